@@ -1,0 +1,2 @@
+//! The `atomseq` command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Mutual exclusion that costs nothing until something interrupts you.
