@@ -52,7 +52,7 @@ pub fn sequence(sequence: &Sequence) -> Result<TokenStream> {
             ///
             /// Every address the steps reach must be valid for what they do there, as long as the
             /// gate is held.
-            #[allow(dead_code, clippy::undocumented_unsafe_blocks, unused_parens, clippy::unnecessary_cast)]
+            #[allow(dead_code, clippy::undocumented_unsafe_blocks, unused_parens, clippy::unnecessary_cast, clippy::unused_unit)]
             pub unsafe fn gated(#(#names: #held_types),*) -> #returned { #body }
         }
     });
@@ -90,7 +90,7 @@ pub fn sequence(sequence: &Sequence) -> Result<TokenStream> {
             /// Every address the steps reach must be valid for what they do there whenever the
             /// gate is open, even in an attempt that will be restarted. Nobody else reads a
             /// prepared word before the commit.
-            #[allow(dead_code, clippy::undocumented_unsafe_blocks, unused_parens, clippy::unnecessary_cast)]
+            #[allow(dead_code, clippy::undocumented_unsafe_blocks, unused_parens, clippy::unnecessary_cast, clippy::unused_unit)]
             #[inline(always)]
             pub unsafe fn on_cpu(
                 #(#names: #base_types),*
@@ -107,7 +107,7 @@ pub fn sequence(sequence: &Sequence) -> Result<TokenStream> {
 
             /// What `on_cpu` becomes once it was interrupted: out of line, so that the fast path
             /// pays for restarts with no register.
-            #[allow(dead_code, clippy::undocumented_unsafe_blocks, unused_parens, clippy::unnecessary_cast)]
+            #[allow(dead_code, clippy::undocumented_unsafe_blocks, unused_parens, clippy::unnecessary_cast, clippy::unused_unit)]
             #[cold]
             #[inline(never)]
             unsafe fn again(
@@ -126,7 +126,7 @@ pub fn sequence(sequence: &Sequence) -> Result<TokenStream> {
             #gated
 
             /// The form for a checker: the steps as data.
-            #[allow(dead_code, unused_parens, clippy::unnecessary_cast)]
+            #[allow(dead_code, unused_parens, clippy::unnecessary_cast, clippy::unused_unit)]
             pub const MODEL: ::atomseq::sequence::model::Program = #model;
         }
 
@@ -142,7 +142,7 @@ fn constants(sequence: &Sequence) -> Vec<TokenStream> {
         .iter()
         .map(|constant| {
             let checked = checked(constant);
-            quote!(#[allow(unused_parens, clippy::unnecessary_cast)] let _ = #checked;)
+            quote!(#[allow(unused_parens, clippy::unnecessary_cast, clippy::unused_unit)] let _ = #checked;)
         })
         .collect()
 }

@@ -183,7 +183,7 @@ impl Memory {
     /// The word at an address.
     pub fn load(&self, address: usize) -> usize {
         assert!(
-            address % 8 == 0,
+            address.is_multiple_of(8),
             "the model loads an unaligned word at {address:#x}"
         );
         self.words.get(&address).copied().unwrap_or(0)
@@ -192,7 +192,7 @@ impl Memory {
     /// Writes the word at an address.
     pub fn store(&mut self, address: usize, value: usize) {
         assert!(
-            address % 8 == 0,
+            address.is_multiple_of(8),
             "the model stores an unaligned word at {address:#x}"
         );
         self.words.insert(address, value);
