@@ -1,0 +1,375 @@
+//! What is interrupted by what, and the comparison with uninterrupted runs.
+//!
+//! For each instruction of each window that an operation reaches, and each interruption, the operation runs once on
+//! a fresh structure. What it returned, what the interruption returned and what the structure then holds must be
+//! what an uninterrupted run gives with the interruption before the operation, or after it.
+
+use std::time::Duration;
+
+use crate::cpu::{Cpus, move_to};
+use crate::gate;
+use crate::table::Window;
+use crate::trap::{self, Stop};
+use crate::watchdog::Watchdog;
+
+/// Whatever an operation returns or a structure holds, as words to compare.
+pub type Words = Vec<u64>;
+
+/// A call of the public interface.
+pub type Operation<S> = fn(&S) -> Words;
+
+/// An operation on a structure in some state, and what interrupts it.
+pub struct Scenario<S: 'static> {
+    /// The operation and the state, in a few words.
+    pub name: &'static str,
+    /// Makes the structure, on the home CPU.
+    pub fresh: fn() -> S,
+    /// What is interrupted: one call of the public interface, in a function of its own that is never inlined.
+    pub operation: Operation<S>,
+    /// What happens in between, by name.
+    pub interferences: &'static [(&'static str, Operation<S>)],
+    /// All that the structure holds, by CPU where it is kept by CPU. Called last.
+    pub content: Operation<S>,
+    /// What of the content does not depend on whether an operation took the fast or the slow path. Called last.
+    pub total: Operation<S>,
+}
+
+/// What happens at the instruction; the numbers are indices into the interferences.
+#[derive(Clone, Copy, Debug)]
+enum Interruption {
+    /// Nothing but the interruption.
+    Nothing,
+    /// The thread is moved to the other CPU and stays there.
+    Move,
+    /// An interference on the same CPU.
+    Here(usize),
+    /// An interference on the same CPU, then the thread is moved.
+    HereThenMove(usize),
+    /// The thread is moved, interferes there, and comes back.
+    Elsewhere(usize),
+}
+
+/// What a run gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Outcome {
+    operation: Words,
+    interference: Words,
+    content: Words,
+}
+
+/// Runs scenarios, and keeps what was covered and what went wrong.
+pub struct Checker {
+    windows: Vec<Window>,
+    covered: Vec<Vec<bool>>,
+    gates: Vec<bool>,
+    cpus: Cpus,
+    watchdog: Watchdog,
+    /// How many interrupted runs there were.
+    pub runs: usize,
+    /// What went wrong.
+    pub violations: Vec<String>,
+}
+
+impl Checker {
+    /// Checks these windows of this program.
+    pub fn new(windows: Vec<Window>) -> Checker {
+        let cpus = Cpus::allowed();
+        move_to(cpus.home);
+        for window in &windows {
+            trap::unlock(window.boundaries[0]..window.end + 1);
+        }
+        Checker {
+            covered: windows
+                .iter()
+                .map(|window| vec![false; window.boundaries.len()])
+                .collect(),
+            gates: vec![false; windows.len()],
+            windows,
+            cpus,
+            watchdog: Watchdog::start(Duration::from_secs(20)),
+            runs: 0,
+            violations: Vec::new(),
+        }
+    }
+
+    /// The windows that are checked.
+    pub fn windows(&self) -> &[Window] {
+        &self.windows
+    }
+
+    /// The pairs of window and instruction at which an interruption happened, out of how many.
+    pub fn pairs(&self) -> (usize, usize) {
+        let covered = self.covered.iter().flatten().filter(|covered| **covered);
+        (covered.count(), self.covered.iter().flatten().count())
+    }
+
+    /// In how many windows the gate was found closed.
+    pub fn gates(&self) -> usize {
+        self.gates.iter().filter(|met| **met).count()
+    }
+
+    /// The instructions no scenario reached, and the windows whose gate none tested.
+    pub fn missed(&self) -> Vec<String> {
+        let mut missed = Vec::new();
+        for (index, window) in self.windows.iter().enumerate() {
+            for (boundary, covered) in self.covered[index].iter().enumerate() {
+                if !covered {
+                    missed.push(window.describe(boundary));
+                }
+            }
+            if window.slot.is_some() && !self.gates[index] {
+                missed.push(format!("{}: never met a closed gate", window.name));
+            }
+        }
+        missed
+    }
+
+    /// Interrupts a scenario's operation everywhere, in every way.
+    pub fn check<S: 'static>(&mut self, scenario: &Scenario<S>) {
+        let reached = self.reached(scenario);
+        if reached.is_empty() {
+            self.violations
+                .push(format!("{}: reaches no window", scenario.name));
+        }
+        for interruption in self.interruptions(scenario) {
+            let expected = self.serial(scenario, interruption);
+            for &window in &reached {
+                for boundary in 0..self.windows[window].boundaries.len() {
+                    self.interrupt(
+                        scenario,
+                        interruption,
+                        &reached,
+                        window,
+                        boundary,
+                        &expected,
+                    );
+                }
+            }
+        }
+        for &window in &reached {
+            self.close_gate(scenario, &reached, window);
+        }
+    }
+
+    fn interruptions<S: 'static>(&self, scenario: &Scenario<S>) -> Vec<Interruption> {
+        let interferences = 0..scenario.interferences.len();
+        let mut all = vec![Interruption::Nothing];
+        all.extend(interferences.clone().map(Interruption::Here));
+        if self.cpus.other.is_some() {
+            all.push(Interruption::Move);
+            all.extend(interferences.clone().map(Interruption::HereThenMove));
+            all.extend(interferences.map(Interruption::Elsewhere));
+        }
+        all
+    }
+
+    /// The windows the operation runs through when each of them is aborted once, in order.
+    fn reached<S: 'static>(&self, scenario: &Scenario<S>) -> Vec<usize> {
+        self.watchdog.at(scenario.name);
+        let mut stops: Vec<Stop> = self.windows.iter().map(at_start).collect();
+        move_to(self.cpus.home);
+        let structure = (scenario.fresh)();
+        trap::run(&mut stops, &mut |_| (), || (scenario.operation)(&structure));
+        let mut reached: Vec<(usize, usize)> = stops
+            .iter()
+            .enumerate()
+            .filter_map(|(window, stop)| Some((stop.met()?.order, window)))
+            .collect();
+        reached.sort_unstable();
+        reached.into_iter().map(|(_, window)| window).collect()
+    }
+
+    /// The uninterrupted runs.
+    fn serial<S: 'static>(
+        &self,
+        scenario: &Scenario<S>,
+        interruption: Interruption,
+    ) -> [Outcome; 2] {
+        [true, false].map(|interruption_first| {
+            move_to(self.cpus.home);
+            let structure = (scenario.fresh)();
+            let interfere = || self.interfere(scenario, &structure, interruption);
+            let operate = || (scenario.operation)(&structure);
+            let (operation, interference) = if interruption_first {
+                let interference = interfere();
+                (operate(), interference)
+            } else {
+                let operation = operate();
+                (operation, interfere())
+            };
+            move_to(self.cpus.home);
+            Outcome {
+                operation,
+                interference,
+                content: (scenario.content)(&structure),
+            }
+        })
+    }
+
+    fn interfere<S: 'static>(
+        &self,
+        scenario: &Scenario<S>,
+        structure: &S,
+        interruption: Interruption,
+    ) -> Words {
+        let other = self.cpus.other.unwrap_or(self.cpus.home);
+        let interference = |index: usize| (scenario.interferences[index].1)(structure);
+        match interruption {
+            Interruption::Nothing => Words::new(),
+            Interruption::Move => {
+                move_to(other);
+                Words::new()
+            }
+            Interruption::Here(index) => interference(index),
+            Interruption::HereThenMove(index) => {
+                let words = interference(index);
+                move_to(other);
+                words
+            }
+            Interruption::Elsewhere(index) => {
+                move_to(other);
+                let words = interference(index);
+                move_to(self.cpus.home);
+                words
+            }
+        }
+    }
+
+    fn interrupt<S: 'static>(
+        &mut self,
+        scenario: &Scenario<S>,
+        interruption: Interruption,
+        reached: &[usize],
+        target: usize,
+        boundary: usize,
+        expected: &[Outcome; 2],
+    ) {
+        let restarts = self.windows[target].restarts(boundary);
+        // The second copy of a sequence runs only after the first was aborted; a rare interruption that nobody
+        // here caused may get in between.
+        for alone in [true, false, false] {
+            let mut stops = self.stops(reached, target, boundary, alone);
+            move_to(self.cpus.home);
+            let structure = (scenario.fresh)();
+            let mut interference = Words::new();
+            let operation = trap::run(
+                &mut stops,
+                &mut |_| interference = self.interfere(scenario, &structure, interruption),
+                || (scenario.operation)(&structure),
+            );
+            move_to(self.cpus.home);
+            let outcome = Outcome {
+                operation,
+                interference,
+                content: (scenario.content)(&structure),
+            };
+            let Some(met) = stops[0].met() else { continue };
+            self.runs += 1;
+            self.covered[target][boundary] = true;
+            let mut wrong = Vec::new();
+            if met.aborted != restarts {
+                wrong.push(format!(
+                    "the kernel restarted it: {}, and should: {restarts}",
+                    met.aborted
+                ));
+            }
+            if !expected.contains(&outcome) {
+                wrong.push(format!(
+                    "{outcome:?} is neither {:?} nor {:?}",
+                    expected[0], expected[1]
+                ));
+            }
+            let window = &self.windows[target];
+            for wrong in wrong {
+                self.violations.push(format!(
+                    "{} ({}; {}): {wrong}",
+                    scenario.name,
+                    window.describe(boundary),
+                    name(scenario, interruption),
+                ));
+            }
+            return;
+        }
+    }
+
+    /// The stop to act at, and, unless it stands alone, one at the start of every other window reached.
+    fn stops(&self, reached: &[usize], target: usize, boundary: usize, alone: bool) -> Vec<Stop> {
+        let window = &self.windows[target];
+        let mut stops = vec![Stop::new(window.boundaries[boundary], window.abort, true)];
+        if !alone {
+            let others = reached.iter().filter(|other| **other != target);
+            stops.extend(others.map(|other| at_start(&self.windows[*other])));
+        }
+        stops
+    }
+
+    /// Closes the gate as another thread would, when the operation is about to look at it: until it opens, the
+    /// operation must wait or leave the slot alone.
+    fn close_gate<S: 'static>(&mut self, scenario: &Scenario<S>, reached: &[usize], target: usize) {
+        let Some(slot) = self.windows[target].slot else {
+            return;
+        };
+        let serial = |total: Operation<S>| {
+            move_to(self.cpus.home);
+            let structure = (scenario.fresh)();
+            ((scenario.operation)(&structure), total(&structure))
+        };
+        let expected = serial(scenario.total);
+        for alone in [true, false, false] {
+            let mut stops = self.stops(reached, target, gate::TESTED_AT, alone);
+            let structure = (scenario.fresh)();
+            let keeper = gate::Keeper::default();
+            let operation = std::thread::scope(|scope| {
+                let kept = scope.spawn(|| keeper.keep());
+                let operation = trap::run(
+                    &mut stops,
+                    &mut |registers| keeper.close(gate::value(registers, slot)),
+                    || (scenario.operation)(&structure),
+                );
+                keeper.finished();
+                kept.join().expect("the keeper of the gate does not panic");
+                operation
+            });
+            if stops[0].met().is_none() {
+                continue;
+            }
+            self.runs += 1;
+            self.gates[target] = true;
+            let outcome = (operation, (scenario.total)(&structure));
+            let mut wrong = keeper.violations();
+            if outcome != expected {
+                wrong.push(format!("{outcome:?} instead of {expected:?}"));
+            }
+            for wrong in wrong {
+                let name = &self.windows[target].name;
+                self.violations.push(format!(
+                    "{} ({name}; the gate is closed): {wrong}",
+                    scenario.name
+                ));
+            }
+            return;
+        }
+    }
+}
+
+fn at_start(window: &Window) -> Stop {
+    Stop::new(window.start, window.abort, false)
+}
+
+fn name<S: 'static>(scenario: &Scenario<S>, interruption: Interruption) -> String {
+    let interference = |index: usize| scenario.interferences[index].0;
+    match interruption {
+        Interruption::Nothing => "interrupted by nothing".to_string(),
+        Interruption::Move => "moved to another CPU".to_string(),
+        Interruption::Here(index) => format!("interrupted by {}", interference(index)),
+        Interruption::HereThenMove(index) => {
+            format!(
+                "interrupted by {}, then moved to another CPU",
+                interference(index)
+            )
+        }
+        Interruption::Elsewhere(index) => {
+            format!("interrupted by {} on another CPU", interference(index))
+        }
+    }
+}
