@@ -45,7 +45,7 @@ pub(super) fn area() -> *mut u8 {
 
 /// This thread's CPU as the kernel keeps it; negative when the thread is not registered.
 #[inline]
-pub(super) fn cpu_id() -> i32 {
+pub fn cpu_id() -> i32 {
     // SAFETY: after start-up `area` is a live `struct rseq` of this thread, whose word at 4 the kernel changes
     // between two instructions of ours: an atomic load.
     unsafe { AtomicI32::from_ptr(area().add(4).cast()) }.load(Ordering::Relaxed)
