@@ -50,7 +50,6 @@ pub const CONTROLS: &[Control] = &[
         add_in_a_window_too_short,
         Some("is neither"),
     ),
-    ),
     control(
         "add_unarmed",
         add_unarmed,
