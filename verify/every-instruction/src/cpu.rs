@@ -1,6 +1,7 @@
 //! Which CPUs this test may use, and moving between them.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The CPUs a test works on.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +34,22 @@ impl Cpus {
             other: allowed.next(),
         }
     }
+}
+
+/// Whether the other CPU takes part at all: work on it waits for its turn there.
+static USE_OTHER: AtomicBool = AtomicBool::new(false);
+
+/// Says whether [`both`] includes the other CPU.
+pub fn use_other(use_it: bool) {
+    // Relaxed: only this thread asks.
+    USE_OTHER.store(use_it, Ordering::Relaxed);
+}
+
+/// The CPUs that take part, the home CPU last.
+pub fn both() -> impl Iterator<Item = usize> {
+    let Cpus { home, other } = Cpus::allowed();
+    let other = other.filter(|_| USE_OTHER.load(Ordering::Relaxed));
+    other.into_iter().chain([home])
 }
 
 /// Moves this thread to a CPU; it runs there when this returns.

@@ -12,6 +12,7 @@
 pub mod cpu;
 pub mod gate;
 pub mod platform;
+pub mod reach;
 pub mod registry;
 pub mod scenario;
 pub mod table;

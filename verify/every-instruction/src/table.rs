@@ -15,6 +15,8 @@ const LONGEST_INSTRUCTION: usize = 15;
 pub struct Window {
     /// The function it lies in.
     pub name: String,
+    /// The first instruction's address in the program's file.
+    pub address: u64,
     /// The first instruction.
     pub start: usize,
     /// Behind the last instruction.
@@ -93,6 +95,7 @@ fn window(descriptor: usize, base: usize, symbols: &[(Range<usize>, String)]) ->
         .map(|first| first.op0_register());
     Window {
         name: name.clone(),
+        address: (start - base) as u64,
         start,
         end,
         abort,

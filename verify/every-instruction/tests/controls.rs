@@ -22,10 +22,11 @@ fn main() {
         let mut checker = Checker::new(windows);
         assert_eq!(checker.windows().len(), 1, "{}", control.symbol);
         checker.check(&Scenario {
-            name: control.symbol,
+            name: control.symbol.to_string(),
             fresh: faulty::fresh,
             operation: control.operation,
             interferences: &[("an addition", faulty::add_correctly)],
+            whole: true,
             content: faulty::content,
             total: faulty::total,
         });

@@ -17,6 +17,7 @@ fn main() {
     assert_eq!(others.len(), 1, "one self-test: {others:?}");
     let mut checker = Checker::new(sequences);
     registry::check(&mut checker);
+    let aside = checker.set_unreachable_aside();
     let (hit, all) = checker.pairs();
     println!(
         "every instruction: {} windows; {hit} of {all} (window, instruction) pairs interrupted, in {} runs; \
@@ -26,6 +27,12 @@ fn main() {
         checker.gates(),
         checker.violations.len()
     );
+    if !aside.is_empty() {
+        println!(
+            "set aside, for nothing in the program leads to these copies: {}",
+            aside.join(", ")
+        );
+    }
     for violation in checker.violations.iter().take(20) {
         println!("violation: {violation}");
     }

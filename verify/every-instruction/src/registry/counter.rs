@@ -39,16 +39,17 @@ fn total(counter: &Counter) -> Words {
 
 pub fn check(checker: &mut Checker) {
     let base = Scenario {
-        name: "Counter::add",
+        name: "Counter::add".to_string(),
         fresh,
         operation: add,
         interferences: &[("add", add), ("increment", increment), ("drain", drain)],
+        whole: true,
         content,
         total,
     };
     checker.check(&base);
     checker.check(&Scenario {
-        name: "Counter::increment",
+        name: "Counter::increment".to_string(),
         operation: increment,
         ..base
     });
