@@ -9,6 +9,7 @@
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable)))]
 
+pub mod checker;
 pub mod cpu;
 pub mod gate;
 pub mod platform;

@@ -4,14 +4,7 @@
 //! a fresh structure. What it returned, what the interruption returned and what the structure then holds must be
 //! what an uninterrupted run gives with the interruption before the operation, or after it.
 
-use std::time::Duration;
-
-use crate::cpu::{self, Cpus, move_to};
-use crate::gate;
-use crate::reach::Reachable;
-use crate::table::{self, Window};
-use crate::trap::{self, Stop};
-use crate::watchdog::Watchdog;
+use crate::cpu::{Cpus, move_to};
 
 /// Whatever an operation returns or a structure holds, as words to compare.
 pub type Words = Vec<u64>;
@@ -19,12 +12,15 @@ pub type Words = Vec<u64>;
 /// A call of the public interface.
 pub type Operation<S> = fn(&S) -> Words;
 
+/// Makes a structure.
+pub type Fresh<S> = fn() -> S;
+
 /// An operation on a structure in some state, and what interrupts it.
 pub struct Scenario<S: 'static> {
     /// The operation and the state, in a few words.
     pub name: String,
     /// Makes the structure, on the home CPU.
-    pub fresh: fn() -> S,
+    pub fresh: Fresh<S>,
     /// What is interrupted: one call of the public interface, in a function of its own that is never inlined.
     pub operation: Operation<S>,
     /// What happens in between, by name.
@@ -32,15 +28,23 @@ pub struct Scenario<S: 'static> {
     /// Whether the operation is one sequence. Of one that takes several, only that nothing is lost or doubled is asked:
     /// what it and the interference returned and what the structure holds, taken together, must be the same.
     pub whole: bool,
+    /// Whether a signal handler may interfere anywhere in the operation, not only in its sequences.
+    pub signal_safe: bool,
     /// All that the structure holds, by CPU where it is kept by CPU. Called last.
     pub content: Operation<S>,
     /// What of the content does not depend on whether an operation took the fast or the slow path. Called last.
     pub total: Operation<S>,
 }
 
+/// Whoever runs scenarios.
+pub trait Check {
+    /// Interrupts a scenario's operation in every way.
+    fn check<S: 'static>(&mut self, scenario: &Scenario<S>);
+}
+
 /// What happens at the instruction; the numbers are indices into the interferences.
 #[derive(Clone, Copy, Debug)]
-enum Interruption {
+pub enum Interruption {
     /// Nothing but the interruption.
     Nothing,
     /// The thread is moved to the other CPU and stays there.
@@ -54,22 +58,21 @@ enum Interruption {
 }
 
 impl Interruption {
-    fn moves(self) -> bool {
+    /// Whether another CPU takes part.
+    pub fn moves(self) -> bool {
         !matches!(self, Interruption::Nothing | Interruption::Here(_))
     }
 }
 
-/// To how many scenarios moves are applied at the same instruction: a move waits for its turn on two CPUs.
-const SCENARIOS_MOVED: usize = 2;
-/// How many kinds of them there are.
-const MOVES: usize = 3;
-
 /// What a run gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Outcome {
-    operation: Words,
-    interference: Words,
-    content: Words,
+pub struct Outcome {
+    /// What the operation returned.
+    pub operation: Words,
+    /// What the interference returned.
+    pub interference: Words,
+    /// What the structure then held.
+    pub content: Words,
 }
 
 impl Outcome {
@@ -81,194 +84,26 @@ impl Outcome {
     }
 }
 
-/// Runs scenarios, and keeps what was covered and what went wrong.
-pub struct Checker {
-    windows: Vec<Window>,
-    covered: Vec<Vec<bool>>,
-    moved: Vec<Vec<usize>>,
-    gates: Vec<bool>,
-    cpus: Cpus,
-    watchdog: Watchdog,
-    /// How many interrupted runs there were.
-    pub runs: usize,
-    /// What went wrong.
-    pub violations: Vec<String>,
-}
-
-impl Checker {
-    /// Checks these windows of this program.
-    pub fn new(windows: Vec<Window>) -> Checker {
-        let cpus = Cpus::allowed();
-        move_to(cpus.home);
-        for window in &windows {
-            trap::unlock(window.boundaries[0]..window.end + 1);
-        }
-        let lengths = || windows.iter().map(|window| window.boundaries.len());
-        Checker {
-            covered: lengths().map(|length| vec![false; length]).collect(),
-            moved: lengths().map(|length| vec![0; length]).collect(),
-            gates: vec![false; windows.len()],
-            windows,
-            cpus,
-            watchdog: Watchdog::start(Duration::from_secs(20)),
-            runs: 0,
-            violations: Vec::new(),
-        }
-    }
-
-    /// The windows that are checked.
-    pub fn windows(&self) -> &[Window] {
-        &self.windows
-    }
-
-    /// The pairs of window and instruction at which an interruption happened, out of how many.
-    pub fn pairs(&self) -> (usize, usize) {
-        let covered = self.covered.iter().flatten().filter(|covered| **covered);
-        (covered.count(), self.covered.iter().flatten().count())
-    }
-
-    /// In how many windows the gate was found closed.
-    pub fn gates(&self) -> usize {
-        self.gates.iter().filter(|met| **met).count()
-    }
-
-    /// Forgets the windows in code that nothing leads to, and returns their names; fails on none that was interrupted.
-    pub fn set_unreachable_aside(&mut self) -> Vec<String> {
-        let reachable = Reachable::of_this_program(table::SECTION);
-        let (mut aside, mut index) = (Vec::new(), 0);
-        while let Some(window) = self.windows.get(index) {
-            let interrupted = self.covered[index].contains(&true);
-            if reachable.leads_to(window.address) {
-                index += 1;
-                continue;
-            }
-            assert!(!interrupted, "{} ran, and nothing leads to it", window.name);
-            aside.push(self.windows.remove(index).name);
-            self.covered.remove(index);
-            self.moved.remove(index);
-            self.gates.remove(index);
-        }
-        aside
-    }
-
-    /// The instructions no scenario reached, and the windows whose gate none tested.
-    pub fn missed(&self) -> Vec<String> {
-        let mut missed = Vec::new();
-        for (index, window) in self.windows.iter().enumerate() {
-            for (boundary, covered) in self.covered[index].iter().enumerate() {
-                if !covered {
-                    missed.push(window.describe(boundary));
-                }
-            }
-            if window.slot.is_some() && !self.gates[index] {
-                missed.push(format!("{}: never met a closed gate", window.name));
-            }
-        }
-        missed
-    }
-
-    /// Interrupts a scenario's operation everywhere, in every way.
-    pub fn check<S: 'static>(&mut self, scenario: &Scenario<S>) {
-        let reached = self.reached(scenario);
-        if reached.is_empty() {
-            self.violations
-                .push(format!("{}: reaches no window", scenario.name));
-        }
-        for interruption in self.interruptions(scenario) {
-            cpu::use_other(interruption.moves());
-            let expected = self.serial(scenario, interruption);
-            for &window in &reached {
-                for boundary in 0..self.windows[window].boundaries.len() {
-                    let moved = self.moved[window][boundary];
-                    if interruption.moves() && moved >= SCENARIOS_MOVED * MOVES {
-                        continue;
-                    }
-                    self.interrupt(
-                        scenario,
-                        interruption,
-                        &reached,
-                        window,
-                        boundary,
-                        &expected,
-                    );
-                }
-            }
-        }
-        cpu::use_other(false);
-        for &window in &reached {
-            self.close_gate(scenario, &reached, window);
-        }
-    }
-
-    fn interruptions<S: 'static>(&self, scenario: &Scenario<S>) -> Vec<Interruption> {
-        let interferences = 0..scenario.interferences.len();
+impl<S> Scenario<S> {
+    /// All that can happen: on one CPU, or also with another.
+    pub fn interruptions(&self, cpus: Cpus) -> Vec<Interruption> {
+        let interferences = 0..self.interferences.len();
         let mut all = vec![Interruption::Nothing];
         all.extend(interferences.clone().map(Interruption::Here));
-        if self.cpus.other.is_some() {
+        if cpus.other.is_some() {
             // The first interference stands for all: what another CPU's slot sees does not depend on which.
+            let first = interferences.take(1);
             all.push(Interruption::Move);
-            all.extend(
-                interferences
-                    .clone()
-                    .take(1)
-                    .map(Interruption::HereThenMove),
-            );
-            all.extend(interferences.take(1).map(Interruption::Elsewhere));
+            all.extend(first.clone().map(Interruption::HereThenMove));
+            all.extend(first.map(Interruption::Elsewhere));
         }
         all
     }
 
-    /// The windows the operation runs through when each of them is aborted once, in order.
-    fn reached<S: 'static>(&self, scenario: &Scenario<S>) -> Vec<usize> {
-        self.watchdog.at(&*scenario.name);
-        let mut stops: Vec<Stop> = self.windows.iter().map(at_start).collect();
-        move_to(self.cpus.home);
-        let structure = (scenario.fresh)();
-        trap::run(&mut stops, &mut |_| (), || (scenario.operation)(&structure));
-        let mut reached: Vec<(usize, usize)> = stops
-            .iter()
-            .enumerate()
-            .filter_map(|(window, stop)| Some((stop.met()?.order, window)))
-            .collect();
-        reached.sort_unstable();
-        reached.into_iter().map(|(_, window)| window).collect()
-    }
-
-    /// The uninterrupted runs.
-    fn serial<S: 'static>(
-        &self,
-        scenario: &Scenario<S>,
-        interruption: Interruption,
-    ) -> [Outcome; 2] {
-        [true, false].map(|interruption_first| {
-            move_to(self.cpus.home);
-            let structure = (scenario.fresh)();
-            let interfere = || self.interfere(scenario, &structure, interruption);
-            let operate = || (scenario.operation)(&structure);
-            let (operation, interference) = if interruption_first {
-                let interference = interfere();
-                (operate(), interference)
-            } else {
-                let operation = operate();
-                (operation, interfere())
-            };
-            move_to(self.cpus.home);
-            Outcome {
-                operation,
-                interference,
-                content: (scenario.content)(&structure),
-            }
-        })
-    }
-
-    fn interfere<S: 'static>(
-        &self,
-        scenario: &Scenario<S>,
-        structure: &S,
-        interruption: Interruption,
-    ) -> Words {
-        let other = self.cpus.other.unwrap_or(self.cpus.home);
-        let interference = |index: usize| (scenario.interferences[index].1)(structure);
+    /// Lets it happen.
+    pub fn interfere(&self, structure: &S, interruption: Interruption, cpus: Cpus) -> Words {
+        let other = cpus.other.unwrap_or(cpus.home);
+        let interference = |index: usize| (self.interferences[index].1)(structure);
         match interruption {
             Interruption::Nothing => Words::new(),
             Interruption::Move => {
@@ -284,152 +119,63 @@ impl Checker {
             Interruption::Elsewhere(index) => {
                 move_to(other);
                 let words = interference(index);
-                move_to(self.cpus.home);
+                move_to(cpus.home);
                 words
             }
         }
     }
 
-    fn interrupt<S: 'static>(
-        &mut self,
-        scenario: &Scenario<S>,
+    /// Uninterrupted runs: the interruption before the operation, and after it.
+    pub fn serial(
+        &self,
         interruption: Interruption,
-        reached: &[usize],
-        target: usize,
-        boundary: usize,
-        expected: &[Outcome; 2],
-    ) {
-        let restarts = self.windows[target].restarts(boundary);
-        // The second copy of a sequence runs only after the first was aborted; a rare interruption that nobody
-        // here caused may get in between.
-        for alone in [true, false, false] {
-            let mut stops = self.stops(reached, target, boundary, alone);
-            move_to(self.cpus.home);
-            let structure = (scenario.fresh)();
-            let mut interference = Words::new();
-            let operation = trap::run(
-                &mut stops,
-                &mut |_| interference = self.interfere(scenario, &structure, interruption),
-                || (scenario.operation)(&structure),
-            );
-            move_to(self.cpus.home);
-            let outcome = Outcome {
+        cpus: Cpus,
+        content: Operation<S>,
+    ) -> [Outcome; 2] {
+        [true, false].map(|interruption_first| {
+            move_to(cpus.home);
+            let structure = (self.fresh)();
+            let interfere = || self.interfere(&structure, interruption, cpus);
+            let operate = || (self.operation)(&structure);
+            let (operation, interference) = if interruption_first {
+                let interference = interfere();
+                (operate(), interference)
+            } else {
+                let operation = operate();
+                (operation, interfere())
+            };
+            move_to(cpus.home);
+            Outcome {
                 operation,
                 interference,
-                content: (scenario.content)(&structure),
-            };
-            let Some(met) = stops[0].met() else { continue };
-            self.runs += 1;
-            self.covered[target][boundary] = true;
-            self.moved[target][boundary] += usize::from(interruption.moves());
-            let mut wrong = Vec::new();
-            if met.aborted != restarts {
-                wrong.push(format!(
-                    "the kernel restarted it: {}, and should: {restarts}",
-                    met.aborted
-                ));
+                content: content(&structure),
             }
-            let right = match scenario.whole {
-                true => expected.contains(&outcome),
-                false => expected[0].sorted() == outcome.sorted(),
-            };
-            if !right {
-                wrong.push(format!(
-                    "{outcome:?} is neither {:?} nor {:?}",
-                    expected[0], expected[1]
-                ));
-            }
-            let window = &self.windows[target];
-            for wrong in wrong {
-                self.violations.push(format!(
-                    "{} ({}; {}): {wrong}",
-                    scenario.name,
-                    window.describe(boundary),
-                    name(scenario, interruption),
-                ));
-            }
-            return;
-        }
+        })
     }
 
-    /// The stop to act at, and, unless it stands alone, one at the start of every other window reached.
-    fn stops(&self, reached: &[usize], target: usize, boundary: usize, alone: bool) -> Vec<Stop> {
-        let window = &self.windows[target];
-        let mut stops = vec![Stop::new(window.boundaries[boundary], window.abort, true)];
-        if !alone {
-            let others = reached.iter().filter(|other| **other != target);
-            stops.extend(others.map(|other| at_start(&self.windows[*other])));
-        }
-        stops
-    }
-
-    /// Closes the gate as another thread would, when the operation is about to look at it: until it opens, the
-    /// operation must wait or leave the slot alone.
-    fn close_gate<S: 'static>(&mut self, scenario: &Scenario<S>, reached: &[usize], target: usize) {
-        let Some(slot) = self.windows[target].slot else {
-            return;
+    /// What is wrong with an outcome, if anything.
+    pub fn judge(&self, outcome: &Outcome, serial: &[Outcome; 2]) -> Option<String> {
+        let right = match self.whole {
+            true => serial.contains(outcome),
+            false => serial[0].sorted() == outcome.sorted(),
         };
-        let serial = |total: Operation<S>| {
-            move_to(self.cpus.home);
-            let structure = (scenario.fresh)();
-            ((scenario.operation)(&structure), total(&structure))
-        };
-        let expected = serial(scenario.total);
-        for alone in [true, false, false] {
-            let mut stops = self.stops(reached, target, gate::TESTED_AT, alone);
-            let structure = (scenario.fresh)();
-            let keeper = gate::Keeper::default();
-            let operation = std::thread::scope(|scope| {
-                let kept = scope.spawn(|| keeper.keep());
-                let operation = trap::run(
-                    &mut stops,
-                    &mut |registers| keeper.close(gate::value(registers, slot)),
-                    || (scenario.operation)(&structure),
-                );
-                keeper.finished();
-                kept.join().expect("the keeper of the gate does not panic");
-                operation
-            });
-            if stops[0].met().is_none() {
-                continue;
-            }
-            self.runs += 1;
-            self.gates[target] = true;
-            let outcome = (operation, (scenario.total)(&structure));
-            let mut wrong = keeper.violations();
-            if outcome != expected {
-                wrong.push(format!("{outcome:?} instead of {expected:?}"));
-            }
-            for wrong in wrong {
-                let name = &self.windows[target].name;
-                self.violations.push(format!(
-                    "{} ({name}; the gate is closed): {wrong}",
-                    scenario.name
-                ));
-            }
-            return;
-        }
+        (!right).then(|| format!("{outcome:?} is neither {:?} nor {:?}", serial[0], serial[1]))
     }
-}
 
-fn at_start(window: &Window) -> Stop {
-    Stop::new(window.start, window.abort, false)
-}
-
-fn name<S: 'static>(scenario: &Scenario<S>, interruption: Interruption) -> String {
-    let interference = |index: usize| scenario.interferences[index].0;
-    match interruption {
-        Interruption::Nothing => "interrupted by nothing".to_string(),
-        Interruption::Move => "moved to another CPU".to_string(),
-        Interruption::Here(index) => format!("interrupted by {}", interference(index)),
-        Interruption::HereThenMove(index) => {
-            format!(
+    /// An interruption, for messages.
+    pub fn describe(&self, interruption: Interruption) -> String {
+        let interference = |index: usize| self.interferences[index].0;
+        match interruption {
+            Interruption::Nothing => "interrupted by nothing".to_string(),
+            Interruption::Move => "moved to another CPU".to_string(),
+            Interruption::Here(index) => format!("interrupted by {}", interference(index)),
+            Interruption::HereThenMove(index) => format!(
                 "interrupted by {}, then moved to another CPU",
                 interference(index)
-            )
-        }
-        Interruption::Elsewhere(index) => {
-            format!("interrupted by {} on another CPU", interference(index))
+            ),
+            Interruption::Elsewhere(index) => {
+                format!("interrupted by {} on another CPU", interference(index))
+            }
         }
     }
 }

@@ -7,7 +7,8 @@ mod faulty;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable)))]
 fn main() {
-    use verify_every_instruction::scenario::{Checker, Scenario};
+    use verify_every_instruction::checker::Checker;
+    use verify_every_instruction::scenario::{Check, Scenario};
     use verify_every_instruction::{platform, table};
 
     if !platform::sections_run("controls") {
@@ -27,6 +28,7 @@ fn main() {
             operation: control.operation,
             interferences: &[("an addition", faulty::add_correctly)],
             whole: true,
+            signal_safe: true,
             content: faulty::content,
             total: faulty::total,
         });

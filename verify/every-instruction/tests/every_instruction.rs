@@ -2,7 +2,7 @@
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable)))]
 fn main() {
-    use verify_every_instruction::scenario::Checker;
+    use verify_every_instruction::checker::Checker;
     use verify_every_instruction::{platform, registry, table};
 
     if !platform::sections_run("every instruction") {

@@ -2,7 +2,7 @@
 
 use atomseq::percpu::Counter;
 
-use crate::scenario::{Checker, Scenario, Words};
+use crate::scenario::{Check, Scenario, Words};
 
 #[inline(never)]
 fn add(counter: &Counter) -> Words {
@@ -37,12 +37,13 @@ fn total(counter: &Counter) -> Words {
     vec![counter.sum()]
 }
 
-pub fn check(checker: &mut Checker) {
+pub fn check(checker: &mut impl Check) {
     let base = Scenario {
         name: "Counter::add".to_string(),
         fresh,
         operation: add,
         interferences: &[("add", add), ("increment", increment), ("drain", drain)],
+        signal_safe: true,
         whole: true,
         content,
         total,

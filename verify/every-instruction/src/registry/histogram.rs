@@ -2,7 +2,7 @@
 
 use atomseq::percpu::Histogram;
 
-use crate::scenario::{Checker, Scenario, Words};
+use crate::scenario::{Check, Scenario, Words};
 
 #[inline(never)]
 fn record(histogram: &Histogram) -> Words {
@@ -18,12 +18,13 @@ fn total(histogram: &Histogram) -> Words {
     histogram.snapshot().counts().to_vec()
 }
 
-pub fn check(checker: &mut Checker) {
+pub fn check(checker: &mut impl Check) {
     let base = Scenario {
         name: "Histogram::record, powers of two".to_string(),
         fresh: Histogram::powers_of_two,
         operation: record,
         interferences: &[("record", record), ("drain", drain)],
+        signal_safe: true,
         whole: true,
         content: total,
         total,

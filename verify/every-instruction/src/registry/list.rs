@@ -4,7 +4,7 @@ use atomseq::percpu::{Link, List, Node};
 
 use super::{by_cpu, found, on_both};
 use crate::cpu::Cpus;
-use crate::scenario::{Checker, Operation, Scenario, Words};
+use crate::scenario::{Check, Fresh, Operation, Scenario, Words};
 
 struct Numbered {
     number: u64,
@@ -77,8 +77,8 @@ const INTERFERENCES: &[(&str, Operation<Nodes>)] = &[
     }),
 ];
 
-pub fn check(checker: &mut Checker) {
-    let states: [(&str, fn() -> Nodes); 3] = [
+pub fn check(checker: &mut impl Check) {
+    let states: [(&str, Fresh<Nodes>); 3] = [
         ("empty", with::<0>),
         ("one node", with::<1>),
         ("three nodes", with::<3>),
@@ -89,6 +89,7 @@ pub fn check(checker: &mut Checker) {
             fresh,
             operation: |list| push(list, 100),
             interferences: INTERFERENCES,
+            signal_safe: true,
             whole: true,
             content,
             total: content,

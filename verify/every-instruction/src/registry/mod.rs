@@ -12,10 +12,10 @@ mod ring;
 mod stack;
 
 use crate::cpu;
-use crate::scenario::{Checker, Words};
+use crate::scenario::{Check, Words};
 
 /// Checks everything.
-pub fn check(checker: &mut Checker) {
+pub fn check(checker: &mut impl Check) {
     counter::check(checker);
     histogram::check(checker);
     stack::check(checker);

@@ -6,7 +6,7 @@ use atomseq::percpu::{Batch, Pool, Source};
 
 use super::{by_cpu, found, on_both};
 use crate::cpu::Cpus;
-use crate::scenario::{Checker, Operation, Scenario, Words};
+use crate::scenario::{Check, Fresh, Operation, Scenario, Words};
 
 #[derive(Debug)]
 struct Stock(Mutex<Words>);
@@ -75,8 +75,8 @@ const INTERFERENCES: &[(&str, Operation<Objects>)] = &[
     ("drain", |pool| pool.drain().collect()),
 ];
 
-pub fn check(checker: &mut Checker) {
-    let states: [(&str, fn() -> Objects); 4] = [
+pub fn check(checker: &mut impl Check) {
+    let states: [(&str, Fresh<Objects>); 4] = [
         ("no object anywhere", with::<0, 0>),
         ("an empty cache", with::<0, 4>),
         ("one object", with::<1, 4>),
@@ -99,6 +99,8 @@ pub fn check(checker: &mut Checker) {
                 fresh,
                 operation,
                 interferences: INTERFERENCES,
+                // The stock's lock is not for handlers.
+                signal_safe: from_cache,
                 whole: from_cache,
                 content,
                 total: content,

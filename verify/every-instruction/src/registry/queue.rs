@@ -4,7 +4,7 @@ use atomseq::percpu::Queue;
 
 use super::{by_cpu, found, on_both, taken};
 use crate::cpu::Cpus;
-use crate::scenario::{Checker, Operation, Scenario, Words};
+use crate::scenario::{Check, Fresh, Operation, Scenario, Words};
 
 type Words64 = Queue<u64>;
 
@@ -38,8 +38,8 @@ const INTERFERENCES: &[(&str, Operation<Words64>)] = &[
     ("drain", |queue| queue.drain().collect()),
 ];
 
-pub fn check(checker: &mut Checker) {
-    let states: [(&str, fn() -> Words64); 4] = [
+pub fn check(checker: &mut impl Check) {
+    let states: [(&str, Fresh<Words64>); 4] = [
         ("empty", with::<0>),
         ("one element", with::<1>),
         ("two elements", with::<2>),
@@ -51,6 +51,7 @@ pub fn check(checker: &mut Checker) {
             fresh,
             operation: |queue| push(queue, 100),
             interferences: INTERFERENCES,
+            signal_safe: true,
             whole: true,
             content,
             total: content,

@@ -6,12 +6,12 @@ use atomseq::percpu::Ring;
 
 use super::{by_cpu, on_both};
 use crate::cpu::Cpus;
-use crate::scenario::{Checker, Operation, Scenario, Words};
+use crate::scenario::{Check, Fresh, Operation, Scenario, Words};
 
 /// What a ring is made of here.
 trait Element: Copy + Send + Debug + 'static {
     /// Whether a batch goes through one sequence; otherwise each element goes through its own.
-    const WHOLE: bool = size_of::<Self>() % 8 == 0;
+    const WHOLE: bool = size_of::<Self>().is_multiple_of(8);
 
     fn of(number: u64) -> Self;
     fn number(self) -> u64;
@@ -127,7 +127,7 @@ fn interferences<T: Element>() -> &'static [(&'static str, Operation<Ring<T>>)] 
     }
 }
 
-fn check_each<T: Element>(checker: &mut Checker, name: &'static str) {
+fn check_each<T: Element>(checker: &mut impl Check, name: &'static str) {
     let operations: [(&str, u64, Operation<Ring<T>>); 10] = [
         ("push", 1, |ring| push(ring, 100)),
         ("pop", 1, pop),
@@ -140,7 +140,7 @@ fn check_each<T: Element>(checker: &mut Checker, name: &'static str) {
         ("pop_into with room for 1", 1, |ring| pop_into(ring, 1)),
         ("pop_into with room for 3", 3, |ring| pop_into(ring, 3)),
     ];
-    let states: [(&str, fn() -> Ring<T>); 5] = [
+    let states: [(&str, Fresh<Ring<T>>); 5] = [
         ("empty", with::<T, 0, 0>),
         ("full", with::<T, 0, 4>),
         ("empty before the end", with::<T, 2, 0>),
@@ -155,13 +155,14 @@ fn check_each<T: Element>(checker: &mut Checker, name: &'static str) {
                 operation,
                 interferences: interferences(),
                 // A batch looks again for what the first sequence had no place or no element for.
+                signal_safe: true,
                 whole: count == 1,
                 content,
                 total: content,
             });
         }
     }
-    let batches: [(&str, fn() -> Ring<T>, Operation<Ring<T>>); 2] = [
+    let batches: [(&str, Fresh<Ring<T>>, Operation<Ring<T>>); 2] = [
         ("push_batch of 3, all at once", with::<T, 0, 0>, |ring| {
             push_batch(ring, 100, 3)
         }),
@@ -175,6 +176,7 @@ fn check_each<T: Element>(checker: &mut Checker, name: &'static str) {
             fresh,
             operation,
             interferences: interferences(),
+            signal_safe: true,
             whole: T::WHOLE,
             content,
             total: content,
@@ -182,7 +184,7 @@ fn check_each<T: Element>(checker: &mut Checker, name: &'static str) {
     }
 }
 
-pub fn check(checker: &mut Checker) {
+pub fn check(checker: &mut impl Check) {
     check_each::<u64>(checker, "u64");
     check_each::<[u64; 2]>(checker, "[u64; 2]");
     check_each::<[u16; 5]>(checker, "[u16; 5]");
