@@ -51,5 +51,6 @@ pub use status::status;
 /// What generated code and the crates in `verify/` reach into; no part of the interface.
 #[doc(hidden)]
 pub mod internals {
+    pub use crate::percpu::SEQUENCES;
     pub use crate::platform::*;
 }

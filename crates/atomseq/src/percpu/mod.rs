@@ -14,3 +14,8 @@ pub use area::{Area, Slots};
 pub use counter::Counter;
 pub use error::Error;
 pub use gate::Held;
+
+/// Every sequence here by its file, for the checkers in `verify/`.
+#[doc(hidden)]
+pub const SEQUENCES: &[(&str, &[&crate::sequence::model::Program])] =
+    &[("counter", counter::SEQUENCES)];
