@@ -1,6 +1,7 @@
 //! The structures of `atomseq::percpu`, as the checker sees them.
 
 mod counter;
+mod stack;
 
 use atomseq::internals::SEQUENCES;
 use atomseq::sequence::model::{Memory, Program};
@@ -9,10 +10,11 @@ use crate::layout;
 use crate::structure::Structure;
 
 pub use counter::Counter;
+pub use stack::Stack;
 
 /// Every structure, in every configuration that is checked.
 pub fn all() -> Vec<Box<dyn Structure>> {
-    vec![Box::new(Counter)]
+    vec![Box::new(Counter), Box::new(Stack)]
 }
 
 /// The model form of one of the library's sequences.
