@@ -7,7 +7,8 @@
 //! * the attempt is aborted: what it prepared stays as it is, or turns into garbage. The memory is
 //!   a new state, from which the restart (on any CPU), any interfering call and any number of both follow
 //!   as from every other state: an aborted attempt leaves nothing but memory behind;
-//! * a call by a neighbour, on another CPU, runs as a whole; the attempt then goes on, not aborted.
+//! * a call by a neighbour, on another CPU, runs as a whole, and the attempt goes on, not aborted
+//!   (tried where either writes what the other touches; elsewhere their order makes no difference).
 //!
 //! With the last step the content and the answer must be what the call [means](Structure::meaning).
 //! So every history is equal to a serial one, with each call where it committed or left early.
@@ -15,13 +16,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
-use atomseq::sequence::model::{Attempt, Memory, Parameter, Span, Step};
+use atomseq::sequence::model::{Memory, Span};
 
-use crate::layout::{self, GARBAGE};
+use crate::execution::{Execution, Footprint};
+use crate::layout;
 use crate::structure::{Answer, Call, Content, Structure};
-
-/// More steps than any sequence has, with its copies.
-const LONGEST: usize = 1000;
 
 /// How much was explored.
 #[derive(Clone, Debug, Default)]
@@ -30,10 +29,12 @@ pub struct Explored {
     pub states: usize,
     /// Attempts that ran to their end.
     pub attempts: usize,
-    /// Aborts, one for each step of each attempt and each thing it could leave behind.
+    /// Aborts: one before each step of each attempt but its first.
     pub aborts: usize,
-    /// Neighbours' calls in the midst of an attempt.
+    /// Pairs of an attempt and a neighbour's that could have met.
     pub neighbours: usize,
+    /// Those of them that touch common memory, tried in every order.
+    pub meetings: usize,
     /// The longest history: how many calls in a row led to a state that no shorter one leads to.
     pub history: usize,
     /// No longer history leads anywhere new.
@@ -46,23 +47,25 @@ impl fmt::Display for Explored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} states, {} attempts, {} aborts, {} neighbours, histories of {} calls{}",
+            "{} states{}, {} attempts, {} aborts, {} pairs of neighbours ({} met), histories of {} calls",
             self.states,
-            self.attempts,
-            self.aborts,
-            self.neighbours,
-            self.history,
             if self.exhausted {
                 " (all there are)"
             } else {
                 ""
             },
+            self.attempts,
+            self.aborts,
+            self.neighbours,
+            self.meetings,
+            self.history,
         )
     }
 }
 
 /// What a checker found out about a sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "`expected`, `found`, `before`, `after` say it")]
 pub enum Fault {
     /// Its only commit is not its last step.
     Shape,
@@ -87,6 +90,8 @@ pub struct Violation {
     pub fault: Fault,
     /// What happened up to there, an event a line.
     pub trace: Vec<String>,
+    /// What was explored before it was found.
+    pub explored: Explored,
 }
 
 impl fmt::Display for Violation {
@@ -98,19 +103,22 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Where a state came from.
-struct Origin {
-    state: usize,
-    event: String,
-}
-
 /// Exhausts the structure's states.
 ///
 /// # Errors
 ///
-/// The first violation, with the shortest history of calls that leads to it.
+/// The first violation, with a shortest history of calls that leads to it.
 pub fn check(structure: &dyn Structure) -> Result<Explored, Box<Violation>> {
-    Search::new(structure).run()
+    let empty = structure.empty();
+    let search = Search {
+        structure,
+        explored: Explored::default(),
+        numbers: HashMap::from([(empty.clone(), 0)]),
+        origins: vec![None],
+        now: vec![(0, empty)],
+        next: Vec::new(),
+    };
+    search.run()
 }
 
 struct Search<'a> {
@@ -123,26 +131,13 @@ struct Search<'a> {
     next: Vec<(usize, Memory)>,
 }
 
-/// One call on one CPU from one state.
-struct Run<'a> {
-    call: &'a Call,
-    cpu: usize,
+/// Where a state came from.
+struct Origin {
     state: usize,
+    event: String,
 }
 
-impl<'a> Search<'a> {
-    fn new(structure: &'a dyn Structure) -> Search<'a> {
-        let empty = structure.empty();
-        Search {
-            structure,
-            explored: Explored::default(),
-            numbers: HashMap::from([(empty.clone(), 0)]),
-            origins: vec![None],
-            now: vec![(0, empty)],
-            next: Vec::new(),
-        }
-    }
-
+impl Search<'_> {
     fn run(mut self) -> Result<Explored, Box<Violation>> {
         loop {
             while let Some((state, memory)) = self.now.pop() {
@@ -150,194 +145,133 @@ impl<'a> Search<'a> {
             }
             self.explored.exhausted = self.next.is_empty();
             if self.next.is_empty() || self.explored.history == self.structure.longest_history() {
-                break;
+                self.explored.states = self.numbers.len();
+                return Ok(self.explored);
             }
             self.explored.history += 1;
             self.now = std::mem::take(&mut self.next);
         }
-        self.explored.states = self.numbers.len();
-        Ok(self.explored)
     }
 
-    /// Every call on every CPU from one state.
+    /// Every call on every CPU from one state, then every pair of them on two CPUs.
     fn state(&mut self, state: usize, memory: &Memory) -> Result<(), Box<Violation>> {
-        let calls = self.structure.calls(memory);
-        assert!(!calls.is_empty(), "{} has no calls", self.structure.name());
+        let structure = self.structure;
+        let content = structure
+            .content(memory)
+            .map_err(|why| self.violation(Fault::Broken(why), state, vec![]))?;
+        let calls = structure.calls(memory);
+        let mut runs = Vec::new();
         for call in &calls {
-            for cpu in 0..self.structure.cpus() {
-                let run = Run { call, cpu, state };
-                self.attempt(&run, memory, &calls)?;
+            for cpu in 0..structure.cpus() {
+                let fresh = Execution::new(structure, call, cpu, memory.clone());
+                let footprint = self.attempt(state, fresh.clone(), &content)?;
+                runs.push((fresh, footprint));
+            }
+        }
+        for (run, footprint) in &runs {
+            for (other, others_footprint) in &runs {
+                if run.cpu == other.cpu || have_one_caller(run.call, other.call) {
+                    continue;
+                }
+                self.explored.neighbours += 1;
+                if !footprint.is_apart_from(others_footprint) {
+                    self.explored.meetings += 1;
+                    self.meeting(state, run.clone(), other, &content)?;
+                }
             }
         }
         Ok(())
     }
 
-    /// One attempt, aborted and disturbed before each of its steps.
+    /// One attempt, aborted before each of its steps; returns what it touched.
     fn attempt(
         &mut self,
-        run: &Run<'_>,
-        before: &Memory,
-        calls: &[Call],
-    ) -> Result<(), Box<Violation>> {
-        let structure = self.structure;
-        let at = |step: usize| format!("{}, step {step}", describe(run.call, run.cpu));
-        if !has_its_commit_last(run.call) {
-            return Err(self.violation(Fault::Shape, run.state, vec![at(0)]));
+        state: usize,
+        mut execution: Execution<'_>,
+        content: &Content,
+    ) -> Result<Footprint, Box<Violation>> {
+        if !execution.has_its_commit_last() {
+            return Err(self.violation(Fault::Shape, state, vec![describe(&execution)]));
         }
-        let content = structure.content(before);
-        let content =
-            content.map_err(|why| self.violation(Fault::Broken(why), run.state, vec![at(0)]))?;
-        let mut memory = before.clone();
-        let mut attempt = begin(run.call, run.cpu);
-        for step in 0.. {
-            // Reached with `step` steps done.
-            if step > 0 {
-                self.aborted(run, step, &attempt, &memory, &content)?;
-            }
-            for (neighbour, other) in self.neighbours(run, calls) {
-                let trace = vec![
-                    at(step),
-                    format!("meanwhile {}", describe(neighbour, other)),
-                ];
-                self.explored.neighbours += 1;
-                self.disturbed(
-                    run,
-                    attempt.clone(),
-                    memory.clone(),
-                    &content,
-                    (neighbour, other),
-                )
-                .map_err(|fault| self.violation(fault, run.state, trace))?;
-            }
-            let last = attempt.next(run.call.program);
-            advance(
-                structure,
-                run.call,
-                run.cpu,
-                &mut attempt,
-                &mut memory,
-                step,
-            )
-            .map_err(|fault| self.violation(fault, run.state, vec![at(step)]))?;
-            if attempt.outcome().is_some() {
+        let mut prepared = 0;
+        loop {
+            let exit = execution.next_exit();
+            execution
+                .step()
+                .map_err(|fault| self.violation(fault, state, vec![progress(&execution)]))?;
+            if execution.is_over() {
                 self.explored.attempts += 1;
-                let way = match last {
-                    Some(Step::Exit { exit, .. }) => Some(exit),
-                    _ => None,
-                };
-                let ways = self.explored.ways_out.entry(run.call.program.name);
-                ways.or_default().insert(way);
-                finish(
-                    structure,
-                    run.call,
-                    run.cpu,
-                    &attempt,
-                    &mut memory,
-                    &content,
-                )
-                .map_err(|fault| self.violation(fault, run.state, vec![at(step)]))?;
-                self.reached(run.state, memory, true, || describe(run.call, run.cpu));
-                return Ok(());
+                let name = execution.call.program.name;
+                self.explored.ways_out.entry(name).or_default().insert(exit);
+                let footprint = execution.footprint.clone();
+                let event = describe(&execution);
+                match execution.judge(content) {
+                    Ok(memory) => self.reached(state, memory, true, || event),
+                    Err(fault) => return Err(self.violation(fault, state, vec![event])),
+                }
+                return Ok(footprint);
             }
-            unchanged(structure, &memory, &content)
-                .map_err(|fault| self.violation(fault, run.state, vec![at(step)]))?;
+            execution
+                .is_unseen(content)
+                .map_err(|fault| self.violation(fault, state, vec![progress(&execution)]))?;
+            self.explored.aborts += 1;
+            // An abort that leaves no more than the one before it leads nowhere new.
+            if execution.prepared() > prepared {
+                prepared = execution.prepared();
+                self.abort(state, &execution, content)?;
+            }
         }
-        unreachable!("the steps are counted by `advance`")
     }
 
     /// What an abort at this point leaves: what was prepared, as it is and as garbage.
-    fn aborted(
+    fn abort(
         &mut self,
-        run: &Run<'_>,
-        step: usize,
-        attempt: &Attempt,
-        memory: &Memory,
+        state: usize,
+        execution: &Execution<'_>,
         content: &Content,
     ) -> Result<(), Box<Violation>> {
-        let mut scrambled = memory.clone();
-        for span in attempt.prepared() {
-            scrambled.store_bytes(span.address, GARBAGE, span.bytes);
-        }
-        for (mut left, how) in [(memory.clone(), "as it was"), (scrambled, "garbage")] {
+        for garbage in [false, true] {
             let event = || {
-                let call = describe(run.call, run.cpu);
-                format!("{call} aborted after {step} steps, leaving what it prepared {how}")
+                let how = if garbage { "garbage" } else { "its words" };
+                format!("{}, aborted, leaving {how}", progress(execution))
             };
-            self.explored.aborts += 1;
-            forget(run.call, &mut left);
-            unchanged(self.structure, &left, content)
-                .map_err(|fault| self.violation(fault, run.state, vec![event()]))?;
-            self.reached(run.state, left, false, event);
+            match execution.aborted(content, garbage) {
+                Ok(left) => self.reached(state, left, false, event),
+                Err(fault) => return Err(self.violation(fault, state, vec![event()])),
+            }
         }
         Ok(())
     }
 
-    /// Calls that other CPUs could run meanwhile. A caller's buffer and its nodes are its own.
-    fn neighbours<'c>(&self, run: &Run<'_>, calls: &'c [Call]) -> Vec<(&'c Call, usize)> {
-        let others = (0..self.structure.cpus()).filter(|cpu| *cpu != run.cpu);
-        let apart = |call: &&Call| {
-            let shared = |word: &usize| *word >= layout::CALLERS && run.call.words.contains(word);
-            !call.words.iter().any(shared)
-        };
-        others
-            .flat_map(|cpu| calls.iter().filter(apart).map(move |call| (call, cpu)))
-            .collect()
-    }
-
-    /// The rest of an attempt after a neighbour's call.
-    fn disturbed(
-        &self,
-        run: &Run<'_>,
-        mut attempt: Attempt,
-        mut memory: Memory,
+    /// A neighbour's call as a whole before each step of an attempt.
+    fn meeting(
+        &mut self,
+        state: usize,
+        mut execution: Execution<'_>,
+        other: &Execution<'_>,
         content: &Content,
-        (neighbour, other): (&Call, usize),
-    ) -> Result<(), Fault> {
-        let mut content = content.clone();
-        let mut neighbours = begin(neighbour, other);
-        for step in 0.. {
-            advance(
-                self.structure,
-                neighbour,
-                other,
-                &mut neighbours,
-                &mut memory,
-                step,
-            )?;
-            if neighbours.outcome().is_some() {
-                break;
-            }
+    ) -> Result<(), Box<Violation>> {
+        while !execution.is_over() {
+            let trace = vec![
+                progress(&execution),
+                format!("meanwhile {}", describe(other)),
+            ];
+            let disturbed = || {
+                let mut neighbour = other.clone();
+                neighbour.memory = execution.memory.clone();
+                let mut content = content.clone();
+                let memory = neighbour.finish(&content)?;
+                self.structure.meaning(&mut content, other.call, other.cpu);
+                let mut rest = execution.clone();
+                rest.memory = memory;
+                rest.finish(&content)
+            };
+            disturbed().map_err(|fault| self.violation(fault, state, trace))?;
+            execution
+                .step()
+                .map_err(|fault| self.violation(fault, state, vec![progress(&execution)]))?;
         }
-        finish(
-            self.structure,
-            neighbour,
-            other,
-            &neighbours,
-            &mut memory,
-            &content,
-        )?;
-        self.structure.meaning(&mut content, neighbour, other);
-        for step in 0.. {
-            advance(
-                self.structure,
-                run.call,
-                run.cpu,
-                &mut attempt,
-                &mut memory,
-                step,
-            )?;
-            if attempt.outcome().is_some() {
-                break;
-            }
-        }
-        finish(
-            self.structure,
-            run.call,
-            run.cpu,
-            &attempt,
-            &mut memory,
-            &content,
-        )
+        Ok(())
     }
 
     /// Notes a state, to be looked at if it is new.
@@ -365,116 +299,37 @@ impl<'a> Search<'a> {
         list.push((number, memory));
     }
 
-    fn violation(&self, fault: Fault, state: usize, last: Vec<String>) -> Box<Violation> {
-        let mut trace = Vec::new();
-        let mut state = state;
+    fn violation(&self, fault: Fault, mut state: usize, last: Vec<String>) -> Box<Violation> {
+        let mut trace = last;
+        trace.reverse();
         while let Some(origin) = &self.origins[state] {
             trace.push(origin.event.clone());
             state = origin.state;
         }
         trace.reverse();
-        trace.extend(last);
-        Box::new(Violation { fault, trace })
-    }
-}
-
-fn describe(call: &Call, cpu: usize) -> String {
-    let words: Vec<String> = call.words.iter().map(|word| format!("{word:#x}")).collect();
-    format!("{}({}) on CPU {cpu}", call.program.name, words.join(", "))
-}
-
-/// B91 2.4: one visible store, the last step.
-fn has_its_commit_last(call: &Call) -> bool {
-    let is_commit = |step: &&Step| matches!(step, Step::Commit { .. });
-    let steps = call.program.steps;
-    steps.iter().filter(is_commit).count() == 1 && steps.last().is_some_and(|step| is_commit(&step))
-}
-
-fn begin(call: &Call, cpu: usize) -> Attempt {
-    let mut words = call.words.iter();
-    let arguments: Vec<usize> = call
-        .program
-        .parameters
-        .iter()
-        .map(|parameter| match parameter {
-            Parameter::Slot(_) => layout::slot(cpu),
-            Parameter::Word(_) => *words.next().expect("a word for each parameter"),
+        let mut explored = self.explored.clone();
+        explored.states = self.numbers.len();
+        Box::new(Violation {
+            fault,
+            trace,
+            explored,
         })
-        .collect();
-    assert!(words.next().is_none(), "more words than parameters");
-    Attempt::new(call.program, &arguments)
+    }
 }
 
-/// One step, unless it touches what it must not.
-fn advance(
-    structure: &dyn Structure,
-    call: &Call,
-    cpu: usize,
-    attempt: &mut Attempt,
-    memory: &mut Memory,
-    step: usize,
-) -> Result<(), Fault> {
-    if step > LONGEST {
-        return Err(Fault::Endless);
-    }
-    let (read, written) = attempt.touches(call.program);
-    for span in [read, written].into_iter().flatten() {
-        let aligned = span.address % span.bytes == 0;
-        let mapped = layout::is_mapped(span.address, structure.cpus(), structure.bulk_bytes());
-        if !aligned || !mapped {
-            return Err(Fault::Outside(span));
-        }
-    }
-    attempt.step(call.program, memory, cpu);
-    Ok(())
+/// Two calls that name the same node or buffer are one caller's, and never run at once.
+fn have_one_caller(a: &Call, b: &Call) -> bool {
+    let owned = |word: &&usize| **word >= layout::CALLERS && a.words.contains(word);
+    b.words.iter().any(|word| owned(&word))
 }
 
-fn unchanged(structure: &dyn Structure, memory: &Memory, content: &Content) -> Result<(), Fault> {
-    let after = structure.content(memory).map_err(Fault::Broken)?;
-    if after == *content {
-        return Ok(());
-    }
-    Err(Fault::VisibleBeforeCommit {
-        before: content.clone(),
-        after,
-    })
+fn describe(execution: &Execution<'_>) -> String {
+    let Call { program, words, .. } = execution.call;
+    let words: Vec<String> = words.iter().map(|word| format!("{word:#x}")).collect();
+    let (name, cpu) = (program.name, execution.cpu);
+    format!("{name}({}) on CPU {cpu}", words.join(", "))
 }
 
-/// Judges a finished attempt, and takes the caller's buffer away.
-fn finish(
-    structure: &dyn Structure,
-    call: &Call,
-    cpu: usize,
-    attempt: &Attempt,
-    memory: &mut Memory,
-    content: &Content,
-) -> Result<(), Fault> {
-    let mut expected_content = content.clone();
-    let expected = structure.meaning(&mut expected_content, call, cpu);
-    let value = attempt.outcome().expect("only called at the end").clone();
-    let found = Answer {
-        filled: (0..expected.filled.len())
-            .map(|index| memory.load(call.fills.start + 8 * index))
-            .collect(),
-        value,
-    };
-    let found_content = structure.content(memory).map_err(Fault::Broken)?;
-    if found_content != expected_content {
-        return Err(Fault::WrongContent {
-            expected: expected_content,
-            found: found_content,
-        });
-    }
-    if found != expected {
-        return Err(Fault::WrongAnswer { expected, found });
-    }
-    forget(call, memory);
-    Ok(())
-}
-
-/// The caller's buffer is its own business between attempts.
-fn forget(call: &Call, memory: &mut Memory) {
-    for address in call.fills.clone().step_by(8) {
-        memory.store(address, 0);
-    }
+fn progress(execution: &Execution<'_>) -> String {
+    format!("{}, {} steps in", describe(execution), execution.steps)
 }

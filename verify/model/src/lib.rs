@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`structure`] | what a checker must know of a structure: its memory, its calls, what they mean |
 //! | [`checker`] | exhausts the states of a structure: every abort of every call, everywhere |
+//! | [`execution`] | one call, stepped and judged |
+//! | [`layout`] | where things lie in the memory of a model |
 //! | [`structures`] | the structures of `atomseq::percpu` in these terms |
 //! | [`broken`] | sequences that are wrong, each in its own way, and must be found out |
 //!
@@ -11,6 +13,7 @@
 //! nothing with the sequences.
 
 pub mod checker;
+pub mod execution;
 pub mod layout;
 pub mod structure;
 pub mod structures;

@@ -14,7 +14,17 @@ pub use stack::Stack;
 
 /// Every structure, in every configuration that is checked.
 pub fn all() -> Vec<Box<dyn Structure>> {
-    vec![Box::new(Counter), Box::new(Stack)]
+    vec![
+        Box::new(Counter),
+        Box::new(Stack {
+            cpus: 1,
+            capacity: 3,
+        }),
+        Box::new(Stack {
+            cpus: 2,
+            capacity: 2,
+        }),
+    ]
 }
 
 /// The model form of one of the library's sequences.

@@ -7,33 +7,39 @@ use super::program;
 use crate::layout::{CALLERS, bulk, word};
 use crate::structure::{Answer, Call, Content, Structure, answer, none, plain, some, truth};
 
-const CPUS: usize = 2;
-const CAPACITY: usize = 3;
-
 /// A batch of the caller's to push, its first word at `CALLERS`.
 const BATCH: [usize; 3] = [1, 2, 1];
 /// Where the caller wants words that it pops.
 const BUFFER: usize = CALLERS + 0x100;
 
-/// Two CPUs with room for three words; 1 and 2 are pushed, alone or in batches.
-pub struct Stack;
+/// 1 and 2 are pushed, alone or in batches.
+pub struct Stack {
+    /// How many CPUs.
+    pub cpus: usize,
+    /// For how many words each has room.
+    pub capacity: usize,
+}
 
 impl Structure for Stack {
     fn name(&self) -> &'static str {
         "stack"
     }
 
+    fn cpus(&self) -> usize {
+        self.cpus
+    }
+
     fn bulk_bytes(&self) -> usize {
-        8 * CAPACITY
+        8 * self.capacity
     }
 
     fn empty(&self) -> Memory {
         let mut memory = Memory::default();
-        for cpu in 0..CPUS {
+        for cpu in 0..self.cpus {
             memory.store(word(cpu, 0), bulk(cpu));
             memory.store(word(cpu, 1), bulk(cpu));
-            memory.store(word(cpu, 2), bulk(cpu) + 8 * CAPACITY);
-            for index in 0..CAPACITY {
+            memory.store(word(cpu, 2), bulk(cpu) + 8 * self.capacity);
+            for index in 0..self.capacity {
                 memory.store(bulk(cpu) + 8 * index, 0);
             }
         }
@@ -60,10 +66,10 @@ impl Structure for Stack {
     }
 
     fn content(&self, memory: &Memory) -> Result<Content, String> {
-        (0..CPUS)
+        (0..self.cpus)
             .map(|cpu| {
                 let [top, bottom, limit] = [0, 1, 2].map(|index| memory.load(word(cpu, index)));
-                if bottom != bulk(cpu) || limit != bottom + 8 * CAPACITY {
+                if bottom != bulk(cpu) || limit != bottom + 8 * self.capacity {
                     return Err(format!("the bounds of CPU {cpu} have moved"));
                 }
                 if top < bottom || top > limit || top % 8 != 0 {
@@ -78,7 +84,7 @@ impl Structure for Stack {
         let stack = &mut content[cpu];
         match (call.program.name, call.words.as_slice()) {
             ("push", &[value]) => {
-                let room = stack.len() < CAPACITY;
+                let room = stack.len() < self.capacity;
                 if room {
                     stack.push(value);
                 }
@@ -86,7 +92,7 @@ impl Structure for Stack {
             }
             ("pop", []) => answer(stack.pop().map_or(none(), |value| some(&[value]))),
             ("push_batch", &[_, count]) => {
-                let taken = count.min(CAPACITY - stack.len());
+                let taken = count.min(self.capacity - stack.len());
                 stack.extend_from_slice(&BATCH[..taken]);
                 answer(plain(&[taken]))
             }
