@@ -1,0 +1,269 @@
+//! AArch64.
+
+use super::KickWords;
+use core::arch::{asm, global_asm};
+
+/// Every abort address follows these four bytes (`brk #0x45e0`).
+pub const SIGNATURE: u32 = 0xd428_bc00;
+
+/// A name of this crate's own in the linker's one name space: two versions of atomseq may meet in a program.
+macro_rules! name {
+    ($text:literal) => {
+        concat!(
+            "__atomseq_",
+            env!("CARGO_PKG_VERSION_MAJOR"),
+            "_",
+            env!("CARGO_PKG_VERSION_MINOR"),
+            "_",
+            $text
+        )
+    };
+}
+
+global_asm!(
+    ".pushsection .tdata,\"awT\",@progbits",
+    ".balign 32",
+    concat!(".globl ", name!("thread_block")),
+    concat!(".hidden ", name!("thread_block")),
+    concat!(".type ", name!("thread_block"), ", @tls_object"),
+    concat!(".size ", name!("thread_block"), ", 64"),
+    concat!(name!("thread_block"), ":"),
+    ".word 0",          //  0 cpu_id_start
+    ".word 0xffffffff", //  4 cpu_id = -1: not registered
+    ".zero 56",         //  8 rseq_cs and the rest; 32 registration; 36 forks
+    ".popsection",
+);
+
+/// The thread pointer, `tpidr_el0`.
+#[inline]
+pub fn thread_pointer() -> usize {
+    let pointer;
+    // SAFETY: reads a register that user code may read.
+    unsafe {
+        asm!("mrs {}, tpidr_el0", out(reg) pointer, options(pure, nomem, nostack, preserves_flags));
+    }
+    pointer
+}
+
+/// Where the thread block lies, counted from the thread pointer; the same in every thread.
+#[inline]
+pub fn thread_block_offset() -> isize {
+    let offset;
+    // SAFETY: loads a link-time constant from the global offset table.
+    unsafe {
+        asm!(
+            concat!("adrp {0}, :gottprel:", name!("thread_block")),
+            concat!("ldr {0}, [{0}, :gottprel_lo12:", name!("thread_block"), "]"),
+            out(reg) offset,
+            options(pure, readonly, nostack, preserves_flags)
+        );
+    }
+    offset
+}
+
+/// Calls the kernel; a negative result is an error number with its sign changed. `errno` stays as it is, since this
+/// runs in signal handlers and in allocators.
+///
+/// # Safety
+/// As the system call itself.
+pub unsafe fn syscall(number: i64, arguments: [usize; 6]) -> isize {
+    let result;
+    // SAFETY: the kernel's calling convention; the caller vouches for the call itself.
+    unsafe {
+        asm!(
+            "svc #0",
+            in("x8") number,
+            inlateout("x0") arguments[0] => result,
+            in("x1") arguments[1],
+            in("x2") arguments[2],
+            in("x3") arguments[3],
+            in("x4") arguments[4],
+            in("x5") arguments[5],
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// The addresses of `__rseq_offset` and `__rseq_size`; null when the C library has none.
+#[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
+pub fn glibc_rseq_symbols() -> (*const isize, *const u32) {
+    let (offset, size);
+    // SAFETY: loads two addresses from the global offset table; a weak reference that stays undefined is null.
+    unsafe {
+        asm!(
+            ".weak __rseq_offset",
+            ".weak __rseq_size",
+            "adrp {0}, :got:__rseq_offset",
+            "ldr {0}, [{0}, :got_lo12:__rseq_offset]",
+            "adrp {1}, :got:__rseq_size",
+            "ldr {1}, [{1}, :got_lo12:__rseq_size]",
+            out(reg) offset,
+            lateout(reg) size,
+            options(pure, readonly, nostack, preserves_flags)
+        );
+    }
+    (offset, size)
+}
+
+// The helper of the self-test.
+//
+//   x0   KickWords; kept in x9, which system calls leave alone
+//   x0   returned: the child's process id, or a negative error number
+//   x10  rounds left (child only)
+//
+// The child shares the memory, and even the stack pointer, of its parent: it touches neither the stack nor
+// thread-local storage, and ends by a system call. Signals are blocked by the caller, so no handler runs on it.
+global_asm!(
+    ".pushsection .text.atomseq_selftest,\"ax\",@progbits",
+    ".balign 4",
+    concat!(".globl ", name!("spawn_kicker")),
+    concat!(".hidden ", name!("spawn_kicker")),
+    concat!(".type ", name!("spawn_kicker"), ", @function"),
+    concat!(name!("spawn_kicker"), ":"),
+    "hint #34",           // bti c
+    "mov x9, x0",         // the shared words
+    "mov x8, #220",       // clone
+    "mov x0, #0x700",     // CLONE_VM | CLONE_FS | CLONE_FILES, no signal at the end
+    "mov x1, #0",         // no stack of its own
+    "mov x2, #0",         // no parent word
+    "mov x3, #0",         // no thread-local storage of its own
+    "mov x4, #0",         // no child word
+    "svc #0",             //
+    "cbz x0, 20f",        // 0: the child
+    "ret",                // the parent
+    "20:",                //
+    "ldr w11, [x9, #12]", // interrupt by running on the section's CPU?
+    "cbnz w11, 21f",      // no: by a fence
+    "mov x8, #122",       // sched_setaffinity
+    "mov x0, #0",         // of this child
+    "ldr x1, [x9, #40]",  // length of the set
+    "ldr x2, [x9, #48]",  // the set: that CPU alone
+    "svc #0",             //
+    "str w0, [x9, #16]",  // 0, or why not
+    "21:",                //
+    "ldr w10, [x9, #20]", // how often to look
+    "22:",                //
+    "ldar w12, [x9]",     // does the section run yet?
+    "cbnz w12, 23f",      //
+    "mov x8, #101",       // nanosleep: on a machine with one CPU the parent must run
+    "add x0, x9, #24",    // this long
+    "mov x1, #0",         //
+    "svc #0",             //
+    "subs w10, w10, #1",  //
+    "b.ne 22b",           // look again
+    "b 25f",              // give up
+    "23:",                //
+    "cbz w11, 24f",       // running here was the interruption
+    "mov x8, #283",       // membarrier
+    "mov x0, #128",       // MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ
+    "mov x1, #0",         // on every CPU
+    "mov x2, #0",         //
+    "svc #0",             // when it returns, every running section was aborted
+    "str w0, [x9, #16]",  // 0, or why not
+    "24:",                //
+    "mov w12, #1",        //
+    "add x13, x9, #4",    //
+    "stlr w12, [x13]",    // done
+    "25:",                //
+    "mov x8, #93",        // exit
+    "mov x0, #0",         //
+    "svc #0",             //
+    "udf #0",             // not reached
+    concat!(
+        ".size ",
+        name!("spawn_kicker"),
+        ", . - ",
+        name!("spawn_kicker")
+    ),
+    ".popsection",
+);
+
+// The section of the self-test.
+//
+//   x0   this thread's struct rseq
+//   x1   KickWords
+//   x2   how many rounds to spin
+//   w0   returned: one of `watched`
+//   x9 to x12  scratch
+//
+//   arm ── start ── cpu? ── ready = 1 ── done? ──┐ ── end
+//                                          ^─────┘
+//   abort: anywhere between start and end
+global_asm!(
+    ".pushsection .text.atomseq_selftest,\"ax\",@progbits",
+    ".balign 4",
+    concat!(".globl ", name!("watch")),
+    concat!(".hidden ", name!("watch")),
+    concat!(".type ", name!("watch"), ", @function"),
+    concat!(name!("watch"), ":"),
+    "hint #34",        // bti c
+    "add x12, x1, #4", // address of done
+    concat!("adrp x9, ", name!("watch_descriptor")),
+    concat!("add x9, x9, :lo12:", name!("watch_descriptor")),
+    "str x9, [x0, #8]",      // arm
+    "30:",                   // start
+    "ldr w10, [x0, #4]",     // this thread's CPU
+    "ldr w11, [x1, #8]",     // the one that the helper aims at
+    "cmp w10, w11",          // still the same?
+    "b.ne 33f",              // no: leave
+    "mov w10, #1",           //
+    "stlr w10, [x1]",        // ready: the helper may strike
+    "31:",                   //
+    "ldar w10, [x12]",       // is the helper through?
+    "cbnz w10, 32f",         // yes, and this still runs
+    "subs x2, x2, #1",       //
+    "b.ne 31b",              // spin
+    "32:",                   // end
+    "str xzr, [x0, #8]",     // disarm
+    "cmp x2, #0",            // did the rounds run out?
+    "mov w10, #1",           // watched::MISSED
+    "mov w11, #2",           // watched::NOTHING
+    "csel w0, w11, w10, eq", //
+    "ret",                   //
+    "33:",                   //
+    "str xzr, [x0, #8]",     // disarm
+    "mov w0, #3",            // watched::MOVED
+    "ret",                   //
+    ".inst 0xd428bc00",      // the signature
+    "34:",                   // abort
+    "mov w0, #0",            // watched::ABORTED
+    "ret",                   //
+    concat!(".size ", name!("watch"), ", . - ", name!("watch")),
+    ".popsection",
+    ".pushsection __rseq_cs,\"aw\",@progbits",
+    ".balign 32",
+    concat!(name!("watch_descriptor"), ":"),
+    ".word 0, 0",           // version, flags
+    ".quad 30b, 32b - 30b", // start, length
+    ".quad 34b",            // abort
+    ".popsection",
+    ".pushsection __rseq_cs_ptr_array,\"awR\",@progbits",
+    concat!(".quad ", name!("watch_descriptor")),
+    ".popsection",
+);
+
+unsafe extern "C" {
+    #[link_name = name!("spawn_kicker")]
+    fn spawn_kicker_asm(words: *const KickWords) -> i64;
+    #[link_name = name!("watch")]
+    fn watch_asm(rseq: *mut u8, words: *const KickWords, rounds: u64) -> u32;
+}
+
+/// Starts the self-test's helper; returns its process id or a negative error number.
+///
+/// # Safety
+/// All signals are blocked, the thread has no rseq section armed, and `words` lives until the child was waited for.
+pub unsafe fn spawn_kicker(words: *const KickWords) -> i64 {
+    // SAFETY: the assembly keeps to the C calling convention in the parent; the child never returns.
+    unsafe { spawn_kicker_asm(words) }
+}
+
+/// Spins inside a section until it is aborted, or `done` is set, or `rounds` are over.
+///
+/// # Safety
+/// `rseq` is this thread's registered `struct rseq`; `words` is valid.
+pub unsafe fn watch(rseq: *mut u8, words: *const KickWords, rounds: u64) -> u32 {
+    // SAFETY: a leaf function in the C calling convention; the abort handler returns to the same caller.
+    unsafe { watch_asm(rseq, words, rounds) }
+}

@@ -1,0 +1,69 @@
+//! Hand-written assembly, one file an architecture, with the same names in each.
+//!
+//! | name | what it is |
+//! |---|---|
+//! | `SIGNATURE` | the four bytes the kernel wants before every abort address |
+//! | `thread_pointer` | what offsets into a thread's static storage count from |
+//! | `thread_block_offset` | where this crate's own thread-local block lies, from the thread pointer |
+//! | `syscall` | a system call that leaves `errno` alone |
+//! | `glibc_rseq_symbols` | static builds only: the C library's `__rseq_offset` and `__rseq_size`, or nulls |
+//! | `spawn_kicker` | the self-test's helper: a child that interrupts its parent |
+//! | `watch` | the self-test's section: spins until it is interrupted |
+//!
+//! The thread-local block is defined here and not with `thread_local!`, because it must be reachable
+//! from signal handlers and allocators: initial-exec storage is never allocated on first touch, and has
+//! no destructor.
+//!
+//! ```text
+//! thread block, 64 bytes, 32-byte aligned
+//!  0 ..32   struct rseq; cpu_id (offset 4) starts as -1, so that every section of a thread that is not
+//!           registered goes to a guard slot
+//! 32 ..36   registration: 0 not yet, 1 registered, 2 retired, 3 refused
+//! 36 ..40   nesting of forks that this thread is in the middle of
+//! 40 ..64   unused
+//! ```
+
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+#[cfg(target_arch = "x86_64")]
+pub use x86_64::*;
+
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(target_arch = "aarch64")]
+pub use aarch64::*;
+
+/// What the self-test's section and its helper share. `repr(C)`: the assembly uses the offsets below.
+#[repr(C)]
+pub struct KickWords {
+    /// 0: set by the section once it runs.
+    pub ready: core::sync::atomic::AtomicU32,
+    /// 4: set by the helper once it has interrupted the section.
+    pub done: core::sync::atomic::AtomicU32,
+    /// 8: the CPU the section must be on.
+    pub cpu: u32,
+    /// 12: how to interrupt: 0 by running on the section's CPU, 1 by a fence.
+    pub kick: u32,
+    /// 16: what the helper's system call returned.
+    pub result: core::sync::atomic::AtomicI32,
+    /// 20: how often the helper looks for `ready` before it gives up.
+    pub rounds: u32,
+    /// 24: how long it sleeps between two looks.
+    pub nap: [i64; 2],
+    /// 40: length of the CPU set below, in bytes.
+    pub mask_bytes: usize,
+    /// 48: the CPU set that the helper moves itself to (`kick` 0).
+    pub mask: *const u8,
+}
+
+/// How `watch` ended.
+pub mod watched {
+    /// The kernel aborted the section.
+    pub const ABORTED: u32 = 0;
+    /// The helper was through, and the section still ran: the abort is missing.
+    pub const MISSED: u32 = 1;
+    /// Nothing happened for as long as the section was allowed to spin.
+    pub const NOTHING: u32 = 2;
+    /// The thread was on another CPU than `KickWords::cpu`.
+    pub const MOVED: u32 = 3;
+}

@@ -1,0 +1,260 @@
+//! x86-64, in Intel syntax.
+
+use super::KickWords;
+use core::arch::{asm, global_asm};
+
+/// Every abort address follows these four bytes (the operand of a `ud1`, so that they decode as an instruction).
+pub const SIGNATURE: u32 = 0x5305_3053;
+
+/// A name of this crate's own in the linker's one name space: two versions of atomseq may meet in a program.
+macro_rules! name {
+    ($text:literal) => {
+        concat!(
+            "__atomseq_",
+            env!("CARGO_PKG_VERSION_MAJOR"),
+            "_",
+            env!("CARGO_PKG_VERSION_MINOR"),
+            "_",
+            $text
+        )
+    };
+}
+
+global_asm!(
+    ".pushsection .tdata,\"awT\",@progbits",
+    ".balign 32",
+    concat!(".globl ", name!("thread_block")),
+    concat!(".hidden ", name!("thread_block")),
+    concat!(".type ", name!("thread_block"), ", @tls_object"),
+    concat!(".size ", name!("thread_block"), ", 64"),
+    concat!(name!("thread_block"), ":"),
+    ".long 0",          //  0 cpu_id_start
+    ".long 0xffffffff", //  4 cpu_id = -1: not registered
+    ".zero 56",         //  8 rseq_cs and the rest; 32 registration; 36 forks
+    ".popsection",
+);
+
+/// The thread pointer: the address that `%fs:0` holds.
+#[inline]
+pub fn thread_pointer() -> usize {
+    let pointer;
+    // SAFETY: the ABI keeps the thread pointer itself at offset 0 of the thread's storage.
+    unsafe {
+        asm!("mov {}, fs:[0]", out(reg) pointer, options(pure, readonly, nostack, preserves_flags));
+    }
+    pointer
+}
+
+/// Where the thread block lies, counted from the thread pointer; the same in every thread.
+#[inline]
+pub fn thread_block_offset() -> isize {
+    let offset;
+    // SAFETY: loads a link-time constant from the global offset table.
+    unsafe {
+        asm!(
+            concat!("mov {}, qword ptr [rip + ", name!("thread_block"), "@GOTTPOFF]"),
+            out(reg) offset,
+            options(pure, readonly, nostack, preserves_flags)
+        );
+    }
+    offset
+}
+
+/// Calls the kernel; a negative result is an error number with its sign changed. `errno` stays as it is, since this
+/// runs in signal handlers and in allocators.
+///
+/// # Safety
+/// As the system call itself.
+pub unsafe fn syscall(number: i64, arguments: [usize; 6]) -> isize {
+    let result;
+    // SAFETY: the kernel's calling convention; the caller vouches for the call itself.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number => result,
+            in("rdi") arguments[0],
+            in("rsi") arguments[1],
+            in("rdx") arguments[2],
+            in("r10") arguments[3],
+            in("r8") arguments[4],
+            in("r9") arguments[5],
+            lateout("rcx") _, // the return address
+            lateout("r11") _, // the flags
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// The addresses of `__rseq_offset` and `__rseq_size`; null when the C library has none.
+#[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
+pub fn glibc_rseq_symbols() -> (*const isize, *const u32) {
+    let (offset, size);
+    // SAFETY: loads two addresses from the global offset table; a weak reference that stays undefined is null.
+    unsafe {
+        asm!(
+            ".weak __rseq_offset",
+            ".weak __rseq_size",
+            "mov {}, qword ptr [rip + __rseq_offset@GOTPCREL]",
+            "mov {}, qword ptr [rip + __rseq_size@GOTPCREL]",
+            out(reg) offset,
+            out(reg) size,
+            options(pure, readonly, nostack, preserves_flags)
+        );
+    }
+    (offset, size)
+}
+
+// The helper of the self-test.
+//
+//   rdi  KickWords; kept in r9, which system calls leave alone
+//   rax  returned: the child's process id, or a negative error number
+//
+// The child shares the memory, and even the stack pointer, of its parent: it touches neither the stack nor
+// thread-local storage, and ends by a system call. Signals are blocked by the caller, so no handler runs on it.
+global_asm!(
+    ".pushsection .text.atomseq_selftest,\"ax\",@progbits",
+    concat!(".globl ", name!("spawn_kicker")),
+    concat!(".hidden ", name!("spawn_kicker")),
+    concat!(".type ", name!("spawn_kicker"), ", @function"),
+    concat!(name!("spawn_kicker"), ":"),
+    "mov r9, rdi",                   // the shared words
+    "mov eax, 56",                   // clone
+    "mov edi, 0x700",                // CLONE_VM | CLONE_FS | CLONE_FILES, no signal at the end
+    "xor esi, esi",                  // no stack of its own
+    "xor edx, edx",                  // no parent word
+    "xor r10d, r10d",                // no child word
+    "xor r8d, r8d",                  // no thread-local storage of its own
+    "syscall",                       //
+    "test eax, eax",                 // which side is this?
+    "jz 20f",                        // 0: the child
+    "ret",                           // the parent
+    "20:",                           //
+    "cmp dword ptr [r9 + 12], 0",    // interrupt by running on the section's CPU?
+    "jne 21f",                       // no: by a fence
+    "mov eax, 203",                  // sched_setaffinity
+    "xor edi, edi",                  // of this child
+    "mov rsi, qword ptr [r9 + 40]",  // length of the set
+    "mov rdx, qword ptr [r9 + 48]",  // the set: that CPU alone
+    "syscall",                       //
+    "mov dword ptr [r9 + 16], eax",  // 0, or why not
+    "21:",                           //
+    "mov r12d, dword ptr [r9 + 20]", // how often to look
+    "22:",                           //
+    "cmp dword ptr [r9], 0",         // does the section run yet?
+    "jne 23f",                       //
+    "mov eax, 35",                   // nanosleep: on a machine with one CPU the parent must run
+    "lea rdi, [r9 + 24]",            // this long
+    "xor esi, esi",                  //
+    "syscall",                       //
+    "dec r12d",                      //
+    "jnz 22b",                       // look again
+    "jmp 25f",                       // give up
+    "23:",                           //
+    "cmp dword ptr [r9 + 12], 0",    // running here was the interruption
+    "je 24f",                        //
+    "mov eax, 324",                  // membarrier
+    "mov edi, 128",                  // MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ
+    "xor esi, esi",                  // on every CPU
+    "xor edx, edx",                  //
+    "syscall",                       // when it returns, every running section was aborted
+    "mov dword ptr [r9 + 16], eax",  // 0, or why not
+    "24:",                           //
+    "mov dword ptr [r9 + 4], 1",     // done
+    "25:",                           //
+    "mov eax, 60",                   // exit
+    "xor edi, edi",                  //
+    "syscall",                       //
+    "ud2",                           // not reached
+    concat!(
+        ".size ",
+        name!("spawn_kicker"),
+        ", . - ",
+        name!("spawn_kicker")
+    ),
+    ".popsection",
+);
+
+// The section of the self-test.
+//
+//   rdi  this thread's struct rseq
+//   rsi  KickWords
+//   rdx  how many rounds to spin
+//   eax  returned: one of `watched`
+//   rcx  scratch
+//
+//   arm ── start ── cpu? ── ready = 1 ── done? ──┐ ── end
+//                                          ^─────┘
+//   abort: anywhere between start and end
+global_asm!(
+    ".pushsection .text.atomseq_selftest,\"ax\",@progbits",
+    concat!(".globl ", name!("watch")),
+    concat!(".hidden ", name!("watch")),
+    concat!(".type ", name!("watch"), ", @function"),
+    concat!(name!("watch"), ":"),
+    concat!("lea rax, [rip + ", name!("watch_descriptor"), "]"),
+    "mov qword ptr [rdi + 8], rax", // arm
+    "30:",                          // start
+    "mov ecx, dword ptr [rdi + 4]", // this thread's CPU
+    "cmp ecx, dword ptr [rsi + 8]", // still the one that the helper aims at?
+    "jne 33f",                      // no: leave
+    "mov dword ptr [rsi], 1",       // ready: the helper may strike
+    "31:",                          //
+    "cmp dword ptr [rsi + 4], 0",   // is the helper through?
+    "jne 32f",                      // yes, and this still runs
+    "dec rdx",                      //
+    "jnz 31b",                      // spin
+    "32:",                          // end
+    "mov qword ptr [rdi + 8], 0",   // disarm
+    "mov eax, 1",                   // watched::MISSED
+    "mov ecx, 2",                   // watched::NOTHING
+    "test rdx, rdx",                // did the rounds run out?
+    "cmovz eax, ecx",               //
+    "ret",                          //
+    "33:",                          //
+    "mov qword ptr [rdi + 8], 0",   // disarm
+    "mov eax, 3",                   // watched::MOVED
+    "ret",                          //
+    ".byte 0x0f, 0xb9, 0x3d",       // ud1 edi, [rip + signature]
+    ".long 0x53053053",             // the signature
+    "34:",                          // abort
+    "xor eax, eax",                 // watched::ABORTED
+    "ret",                          //
+    concat!(".size ", name!("watch"), ", . - ", name!("watch")),
+    ".popsection",
+    ".pushsection __rseq_cs,\"aw\",@progbits",
+    ".balign 32",
+    concat!(name!("watch_descriptor"), ":"),
+    ".long 0, 0",           // version, flags
+    ".quad 30b, 32b - 30b", // start, length
+    ".quad 34b",            // abort
+    ".popsection",
+    ".pushsection __rseq_cs_ptr_array,\"awR\",@progbits",
+    concat!(".quad ", name!("watch_descriptor")),
+    ".popsection",
+);
+
+unsafe extern "C" {
+    #[link_name = name!("spawn_kicker")]
+    fn spawn_kicker_asm(words: *const KickWords) -> i64;
+    #[link_name = name!("watch")]
+    fn watch_asm(rseq: *mut u8, words: *const KickWords, rounds: u64) -> u32;
+}
+
+/// Starts the self-test's helper; returns its process id or a negative error number.
+///
+/// # Safety
+/// All signals are blocked, the thread has no rseq section armed, and `words` lives until the child was waited for.
+pub unsafe fn spawn_kicker(words: *const KickWords) -> i64 {
+    // SAFETY: the assembly keeps to the C calling convention in the parent; the child never returns.
+    unsafe { spawn_kicker_asm(words) }
+}
+
+/// Spins inside a section until it is aborted, or `done` is set, or `rounds` are over.
+///
+/// # Safety
+/// `rseq` is this thread's registered `struct rseq`; `words` is valid.
+pub unsafe fn watch(rseq: *mut u8, words: *const KickWords, rounds: u64) -> u32 {
+    // SAFETY: a leaf function in the C calling convention; the abort handler returns to the same caller.
+    unsafe { watch_asm(rseq, words, rounds) }
+}

@@ -1,0 +1,50 @@
+//! Waiting for a word to change.
+
+use crate::arch::syscall;
+use core::ptr;
+use core::sync::atomic::AtomicU32;
+
+/// Sleeps while `word` holds `expected`. May return early: look again.
+pub fn wait(word: &AtomicU32, expected: u32) {
+    // SAFETY: the kernel reads one aligned word that the reference keeps alive; a null timeout means none.
+    unsafe {
+        syscall(
+            libc::SYS_futex,
+            [
+                word.as_ptr() as usize,
+                (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize,
+                expected as usize,
+                ptr::null::<libc::timespec>() as usize,
+                0,
+                0,
+            ],
+        );
+    }
+}
+
+/// Wakes one thread that waits on `word`.
+pub fn wake_one(word: &AtomicU32) {
+    wake(word, 1);
+}
+
+/// Wakes every thread that waits on `word`.
+pub fn wake_all(word: &AtomicU32) {
+    wake(word, i32::MAX as usize);
+}
+
+fn wake(word: &AtomicU32, threads: usize) {
+    // SAFETY: a wake-up uses the address as a key and reads nothing.
+    unsafe {
+        syscall(
+            libc::SYS_futex,
+            [
+                word.as_ptr() as usize,
+                (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize,
+                threads,
+                0,
+                0,
+                0,
+            ],
+        );
+    }
+}

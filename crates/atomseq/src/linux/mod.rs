@@ -1,0 +1,24 @@
+//! What the rest of the crate needs of Linux: sections and who registers them, the fence, quiet threads, waiting,
+//! memory, CPUs. `portable/` offers the same names without the kernel's help.
+//!
+//! Nothing here allocates through Rust's global allocator, takes a lock of the standard library or touches a
+//! thread-local that is set up on first use, so all of it may run inside an allocator or a signal handler.
+
+mod cpus;
+mod fork;
+mod futex;
+mod kernel;
+mod membarrier;
+mod memory;
+mod rseq;
+mod selftest;
+mod signals;
+mod start;
+
+pub use cpus::{cpu_slots, current_cpu};
+pub use futex::{wait, wake_all, wake_one};
+pub use membarrier::fence;
+pub use memory::{map, unmap};
+pub use rseq::{RSEQ_OFFSET, register_this_thread};
+pub use signals::Quiet;
+pub use start::start;

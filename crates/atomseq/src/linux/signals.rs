@@ -1,0 +1,104 @@
+//! Quiet: a stretch of one thread's time in which no signal handler runs on it and no fork copies its work half done.
+
+use super::fork;
+use crate::arch::syscall;
+use core::marker::PhantomData;
+
+/// While one lives, this thread runs no signal handler, and `fork` on another thread waits for its end.
+///
+/// A thread enters before it closes a gate: a handler on the same thread that met the closed gate would wait
+/// for the very thread it interrupted, and a child forked meanwhile would find the gate closed for good.
+pub struct Quiet {
+    mask: u64,
+    counted: bool,
+    /// The mask belongs to this thread.
+    _not_send: PhantomData<*mut ()>,
+}
+
+impl Quiet {
+    /// Blocks every signal (by the raw system call: two that glibc would leave open as well), then waits
+    /// until no fork is under way. Two system calls a use; nested uses are fine.
+    pub fn enter() -> Quiet {
+        let mask = set_mask(u64::MAX);
+        let counted = fork::enter();
+        Quiet {
+            mask,
+            counted,
+            _not_send: PhantomData,
+        }
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        if self.counted {
+            fork::leave();
+        }
+        set_mask(self.mask);
+    }
+}
+
+/// No signal handler runs on this thread while one lives. As [`Quiet`], without a word to forks.
+pub(super) struct Blocked(u64);
+
+impl Blocked {
+    pub(super) fn enter() -> Blocked {
+        Blocked(set_mask(u64::MAX))
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        set_mask(self.0);
+    }
+}
+
+/// Replaces this thread's signal mask and returns the old one.
+fn set_mask(mask: u64) -> u64 {
+    let mut old = 0u64;
+    // SAFETY: both sets are 8 bytes, the kernel's size on 64-bit Linux, and live across the call.
+    unsafe {
+        syscall(
+            libc::SYS_rt_sigprocmask,
+            [
+                libc::SIG_SETMASK as usize,
+                &raw const mask as usize,
+                &raw mut old as usize,
+                8,
+                0,
+                0,
+            ],
+        );
+    }
+    old
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn current_mask() -> u64 {
+        let mut mask = 0u64;
+        // SAFETY: a null new set leaves the mask alone; the old set has the kernel's 8 bytes.
+        unsafe {
+            syscall(
+                libc::SYS_rt_sigprocmask,
+                [0, 0, &raw mut mask as usize, 8, 0, 0],
+            );
+        }
+        mask
+    }
+
+    #[test]
+    fn quiet_blocks_what_can_be_blocked_and_restores_even_when_nested() {
+        let before = current_mask();
+        let all = !(1u64 << (libc::SIGKILL - 1) | 1u64 << (libc::SIGSTOP - 1));
+        {
+            let _outer = Quiet::enter();
+            assert_eq!(current_mask(), all);
+            drop(Quiet::enter());
+            assert_eq!(current_mask(), all);
+        }
+        assert_eq!(current_mask(), before);
+    }
+}

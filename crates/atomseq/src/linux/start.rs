@@ -1,0 +1,256 @@
+//! Start-up: decides once for the process what can be used, and says why not.
+
+use super::cpus::{self, Source};
+use super::futex::{wait, wake_all};
+use super::kernel::{self, Verdict};
+use super::selftest::{self, Kick, Outcome};
+use super::signals::Blocked;
+use super::{fork, membarrier, rseq};
+use crate::arch::syscall;
+use crate::status::{Features, Reason, Registrant, Status};
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// 0 undecided, 1 decided; above that 1 plus the process id of who decides.
+static STATE: AtomicU32 = AtomicU32::new(UNDECIDED);
+const UNDECIDED: u32 = 0;
+const DECIDED: u32 = 1;
+
+/// The thread that decides.
+static DECIDER: AtomicU32 = AtomicU32::new(0);
+
+static DECISION: Decision = Decision(UnsafeCell::new(STARTING_UP));
+struct Decision(UnsafeCell<Status>);
+// SAFETY: written by the one thread that won STATE, before the Release that makes it readable.
+unsafe impl Sync for Decision {}
+
+/// What a call from inside start-up gets: the C library's allocator, called by start-up, may be built on atomseq.
+static INSIDE: Status = STARTING_UP;
+const STARTING_UP: Status = Status {
+    sections: false,
+    gates: false,
+    registrant: None,
+    reason: Some(Reason::StartingUp),
+    features: Features {
+        rseq_size: 0,
+        rseq_alignment: 32,
+        node_id: false,
+        mm_cid: false,
+        slice_ctrl: false,
+        membarrier_rseq: false,
+        cpus: 1,
+        kernel: None,
+    },
+};
+
+/// Decides on the first call, once for the process; afterwards one load.
+#[inline]
+pub fn start() -> &'static Status {
+    // Acquire: pairs with the Release in `decide_once`.
+    if STATE.load(Ordering::Acquire) != DECIDED {
+        return decide_once();
+    }
+    // SAFETY: decided, so no one writes any more.
+    unsafe { &*DECISION.0.get() }
+}
+
+#[cold]
+fn decide_once() -> &'static Status {
+    // A handler that needed the decision while its own thread makes it would wait forever.
+    let blocked = Blocked::enter();
+    let me = own_process() + 1;
+    loop {
+        // Acquire: pairs with the Release below.
+        let state = STATE.load(Ordering::Acquire);
+        if state == DECIDED {
+            break;
+        }
+        // A state of another process's: a child that was forked in the middle of its parent's start-up takes over.
+        if state != me {
+            if STATE
+                .compare_exchange(state, me, Ordering::Acquire, Ordering::Relaxed)
+                .is_err()
+            {
+                continue;
+            }
+            DECIDER.store(own_thread(), Ordering::Relaxed);
+            let status = decide();
+            // SAFETY: this thread won STATE, and no one reads before the Release below.
+            unsafe { *DECISION.0.get() = status };
+            DECIDER.store(0, Ordering::Relaxed);
+            STATE.store(DECIDED, Ordering::Release);
+            wake_all(&STATE);
+            break;
+        }
+        if DECIDER.load(Ordering::Relaxed) == own_thread() {
+            return &INSIDE;
+        }
+        wait(&STATE, state);
+    }
+    drop(blocked);
+    // SAFETY: decided, so no one writes any more.
+    unsafe { &*DECISION.0.get() }
+}
+
+fn own_process() -> u32 {
+    // SAFETY: no arguments, cannot fail.
+    unsafe { syscall(libc::SYS_getpid, [0; 6]) as u32 }
+}
+
+fn own_thread() -> u32 {
+    // SAFETY: no arguments, cannot fail.
+    unsafe { syscall(libc::SYS_gettid, [0; 6]) as u32 }
+}
+
+/// Whether an environment variable is set to something other than nothing or 0.
+fn is_set(name: &core::ffi::CStr) -> bool {
+    // SAFETY: the C library's own look-up, which does not allocate; as with every reader of the environment, another
+    // thread must not change it meanwhile.
+    unsafe {
+        let value = libc::getenv(name.as_ptr());
+        !value.is_null() && *value != 0 && (*value != b'0' as libc::c_char || *value.add(1) != 0)
+    }
+}
+
+fn decide() -> Status {
+    rseq::use_own_block();
+    let mut status = STARTING_UP;
+    let (cpus, source) = cpus::count();
+    status.features.cpus = cpus;
+    status.features.kernel = kernel::version();
+    let fence = membarrier::available();
+    status.features.membarrier_rseq = fence.is_ok();
+
+    // Even slow paths close gates, which a fork must not find closed.
+    fork::install();
+    match sections(&mut status, source) {
+        Ok(registrant) => {
+            status.sections = true;
+            status.registrant = Some(registrant);
+            status.reason = gates(&status, fence).err();
+            status.gates = status.reason.is_none();
+        }
+        Err(reason) => {
+            rseq::give_up();
+            status.reason = Some(reason);
+        }
+    }
+    status
+}
+
+/// Whether sections run, and who registers.
+fn sections(status: &mut Status, source: Source) -> Result<Registrant, Reason> {
+    let adopted = rseq::adopt();
+    describe(&mut status.features, adopted);
+    if is_set(c"ATOMSEQ_DISABLE_RSEQ") {
+        return Err(Reason::Disabled);
+    }
+    if source == Source::Guess {
+        return Err(Reason::CpusUnknown);
+    }
+    if let Some(version) = status.features.kernel {
+        match kernel::judge(version, cfg!(target_arch = "aarch64")) {
+            Verdict::TooOld => return Err(Reason::KernelTooOld(version)),
+            Verdict::SectionsFaulty(why) if !is_set(c"ATOMSEQ_TRUST_KERNEL") => {
+                return Err(Reason::SectionsFaulty(version, why));
+            }
+            _ => {}
+        }
+    }
+    let registrant = match adopted {
+        Some(_) => Registrant::Glibc,
+        None => {
+            rseq::create_exit_hook().map_err(Reason::NoThreadExitHook)?;
+            rseq::register().map_err(Reason::RegistrationRefused)?;
+            Registrant::Atomseq
+        }
+    };
+    if !selftest::cpu_number_is_right() {
+        return Err(Reason::CpuNumberWrong);
+    }
+    match selftest::interrupt(Kick::Preemption) {
+        Outcome::Aborted => Ok(registrant),
+        Outcome::Missed => Err(Reason::SelfTestFailed),
+        Outcome::Blocked(errno) => Err(Reason::SelfTestBlocked(errno)),
+        Outcome::Nothing => Err(Reason::SelfTestInconclusive),
+    }
+}
+
+/// Whether, sections running, the fence can be trusted.
+fn gates(status: &Status, fence: Result<(), i32>) -> Result<(), Reason> {
+    fence
+        .and_then(|()| membarrier::register())
+        .map_err(Reason::FenceUnavailable)?;
+    if !is_set(c"ATOMSEQ_TRUST_KERNEL") {
+        let version = status.features.kernel.ok_or(Reason::KernelUnknown)?;
+        if let Verdict::FenceFaulty(why) = kernel::judge(version, cfg!(target_arch = "aarch64")) {
+            return Err(Reason::FenceFaulty(version, why));
+        }
+    }
+    match selftest::interrupt(Kick::Fence) {
+        Outcome::Aborted => Ok(()),
+        Outcome::Missed => Err(Reason::FenceFailed),
+        Outcome::Blocked(errno) => Err(Reason::SelfTestBlocked(errno)),
+        Outcome::Nothing => Err(Reason::SelfTestInconclusive),
+    }
+}
+
+/// What of `struct rseq` the kernel fills in. glibc says 20 or 32 where it means the size that every kernel knows.
+fn describe(features: &mut Features, adopted: Option<u32>) {
+    const AT_RSEQ_FEATURE_SIZE: libc::c_ulong = 27;
+    const AT_RSEQ_ALIGN: libc::c_ulong = 28;
+    // SAFETY: looks up a number that the kernel passed at program start; 0 when it did not.
+    let kernel = unsafe { libc::getauxval(AT_RSEQ_FEATURE_SIZE) } as u32;
+    // SAFETY: as above.
+    let alignment = unsafe { libc::getauxval(AT_RSEQ_ALIGN) } as u32;
+    features.rseq_alignment = alignment.max(32);
+    features.rseq_size = usable_size(adopted, kernel);
+    features.node_id = features.rseq_size >= 24;
+    features.mm_cid = features.rseq_size >= 28;
+    features.slice_ctrl = features.rseq_size >= 32;
+}
+
+/// `adopted` is glibc's `__rseq_size`, `kernel` the feature size from the auxiliary vector (0 before 6.3).
+fn usable_size(adopted: Option<u32>, kernel: u32) -> u32 {
+    let kernel = if kernel == 0 { 20 } else { kernel };
+    match adopted {
+        None | Some(20 | 32) => kernel.min(32),
+        Some(size) => size,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usable_sizes() {
+        assert_eq!(usable_size(Some(32), 0), 20, "old kernel, glibc 2.35");
+        assert_eq!(
+            usable_size(Some(20), 28),
+            28,
+            "newer kernel, glibc that names the oldest size"
+        );
+        assert_eq!(usable_size(Some(32), 28), 28);
+        assert_eq!(usable_size(Some(32), 33), 32, "glibc keeps 32 bytes");
+        assert_eq!(usable_size(Some(28), 28), 28);
+        assert_eq!(
+            usable_size(Some(33), 33),
+            33,
+            "newer glibc keeps as many as the kernel asks for"
+        );
+        assert_eq!(usable_size(None, 33), 32, "our own block");
+        assert_eq!(usable_size(None, 0), 20);
+    }
+
+    #[test]
+    fn calls_agree() {
+        let first = start();
+        let others: Vec<_> = (0..8)
+            .map(|_| std::thread::spawn(|| start() as *const Status as usize))
+            .collect();
+        for other in others {
+            assert_eq!(other.join().unwrap(), first as *const Status as usize);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! How many slots a structure gets, and which one a thread uses: a spreading of threads over slots, since a slot
+//! is only a lock here.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+/// More slots would only cost memory and make reading all of them slow.
+const MOST: usize = 64;
+
+/// The number of CPUs configured, at most 64.
+pub fn cpu_slots() -> usize {
+    static SLOTS: AtomicUsize = AtomicUsize::new(0);
+    // Relaxed: a number that every thread finds out alike.
+    let slots = SLOTS.load(Ordering::Relaxed);
+    if slots != 0 {
+        return slots;
+    }
+    let slots = configured().clamp(1, MOST);
+    // The first finder's number stands.
+    match SLOTS.compare_exchange(0, slots, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => slots,
+        Err(first) => first,
+    }
+}
+
+#[cfg(unix)]
+fn configured() -> usize {
+    // SAFETY: a plain question to the C library; -1 when it does not know.
+    let configured = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+    usize::try_from(configured).unwrap_or(1)
+}
+
+#[cfg(not(unix))]
+fn configured() -> usize {
+    std::thread::available_parallelism().map_or(1, |count| count.get())
+}
+
+/// This thread's slot, always the same; less than [`cpu_slots`].
+pub fn current_cpu() -> usize {
+    // Without initialiser code and destructor, so it may be touched anywhere, an allocator included.
+    std::thread_local!(static MARK: u8 = const { 0 });
+    let address = MARK.with(|mark| mark as *const u8 as usize) as u64;
+    // Fibonacci hashing: threads' storage lies at multiples of large powers of two.
+    let spread = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    spread as usize % cpu_slots()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_few_and_stay() {
+        assert!((1..=MOST).contains(&cpu_slots()));
+        assert_eq!(cpu_slots(), cpu_slots());
+    }
+
+    #[test]
+    fn a_thread_keeps_its_slot() {
+        let slot = current_cpu();
+        assert!(slot < cpu_slots());
+        for _ in 0..100 {
+            assert_eq!(current_cpu(), slot);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! What stands in for `linux/` elsewhere, and on Linux with `--cfg atomseq_portable`: the same names, no sections,
+//! and gates that are closed for good, so that every operation of every structure takes its slow path.
+
+mod cpus;
+mod memory;
+mod signals;
+mod waiting;
+
+pub use cpus::{cpu_slots, current_cpu};
+pub use memory::{map, unmap};
+pub use signals::Quiet;
+pub use waiting::{wait, wake_all, wake_one};
+
+use crate::status::{Features, Reason, Status};
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// 0 not written yet, 1 being written, 2 written.
+static STATE: AtomicU32 = AtomicU32::new(0);
+static STATUS: Written = Written(UnsafeCell::new(INACTIVE));
+struct Written(UnsafeCell<Status>);
+// SAFETY: written by the one thread that moved STATE from 0 to 1, before the Release that makes it readable.
+unsafe impl Sync for Written {}
+
+const INACTIVE: Status = Status {
+    sections: false,
+    gates: false,
+    registrant: None,
+    reason: Some(Reason::Portable),
+    features: Features {
+        rseq_size: 0,
+        rseq_alignment: 32,
+        node_id: false,
+        mm_cid: false,
+        slice_ctrl: false,
+        membarrier_rseq: false,
+        cpus: 1,
+        kernel: None,
+    },
+};
+
+/// Says that nothing is active.
+pub fn start() -> &'static Status {
+    // Acquire: pairs with the Release below.
+    while STATE.load(Ordering::Acquire) != 2 {
+        let quiet = Quiet::enter();
+        if STATE
+            .compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+        {
+            // SAFETY: this thread alone writes, and no one reads before the Release below.
+            unsafe { (*STATUS.0.get()).features.cpus = cpu_slots() };
+            STATE.store(2, Ordering::Release);
+        }
+        drop(quiet);
+        core::hint::spin_loop();
+    }
+    // SAFETY: written, and never again.
+    unsafe { &*STATUS.0.get() }
+}
+
+/// There is no registration to make.
+pub fn register_this_thread() -> bool {
+    false
+}
+
+/// No section runs, so there is none to abort.
+pub fn fence(_cpu: usize) {}
