@@ -61,14 +61,26 @@ pub struct Bench {
 impl Bench {
     /// What `atomseq` without a command measures.
     pub fn quick() -> Self {
-        Self { experiments: Vec::new(), threads: Vec::new(), quick: true, json: false }
+        Self {
+            experiments: Vec::new(),
+            threads: Vec::new(),
+            quick: true,
+            json: false,
+        }
     }
 
     /// What was asked for, with defaults filled in and everything once.
     pub fn plan(&self) -> bench::Plan {
         let mut experiments = Vec::new();
-        for experiment in self.experiments.iter().filter_map(|name| experiments::find(name)) {
-            if !experiments.iter().any(|known: &&experiments::Experiment| known.name == experiment.name) {
+        for experiment in self
+            .experiments
+            .iter()
+            .filter_map(|name| experiments::find(name))
+        {
+            if !experiments
+                .iter()
+                .any(|known: &&experiments::Experiment| known.name == experiment.name)
+            {
                 experiments.push(experiment);
             }
         }
@@ -84,7 +96,11 @@ impl Bench {
         if threads.is_empty() {
             threads = bench::default_threads();
         }
-        bench::Plan { experiments, threads, quick: self.quick }
+        bench::Plan {
+            experiments,
+            threads,
+            quick: self.quick,
+        }
     }
 }
 
@@ -92,16 +108,26 @@ fn experiment(name: &str) -> Result<String, String> {
     if experiments::find(name).is_some() {
         return Ok(name.to_string());
     }
-    let known: Vec<_> = experiments::ALL.iter().map(|experiment| experiment.name).collect();
-    Err(format!("there is no such experiment; there are {}", known.join(", ")))
+    let known: Vec<_> = experiments::ALL
+        .iter()
+        .map(|experiment| experiment.name)
+        .collect();
+    Err(format!(
+        "there is no such experiment; there are {}",
+        known.join(", ")
+    ))
 }
 
 fn threads(number: &str) -> Result<usize, String> {
     match number.trim().parse() {
         Ok(threads @ 1..=MOST_THREADS) => Ok(threads),
         Ok(0) => Err("without a thread nothing can be measured; give numbers from 1".to_string()),
-        Ok(_) => Err(format!("that many threads would measure the scheduler; give numbers up to {MOST_THREADS}")),
-        Err(_) => Err(format!("not a number of threads; give whole numbers from 1 to {MOST_THREADS}, such as 1,2")),
+        Ok(_) => Err(format!(
+            "that many threads would measure the scheduler; give numbers up to {MOST_THREADS}"
+        )),
+        Err(_) => Err(format!(
+            "not a number of threads; give whole numbers from 1 to {MOST_THREADS}, such as 1,2"
+        )),
     }
 }
 
@@ -110,7 +136,12 @@ fn catalogue() -> String {
     let mut text = "Experiments and their cases:".to_string();
     for experiment in experiments::ALL {
         text += &format!("\n\n  {}: {}", experiment.name, experiment.about);
-        let width = experiment.cases.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        let width = experiment
+            .cases
+            .iter()
+            .map(|(name, _)| name.len())
+            .max()
+            .unwrap_or(0);
         for (name, about) in experiment.cases {
             text += &format!("\n    {name:width$}  {about}");
         }
@@ -132,13 +163,21 @@ mod tests {
     #[test]
     fn everything_is_measured_once() {
         let bench = Bench {
-            experiments: vec!["percpu-stack".into(), "percpu-counter".into(), "percpu-stack".into()],
+            experiments: vec![
+                "percpu-stack".into(),
+                "percpu-counter".into(),
+                "percpu-stack".into(),
+            ],
             threads: vec![2, 1, 2],
             quick: true,
             json: false,
         };
         let plan = bench.plan();
-        let names: Vec<_> = plan.experiments.iter().map(|experiment| experiment.name).collect();
+        let names: Vec<_> = plan
+            .experiments
+            .iter()
+            .map(|experiment| experiment.name)
+            .collect();
         assert_eq!(names, ["percpu-stack", "percpu-counter"]);
         assert_eq!(plan.threads, [2, 1]);
     }

@@ -26,7 +26,11 @@ impl Sections {
     pub fn here() -> Self {
         let status = atomseq::status();
         let reason = status.reason().map(|reason| reason.to_string());
-        Self { active: status.is_active(), gates: status.gates_active(), reason }
+        Self {
+            active: status.is_active(),
+            gates: status.gates_active(),
+            reason,
+        }
     }
 }
 
@@ -42,7 +46,10 @@ pub fn sentences(sections: &Sections, outcomes: &[Outcome]) -> Vec<String> {
 }
 
 fn standing(sections: &Sections) -> String {
-    let reason = sections.reason.as_deref().unwrap_or("for a reason this system does not tell");
+    let reason = sections
+        .reason
+        .as_deref()
+        .unwrap_or("for a reason this system does not tell");
     match (sections.active, sections.gates) {
         (true, true) => {
             "Per-CPU sections run on this machine, so what was measured as rseq used no atomic instruction.".to_string()
@@ -59,18 +66,30 @@ fn standing(sections: &Sections) -> String {
 
 /// Every timed experiment with the outcome at its largest number of threads, and how atomseq fared in it.
 fn decisive(outcomes: &[Outcome]) -> Vec<Standing<'_>> {
-    let timed = experiments::ALL.iter().filter(|experiment| !is_footprint(experiment));
+    let timed = experiments::ALL
+        .iter()
+        .filter(|experiment| !is_footprint(experiment));
     timed
         .filter_map(|experiment| {
-            let of_experiment = outcomes.iter().filter(|outcome| outcome.experiment == experiment.name);
+            let of_experiment = outcomes
+                .iter()
+                .filter(|outcome| outcome.experiment == experiment.name);
             let outcome = of_experiment.max_by_key(|outcome| outcome.threads)?;
             let ours = outcome.measure(OURS)?;
-            let rivals = outcome.measures.iter().filter(|m| subject(m.case) != OURS && !m.case.starts_with(OURS));
+            let rivals = outcome
+                .measures
+                .iter()
+                .filter(|m| subject(m.case) != OURS && !m.case.starts_with(OURS));
             let best = rivals
                 .filter(|measure| subject(measure.case) != PRIVATE)
                 .min_by(|a, b| a.median.total_cmp(&b.median))?;
             let ratio = outcome.ratio(OURS, best.case)?;
-            Some(Standing { experiment, ours, best, ratio })
+            Some(Standing {
+                experiment,
+                ours,
+                best,
+                ratio,
+            })
         })
         .collect()
 }
@@ -84,11 +103,21 @@ struct Standing<'a> {
 }
 
 fn advice(decisive: &[Standing]) -> Option<String> {
-    let (won, lost): (Vec<_>, Vec<_>) = decisive.iter().partition(|standing| standing.ratio.median < 1.0);
-    let ours: Vec<_> = won.iter().map(|standing| standing.experiment.structure.to_string()).collect();
+    let (won, lost): (Vec<_>, Vec<_>) = decisive
+        .iter()
+        .partition(|standing| standing.ratio.median < 1.0);
+    let ours: Vec<_> = won
+        .iter()
+        .map(|standing| standing.experiment.structure.to_string())
+        .collect();
     let theirs: Vec<_> = lost
         .iter()
-        .map(|standing| format!("{} instead of {}", standing.best.case, standing.experiment.structure))
+        .map(|standing| {
+            format!(
+                "{} instead of {}",
+                standing.best.case, standing.experiment.structure
+            )
+        })
         .collect();
     match (ours.is_empty(), theirs.is_empty()) {
         (true, true) => None,
@@ -99,7 +128,10 @@ fn advice(decisive: &[Standing]) -> Option<String> {
 }
 
 fn gains(decisive: &[Standing]) -> Option<String> {
-    let mut won: Vec<_> = decisive.iter().filter(|standing| standing.ratio.median < 1.0).collect();
+    let mut won: Vec<_> = decisive
+        .iter()
+        .filter(|standing| standing.ratio.median < 1.0)
+        .collect();
     won.sort_by(|a, b| a.ratio.median.total_cmp(&b.ratio.median));
     let phrases: Vec<_> = won
         .iter()
@@ -116,7 +148,11 @@ fn gains(decisive: &[Standing]) -> Option<String> {
         })
         .collect();
     let threads = won.first()?.ours.threads;
-    Some(format!("Beside the best rival, with {}: {}.", count(threads), phrases.join("; ")))
+    Some(format!(
+        "Beside the best rival, with {}: {}.",
+        count(threads),
+        phrases.join("; ")
+    ))
 }
 
 /// Every case that was faster than atomseq's, at every number of threads.
@@ -124,7 +160,10 @@ fn losses(outcomes: &[Outcome]) -> String {
     let mut phrases = Vec::new();
     for outcome in outcomes {
         for ratio in &outcome.ratios {
-            if subject(ratio.numerator) != OURS || subject(ratio.denominator).starts_with(OURS) || ratio.median <= 1.0 {
+            if subject(ratio.numerator) != OURS
+                || subject(ratio.denominator).starts_with(OURS)
+                || ratio.median <= 1.0
+            {
                 continue;
             }
             let what = match workload(ratio.numerator) {
@@ -142,7 +181,10 @@ fn losses(outcomes: &[Outcome]) -> String {
     if phrases.is_empty() {
         return "atomseq lost to nothing that was measured.".to_string();
     }
-    let so = if phrases.iter().any(|phrase| phrase.starts_with("to thread-local in percpu-counter")) {
+    let so = if phrases
+        .iter()
+        .any(|phrase| phrase.starts_with("to thread-local in percpu-counter"))
+    {
         "; where each thread can keep its own count until it hands it in, that is the better choice"
     } else {
         ""
@@ -151,7 +193,9 @@ fn losses(outcomes: &[Outcome]) -> String {
 }
 
 fn footprint(outcomes: &[Outcome]) -> Option<String> {
-    let outcome = outcomes.iter().find(|outcome| outcome.measure("bytes:rseq").is_some())?;
+    let outcome = outcomes
+        .iter()
+        .find(|outcome| outcome.measure("bytes:rseq").is_some())?;
     let median = |case: &str| outcome.measure(case).map(|measure| figure(measure.median));
     Some(format!(
         "With {} alive, a {} holds {} bytes and is read in {} ns; a count a thread that others can read holds {} bytes \
@@ -166,12 +210,18 @@ fn footprint(outcomes: &[Outcome]) -> Option<String> {
 }
 
 fn is_footprint(experiment: &Experiment) -> bool {
-    experiment.cases.iter().any(|(case, _)| !workload(case).is_empty())
+    experiment
+        .cases
+        .iter()
+        .any(|(case, _)| !workload(case).is_empty())
 }
 
 /// `1 thread`, `2 threads`.
 fn count(threads: usize) -> String {
-    format!("{threads} {}", if threads == 1 { "thread" } else { "threads" })
+    format!(
+        "{threads} {}",
+        if threads == 1 { "thread" } else { "threads" }
+    )
 }
 
 /// `a`, `a and b`, `a, b and c`.
@@ -188,43 +238,83 @@ mod tests {
     use super::*;
     use crate::bench::record::Series;
 
-    const RUNNING: Sections = Sections { active: true, gates: true, reason: None };
+    const RUNNING: Sections = Sections {
+        active: true,
+        gates: true,
+        reason: None,
+    };
 
     fn outcome(experiment: &'static str, threads: usize, cases: &[(&'static str, f64)]) -> Outcome {
-        let series: Vec<_> =
-            cases.iter().map(|&(case, value)| Series { case, unit: "ns/op", values: vec![value; 3] }).collect();
+        let series: Vec<_> = cases
+            .iter()
+            .map(|&(case, value)| Series {
+                case,
+                unit: "ns/op",
+                values: vec![value; 3],
+            })
+            .collect();
         Outcome::of(experiment, threads, false, &series)
     }
 
     #[test]
     fn a_win_is_told_beside_the_best_rival_that_does_the_same() {
-        let counter = outcome("percpu-counter", 2, &[("rseq", 3.0), ("mutex", 30.0), ("interlocked", 9.0)]);
+        let counter = outcome(
+            "percpu-counter",
+            2,
+            &[("rseq", 3.0), ("mutex", 30.0), ("interlocked", 9.0)],
+        );
         let text = sentences(&RUNNING, &[counter]).join("\n");
         assert!(text.contains("Use percpu::Counter here."), "{text}");
-        assert!(text.contains("takes 3.00 ns, interlocked (9.00 ns) 3.00 times as long"), "{text}");
+        assert!(
+            text.contains("takes 3.00 ns, interlocked (9.00 ns) 3.00 times as long"),
+            "{text}"
+        );
         assert!(text.contains("lost to nothing"), "{text}");
     }
 
     #[test]
     fn thread_local_is_a_loss_but_no_reason_against() {
-        let counter = outcome("percpu-counter", 1, &[("rseq", 3.0), ("mutex", 30.0), ("thread-local", 1.0)]);
+        let counter = outcome(
+            "percpu-counter",
+            1,
+            &[("rseq", 3.0), ("mutex", 30.0), ("thread-local", 1.0)],
+        );
         let text = sentences(&RUNNING, &[counter]).join("\n");
         assert!(text.contains("Use percpu::Counter here."), "{text}");
-        assert!(text.contains("loses to thread-local in percpu-counter with 1 thread (3.00 times as much)"), "{text}");
+        assert!(
+            text.contains(
+                "loses to thread-local in percpu-counter with 1 thread (3.00 times as much)"
+            ),
+            "{text}"
+        );
     }
 
     #[test]
     fn a_rival_that_wins_is_recommended() {
-        let ring = outcome("percpu-ring", 1, &[("rseq", 30.0), ("rseq-single", 40.0), ("crossbeam", 20.0)]);
+        let ring = outcome(
+            "percpu-ring",
+            1,
+            &[("rseq", 30.0), ("rseq-single", 40.0), ("crossbeam", 20.0)],
+        );
         let text = sentences(&RUNNING, &[ring]).join("\n");
-        assert!(text.contains("Here use crossbeam instead of percpu::Ring."), "{text}");
-        assert!(text.contains("loses to crossbeam in percpu-ring with 1 thread (1.50 times as much)"), "{text}");
+        assert!(
+            text.contains("Here use crossbeam instead of percpu::Ring."),
+            "{text}"
+        );
+        assert!(
+            text.contains("loses to crossbeam in percpu-ring with 1 thread (1.50 times as much)"),
+            "{text}"
+        );
         assert!(!text.contains("rseq-single"), "{text}");
     }
 
     #[test]
     fn without_sections_the_first_sentence_says_so() {
-        let sections = Sections { active: false, gates: false, reason: Some("the kernel is too old".to_string()) };
+        let sections = Sections {
+            active: false,
+            gates: false,
+            reason: Some("the kernel is too old".to_string()),
+        };
         let text = sentences(&sections, &[]).join("\n");
         assert!(text.starts_with("Per-CPU sections do not run"), "{text}");
         assert!(text.contains("the kernel is too old"), "{text}");
@@ -232,7 +322,22 @@ mod tests {
 
     #[test]
     fn lists() {
-        let list = |items: &[&str]| super::list(&items.iter().map(|item| item.to_string()).collect::<Vec<_>>());
-        assert_eq!([list(&[]), list(&["a"]), list(&["a", "b"]), list(&["a", "b", "c"])], ["", "a", "a and b", "a, b and c"]);
+        let list = |items: &[&str]| {
+            super::list(
+                &items
+                    .iter()
+                    .map(|item| item.to_string())
+                    .collect::<Vec<_>>(),
+            )
+        };
+        assert_eq!(
+            [
+                list(&[]),
+                list(&["a"]),
+                list(&["a", "b"]),
+                list(&["a", "b", "c"])
+            ],
+            ["", "a", "a and b", "a, b and c"]
+        );
     }
 }

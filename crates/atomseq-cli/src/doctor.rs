@@ -85,7 +85,13 @@ pub struct Use {
 /// The structures that need sections only.
 const WITHOUT_GATE: [&str; 2] = ["percpu::Counter", "percpu::Histogram"];
 /// The structures that need gates too.
-const WITH_GATE: [&str; 5] = ["percpu::Stack", "percpu::List", "percpu::Queue", "percpu::Ring", "percpu::Pool"];
+const WITH_GATE: [&str; 5] = [
+    "percpu::Stack",
+    "percpu::List",
+    "percpu::Queue",
+    "percpu::Ring",
+    "percpu::Pool",
+];
 
 impl Diagnosis {
     /// Examines this machine; starts atomseq up.
@@ -103,10 +109,15 @@ impl Diagnosis {
             libc: machine::libc_version(),
             uses: uses(status.is_active(), status.gates_active()),
             advice: advice(status.is_active(), reason.as_deref(), governor.as_deref()),
-            gates: Gates { active: status.gates_active(), reason: reason.clone().filter(|_| !status.gates_active()) },
+            gates: Gates {
+                active: status.gates_active(),
+                reason: reason.clone().filter(|_| !status.gates_active()),
+            },
             rseq: Rseq {
                 active: status.is_active(),
-                registered_by: status.registered_by().map(|registrant| registrant.to_string()),
+                registered_by: status
+                    .registered_by()
+                    .map(|registrant| registrant.to_string()),
                 reason: reason.filter(|_| !status.is_active()),
                 feature_size: features.rseq_size,
                 alignment: features.rseq_alignment,
@@ -114,14 +125,20 @@ impl Diagnosis {
                 mm_cid: features.mm_cid,
                 slice_ctrl: features.slice_ctrl,
             },
-            membarrier: Membarrier { rseq: features.membarrier_rseq },
+            membarrier: Membarrier {
+                rseq: features.membarrier_rseq,
+            },
         }
     }
 }
 
 fn uses(sections: bool, gates: bool) -> Vec<Use> {
     let of = |structures: &'static [&'static str], path, how| {
-        structures.iter().map(move |&structure| Use { structure, path, how })
+        structures.iter().map(move |&structure| Use {
+            structure,
+            path,
+            how,
+        })
     };
     let (path, how) = match sections {
         true => ("section", "a section without an atomic instruction"),
@@ -129,7 +146,10 @@ fn uses(sections: bool, gates: bool) -> Vec<Use> {
     };
     let without_gate = of(&WITHOUT_GATE, path, how);
     let (path, how) = match gates {
-        true => ("section", "a section without an atomic instruction; draining and stealing close a gate"),
+        true => (
+            "section",
+            "a section without an atomic instruction; draining and stealing close a gate",
+        ),
         false => ("lock", "a lock a CPU, taken for every operation"),
     };
     without_gate.chain(of(&WITH_GATE, path, how)).collect()
@@ -138,7 +158,11 @@ fn uses(sections: bool, gates: bool) -> Vec<Use> {
 fn advice(sections: bool, reason: Option<&str>, governor: Option<&str>) -> Vec<String> {
     let mut advice = Vec::new();
     if let Some(reason) = reason {
-        let off = if sections { "Gates are off" } else { "Sections do not run" };
+        let off = if sections {
+            "Gates are off"
+        } else {
+            "Sections do not run"
+        };
         advice.push(format!("{off}: {reason}."));
     }
     if let Some(governor) = governor.filter(|&governor| governor != "performance") {
@@ -156,20 +180,60 @@ impl fmt::Display for Diagnosis {
         let or_unknown = |fact: &Option<String>| fact.clone().unwrap_or_else(|| unknown.clone());
         writeln!(f, "atomseq {}", self.atomseq)?;
         writeln!(f, "  CPU         {}", or_unknown(&self.cpu))?;
-        let slots = if self.cpu_slots == 1 { "1 slot".to_string() } else { format!("{} slots", self.cpu_slots) };
-        writeln!(f, "  CPUs        {} usable; a per-CPU structure has {slots}", self.cpus.len())?;
+        let slots = if self.cpu_slots == 1 {
+            "1 slot".to_string()
+        } else {
+            format!("{} slots", self.cpu_slots)
+        };
+        writeln!(
+            f,
+            "  CPUs        {} usable; a per-CPU structure has {slots}",
+            self.cpus.len()
+        )?;
         writeln!(f, "  kernel      {}", or_unknown(&self.kernel))?;
         writeln!(f, "  C library   {}", or_unknown(&self.libc))?;
         let by = self.rseq.registered_by.as_deref().unwrap_or("nobody");
-        let sections = if self.rseq.active { format!("run; threads are registered by {by}") } else { "do not run".into() };
+        let sections = if self.rseq.active {
+            format!("run; threads are registered by {by}")
+        } else {
+            "do not run".into()
+        };
         writeln!(f, "  sections    {sections}")?;
-        writeln!(f, "  gates       {}", if self.gates.active { "can be closed" } else { "are closed for good" })?;
-        let fence = if self.membarrier.rseq { "offered by the kernel" } else { "not offered by the kernel" };
+        writeln!(
+            f,
+            "  gates       {}",
+            if self.gates.active {
+                "can be closed"
+            } else {
+                "are closed for good"
+            }
+        )?;
+        let fence = if self.membarrier.rseq {
+            "offered by the kernel"
+        } else {
+            "not offered by the kernel"
+        };
         writeln!(f, "  rseq fence  {fence}")?;
-        let fields = [("NUMA node", self.rseq.node_id), ("concurrency id", self.rseq.mm_cid), ("slice extension", self.rseq.slice_ctrl)];
-        let fields: Vec<_> = fields.iter().filter(|(_, kept)| *kept).map(|(name, _)| *name).collect();
-        let fields = if fields.is_empty() { String::new() } else { format!("; keeps {}", fields.join(", ")) };
-        writeln!(f, "  rseq area   {} bytes, aligned to {}{fields}", self.rseq.feature_size, self.rseq.alignment)?;
+        let fields = [
+            ("NUMA node", self.rseq.node_id),
+            ("concurrency id", self.rseq.mm_cid),
+            ("slice extension", self.rseq.slice_ctrl),
+        ];
+        let fields: Vec<_> = fields
+            .iter()
+            .filter(|(_, kept)| *kept)
+            .map(|(name, _)| *name)
+            .collect();
+        let fields = if fields.is_empty() {
+            String::new()
+        } else {
+            format!("; keeps {}", fields.join(", "))
+        };
+        writeln!(
+            f,
+            "  rseq area   {} bytes, aligned to {}{fields}",
+            self.rseq.feature_size, self.rseq.alignment
+        )?;
         writeln!(f, "\natomseq will use")?;
         for group in self.uses.chunk_by(|a, b| a.how == b.how) {
             let structures: Vec<_> = group.iter().map(|r#use| r#use.structure).collect();
@@ -179,7 +243,9 @@ impl fmt::Display for Diagnosis {
             return writeln!(f, "\nAll is well: there is nothing to do.");
         }
         writeln!(f, "\nWhat to do")?;
-        self.advice.iter().try_for_each(|advice| writeln!(f, "  {advice}"))
+        self.advice
+            .iter()
+            .try_for_each(|advice| writeln!(f, "  {advice}"))
     }
 }
 
@@ -190,14 +256,19 @@ mod tests {
     #[test]
     fn a_machine_without_fence_still_has_fast_counters() {
         let paths: Vec<_> = uses(true, false).iter().map(|r#use| r#use.path).collect();
-        assert_eq!(paths, ["section", "section", "lock", "lock", "lock", "lock", "lock"]);
+        assert_eq!(
+            paths,
+            ["section", "section", "lock", "lock", "lock", "lock", "lock"]
+        );
     }
 
     #[test]
     fn advice_names_what_is_off() {
         assert!(advice(true, None, Some("performance")).is_empty());
         assert!(advice(true, Some("no fence"), None)[0].starts_with("Gates are off: no fence."));
-        assert!(advice(false, Some("too old"), None)[0].starts_with("Sections do not run: too old."));
+        assert!(
+            advice(false, Some("too old"), None)[0].starts_with("Sections do not run: too old.")
+        );
         assert!(advice(true, None, Some("powersave"))[0].contains("powersave"));
     }
 }

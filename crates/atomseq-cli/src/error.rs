@@ -9,7 +9,9 @@ pub enum Error {
     #[error("cannot write the result: {0}")]
     Output(#[from] io::Error),
     /// A benchmark's subject lost, duplicated or miscounted something.
-    #[error("{experiment}, case {case}, with {threads} threads: {fault}; its figures would be worthless, so there are none")]
+    #[error(
+        "{experiment}, case {case}, with {threads} threads: {fault}; its figures would be worthless, so there are none"
+    )]
     Wrong {
         /// The experiment's name.
         experiment: &'static str,
@@ -21,7 +23,9 @@ pub enum Error {
         fault: String,
     },
     /// The system refused a thread.
-    #[error("cannot start thread {started} of {wanted}: {source}; raise the limit on threads (`ulimit -u`, the container's pids limit) or ask for fewer")]
+    #[error(
+        "cannot start thread {started} of {wanted}: {source}; raise the limit on threads (`ulimit -u`, the container's pids limit) or ask for fewer"
+    )]
     Thread {
         /// How many had started.
         started: usize,

@@ -15,7 +15,10 @@ pub fn cpu_model() -> Option<String> {
     // arm64 kernels print numbers instead of a name.
     field("model name").or_else(|| {
         let (implementer, part) = (field("CPU implementer")?, field("CPU part")?);
-        Some(format!("{} implementer {implementer} part {part}", std::env::consts::ARCH))
+        Some(format!(
+            "{} implementer {implementer} part {part}",
+            std::env::consts::ARCH
+        ))
     })
 }
 
@@ -41,7 +44,10 @@ pub fn possible_cpus() -> Option<usize> {
 
 /// The largest number in a kernel CPU list such as `0-3,8`.
 fn highest_in_list(list: &str) -> Option<usize> {
-    list.trim().split([',', '-']).filter_map(|number| number.parse().ok()).max()
+    list.trim()
+        .split([',', '-'])
+        .filter_map(|number| number.parse().ok())
+        .max()
 }
 
 fn first_line(path: &str) -> Option<String> {
@@ -62,7 +68,8 @@ mod system {
     pub fn affinity() -> Option<Vec<usize>> {
         let mut set: CpuSet = [0; 128];
         // SAFETY: the kernel writes at most `size_of::<CpuSet>()` bytes, all of them inside `set`.
-        let result = unsafe { libc::sched_getaffinity(0, size_of::<CpuSet>(), (&raw mut set).cast()) };
+        let result =
+            unsafe { libc::sched_getaffinity(0, size_of::<CpuSet>(), (&raw mut set).cast()) };
         let bit = |cpu: &usize| set[cpu / 64] >> (cpu % 64) & 1 == 1;
         (result == 0).then(|| (0..set.len() * 64).filter(bit).collect())
     }
@@ -70,7 +77,9 @@ mod system {
     /// Binds this thread to one CPU; false when the system refuses.
     pub fn pin(cpu: usize) -> bool {
         let mut set: CpuSet = [0; 128];
-        let Some(word) = set.get_mut(cpu / 64) else { return false };
+        let Some(word) = set.get_mut(cpu / 64) else {
+            return false;
+        };
         *word = 1 << (cpu % 64);
         // SAFETY: the kernel reads `size_of::<CpuSet>()` bytes, all of them inside `set`.
         unsafe { libc::sched_setaffinity(0, size_of::<CpuSet>(), (&raw const set).cast()) == 0 }
@@ -92,8 +101,11 @@ mod system {
         if unsafe { libc::uname(&mut names) } != 0 {
             return None;
         }
-        // SAFETY: the kernel ends both with a zero byte inside their arrays.
-        let text = |bytes: &[libc::c_char]| unsafe { CStr::from_ptr(bytes.as_ptr()) }.to_string_lossy().into_owned();
+        let text = |bytes: &[libc::c_char]| {
+            // SAFETY: the kernel ends each name with a zero byte inside its array.
+            let name = unsafe { CStr::from_ptr(bytes.as_ptr()) };
+            name.to_string_lossy().into_owned()
+        };
         Some(format!("{} {}", text(&names.sysname), text(&names.release)))
     }
 
@@ -158,7 +170,9 @@ mod tests {
     fn a_pinned_thread_runs_where_it_was_told() {
         let cpus = allowed_cpus();
         let last = *cpus.last().unwrap();
-        let cpu = std::thread::spawn(move || pin(last).then(current_cpu)).join().unwrap();
+        let cpu = std::thread::spawn(move || pin(last).then(current_cpu))
+            .join()
+            .unwrap();
         assert_eq!(cpu, Some(last));
         assert!(!pin(usize::MAX));
     }

@@ -47,7 +47,7 @@ fn doctor(arguments: &Doctor) -> Result<(), Error> {
     let diagnosis = Diagnosis::take();
     let mut output = io::stdout().lock();
     if arguments.json {
-        let json = serde_json::to_string_pretty(&diagnosis).map_err(io::Error::from)?;
+        let json = serde_json::to_string(&diagnosis).map_err(io::Error::from)?;
         writeln!(output, "{json}")?;
     } else {
         write!(output, "{diagnosis}")?;

@@ -51,10 +51,16 @@ impl<W: Write> Listener for Tables<W> {
             environment.rustc.unwrap_or("unknown compiler"),
         )?;
         if environment.profile == "debug" {
-            writeln!(self.0, "This is a debug build: its figures mean nothing. Use `cargo run --release`.")?;
+            writeln!(
+                self.0,
+                "This is a debug build: its figures mean nothing. Use `cargo run --release`."
+            )?;
         }
         if environment.pinned.is_none() {
-            writeln!(self.0, "This system does not let a thread be pinned to a CPU: expect more spread.")?;
+            writeln!(
+                self.0,
+                "This system does not let a thread be pinned to a CPU: expect more spread."
+            )?;
         }
         Ok(self.0.flush()?)
     }
@@ -64,8 +70,15 @@ impl<W: Write> Listener for Tables<W> {
         let mut start = 0;
         while start < outcome.measures.len() {
             let group = workload(outcome.measures[start].case);
-            let length = outcome.measures[start..].iter().take_while(|m| workload(m.case) == group).count();
-            writeln!(self.0, "{}", table(outcome, &outcome.measures[start..start + length]))?;
+            let length = outcome.measures[start..]
+                .iter()
+                .take_while(|m| workload(m.case) == group)
+                .count();
+            writeln!(
+                self.0,
+                "{}",
+                table(outcome, &outcome.measures[start..start + length])
+            )?;
             start += length;
         }
         Ok(self.0.flush()?)
@@ -73,22 +86,50 @@ impl<W: Write> Listener for Tables<W> {
 }
 
 fn title(outcome: &Outcome) -> String {
-    let threads = if outcome.threads == 1 { "thread" } else { "threads" };
-    let crowded = outcome.measures.iter().any(|measure| measure.oversubscribed);
-    let crowded = if crowded { ", more than there are CPUs" } else { "" };
-    format!("{} · {} {threads}{crowded}", outcome.experiment, outcome.threads)
+    let threads = if outcome.threads == 1 {
+        "thread"
+    } else {
+        "threads"
+    };
+    let crowded = outcome
+        .measures
+        .iter()
+        .any(|measure| measure.oversubscribed);
+    let crowded = if crowded {
+        ", more than there are CPUs"
+    } else {
+        ""
+    };
+    format!(
+        "{} · {} {threads}{crowded}",
+        outcome.experiment, outcome.threads
+    )
 }
 
 /// One workload: its cases, and each beside the first, which is atomseq's.
 fn table(outcome: &Outcome, measures: &[Measure]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
-    table.set_style(TableComponent::HeaderLines, '─').set_style(TableComponent::MiddleHeaderIntersections, '─');
+    table
+        .set_style(TableComponent::HeaderLines, '─')
+        .set_style(TableComponent::MiddleHeaderIntersections, '─');
     let (first, unit) = (measures[0].case, measures[0].unit);
-    table.set_header(["case", unit, "min", "p10", "max", &format!("beside {first}"), "from", "to", "runs"]);
+    table.set_header([
+        "case",
+        unit,
+        "min",
+        "p10",
+        "max",
+        &format!("beside {first}"),
+        "from",
+        "to",
+        "runs",
+    ]);
     for measure in measures {
         let ratio = outcome.ratio(measure.case, first);
-        let times = |of: fn(&crate::bench::record::Ratio) -> f64| ratio.map_or("1".to_string(), |r| figure(of(r)) + " x");
+        let times = |of: fn(&crate::bench::record::Ratio) -> f64| {
+            ratio.map_or("1".to_string(), |r| figure(of(r)) + " x")
+        };
         table.add_row([
             measure.case.to_string(),
             figure(measure.median),
@@ -124,7 +165,10 @@ mod tests {
 
     #[test]
     fn figures() {
-        let figures = [0.01234, 0.1, 3.14159, 9.999, 31.4159, 99.96, 264_000.4].map(figure);
-        assert_eq!(figures, ["0.0123", "0.10", "3.14", "10.0", "31.4", "100", "264000"]);
+        let figures = [0.01234, 0.1, 3.21159, 9.999, 31.4159, 99.96, 264_000.4].map(figure);
+        assert_eq!(
+            figures,
+            ["0.0123", "0.10", "3.21", "10.0", "31.4", "100", "264000"]
+        );
     }
 }

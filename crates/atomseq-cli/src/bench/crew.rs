@@ -73,7 +73,11 @@ impl<'a> Crew<'a> {
             thread::Builder::new()
                 .name(format!("bench-{thread}"))
                 .spawn_scoped(scope, move || self.work(thread))
-                .map_err(|source| Error::Thread { started: thread, wanted: threads, source })?;
+                .map_err(|source| Error::Thread {
+                    started: thread,
+                    wanted: threads,
+                    source,
+                })?;
             self.board().hired += 1;
         }
         Ok(())
@@ -106,11 +110,17 @@ impl<'a> Crew<'a> {
         (board.started_at, board.ended_at) = (None, None);
         self.new_job.notify_all();
         while board.finished < board.hired {
-            board = self.all_finished.wait(board).unwrap_or_else(PoisonError::into_inner);
+            board = self
+                .all_finished
+                .wait(board)
+                .unwrap_or_else(PoisonError::into_inner);
         }
         match board.fault.take() {
             Some(fault) => Err(fault),
-            None => Ok(board.started_at.zip(board.ended_at).map_or(Duration::ZERO, |(start, end)| end - start)),
+            None => Ok(board
+                .started_at
+                .zip(board.ended_at)
+                .map_or(Duration::ZERO, |(start, end)| end - start)),
         }
     }
 
@@ -123,7 +133,10 @@ impl<'a> Crew<'a> {
             let (job, hired) = {
                 let mut board = self.board();
                 while board.number == last {
-                    board = self.new_job.wait(board).unwrap_or_else(PoisonError::into_inner);
+                    board = self
+                        .new_job
+                        .wait(board)
+                        .unwrap_or_else(PoisonError::into_inner);
                 }
                 last = board.number;
                 (board.job, board.hired)
@@ -178,7 +191,11 @@ impl<'a> Crew<'a> {
         while self.arrivals.load(Ordering::Relaxed) < all {
             spins = spins.saturating_add(1);
             // Another process may have the CPU of the one who is missing.
-            if spins < 10_000 { std::hint::spin_loop() } else { thread::yield_now() }
+            if spins < 10_000 {
+                std::hint::spin_loop()
+            } else {
+                thread::yield_now()
+            }
         }
     }
 
@@ -199,6 +216,9 @@ impl Drop for Dismissal<'_, '_> {
 }
 
 fn sentence_of(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    let text = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied());
     format!("it panicked: {}", text.unwrap_or("without a message"))
 }

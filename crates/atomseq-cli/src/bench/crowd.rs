@@ -36,7 +36,10 @@ pub fn gather<M: Member + ?Sized>(
     let joined = Turnstile::default();
     let gate = Turnstile::default();
     thread::scope(|scope| {
-        let mut crowd = Dismissed { gate: &gate, threads: Vec::with_capacity(threads) };
+        let mut crowd = Dismissed {
+            gate: &gate,
+            threads: Vec::with_capacity(threads),
+        };
         for started in 0..threads {
             let (members, held, joined, gate) = (&members, &held, &joined, &gate);
             let body = move || {
@@ -48,11 +51,20 @@ pub fn gather<M: Member + ?Sized>(
                 joined.pass();
                 gate.wait(1);
             };
-            let thread = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, body);
-            crowd.threads.push(thread.map_err(|source| Error::Thread { started, wanted: threads, source })?);
+            let thread = thread::Builder::new()
+                .stack_size(STACK)
+                .spawn_scoped(scope, body);
+            crowd.threads.push(thread.map_err(|source| Error::Thread {
+                started,
+                wanted: threads,
+                source,
+            })?);
         }
         joined.wait(threads);
-        let held: Vec<i64> = held.iter().map(|bytes| bytes.load(Ordering::Relaxed)).collect();
+        let held: Vec<i64> = held
+            .iter()
+            .map(|bytes| bytes.load(Ordering::Relaxed))
+            .collect();
         visit(&members, &held)
     })
 }
@@ -99,11 +111,14 @@ impl Drop for Dismissed<'_, '_> {
 /// not tell.
 fn mapped() -> i64 {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let sizes = maps.lines().filter(|line| !line.ends_with("[heap]")).filter_map(|line| {
-        let (start, end) = line.split_once(' ')?.0.split_once('-')?;
-        let address = |digits| i64::from_str_radix(digits, 16).ok();
-        Some(address(end)? - address(start)?)
-    });
+    let sizes = maps
+        .lines()
+        .filter(|line| !line.ends_with("[heap]"))
+        .filter_map(|line| {
+            let (start, end) = line.split_once(' ')?.0.split_once('-')?;
+            let address = |digits| i64::from_str_radix(digits, 16).ok();
+            Some(address(end)? - address(start)?)
+        });
     // The vsyscall page's addresses do not fit and drop out; it never changes.
     sizes.sum()
 }

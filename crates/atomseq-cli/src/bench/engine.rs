@@ -39,7 +39,10 @@ pub struct Case {
 impl Case {
     /// A case of that name.
     pub fn new(name: &'static str, subject: impl Subject + 'static) -> Self {
-        Self { name, subject: Box::new(subject) }
+        Self {
+            name,
+            subject: Box::new(subject),
+        }
     }
 }
 
@@ -92,21 +95,39 @@ pub fn measure(
     effort: Effort,
     advance: &dyn Fn(f64),
 ) -> Result<Vec<Series>, Error> {
-    let wrong = |case: usize, fault| Error::Wrong { experiment, case: cases[case].name, threads, fault };
+    let wrong = |case: usize, fault| Error::Wrong {
+        experiment,
+        case: cases[case].name,
+        threads,
+        fault,
+    };
     let crew = Crew::new(cases, cpus);
     let (values, operations) = thread::scope(|scope| {
         // Whatever ends this closure, threads that wait for work must hear that there is none.
         let _dismissal = crew.dismissal();
         crew.hire(scope, threads)?;
-        let mut measuring = Measuring { crew: &crew, operations: vec![0; cases.len()] };
-        let values = measuring.all(effort, advance).map_err(|(case, fault)| wrong(case, fault))?;
+        let mut measuring = Measuring {
+            crew: &crew,
+            operations: vec![0; cases.len()],
+        };
+        let values = measuring
+            .all(effort, advance)
+            .map_err(|(case, fault)| wrong(case, fault))?;
         Ok::<_, Error>((values, measuring.operations))
     })?;
     for (index, case) in cases.iter().enumerate() {
-        case.subject.check(operations[index] * threads as u64).map_err(|fault| wrong(index, fault))?;
+        case.subject
+            .check(operations[index] * threads as u64)
+            .map_err(|fault| wrong(index, fault))?;
     }
     let series = cases.iter().zip(values);
-    Ok(series.map(|(case, values)| Series { case: case.name, unit: "ns/op", values }).collect())
+    Ok(series
+        .map(|(case, values)| Series {
+            case: case.name,
+            unit: "ns/op",
+            values,
+        })
+        .collect())
 }
 
 /// A case's index and what went wrong in it.
@@ -125,7 +146,9 @@ impl Measuring<'_> {
         self.crew.prepare()?;
         let cases = self.operations.len();
         let run = effort.run_of(self.crew.crowding());
-        let batches = (0..cases).map(|case| self.calibrate(case, run)).collect::<Result<Vec<_>, _>>()?;
+        let batches = (0..cases)
+            .map(|case| self.calibrate(case, run))
+            .collect::<Result<Vec<_>, _>>()?;
         let mut values = vec![Vec::with_capacity(effort.rounds); cases];
         let mut order: Vec<usize> = (0..cases).collect();
         // A fixed seed: two benchmarks of one machine differ by the machine only.
@@ -141,7 +164,11 @@ impl Measuring<'_> {
             }
             let spent = started.elapsed();
             let by_rounds = (round + 1) as f64 / (effort.warm_up + effort.rounds) as f64;
-            advance(by_rounds.max(spent.as_secs_f64() / effort.budget.as_secs_f64()).min(1.0));
+            advance(
+                by_rounds
+                    .max(spent.as_secs_f64() / effort.budget.as_secs_f64())
+                    .min(1.0),
+            );
             if spent >= effort.budget && round + 1 >= effort.warm_up + Effort::FEWEST {
                 break;
             }
@@ -166,7 +193,10 @@ impl Measuring<'_> {
             // A short run says little about a long one: go there by steps.
             batch = grains(batch as f64 * (factor / 2.0).min(16.0));
         }
-        Err((case, "its operations take no time at all: the compiler removed them".to_string()))
+        Err((
+            case,
+            "its operations take no time at all: the compiler removed them".to_string(),
+        ))
     }
 
     fn run(&mut self, case: usize, operations: u64) -> Result<Duration, Fault> {
@@ -217,13 +247,18 @@ mod tests {
         fn check(&self, operations: u64) -> Result<(), String> {
             assert_eq!(self.prepared.load(Ordering::Relaxed), 3);
             let done = self.done.load(Ordering::Relaxed) - self.lose;
-            (done == operations).then_some(()).ok_or_else(|| format!("{done} of {operations}"))
+            (done == operations)
+                .then_some(())
+                .ok_or_else(|| format!("{done} of {operations}"))
         }
     }
 
     #[test]
     fn every_case_gets_a_value_a_round() {
-        let cases = [Case::new("one", Shared::default()), Case::new("two", Shared::default())];
+        let cases = [
+            Case::new("one", Shared::default()),
+            Case::new("two", Shared::default()),
+        ];
         let series = measure("test", &cases, 3, &[0], EFFORT, &|_| ()).unwrap();
         assert_eq!(series.len(), 2);
         for (series, case) in series.iter().zip(&cases) {
@@ -235,14 +270,42 @@ mod tests {
 
     #[test]
     fn a_lost_operation_is_an_error() {
-        let cases = [Case::new("good", Shared::default()), Case::new("bad", Shared { lose: 1, ..Default::default() })];
+        let cases = [
+            Case::new("good", Shared::default()),
+            Case::new(
+                "bad",
+                Shared {
+                    lose: 1,
+                    ..Default::default()
+                },
+            ),
+        ];
         let error = measure("test", &cases, 3, &[0], EFFORT, &|_| ()).unwrap_err();
-        assert!(matches!(error, Error::Wrong { case: "bad", threads: 3, .. }), "{error}");
+        assert!(
+            matches!(
+                error,
+                Error::Wrong {
+                    case: "bad",
+                    threads: 3,
+                    ..
+                }
+            ),
+            "{error}"
+        );
     }
 
     #[test]
     fn a_panic_in_a_subject_is_an_error_not_a_hang() {
-        let cases = [Case::new("good", Shared::default()), Case::new("bad", Shared { panic: true, ..Default::default() })];
+        let cases = [
+            Case::new("good", Shared::default()),
+            Case::new(
+                "bad",
+                Shared {
+                    panic: true,
+                    ..Default::default()
+                },
+            ),
+        ];
         let error = measure("test", &cases, 3, &[0], EFFORT, &|_| ()).unwrap_err();
         assert!(matches!(error, Error::Wrong { case: "bad", .. }), "{error}");
         assert!(error.to_string().contains("out of luck"), "{error}");

@@ -64,7 +64,9 @@ impl Rseq {
         let status = atomseq::status();
         Self {
             active: status.is_active(),
-            registered_by: status.registered_by().map(|registrant| registrant.to_string()),
+            registered_by: status
+                .registered_by()
+                .map(|registrant| registrant.to_string()),
             reason: status.reason().map(|reason| reason.to_string()),
         }
     }
@@ -76,14 +78,24 @@ impl Environment {
         let cpus = machine::allowed_cpus();
         // Asked on a thread of its own: this one is to stay free.
         let first = cpus[0];
-        let pinnable = std::thread::spawn(move || machine::pin(first)).join().unwrap_or(false);
+        let pinnable = std::thread::spawn(move || machine::pin(first))
+            .join()
+            .unwrap_or(false);
         Self {
             atomseq: env!("CARGO_PKG_VERSION"),
             commit: option_env!("ATOMSEQ_COMMIT"),
             modified: option_env!("ATOMSEQ_MODIFIED").map(|modified| modified == "true"),
             rustc: option_env!("ATOMSEQ_RUSTC"),
-            profile: if cfg!(debug_assertions) { "debug" } else { "release" },
-            date: iso8601(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())),
+            profile: if cfg!(debug_assertions) {
+                "debug"
+            } else {
+                "release"
+            },
+            date: iso8601(
+                SystemTime::now()
+                    .duration_since(UNIX_EPOCH)
+                    .map_or(0, |d| d.as_secs()),
+            ),
             cpu: machine::cpu_model(),
             pinned: pinnable.then(|| cpus.clone()),
             cpus,
@@ -106,11 +118,16 @@ fn iso8601(seconds: u64) -> String {
     // Howard Hinnant's civil_from_days: years start in March, so the leap day is the last.
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let month = if shifted_month < 10 {
+        shifted_month + 3
+    } else {
+        shifted_month - 9
+    };
     let year = era * 400 + year_of_era + u64::from(month <= 2);
     let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")

@@ -44,7 +44,9 @@ impl<C: Container + 'static> Exchange<C> {
     /// The case of that name for so many threads; the container has room for all `elements(threads)` in every place.
     pub fn case(name: &'static str, threads: usize, container: C) -> Case {
         let held = |thread| std::array::from_fn(|index| (thread * HELD + index) as u64);
-        let held = (0..threads).map(|thread| Mutex::new(held(thread))).collect();
+        let held = (0..threads)
+            .map(|thread| Mutex::new(held(thread)))
+            .collect();
         Case::new(name, Self { container, held })
     }
 
@@ -65,12 +67,16 @@ impl<C: Container + 'static> Subject for Exchange<C> {
     fn prepare(&self, thread: usize) {
         let first = self.held.len() * HELD + thread * LAID;
         for element in first..first + LAID {
-            self.container.push(element as u64).expect("the container has room for every element");
+            self.container
+                .push(element as u64)
+                .expect("the container has room for every element");
         }
     }
 
     fn run(&self, thread: usize, operations: u64) {
-        let mut held = self.held[thread].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held[thread]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         for operation in 0..operations {
             let place = &mut held[operation as usize % HELD];
             if self.container.push(*place).is_err() {
@@ -87,9 +93,14 @@ impl<C: Container + 'static> Subject for Exchange<C> {
     fn check(&self, _operations: u64) -> Result<(), String> {
         let mut seen = vec![0_u32; elements(self.held.len())];
         let left = std::iter::from_fn(|| self.container.pop_anywhere());
-        let held = self.held.iter().flat_map(|held| *held.lock().unwrap_or_else(PoisonError::into_inner));
+        let held = self
+            .held
+            .iter()
+            .flat_map(|held| *held.lock().unwrap_or_else(PoisonError::into_inner));
         for element in held.chain(left) {
-            let count = usize::try_from(element).ok().and_then(|element| seen.get_mut(element));
+            let count = usize::try_from(element)
+                .ok()
+                .and_then(|element| seen.get_mut(element));
             *count.ok_or_else(|| format!("element {element} came out, which never went in"))? += 1;
         }
         let lost = seen.iter().filter(|&&count| count == 0).count();
@@ -97,7 +108,10 @@ impl<C: Container + 'static> Subject for Exchange<C> {
         if lost + doubled == 0 {
             return Ok(());
         }
-        Err(format!("of {} elements {lost} were lost and {doubled} came out more than once", seen.len()))
+        Err(format!(
+            "of {} elements {lost} were lost and {doubled} came out more than once",
+            seen.len()
+        ))
     }
 }
 
@@ -141,6 +155,10 @@ mod tests {
     fn the_check_tells_a_whole_container_from_a_leaking_and_a_doubling_one() {
         assert_eq!(judge(None, None), Ok(()));
         assert!(judge(Some(0), None).unwrap_err().contains("1 were lost"));
-        assert!(judge(None, Some(20)).unwrap_err().contains("1 came out more than once"));
+        assert!(
+            judge(None, Some(20))
+                .unwrap_err()
+                .contains("1 came out more than once")
+        );
     }
 }

@@ -43,17 +43,31 @@ pub trait Listener {
 pub fn run(plan: &Plan, listener: &mut dyn Listener) -> Result<Vec<Outcome>, Error> {
     let environment = Environment::take(&plan.threads, plan.quick);
     listener.environment(&environment)?;
-    let effort = if plan.quick { Effort::QUICK } else { Effort::FULL };
+    let effort = if plan.quick {
+        Effort::QUICK
+    } else {
+        Effort::FULL
+    };
     let steps = steps(plan);
     let bar = bar(steps.len());
     let mut outcomes = Vec::with_capacity(steps.len());
     for (step, &(experiment, threads)) in steps.iter().enumerate() {
-        bar.set_message(format!("{} · {threads} {}", experiment.name, if threads == 1 { "thread" } else { "threads" }));
-        let advance = |share: f64| bar.set_position(STEP * step as u64 + (share * STEP as f64) as u64);
+        bar.set_message(format!(
+            "{} · {threads} {}",
+            experiment.name,
+            if threads == 1 { "thread" } else { "threads" }
+        ));
+        let advance =
+            |share: f64| bar.set_position(STEP * step as u64 + (share * STEP as f64) as u64);
         let series = match experiment.method {
-            Method::Timed(cases) => {
-                engine::measure(experiment.name, &cases(threads), threads, &environment.cpus, effort, &advance)?
-            }
+            Method::Timed(cases) => engine::measure(
+                experiment.name,
+                &cases(threads),
+                threads,
+                &environment.cpus,
+                effort,
+                &advance,
+            )?,
             Method::Own { run, .. } => run(effort, &advance)?,
         };
         let oversubscribed = threads > environment.cpus.len();
@@ -75,7 +89,11 @@ pub fn default_threads() -> Vec<usize> {
 /// Every experiment at every number of threads, but those once that have a number of their own.
 fn steps(plan: &Plan) -> Vec<(&'static Experiment, usize)> {
     let of = |&experiment: &&'static Experiment| match experiment.method {
-        Method::Timed(_) => plan.threads.iter().map(|&threads| (experiment, threads)).collect(),
+        Method::Timed(_) => plan
+            .threads
+            .iter()
+            .map(|&threads| (experiment, threads))
+            .collect(),
         Method::Own { threads, .. } => vec![(experiment, threads)],
     };
     plan.experiments.iter().flat_map(of).collect()

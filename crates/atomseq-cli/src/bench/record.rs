@@ -94,7 +94,12 @@ pub struct Outcome {
 
 impl Outcome {
     /// Sums up series that were taken in the same rounds.
-    pub fn of(experiment: &'static str, threads: usize, oversubscribed: bool, series: &[Series]) -> Self {
+    pub fn of(
+        experiment: &'static str,
+        threads: usize,
+        oversubscribed: bool,
+        series: &[Series],
+    ) -> Self {
         let measures = series.iter().filter_map(|series| {
             let s = Summary::of(&series.values)?;
             Some(Measure {
@@ -167,7 +172,11 @@ mod tests {
     use super::*;
 
     fn series(case: &'static str, values: &[f64]) -> Series {
-        Series { case, unit: "ns", values: values.to_vec() }
+        Series {
+            case,
+            unit: "ns",
+            values: values.to_vec(),
+        }
     }
 
     #[test]
@@ -179,8 +188,20 @@ mod tests {
             series("b:y", &[5.0, 10.0]),
         ];
         let outcome = Outcome::of("e", 3, false, &all);
-        let pairs: Vec<_> = outcome.ratios.iter().map(|r| (r.numerator, r.denominator)).collect();
-        assert_eq!(pairs, [("a:x", "a:y"), ("a:y", "a:x"), ("b:x", "b:y"), ("b:y", "b:x")]);
+        let pairs: Vec<_> = outcome
+            .ratios
+            .iter()
+            .map(|r| (r.numerator, r.denominator))
+            .collect();
+        assert_eq!(
+            pairs,
+            [
+                ("a:x", "a:y"),
+                ("a:y", "a:x"),
+                ("b:x", "b:y"),
+                ("b:y", "b:x")
+            ]
+        );
         assert_eq!(outcome.ratio("a:x", "a:y").unwrap().median, 0.5);
         assert_eq!(outcome.measure("b:y").unwrap().median, 7.5);
     }

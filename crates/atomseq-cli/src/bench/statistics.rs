@@ -62,7 +62,13 @@ mod tests {
     fn one_value_is_all_of_its_statistics() {
         let summary = Summary::of(&[3.5]).unwrap();
         assert_eq!(
-            (summary.runs, summary.min, summary.p10, summary.median, summary.max),
+            (
+                summary.runs,
+                summary.min,
+                summary.p10,
+                summary.median,
+                summary.max
+            ),
             (1, 3.5, 3.5, 3.5, 3.5)
         );
     }

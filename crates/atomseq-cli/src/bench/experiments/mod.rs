@@ -33,6 +33,9 @@ pub struct Experiment {
     pub method: Method,
 }
 
+/// An experiment's own way to measure.
+pub type Run = fn(Effort, &dyn Fn(f64)) -> Result<Vec<Series>, Error>;
+
 /// How an experiment is done.
 pub enum Method {
     /// The engine runs these cases, made for so many threads.
@@ -42,7 +45,7 @@ pub enum Method {
         /// That number.
         threads: usize,
         /// Measures, telling a share done to the function.
-        run: fn(Effort, &dyn Fn(f64)) -> Result<Vec<Series>, Error>,
+        run: Run,
     },
 }
 
@@ -68,7 +71,9 @@ mod tests {
     #[test]
     fn an_experiment_has_the_cases_it_lists() {
         for experiment in ALL {
-            let Method::Timed(cases) = experiment.method else { continue };
+            let Method::Timed(cases) = experiment.method else {
+                continue;
+            };
             let made: Vec<_> = cases(2).iter().map(|case| case.name).collect();
             let listed: Vec<_> = experiment.cases.iter().map(|(name, _)| *name).collect();
             assert_eq!(made, listed, "{}", experiment.name);

@@ -16,9 +16,15 @@ pub const EXPERIMENT: Experiment = Experiment {
     operation: "an addition to",
     cases: &[
         ("interlocked", "one AtomicU64 for all threads, fetch_add"),
-        ("interlocked-percpu", "an AtomicU64 a CPU, getcpu and fetch_add"),
+        (
+            "interlocked-percpu",
+            "an AtomicU64 a CPU, getcpu and fetch_add",
+        ),
         ("mutex", "std::sync::Mutex<u64>"),
-        ("thread-local", "a plain word a thread; nobody can read it before the thread hands it in"),
+        (
+            "thread-local",
+            "a plain word a thread; nobody can read it before the thread hands it in",
+        ),
     ],
     method: Method::Timed(cases),
 };

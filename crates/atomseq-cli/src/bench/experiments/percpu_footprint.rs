@@ -23,12 +23,24 @@ pub const EXPERIMENT: Experiment = Experiment {
     structure: "percpu::Counter",
     operation: "a full read of",
     cases: &[
-        ("bytes:thread-local", "bytes held by a padded word a thread in a registry"),
-        ("bytes:interlocked-percpu", "bytes held by a padded word a CPU"),
-        ("read:thread-local", "time to lock the registry and read them all"),
+        (
+            "bytes:thread-local",
+            "bytes held by a padded word a thread in a registry",
+        ),
+        (
+            "bytes:interlocked-percpu",
+            "bytes held by a padded word a CPU",
+        ),
+        (
+            "read:thread-local",
+            "time to lock the registry and read them all",
+        ),
         ("read:interlocked-percpu", "time to read them all"),
     ],
-    method: Method::Own { threads: THREADS, run },
+    method: Method::Own {
+        threads: THREADS,
+        run,
+    },
 };
 
 /// How many threads there are, whatever `--threads` says.
@@ -81,7 +93,11 @@ impl<C: Count> Tally for Tallying<C> {
 
 fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Vec<Series>, Error> {
     // A round has a crowd of its own and several reads of each count, in turn.
-    let (rounds, reads) = if effort.rounds > 100 { (11, 20) } else { (5, 10) };
+    let (rounds, reads) = if effort.rounds > 100 {
+        (11, 20)
+    } else {
+        (5, 10)
+    };
     let mut bytes = vec![Vec::new(); WAYS.len()];
     let mut nanoseconds = vec![Vec::new(); WAYS.len()];
     for round in 0..rounds {
@@ -94,15 +110,27 @@ fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Vec<Series>, Error> {
             }
             for _ in 0..reads {
                 for (way, tally) in tallies.iter().enumerate() {
-                    nanoseconds[way].push(time_a_read(tally.as_ref(), effort.run / 8, WAYS[way].read)?);
+                    nanoseconds[way].push(time_a_read(
+                        tally.as_ref(),
+                        effort.run / 8,
+                        WAYS[way].read,
+                    )?);
                 }
             }
             Ok(())
         })?;
         advance(f64::from(round + 1) / f64::from(rounds));
     }
-    let bytes = WAYS.iter().zip(bytes).map(|(way, values)| Series { case: way.bytes, unit: "bytes", values });
-    let reads = WAYS.iter().zip(nanoseconds).map(|(way, values)| Series { case: way.read, unit: "ns", values });
+    let bytes = WAYS.iter().zip(bytes).map(|(way, values)| Series {
+        case: way.bytes,
+        unit: "bytes",
+        values,
+    });
+    let reads = WAYS.iter().zip(nanoseconds).map(|(way, values)| Series {
+        case: way.read,
+        unit: "ns",
+        values,
+    });
     Ok(bytes.chain(reads).collect())
 }
 
@@ -113,7 +141,12 @@ fn time_a_read(tally: &dyn Tally, run: Duration, case: &'static str) -> Result<f
         let (took, right) = tally.read(times, THREADS as u64);
         if !right {
             let fault = format!("it did not read {THREADS} when as many threads had added 1 each");
-            return Err(Error::Wrong { experiment: EXPERIMENT.name, case, threads: THREADS, fault });
+            return Err(Error::Wrong {
+                experiment: EXPERIMENT.name,
+                case,
+                threads: THREADS,
+                fault,
+            });
         }
         if took >= run / 2 {
             return Ok(took.as_nanos() as f64 / f64::from(times));

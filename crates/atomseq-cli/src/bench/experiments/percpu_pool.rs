@@ -27,7 +27,10 @@ const IDLE: usize = 64;
 fn cases(threads: usize) -> Vec<Case> {
     vec![
         Case::new("malloc", Borrowing::new(Malloc)),
-        Case::new("crossbeam", Borrowing::new(QueuedBlocks::new(threads * IDLE))),
+        Case::new(
+            "crossbeam",
+            Borrowing::new(QueuedBlocks::new(threads * IDLE)),
+        ),
     ]
 }
 
@@ -61,7 +64,10 @@ struct Borrowing<B> {
 
 impl<B: Blocks> Borrowing<B> {
     fn new(blocks: B) -> Self {
-        Self { blocks, shared: AtomicU64::new(0) }
+        Self {
+            blocks,
+            shared: AtomicU64::new(0),
+        }
     }
 }
 

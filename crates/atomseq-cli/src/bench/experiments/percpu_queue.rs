@@ -17,7 +17,10 @@ pub const EXPERIMENT: Experiment = Experiment {
     structure: "percpu::Queue",
     operation: "a push and a pop on",
     cases: &[
-        ("treiber", "two Treiber stacks, the inbox turned round into the outbox"),
+        (
+            "treiber",
+            "two Treiber stacks, the inbox turned round into the outbox",
+        ),
         ("mutex", "std::sync::Mutex<VecDeque>"),
         ("crossbeam", "crossbeam_queue::SegQueue"),
     ],
@@ -28,7 +31,11 @@ fn cases(threads: usize) -> Vec<Case> {
     let elements = elements(threads);
     vec![
         Exchange::case("treiber", threads, TreiberQueue::new(elements)),
-        Exchange::case("mutex", threads, Mutexed::new(VecDeque::with_capacity(elements))),
+        Exchange::case(
+            "mutex",
+            threads,
+            Mutexed::new(VecDeque::with_capacity(elements)),
+        ),
         Exchange::case("crossbeam", threads, SegQueue::new()),
     ]
 }

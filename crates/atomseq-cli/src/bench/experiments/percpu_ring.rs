@@ -14,12 +14,19 @@ pub const EXPERIMENT: Experiment = Experiment {
     about: "an element in and out of a bounded ring, in bursts of 32",
     structure: "percpu::Ring",
     operation: "an element in and out of",
-    cases: &[("crossbeam", "crossbeam_queue::ArrayQueue, an element at a time")],
+    cases: &[(
+        "crossbeam",
+        "crossbeam_queue::ArrayQueue, an element at a time",
+    )],
     method: Method::Timed(cases),
 };
 
 fn cases(threads: usize) -> Vec<Case> {
-    vec![Relaying::case("crossbeam", threads, ArrayQueue::new(threads * BURST))]
+    vec![Relaying::case(
+        "crossbeam",
+        threads,
+        ArrayQueue::new(threads * BURST),
+    )]
 }
 
 /// How many elements go in before as many come out.
@@ -48,7 +55,9 @@ impl<C: Channel + 'static> Relaying<C> {
     /// The case of that name for so many threads; the channel has room for a burst of each in every place.
     fn case(name: &'static str, threads: usize, channel: C) -> Case {
         let held = |thread| std::array::from_fn(|index| (thread * BURST + index) as u64);
-        let held = (0..threads).map(|thread| Mutex::new(held(thread))).collect();
+        let held = (0..threads)
+            .map(|thread| Mutex::new(held(thread)))
+            .collect();
         Case::new(name, Self { channel, held })
     }
 
@@ -65,10 +74,16 @@ impl<C: Channel + 'static> Relaying<C> {
 
 impl<C: Channel + 'static> Subject for Relaying<C> {
     fn run(&self, thread: usize, operations: u64) {
-        const { assert!(GRAIN % BURST as u64 == 0) };
-        let mut held = self.held[thread].lock().unwrap_or_else(PoisonError::into_inner);
+        const { assert!(GRAIN.is_multiple_of(BURST as u64)) };
+        let mut held = self.held[thread]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         for _ in 0..operations / BURST as u64 {
-            assert_eq!(self.channel.send(&held), BURST, "the channel was full although it has room for every element");
+            assert_eq!(
+                self.channel.send(&held),
+                BURST,
+                "the channel was full although it has room for every element"
+            );
             let received = self.channel.receive(&mut held[..]);
             if received < BURST {
                 self.search(&mut held[received..]);
@@ -78,8 +93,11 @@ impl<C: Channel + 'static> Subject for Relaying<C> {
     }
 
     fn check(&self, _operations: u64) -> Result<(), String> {
-        let mut all: Vec<u64> =
-            self.held.iter().flat_map(|held| *held.lock().unwrap_or_else(PoisonError::into_inner)).collect();
+        let mut all: Vec<u64> = self
+            .held
+            .iter()
+            .flat_map(|held| *held.lock().unwrap_or_else(PoisonError::into_inner))
+            .collect();
         let mut left = [0];
         while self.channel.receive_anywhere(&mut left) == 1 {
             all.push(left[0]);
@@ -90,6 +108,9 @@ impl<C: Channel + 'static> Subject for Relaying<C> {
             return Ok(());
         }
         all.dedup();
-        Err(format!("{elements} different elements went round, {} are left", all.len()))
+        Err(format!(
+            "{elements} different elements went round, {} are left",
+            all.len()
+        ))
     }
 }

@@ -15,7 +15,10 @@ pub const EXPERIMENT: Experiment = Experiment {
     structure: "percpu::Stack",
     operation: "a push and a pop on",
     cases: &[
-        ("treiber", "Treiber's stack with a tagged head, double-width compare-and-swap"),
+        (
+            "treiber",
+            "Treiber's stack with a tagged head, double-width compare-and-swap",
+        ),
         ("mutex", "std::sync::Mutex<Vec>"),
         ("crossbeam", "crossbeam_queue::ArrayQueue as a bag"),
     ],

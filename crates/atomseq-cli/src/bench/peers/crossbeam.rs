@@ -34,14 +34,19 @@ impl Container for SegQueue<u64> {
 impl Channel for ArrayQueue<u64> {
     #[inline(always)]
     fn send(&self, elements: &[u64; BURST]) -> usize {
-        elements.iter().take_while(|&&element| Self::push(self, element).is_ok()).count()
+        elements
+            .iter()
+            .take_while(|&&element| Self::push(self, element).is_ok())
+            .count()
     }
 
     #[inline(always)]
     fn receive(&self, elements: &mut [u64]) -> usize {
         let mut received = 0;
         for place in elements {
-            let Some(element) = Self::pop(self) else { break };
+            let Some(element) = Self::pop(self) else {
+                break;
+            };
             *place = element;
             received += 1;
         }

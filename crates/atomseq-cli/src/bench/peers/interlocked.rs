@@ -34,7 +34,9 @@ impl InterlockedPerCpu {
     pub fn new() -> Self {
         let highest = machine::allowed_cpus().into_iter().max().unwrap_or(0);
         let slots = machine::possible_cpus().unwrap_or(0).max(highest + 1);
-        Self { slots: (0..slots).map(|_| CachePadded::default()).collect() }
+        Self {
+            slots: (0..slots).map(|_| CachePadded::default()).collect(),
+        }
     }
 }
 
@@ -45,6 +47,9 @@ impl Count for InterlockedPerCpu {
     }
 
     fn sum(&self) -> u64 {
-        self.slots.iter().map(|slot| slot.load(Ordering::Relaxed)).sum()
+        self.slots
+            .iter()
+            .map(|slot| slot.load(Ordering::Relaxed))
+            .sum()
     }
 }

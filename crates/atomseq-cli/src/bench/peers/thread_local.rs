@@ -44,7 +44,10 @@ pub struct Registered {
 impl Registered {
     fn register(&self) -> Arc<CachePadded<AtomicU64>> {
         let count = Arc::<CachePadded<AtomicU64>>::default();
-        self.all.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&count));
+        self.all
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Arc::clone(&count));
         count
     }
 }

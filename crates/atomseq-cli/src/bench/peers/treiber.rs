@@ -20,7 +20,11 @@ pub struct Nodes(Box<[CachePadded<AtomicU64>]>);
 impl Nodes {
     /// Nodes for the elements `0..elements`.
     pub fn new(elements: usize) -> Self {
-        Self((0..elements).map(|_| CachePadded::new(AtomicU64::new(END))).collect())
+        Self(
+            (0..elements)
+                .map(|_| CachePadded::new(AtomicU64::new(END)))
+                .collect(),
+        )
     }
 
     // Relaxed: the head's compare-and-swap orders the links (see `Head`), and a link read too late is thrown away with
@@ -71,7 +75,10 @@ impl Head {
             nodes.link(last, head as u64);
             // Release: pairs with the Acquire of whoever takes `first` and then reads its link.
             let new = retag(head, first);
-            match self.0.compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed) {
+            match self
+                .0
+                .compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed)
+            {
                 Ok(_) => return,
                 Err(now) => head = now,
             }
@@ -91,7 +98,10 @@ impl Head {
                 return None;
             }
             let new = retag(head, nodes.next(first));
-            match self.0.compare_exchange_weak(head, new, Ordering::Acquire, Ordering::Acquire) {
+            match self
+                .0
+                .compare_exchange_weak(head, new, Ordering::Acquire, Ordering::Acquire)
+            {
                 Ok(_) => return Some(first),
                 Err(now) => head = now,
             }
@@ -105,7 +115,12 @@ impl Head {
         let mut head = self.0.load(Ordering::Acquire);
         while head as u64 != END {
             // Acquire: as in `pop`.
-            match self.0.compare_exchange_weak(head, retag(head, END), Ordering::Acquire, Ordering::Acquire) {
+            match self.0.compare_exchange_weak(
+                head,
+                retag(head, END),
+                Ordering::Acquire,
+                Ordering::Acquire,
+            ) {
                 Ok(_) => return Some(head as u64),
                 Err(now) => head = now,
             }
@@ -130,7 +145,10 @@ pub struct TreiberStack {
 impl TreiberStack {
     /// An empty stack for the elements `0..elements`.
     pub fn new(elements: usize) -> Self {
-        Self { nodes: Nodes::new(elements), head: Head::new() }
+        Self {
+            nodes: Nodes::new(elements),
+            head: Head::new(),
+        }
     }
 }
 

@@ -19,7 +19,11 @@ pub struct TreiberQueue {
 impl TreiberQueue {
     /// An empty queue for the elements `0..elements`.
     pub fn new(elements: usize) -> Self {
-        Self { nodes: Nodes::new(elements), inbox: Head::new(), outbox: Head::new() }
+        Self {
+            nodes: Nodes::new(elements),
+            inbox: Head::new(),
+            outbox: Head::new(),
+        }
     }
 
     /// Refills the outbox from the inbox and keeps the first element.
