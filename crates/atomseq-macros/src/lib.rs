@@ -1,1 +1,51 @@
-//! The sequence compiler.
+//! The sequence compiler: [`sequence!`] turns an atomic sequence, written once in a tiny subset of
+//! Rust, into one form per mechanism.
+//!
+//! Data flows one way: [`compiler::parse`] reads the syntax, [`compiler::lower`] makes the
+//! intermediate representation ([`compiler::ir`]) and reports every broken rule at its line,
+//! [`compiler::emit`] writes assembly for each architecture, [`compiler::output`] wraps it all into
+//! Rust.
+
+mod compiler;
+
+use proc_macro::TokenStream;
+
+/// Compiles atomic sequences; see the `atomseq` crate's `docs::patterns` for a guide.
+///
+/// Each function in the macro becomes an uninhabited type of the same name with one associated
+/// function per form:
+///
+/// * `on_cpu`: atomic against every thread and signal handler on this CPU (scope `SameCpu`),
+///   restarted by the Linux kernel when interrupted. No atomic instruction.
+/// * `gated`: the same steps in plain Rust, for a caller that holds the slot's gate.
+/// * `MODEL`: the same steps as data, for a checker to run one at a time.
+///
+/// # Language
+///
+/// Parameters are `Slot` (this CPU's slot of a per-CPU area) or `Word` (a machine word). The
+/// result is nothing, `Word`, `bool`, `(Word, Word)`, or `Option` of `Word` or of a pair.
+///
+/// | | |
+/// |---|---|
+/// | `let x = …;` | names a word |
+/// | `load(a)`, `load32(a)`, `load_acquire(a)` | reads memory |
+/// | `+ - * & \| ^ << >>`, `min(a, b)` | wrapping, unsigned; shifts use the count modulo 64 |
+/// | `if a == b { return … }` | leaves early; `== != < <= > >=`, unsigned |
+/// | `cpu()` | this CPU's number |
+/// | `prepare(a, v)`, `prepare32(a, v)`, `prepare_copy(to, from, words)` | stores that nobody may see before the commit |
+/// | `commit(a, v)`, `commit32(a, v)`, `commit_release(a, v)` | the one visible store, and the end |
+///
+/// Constants are literals or names in capitals. A named constant is at most 65,535.
+///
+/// # Errors
+///
+/// Reported at the offending line: no commit or a second one, anything but a result after the
+/// commit, a loop, a call, an unknown name, a visible `store`, a `Slot` (or an address made from
+/// it) that is returned or stored, a prepared word loaded before it is prepared or also committed,
+/// and more than 32 machine instructions.
+#[proc_macro]
+pub fn sequence(input: TokenStream) -> TokenStream {
+    compiler::compile(input.into())
+        .unwrap_or_else(|error| error.into_compile_error())
+        .into()
+}

@@ -1,5 +1,8 @@
 //! Mutual exclusion that costs nothing until something interrupts you.
 
+// Generated code names this crate from outside; inside, this makes the same name work.
+extern crate self as atomseq;
+
 #[cfg(all(
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64"),
@@ -37,11 +40,15 @@ mod portable;
 )))]
 use portable as platform;
 
+pub mod percpu;
+pub mod sequence;
 pub mod status;
 
+pub use atomseq_macros::sequence;
+pub use sequence::set_restart_limit;
 pub use status::status;
 
-/// What the crates in `verify/` reach into; no part of the interface.
+/// What generated code and the crates in `verify/` reach into; no part of the interface.
 #[doc(hidden)]
 pub mod internals {
     pub use crate::platform::*;

@@ -3,6 +3,7 @@
 
 mod cpus;
 mod memory;
+mod on_cpu;
 mod signals;
 mod waiting;
 

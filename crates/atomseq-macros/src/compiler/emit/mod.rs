@@ -1,0 +1,227 @@
+//! Assembly from the intermediate representation. One file an architecture; what they share, the
+//! allocation of registers and the pieces of a template, is here.
+//!
+//! A template in the `on_cpu` form, the same on every architecture:
+//!
+//! ```text
+//!         status = 0                      only if the sequence returns a loaded word
+//!         rseq->rseq_cs = &descriptor     arm
+//! start:  slot = base + (cpu_id << 7)     cpu_id read inside, sign-extended
+//!         if slot->gate != 0 goto closed  guard slots -1 and -2 are closed for good
+//!         … the steps …                   conditional branches lead out of the section
+//!         commit                          the last instruction
+//! end:
+//!         (out of line, after a signature)
+//! abort:  goto aborted                    the kernel comes here when it interrupted the section
+//! ```
+
+pub mod aarch64;
+pub mod registers;
+pub mod x86_64;
+
+use std::collections::HashMap;
+
+use super::ir::{Constant, Operand, Register, Sequence};
+
+/// The most machine instructions between start and end.
+pub const LONGEST: usize = 32;
+
+/// A sequence as assembly for one architecture: what goes into one `asm!`.
+pub struct Assembly {
+    /// The template, line by line.
+    pub lines: Vec<Line>,
+    /// `c0`, `c1`, …
+    pub constants: Vec<ConstantOperand>,
+    /// `t0`, `t1`, …: how many temporaries the template uses.
+    pub temporaries: usize,
+    /// A register the template names itself.
+    pub fixed: Option<&'static str>,
+    /// Machine instructions between start and end.
+    pub instructions: usize,
+    /// Where each exit, and last the commit, leaves its result.
+    pub results: Vec<Vec<Place>>,
+}
+
+/// One line of a template.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Line {
+    Text(String),
+    /// A load-acquire; the mnemonic depends on the target's features.
+    Acquire(String),
+}
+
+/// A constant that rustc evaluates, with the range the instruction can hold.
+pub enum ConstantOperand {
+    Immediate(Constant),
+    Offset(Constant, u32),
+}
+
+/// Where a word is once the section is left.
+#[derive(Clone)]
+pub enum Place {
+    Temporary(usize),
+    Parameter(usize),
+    Constant(Constant),
+}
+
+/// How control leaves the template.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Leaving {
+    /// Straight to blocks of Rust code: no instruction, but `asm!` then has no outputs.
+    Labels,
+    /// Through a status register: 0 after the commit, then the exits from 1, then aborted, closed.
+    Status,
+}
+
+impl Leaving {
+    /// A status register is needed exactly when a result is a word found in a temporary.
+    pub fn of(sequence: &Sequence) -> Leaving {
+        let parameters = sequence.parameters.len();
+        let computed = |operand: &Operand| {
+            operand
+                .register()
+                .is_some_and(|Register(index)| index >= parameters)
+        };
+        let mut results = sequence
+            .exits
+            .iter()
+            .map(|exit| &exit.result)
+            .chain([&sequence.result]);
+        match results.any(|result| result.iter().any(computed)) {
+            true => Leaving::Status,
+            false => Leaving::Labels,
+        }
+    }
+}
+
+/// Numeric labels of a template. Above 1, because assemblers read `0b` and `1b` as binary.
+pub mod label {
+    pub const DESCRIPTOR: usize = 50;
+    pub const START: usize = 51;
+    pub const END: usize = 52;
+    pub const ABORT: usize = 53;
+    pub const CLOSED: usize = 54;
+    pub const COPY: usize = 55;
+    pub const COPY_TEST: usize = 56;
+    /// The first exit; the others follow.
+    pub const EXIT: usize = 60;
+}
+
+/// The status an aborted attempt leaves; a closed gate leaves one more.
+pub fn aborted_status(sequence: &Sequence) -> usize {
+    sequence.exits.len() + 1
+}
+
+/// The template under construction.
+#[derive(Default)]
+pub struct Builder {
+    lines: Vec<Line>,
+    constants: Vec<ConstantOperand>,
+    indices: HashMap<String, usize>,
+    inside: bool,
+    instructions: usize,
+}
+
+impl Builder {
+    /// A machine instruction.
+    pub fn instruction(&mut self, text: impl Into<String>) {
+        self.lines.push(Line::Text(text.into()));
+        self.instructions += usize::from(self.inside);
+    }
+
+    /// A load-acquire with these operands.
+    pub fn load_acquire(&mut self, operands: impl Into<String>) {
+        self.lines.push(Line::Acquire(operands.into()));
+        self.instructions += usize::from(self.inside);
+    }
+
+    /// A directive or a label.
+    pub fn directive(&mut self, text: impl Into<String>) {
+        self.lines.push(Line::Text(text.into()));
+    }
+
+    /// A group of instructions that counts as one: the bounded copy.
+    pub fn as_one(&mut self, build: impl FnOnce(&mut Builder)) {
+        let before = self.instructions;
+        build(self);
+        self.instructions = before + usize::from(self.inside);
+    }
+
+    pub fn start(&mut self) {
+        self.directive(format!("{}:", label::START));
+        self.inside = true;
+    }
+
+    pub fn end(&mut self) {
+        self.directive(format!("{}:", label::END));
+        self.inside = false;
+    }
+
+    /// The kernel's descriptor of the section, and a pointer to it for debuggers and tests.
+    pub fn descriptor(&mut self) {
+        use label::{ABORT, DESCRIPTOR, END, START};
+        for line in [
+            ".pushsection __rseq_cs, \"awR\", @progbits".to_string(),
+            ".balign 32".to_string(),
+            format!("{DESCRIPTOR}:"),
+            ".long 0, 0".to_string(),
+            format!(".quad {START}b, {END}b - {START}b, {ABORT}b"),
+            ".popsection".to_string(),
+            ".pushsection __rseq_cs_ptr_array, \"awR\", @progbits".to_string(),
+            format!(".quad {DESCRIPTOR}b"),
+            ".popsection".to_string(),
+        ] {
+            self.directive(line);
+        }
+    }
+
+    /// The text of a constant that fits any instruction with an immediate.
+    pub fn immediate(&mut self, constant: &Constant) -> String {
+        match constant.value {
+            Some(value) => (value as i64).to_string(),
+            None => self.operand(constant, "i", ConstantOperand::Immediate(constant.clone())),
+        }
+    }
+
+    /// The text of an address offset; `None` for zero.
+    pub fn offset(&mut self, constant: &Constant, bytes: u32) -> Option<String> {
+        match constant.value {
+            Some(0) => None,
+            Some(value) => Some((value as i64).to_string()),
+            None => {
+                let kind = format!("o{bytes}");
+                Some(self.operand(
+                    constant,
+                    &kind,
+                    ConstantOperand::Offset(constant.clone(), bytes),
+                ))
+            }
+        }
+    }
+
+    fn operand(&mut self, constant: &Constant, kind: &str, operand: ConstantOperand) -> String {
+        let key = format!("{kind} {}", constant.key());
+        let constants = &mut self.constants;
+        let index = *self.indices.entry(key).or_insert_with(|| {
+            constants.push(operand);
+            constants.len() - 1
+        });
+        format!("{{c{index}}}")
+    }
+
+    pub fn finish(
+        self,
+        temporaries: usize,
+        fixed: Option<&'static str>,
+        results: Vec<Vec<Place>>,
+    ) -> Assembly {
+        Assembly {
+            lines: self.lines,
+            constants: self.constants,
+            temporaries,
+            fixed,
+            instructions: self.instructions,
+            results,
+        }
+    }
+}

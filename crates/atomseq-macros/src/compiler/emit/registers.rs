@@ -1,0 +1,158 @@
+//! Which temporary holds which word: a linear scan over straight-line code.
+//!
+//! Parameters keep the registers rustc gave them, for a restart needs them again. Everything else
+//! lives in temporaries, which rustc maps to machine registers; a temporary is free again after
+//! the last use of its word.
+
+use std::collections::HashMap;
+
+use super::super::ir::*;
+use super::Place;
+
+pub struct Registers {
+    homes: HashMap<Register, Home>,
+    last_use: HashMap<Register, usize>,
+    uses: HashMap<Register, usize>,
+    free: Vec<usize>,
+    count: usize,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Home {
+    Temporary(usize),
+    Parameter(usize),
+}
+
+impl Registers {
+    pub fn new(sequence: &Sequence) -> Registers {
+        let mut registers = Registers {
+            homes: HashMap::new(),
+            last_use: HashMap::new(),
+            uses: HashMap::new(),
+            free: Vec::new(),
+            count: 0,
+        };
+        for (index, parameter) in sequence.parameters.iter().enumerate() {
+            if !parameter.is_slot {
+                registers
+                    .homes
+                    .insert(Register(index), Home::Parameter(index));
+            }
+        }
+        for (index, step) in sequence.steps.iter().enumerate() {
+            for register in step.kind.uses() {
+                registers.use_at(register, index);
+            }
+            if let StepKind::Exit { exit, .. } = step.kind {
+                for register in sequence.exits[exit]
+                    .result
+                    .iter()
+                    .filter_map(Operand::register)
+                {
+                    registers.use_at(register, index);
+                }
+            }
+        }
+        for register in sequence.result.iter().filter_map(Operand::register) {
+            registers.use_at(register, usize::MAX);
+        }
+        registers
+    }
+
+    fn use_at(&mut self, register: Register, step: usize) {
+        self.last_use.insert(register, step);
+        *self.uses.entry(register).or_default() += 1;
+    }
+
+    /// Is the word used exactly once?
+    pub fn used_once(&self, register: Register) -> bool {
+        self.uses.get(&register) == Some(&1)
+    }
+
+    /// Is the word in a temporary, and not needed after this step?
+    pub fn dies(&self, register: Register, step: usize) -> bool {
+        matches!(self.homes.get(&register), Some(Home::Temporary(_)))
+            && self
+                .last_use
+                .get(&register)
+                .is_none_or(|last| *last <= step)
+    }
+
+    /// The operand that names the word in a template.
+    pub fn name(&self, register: Register) -> String {
+        self.name_with(register, "")
+    }
+
+    /// The same, with a size modifier.
+    pub fn name_with(&self, register: Register, modifier: &str) -> String {
+        match self.homes[&register] {
+            Home::Temporary(index) => format!("{{t{index}{modifier}}}"),
+            Home::Parameter(index) => format!("{{a{index}{modifier}}}"),
+        }
+    }
+
+    /// Gives the word a temporary of its own.
+    pub fn define(&mut self, register: Register) -> String {
+        let temporary = self.take();
+        self.homes.insert(register, Home::Temporary(temporary));
+        self.name(register)
+    }
+
+    /// Lets the word take over the temporary of one that dies.
+    pub fn replace(&mut self, dying: Register, register: Register) -> String {
+        let home = self
+            .homes
+            .remove(&dying)
+            .expect("a word has a home before it dies");
+        self.homes.insert(register, home);
+        self.name(register)
+    }
+
+    /// A temporary for this step only; give it back with `release`.
+    pub fn scratch(&mut self) -> usize {
+        self.take()
+    }
+
+    pub fn release(&mut self, scratch: usize) {
+        self.free.push(scratch);
+    }
+
+    /// Frees the temporaries of words last used at or before this step.
+    pub fn end_of_step(&mut self, step: usize) {
+        let dead: Vec<Register> = self
+            .homes
+            .keys()
+            .copied()
+            .filter(|register| self.dies(*register, step))
+            .collect();
+        for register in dead {
+            if let Some(Home::Temporary(index)) = self.homes.remove(&register) {
+                self.free.push(index);
+            }
+        }
+        // The scan must not depend on a hash map's order.
+        self.free.sort_unstable_by(|a, b| b.cmp(a));
+    }
+
+    pub fn place(&self, operand: &Operand) -> Place {
+        match operand {
+            Operand::Constant(constant) => Place::Constant(constant.clone()),
+            Operand::Register(register) => match self.homes[register] {
+                Home::Temporary(index) => Place::Temporary(index),
+                Home::Parameter(index) => Place::Parameter(index),
+            },
+        }
+    }
+
+    /// How many temporaries were ever in use at once.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    fn take(&mut self) -> usize {
+        self.free.pop().unwrap_or_else(|| {
+            self.count += 1;
+            self.count - 1
+        })
+    }
+}

@@ -1,0 +1,135 @@
+//! The `gated` form: the same steps in plain Rust, for a caller that holds the slot's gate. The
+//! slow path and every operation on another CPU's slot run it.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote};
+
+use super::ir::*;
+use super::output::result;
+
+/// The statements of the form; parameters are bound to `r0`, `r1`, ….
+pub fn body(sequence: &Sequence) -> TokenStream {
+    let bindings = sequence
+        .parameters
+        .iter()
+        .enumerate()
+        .map(|(index, parameter)| {
+            let register = name(Register(index));
+            let parameter = &parameter.name;
+            match sequence.parameters[index].is_slot {
+                true => quote!(let #register: usize = #parameter.address();),
+                false => quote!(let #register: usize = #parameter;),
+            }
+        });
+    let cpu = sequence
+        .slots()
+        .next()
+        .map(|(_, parameter)| &parameter.name);
+    let steps = sequence
+        .steps
+        .iter()
+        .map(|step| statement(sequence, &step.kind, cpu));
+    let words = sequence.result.iter().map(operand);
+    let result = result(sequence, None, words.collect());
+    quote!(#(#bindings)* #(#steps)* #result)
+}
+
+/// The local variable of a register.
+fn name(register: Register) -> Ident {
+    format_ident!("r{}", register.0, span = proc_macro2::Span::mixed_site())
+}
+
+fn operand(operand: &Operand) -> TokenStream {
+    match operand {
+        Operand::Register(register) => {
+            let register = name(*register);
+            quote!(#register)
+        }
+        Operand::Constant(constant) => {
+            let tokens = &constant.tokens;
+            quote!(#tokens)
+        }
+    }
+}
+
+fn address(address: &Address) -> TokenStream {
+    let base = name(address.base);
+    let offset = &address.offset.tokens;
+    quote!(#base.wrapping_add(#offset))
+}
+
+fn statement(sequence: &Sequence, step: &StepKind, cpu: Option<&Ident>) -> TokenStream {
+    match step {
+        StepKind::Load {
+            to,
+            from,
+            width,
+            acquire,
+        } => {
+            let (to, from) = (name(*to), address(from));
+            let load = match (width, acquire) {
+                (Width::Word, false) => quote!(load),
+                (Width::Word, true) => quote!(load_acquire),
+                (Width::Half, _) => quote!(load32),
+            };
+            quote!(let #to: usize = unsafe { ::atomseq::sequence::gated::#load(#from) };)
+        }
+        StepKind::Cpu { to } => {
+            let to = name(*to);
+            quote!(let #to: usize = #cpu.cpu();)
+        }
+        StepKind::Binary { to, operator, a, b } => {
+            let (to, a, b) = (name(*to), operand(a), operand(b));
+            let value = match operator {
+                BinaryOperator::Add => quote!(#a.wrapping_add(#b)),
+                BinaryOperator::Subtract => quote!(#a.wrapping_sub(#b)),
+                BinaryOperator::Multiply => quote!(#a.wrapping_mul(#b)),
+                BinaryOperator::And => quote!(#a & #b),
+                BinaryOperator::Or => quote!(#a | #b),
+                BinaryOperator::Xor => quote!(#a ^ #b),
+                BinaryOperator::ShiftLeft => quote!(#a.wrapping_shl(#b as u32)),
+                BinaryOperator::ShiftRight => quote!(#a.wrapping_shr(#b as u32)),
+                BinaryOperator::Minimum => quote!(::core::cmp::Ord::min(#a, #b)),
+            };
+            quote!(let #to: usize = #value;)
+        }
+        StepKind::Exit {
+            comparison,
+            a,
+            b,
+            exit,
+        } => {
+            let (a, b) = (operand(a), operand(b));
+            let comparison = match comparison {
+                Comparison::Equal => quote!(==),
+                Comparison::NotEqual => quote!(!=),
+                Comparison::Less => quote!(<),
+                Comparison::LessOrEqual => quote!(<=),
+                Comparison::Greater => quote!(>),
+                Comparison::GreaterOrEqual => quote!(>=),
+            };
+            let words = sequence.exits[*exit].result.iter().map(operand);
+            let result = result(sequence, Some(*exit), words.collect());
+            quote!(if #a #comparison #b { return #result; })
+        }
+        StepKind::Store {
+            to,
+            value,
+            width,
+            release,
+            ..
+        } => {
+            let (to, value) = (address(to), operand(value));
+            let store = match (width, release) {
+                (Width::Word, false) => quote!(store),
+                (Width::Word, true) => quote!(store_release),
+                (Width::Half, _) => quote!(store32),
+            };
+            quote!(unsafe { ::atomseq::sequence::gated::#store(#to, #value) };)
+        }
+        StepKind::Copy { to, from, words } => {
+            let (to, from, words) = (operand(to), operand(from), operand(words));
+            quote!(unsafe { ::atomseq::sequence::gated::copy(#to, #from, #words) };)
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The `model` form: the steps as data for `atomseq::sequence::model` to run one at a time.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use super::ir::*;
+
+/// An expression of type `atomseq::sequence::model::Program`.
+pub fn program(sequence: &Sequence) -> TokenStream {
+    let name = sequence.name.to_string();
+    let parameters = sequence.parameters.iter().map(|parameter| {
+        let name = parameter.name.to_string();
+        match parameter.is_slot {
+            true => quote!(Parameter::Slot(#name)),
+            false => quote!(Parameter::Word(#name)),
+        }
+    });
+    let steps = sequence.steps.iter().map(|step| self::step(&step.kind));
+    let exits = sequence
+        .exits
+        .iter()
+        .map(|exit| outcome(exit.shape, &exit.result));
+    let result = outcome(sequence.shape, &sequence.result);
+    let registers = sequence.registers;
+    quote! {{
+        use ::atomseq::sequence::model::*;
+        Program {
+            name: #name,
+            parameters: &[#(#parameters),*],
+            steps: &[#(#steps),*],
+            exits: &[#(#exits),*],
+            result: #result,
+            registers: #registers,
+        }
+    }}
+}
+
+fn outcome(shape: Shape, result: &[Operand]) -> TokenStream {
+    let words = result.iter().map(operand);
+    let shape = match shape {
+        Shape::Plain => quote!(Plain),
+        Shape::Some => quote!(Some),
+        Shape::None => quote!(None),
+        Shape::True => quote!(True),
+        Shape::False => quote!(False),
+    };
+    quote!(Outcome { shape: Shape::#shape, words: &[#(#words),*] })
+}
+
+fn operand(operand: &Operand) -> TokenStream {
+    match operand {
+        Operand::Register(Register(index)) => quote!(Operand::Register(#index)),
+        Operand::Constant(constant) => {
+            let tokens = &constant.tokens;
+            quote!(Operand::Constant(#tokens))
+        }
+    }
+}
+
+fn address(address: &Address) -> TokenStream {
+    let Register(base) = address.base;
+    let offset = &address.offset.tokens;
+    quote!(Address { base: #base, offset: #offset })
+}
+
+fn step(step: &StepKind) -> TokenStream {
+    match step {
+        StepKind::Load {
+            to: Register(to),
+            from,
+            width,
+            ..
+        } => {
+            let (from, bytes) = (address(from), bytes(*width));
+            quote!(Step::Load { to: #to, from: #from, bytes: #bytes })
+        }
+        StepKind::Cpu { to: Register(to) } => quote!(Step::Cpu { to: #to }),
+        StepKind::Binary {
+            to: Register(to),
+            operator,
+            a,
+            b,
+        } => {
+            let (a, b) = (operand(a), operand(b));
+            let operator = quote::format_ident!("{operator:?}");
+            quote!(Step::Binary { to: #to, operator: Operator::#operator, a: #a, b: #b })
+        }
+        StepKind::Exit {
+            comparison,
+            a,
+            b,
+            exit,
+        } => {
+            let (a, b) = (operand(a), operand(b));
+            let comparison = quote::format_ident!("{comparison:?}");
+            quote!(Step::Exit { comparison: Comparison::#comparison, a: #a, b: #b, exit: #exit })
+        }
+        StepKind::Store {
+            kind,
+            to,
+            value,
+            width,
+            ..
+        } => {
+            let (to, value, bytes) = (address(to), operand(value), bytes(*width));
+            match kind {
+                StoreKind::Prepare => {
+                    quote!(Step::Prepare { to: #to, value: #value, bytes: #bytes })
+                }
+                StoreKind::Commit => quote!(Step::Commit { to: #to, value: #value, bytes: #bytes }),
+            }
+        }
+        StepKind::Copy { to, from, words } => {
+            let (to, from, words) = (operand(to), operand(from), operand(words));
+            quote!(Step::Copy { to: #to, from: #from, words: #words })
+        }
+    }
+}
+
+fn bytes(width: Width) -> usize {
+    match width {
+        Width::Word => 8,
+        Width::Half => 4,
+    }
+}

@@ -1,0 +1,177 @@
+//! Reads the functions of a `sequence!`. The syntax is Rust's, so `syn` reads it; what is not in
+//! the language is refused when it is lowered, at its own line.
+
+use proc_macro2::TokenStream;
+use syn::parse::{Parse, ParseStream};
+use syn::spanned::Spanned;
+use syn::{Attribute, Block, Error, FnArg, GenericArgument, Ident, ItemFn, Pat, PathArguments};
+use syn::{Result, ReturnType, Type, Visibility};
+
+use super::ir::{Parameter, Returns};
+
+/// One function as written, its signature understood.
+pub struct Item {
+    pub attributes: Vec<Attribute>,
+    pub visibility: Visibility,
+    pub name: Ident,
+    pub parameters: Vec<Parameter>,
+    pub returns: Returns,
+    pub body: Block,
+}
+
+struct Items(Vec<ItemFn>);
+
+impl Parse for Items {
+    fn parse(input: ParseStream) -> Result<Items> {
+        let mut items = Vec::new();
+        while !input.is_empty() {
+            items.push(input.parse()?);
+        }
+        Ok(Items(items))
+    }
+}
+
+/// The functions in the macro's input.
+pub fn items(input: TokenStream) -> Result<Vec<Item>> {
+    let Items(functions) = syn::parse2(input.clone())?;
+    if functions.is_empty() {
+        return Err(Error::new(
+            input.span(),
+            "`sequence!` is empty: write at least one `unsafe fn`",
+        ));
+    }
+    functions.into_iter().map(item).collect()
+}
+
+fn item(function: ItemFn) -> Result<Item> {
+    let signature = function.sig;
+    if signature.unsafety.is_none() {
+        return Err(Error::new(
+            signature.fn_token.span(),
+            "a sequence is an `unsafe fn`: its caller vouches for the addresses",
+        ));
+    }
+    for (present, what) in [
+        (signature.constness.map(|token| token.span()), "const"),
+        (signature.asyncness.map(|token| token.span()), "async"),
+        (signature.abi.as_ref().map(Spanned::span), "extern"),
+        (signature.variadic.as_ref().map(Spanned::span), "variadic"),
+        (
+            signature.generics.lt_token.map(|token| token.span()),
+            "generic",
+        ),
+        (
+            signature.generics.where_clause.as_ref().map(Spanned::span),
+            "generic",
+        ),
+    ] {
+        if let Some(span) = present {
+            return Err(Error::new(span, format!("a sequence cannot be {what}")));
+        }
+    }
+    let parameters = signature
+        .inputs
+        .iter()
+        .map(parameter)
+        .collect::<Result<Vec<_>>>()?;
+    for (index, parameter) in parameters.iter().enumerate() {
+        if parameters[..index]
+            .iter()
+            .any(|other| other.name == parameter.name)
+        {
+            return Err(Error::new(
+                parameter.name.span(),
+                format!("the parameter `{}` is there twice", parameter.name),
+            ));
+        }
+    }
+    Ok(Item {
+        attributes: function.attrs,
+        visibility: function.vis,
+        name: signature.ident,
+        parameters,
+        returns: returns(&signature.output)?,
+        body: *function.block,
+    })
+}
+
+fn parameter(argument: &FnArg) -> Result<Parameter> {
+    const EXPECTED: &str = "a parameter is `name: Slot` or `name: Word`";
+    let FnArg::Typed(typed) = argument else {
+        return Err(Error::new(argument.span(), EXPECTED));
+    };
+    let Pat::Ident(pattern) = &*typed.pat else {
+        return Err(Error::new(typed.pat.span(), EXPECTED));
+    };
+    if pattern.by_ref.is_some() || pattern.mutability.is_some() || pattern.subpat.is_some() {
+        return Err(Error::new(
+            pattern.span(),
+            "words are assigned once: no `mut`, no `ref`",
+        ));
+    }
+    let is_slot = match named(&typed.ty).as_deref() {
+        Some("Slot") => true,
+        Some("Word") => false,
+        _ => return Err(Error::new(typed.ty.span(), EXPECTED)),
+    };
+    Ok(Parameter {
+        name: pattern.ident.clone(),
+        is_slot,
+    })
+}
+
+fn returns(output: &ReturnType) -> Result<Returns> {
+    let ReturnType::Type(_, returned) = output else {
+        return Ok(Returns::Nothing);
+    };
+    let error = || {
+        Error::new(
+            returned.span(),
+            "a sequence returns nothing, `Word`, `bool`, `(Word, Word)`, or an `Option` of `Word` or `(Word, Word)`",
+        )
+    };
+    if let Some(words) = words(returned) {
+        return Ok(Returns::Words(words));
+    }
+    if named(returned).as_deref() == Some("bool") {
+        return Ok(Returns::Bool);
+    }
+    let Type::Path(path) = &**returned else {
+        return Err(error());
+    };
+    let segment = path.path.segments.last().ok_or_else(error)?;
+    if let (true, PathArguments::AngleBracketed(arguments)) =
+        (segment.ident == "Option", &segment.arguments)
+    {
+        if let Some(GenericArgument::Type(inner)) = arguments.args.first() {
+            if let Some(words) = words(inner) {
+                return Ok(Returns::OptionWords(words));
+            }
+        }
+    }
+    Err(error())
+}
+
+fn words(returned: &Type) -> Option<usize> {
+    match returned {
+        Type::Tuple(tuple)
+            if tuple.elems.len() == 2
+                && tuple
+                    .elems
+                    .iter()
+                    .all(|element| named(element).as_deref() == Some("Word")) =>
+        {
+            Some(2)
+        }
+        _ if named(returned).as_deref() == Some("Word") => Some(1),
+        _ => None,
+    }
+}
+
+/// The name of a type that is one plain name.
+pub fn named(of: &Type) -> Option<String> {
+    match of {
+        Type::Path(path) if path.qself.is_none() => path.path.get_ident().map(ToString::to_string),
+        _ => None,
+    }
+}

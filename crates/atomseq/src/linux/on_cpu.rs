@@ -1,0 +1,42 @@
+//! What the code that [`sequence!`](crate::sequence!) generates asks of this build: sections run here.
+
+use core::sync::atomic::Ordering;
+
+/// The offset of the thread's `struct rseq` from its thread pointer.
+#[inline(always)]
+pub fn rseq_offset() -> isize {
+    // Relaxed: written before the first area exists, and a sequence needs an area or a start-up of its own.
+    super::RSEQ_OFFSET.load(Ordering::Relaxed)
+}
+
+/// Picks the architecture's code.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __on_cpu {
+    (x86_64 { $($x86_64:tt)* } aarch64 { $($aarch64:tt)* } otherwise { $($otherwise:tt)* }) => {
+        #[cfg(target_arch = "x86_64")]
+        { $($x86_64)* }
+        #[cfg(target_arch = "aarch64")]
+        { $($aarch64)* }
+    };
+}
+
+/// The load-acquire that allows later loads of other words to pass earlier releases, where the processor has it.
+#[doc(hidden)]
+#[macro_export]
+#[cfg(target_feature = "rcpc")]
+macro_rules! __load_acquire {
+    () => {
+        "ldapr"
+    };
+}
+
+/// The load-acquire every AArch64 processor has.
+#[doc(hidden)]
+#[macro_export]
+#[cfg(not(target_feature = "rcpc"))]
+macro_rules! __load_acquire {
+    () => {
+        "ldar"
+    };
+}

@@ -1,0 +1,216 @@
+//! The memory of a per-CPU structure.
+//!
+//! ```text
+//!        -2        -1         0         1             n-1
+//!   +---------+---------+---------+---------+--   --+---------+------- … -------+
+//!   |  guard  |  guard  |  slot   |  slot   |  ...  |  slot   |  bulk, a CPU    |
+//!   +---------+---------+---------+---------+--   --+---------+------- … -------+
+//!                       ^ base       128 bytes each: gate u32, then 15 words
+//! ```
+//!
+//! A sequence indexes by the `cpu_id` the kernel maintains. A thread without a registration reads
+//! -1 or -2 there and lands on a guard, whose gate is closed for good: the test of the gate is the
+//! test for "sections are off" as well.
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use super::error::Error;
+use super::gate::{FOR_GOOD, Held};
+use crate::platform;
+
+/// The size of a slot: two cache lines, for processors fetch them in pairs.
+pub(super) const SLOT_BYTES: usize = 128;
+
+/// Where a slot's words begin.
+pub(super) const WORDS: usize = 8;
+
+/// How many words a slot has.
+pub(super) const WORDS_PER_SLOT: usize = (SLOT_BYTES - WORDS) / 8;
+
+const GUARDS: usize = 2;
+
+/// One slot a CPU, zeroed: the memory of one per-CPU structure.
+///
+/// Sized by the largest CPU number the kernel may ever use, so that no CPU that comes online later
+/// is without a slot. Comes from the operating system, never from the global allocator.
+#[derive(Debug)]
+pub struct Area {
+    base: NonNull<u8>,
+    cpus: usize,
+    bulk_bytes: usize,
+    bytes: usize,
+}
+
+// SAFETY: an area is plain memory; what is done with it is up to the sequences, which are unsafe.
+unsafe impl Send for Area {}
+// SAFETY: as above; the gates are atomic.
+unsafe impl Sync for Area {}
+
+/// The slots of an area, to be passed to a sequence as its `Slot`.
+#[derive(Clone, Copy, Debug)]
+pub struct Slots<'a> {
+    base: NonNull<u8>,
+    area: PhantomData<&'a Area>,
+}
+
+impl Slots<'_> {
+    /// The address of CPU 0's slot.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn base(self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+}
+
+impl Area {
+    /// The byte offset of the first of a slot's fifteen words; the gate lies before it.
+    pub const FIRST_WORD: usize = WORDS;
+
+    /// An area whose gates are used: operations on other CPUs' slots close them.
+    ///
+    /// Each CPU also gets `bulk_bytes` bytes, zeroed, found with [`bulk`](Area::bulk).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`] and [`Error::OutOfMemory`].
+    pub fn new(bulk_bytes: usize) -> Result<Area, Error> {
+        let open = platform::start().gates_active();
+        Area::with_gates(bulk_bytes, open)
+    }
+
+    /// An area whose gates are never closed while sections run: nothing but single words is kept
+    /// in it. It is fast even where the kernel's fence cannot be trusted.
+    pub(super) fn ungated(bulk_bytes: usize) -> Result<Area, Error> {
+        let open = platform::start().is_active();
+        Area::with_gates(bulk_bytes, open)
+    }
+
+    fn with_gates(bulk_bytes: usize, open: bool) -> Result<Area, Error> {
+        let cpus = platform::cpu_slots();
+        let bulk_bytes = bulk_bytes
+            .checked_next_multiple_of(SLOT_BYTES)
+            .ok_or(Error::TooLarge)?;
+        let bytes = SLOT_BYTES
+            .checked_add(bulk_bytes)
+            .and_then(|each| each.checked_mul(cpus + GUARDS))
+            .filter(|bytes| *bytes <= isize::MAX as usize)
+            .ok_or(Error::TooLarge)?;
+        let start = platform::map(bytes).ok_or(Error::OutOfMemory)?;
+        // SAFETY: the mapping holds the guards and at least one slot.
+        let base = unsafe { start.add(GUARDS * SLOT_BYTES) };
+        let area = Area {
+            base,
+            cpus,
+            bulk_bytes,
+            bytes,
+        };
+        let closed = if open {
+            -(GUARDS as isize)..0
+        } else {
+            -(GUARDS as isize)..cpus as isize
+        };
+        for index in closed {
+            // Relaxed: nobody else has the area yet.
+            area.gate_at(index).store(FOR_GOOD, Ordering::Relaxed);
+        }
+        Ok(area)
+    }
+
+    /// How many CPUs have a slot: the largest CPU number the kernel may use, plus one.
+    pub fn cpus(&self) -> usize {
+        self.cpus
+    }
+
+    /// How many bytes of address space the area takes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The slots, for a sequence.
+    #[inline(always)]
+    pub fn slots(&self) -> Slots<'_> {
+        Slots {
+            base: self.base,
+            area: PhantomData,
+        }
+    }
+
+    /// The bulk memory of a CPU.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such CPU.
+    pub fn bulk(&self, cpu: usize) -> NonNull<u8> {
+        assert!(
+            cpu < self.cpus,
+            "CPU {cpu} has no slot: there are {}",
+            self.cpus
+        );
+        self.bulk_at(cpu as isize)
+    }
+
+    /// The same for the guards, whose memory is shared by all.
+    pub(super) fn bulk_at(&self, index: isize) -> NonNull<u8> {
+        let bulk = self.cpus * SLOT_BYTES + (index + GUARDS as isize) as usize * self.bulk_bytes;
+        // SAFETY: after the slots, each index from the guards on has its share of the mapping.
+        unsafe { self.base.add(bulk) }
+    }
+
+    /// A word of a slot or a guard, as an atomic: for values that outsiders may read.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such slot or word.
+    pub(super) fn word(&self, index: isize, word: usize) -> &AtomicUsize {
+        assert!(word < WORDS_PER_SLOT);
+        let address = self.slot_at(index).as_ptr().wrapping_add(WORDS + 8 * word);
+        // SAFETY: inside a slot, aligned, zero-initialised, and valid as long as `self`.
+        unsafe { AtomicUsize::from_ptr(address.cast()) }
+    }
+
+    /// A word of this CPU's slot as a value; it may change at any time.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such CPU, or `word` is not below 15.
+    pub fn peek(&self, cpu: usize, word: usize) -> usize {
+        assert!(
+            cpu < self.cpus,
+            "CPU {cpu} has no slot: there are {}",
+            self.cpus
+        );
+        // Relaxed: a value on its own; to follow it, load it under the gate.
+        self.word(cpu as isize, word).load(Ordering::Relaxed)
+    }
+
+    pub(super) fn gate_at(&self, index: isize) -> &AtomicU32 {
+        // SAFETY: the first word of a slot is its gate, aligned and valid as long as `self`.
+        unsafe { AtomicU32::from_ptr(self.slot_at(index).as_ptr().cast()) }
+    }
+
+    pub(super) fn slot_at(&self, index: isize) -> NonNull<u8> {
+        assert!(index >= -(GUARDS as isize) && index < self.cpus as isize);
+        // SAFETY: just checked to be a slot or a guard of the mapping.
+        unsafe { self.base.offset(index * SLOT_BYTES as isize) }
+    }
+
+    /// The slow path of an operation on this CPU's slot: registers the thread if that is why it
+    /// came here, then does the work under the gate.
+    ///
+    /// Blocks while another thread holds the gate.
+    #[cold]
+    pub fn on_slow_path<R>(&self, work: impl FnOnce(&Held<'_>) -> R) -> R {
+        platform::register_this_thread();
+        work(&self.close_here())
+    }
+}
+
+impl Drop for Area {
+    fn drop(&mut self) {
+        // SAFETY: the mapping began with the guards and had this size; nobody borrows the area,
+        // so no thread is in a section on it.
+        unsafe { platform::unmap(self.base.sub(GUARDS * SLOT_BYTES), self.bytes) }
+    }
+}

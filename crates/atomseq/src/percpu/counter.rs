@@ -1,0 +1,201 @@
+//! A counter with one word a CPU.
+//!
+//! The slow path adds to a word of its own with an atomic instruction, never to a sequence's word:
+//! that would race with sequences. Draining moves a base line instead of the words, so a counter
+//! needs no gate and is fast even where the kernel's fence cannot be trusted.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::area::{Area, WORDS};
+use super::error::Error;
+use crate::platform;
+
+const VALUE: usize = WORDS;
+
+crate::sequence! {
+    /// Adds to this CPU's word; wraps around.
+    unsafe fn add(slot: Slot, amount: Word) {
+        let value = load(slot + VALUE);
+        commit(slot + VALUE, value + amount);
+    }
+}
+
+/// A counter that many threads add to and few read: an `add` is one plain add to memory.
+///
+/// Scope `SameCpu`; wait-free but for interruptions, which restart it; no atomic instruction (one
+/// on the slow path). May be used in signal handlers. A sum reads one word a CPU.
+///
+/// A thread-local counter is cheaper to add to, and costs memory and reading time for every
+/// thread; see the crate's `docs::performance`.
+///
+/// ```
+/// use atomseq::percpu::Counter;
+///
+/// let requests = Counter::new();
+/// std::thread::scope(|scope| {
+///     for _ in 0..4 {
+///         scope.spawn(|| (0..1000).for_each(|_| requests.increment()));
+///     }
+/// });
+/// assert_eq!(requests.sum(), 4000);
+/// ```
+pub struct Counter {
+    area: Area,
+}
+
+impl Counter {
+    /// A counter at zero.
+    ///
+    /// # Panics
+    ///
+    /// If the operating system gives no memory; see [`try_new`](Counter::try_new).
+    pub fn new() -> Counter {
+        Counter::try_new().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// A counter at zero, or why there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`].
+    pub fn try_new() -> Result<Counter, Error> {
+        Ok(Counter {
+            area: Area::ungated(0)?,
+        })
+    }
+
+    /// Adds one.
+    #[inline]
+    pub fn increment(&self) {
+        self.add(1);
+    }
+
+    /// Adds; wraps around at 2^64.
+    #[inline]
+    pub fn add(&self, amount: u64) {
+        // SAFETY: the only word it touches lies in the slot, and only this sequence changes it.
+        if unsafe { add::on_cpu(self.area.slots(), amount as usize) }.is_err() {
+            self.add_slowly(amount);
+        }
+    }
+
+    #[cold]
+    fn add_slowly(&self, amount: u64) {
+        platform::register_this_thread();
+        // Relaxed: a sum on its own.
+        self.overflow()
+            .fetch_add(amount as usize, Ordering::Relaxed);
+    }
+
+    /// What was added since the start, or since it was last drained.
+    ///
+    /// Includes every `add` that happened before; of those that happen meanwhile, some.
+    pub fn sum(&self) -> u64 {
+        // Acquire: pairs with the exchange in `drain`; what follows is at least what was drained.
+        let drained = self.drained().load(Ordering::Acquire);
+        self.total().wrapping_sub(drained) as u64
+    }
+
+    /// What each CPU added since the start, by CPU number. Additions on the slow path belong to no
+    /// CPU and are left out.
+    pub fn per_cpu(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        (0..self.area.cpus()).map(|cpu| (cpu, self.area.peek(cpu, 0) as u64))
+    }
+
+    /// Takes the sum and starts again at zero: every `add` is in exactly one drained sum.
+    ///
+    /// Lock-free; one atomic instruction and no fence, for it moves the zero instead of the words.
+    pub fn drain(&self) -> u64 {
+        // Acquire: pairs with the exchange below, so that the total is at least what was drained.
+        let mut drained = self.drained().load(Ordering::Acquire);
+        loop {
+            let total = self.total();
+            match self.drained().compare_exchange_weak(
+                drained,
+                total,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => return total.wrapping_sub(drained) as u64,
+                Err(meanwhile) => drained = meanwhile,
+            }
+        }
+    }
+
+    fn total(&self) -> usize {
+        let overflow = self.overflow().load(Ordering::Relaxed);
+        (0..self.area.cpus())
+            .map(|cpu| self.area.peek(cpu, 0))
+            .fold(overflow, usize::wrapping_add)
+    }
+
+    /// Additions made on the slow path.
+    fn overflow(&self) -> &AtomicUsize {
+        self.area.word(-1, 0)
+    }
+
+    /// The total when it was last drained.
+    fn drained(&self) -> &AtomicUsize {
+        self.area.word(-2, 0)
+    }
+}
+
+impl Default for Counter {
+    fn default() -> Counter {
+        Counter::new()
+    }
+}
+
+impl std::fmt::Debug for Counter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Counter").field("sum", &self.sum()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_addition_is_in_the_sum_once() {
+        let counter = Counter::new();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..100_000).for_each(|_| counter.add(3)));
+            }
+        });
+        assert_eq!(counter.sum(), 1_200_000);
+        let by_cpu: u64 = counter.per_cpu().map(|(_, value)| value).sum();
+        assert_eq!(
+            by_cpu + counter.overflow().load(Ordering::Relaxed) as u64,
+            1_200_000
+        );
+    }
+
+    #[test]
+    fn every_addition_is_drained_once() {
+        let counter = Counter::new();
+        let drained = std::thread::scope(|scope| {
+            let drainers: Vec<_> = (0..2)
+                .map(|_| scope.spawn(|| (0..1000).map(|_| counter.drain()).sum::<u64>()))
+                .collect();
+            for _ in 0..2 {
+                scope.spawn(|| (0..100_000).for_each(|_| counter.increment()));
+            }
+            drainers
+                .into_iter()
+                .map(|drainer| drainer.join().unwrap())
+                .sum::<u64>()
+        });
+        assert_eq!(drained + counter.drain(), 200_000);
+        assert_eq!(counter.sum(), 0);
+    }
+
+    #[test]
+    fn wraps_around() {
+        let counter = Counter::new();
+        counter.add(u64::MAX);
+        counter.add(2);
+        assert_eq!(counter.sum(), 1);
+    }
+}

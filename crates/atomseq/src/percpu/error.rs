@@ -1,0 +1,32 @@
+//! What can be wrong with a request for a structure.
+
+use std::fmt;
+
+/// Why a per-CPU structure could not be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// A capacity of zero was asked for.
+    ZeroCapacity,
+    /// A capacity was asked for whose size does not fit the address space.
+    TooLarge,
+    /// The operating system gave no memory.
+    OutOfMemory,
+    /// The bounds of a histogram do not rise strictly, or there are none.
+    Bounds,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Error::ZeroCapacity => "a capacity of zero holds nothing: ask for at least one",
+            Error::TooLarge => "the capacity is larger than the address space: ask for less",
+            Error::OutOfMemory => {
+                "the operating system gave no memory for a slot a CPU: ask for less, or raise its limits"
+            }
+            Error::Bounds => "histogram bounds must rise strictly, and there must be at least one",
+        })
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,16 @@
+//! Structures with one part a CPU (scope `SameCpu`): no atomic instruction on the fast path.
+//!
+//! [`Area`] is the memory, [`Held`] a slot whose gate is closed; every structure is a handful of
+//! [`sequence!`](crate::sequence!)s over an area. An operation tries its sequence on this CPU's slot
+//! first; where that cannot be (see [`status`](crate::status())), it closes the gate and runs the
+//! same steps under it.
+
+mod area;
+mod counter;
+mod error;
+mod gate;
+
+pub use area::{Area, Slots};
+pub use counter::Counter;
+pub use error::Error;
+pub use gate::Held;

@@ -1,0 +1,58 @@
+//! Memory accesses of the `gated` form.
+//!
+//! Single-copy atomic, like the instructions of the other forms: a reader outside the gate may look
+//! at a committed word while it changes.
+
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+macro_rules! access {
+    ($($(#[$doc:meta])* $name:ident: $atomic:ident, $method:ident, $ordering:ident ($($value:ident as $word:ty)?) $(-> $result:ty)?;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        ///
+        /// The address must be aligned and valid for the access, and change only by atomic
+        /// accesses or under the gate the caller holds.
+        #[doc(hidden)]
+        #[inline(always)]
+        pub unsafe fn $name(address: usize $(, $value: usize)?) $(-> $result)? {
+            // SAFETY: the caller's promise is `from_ptr`'s.
+            let word = unsafe { $atomic::from_ptr(address as *mut _) };
+            word.$method($($value as $word,)? Ordering::$ordering) $(as $result)?
+        }
+    )*};
+}
+
+access! {
+    /// Relaxed: the gate orders it.
+    load: AtomicUsize, load, Relaxed () -> usize;
+    /// Relaxed: the gate orders it.
+    load32: AtomicU32, load, Relaxed () -> usize;
+    /// Acquire: pairs with `commit_release`.
+    load_acquire: AtomicUsize, load, Acquire () -> usize;
+    /// Relaxed: the gate orders it.
+    store: AtomicUsize, store, Relaxed (value as usize);
+    /// Relaxed: the gate orders it.
+    store32: AtomicU32, store, Relaxed (value as u32);
+    /// Release: pairs with `load_acquire`, and with readers outside the gate.
+    store_release: AtomicUsize, store, Release (value as usize);
+}
+
+/// Copies words.
+///
+/// # Safety
+///
+/// Both ranges must be aligned and valid for `words` words, must not overlap, and belong to whoever
+/// holds the gate.
+#[doc(hidden)]
+#[inline]
+pub unsafe fn copy(to: usize, from: usize, words: usize) {
+    // SAFETY: the caller's promise. `MaybeUninit`, for a copied element may have padding.
+    unsafe {
+        std::ptr::copy_nonoverlapping(
+            from as *const std::mem::MaybeUninit<usize>,
+            to as *mut std::mem::MaybeUninit<usize>,
+            words,
+        );
+    }
+}

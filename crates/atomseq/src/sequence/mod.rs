@@ -1,0 +1,60 @@
+//! The run-time side of [`sequence!`](crate::sequence!): what the compiled forms share.
+//!
+//! [`model`] runs a sequence's steps one at a time, for a checker; [`gated`] holds the memory
+//! accesses of the `gated` form; [`check`] bounds the constants an instruction can hold.
+
+pub mod check;
+pub mod gated;
+pub mod model;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The gate is closed, or this thread cannot run sections, or it was interrupted more often in a
+/// row than the [restart limit](set_restart_limit). Nothing has happened: take the slow path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Closed;
+
+impl std::fmt::Display for Closed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the gate is closed; take the slow path")
+    }
+}
+
+impl std::error::Error for Closed {}
+
+/// How many interruptions in a row an operation takes before it goes to the slow path, unless
+/// [`set_restart_limit`] said otherwise.
+pub const DEFAULT_RESTART_LIMIT: usize = 64;
+
+static RESTART_LIMIT: AtomicUsize = AtomicUsize::new(DEFAULT_RESTART_LIMIT);
+
+/// Sets for the whole process how many restarts in a row a sequence makes before its operation
+/// takes the slow path. At 0 the first interruption leads there.
+///
+/// Restarts in a row are rare: a time slice holds millions of sequences. They happen under a
+/// debugger that steps through a section, which would never end without a limit.
+pub fn set_restart_limit(restarts: usize) {
+    // Relaxed: a number on its own; a sequence that still sees the old one is as correct.
+    RESTART_LIMIT.store(restarts, Ordering::Relaxed);
+}
+
+/// The restarts of one operation.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Restarts(usize);
+
+impl Restarts {
+    #[inline(always)]
+    pub const fn none() -> Restarts {
+        Restarts(0)
+    }
+
+    /// Counts one more; `false` when the limit is reached.
+    #[cold]
+    #[inline(never)]
+    pub fn again(&mut self) -> bool {
+        self.0 += 1;
+        // Relaxed: pairs with nothing, see `set_restart_limit`.
+        self.0 <= RESTART_LIMIT.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,387 @@
+//! The `model` form: a sequence as data, and an interpreter that runs it one step at a time.
+//!
+//! A checker owns the memory. It may look between any two steps, abort the attempt there and start
+//! another, as the kernel would. A copy is stepped word by word.
+
+use std::collections::BTreeMap;
+
+/// A sequence as data.
+#[derive(Clone, Copy, Debug)]
+pub struct Program {
+    /// The sequence's name.
+    pub name: &'static str,
+    /// What it takes; parameter `i` starts out in register `i`.
+    pub parameters: &'static [Parameter],
+    /// What it does, in order.
+    pub steps: &'static [Step],
+    /// How it returns early.
+    pub exits: &'static [Outcome],
+    /// How it returns after the commit.
+    pub result: Outcome,
+    /// How many registers it uses.
+    pub registers: usize,
+}
+
+/// A parameter.
+#[derive(Clone, Copy, Debug)]
+pub enum Parameter {
+    /// The address of this CPU's slot.
+    Slot(&'static str),
+    /// A word.
+    Word(&'static str),
+}
+
+/// A register or a constant.
+#[derive(Clone, Copy, Debug)]
+pub enum Operand {
+    /// A register by number.
+    Register(usize),
+    /// A constant.
+    Constant(usize),
+}
+
+/// A register plus an offset.
+#[derive(Clone, Copy, Debug)]
+pub struct Address {
+    /// The register.
+    pub base: usize,
+    /// What is added to it, wrapping.
+    pub offset: usize,
+}
+
+/// Wrapping, unsigned arithmetic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Operator {
+    Add,
+    Subtract,
+    Multiply,
+    And,
+    Or,
+    Xor,
+    ShiftLeft,
+    ShiftRight,
+    Minimum,
+}
+
+/// Unsigned comparisons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+/// One step.
+#[derive(Clone, Copy, Debug)]
+pub enum Step {
+    /// Reads `bytes` bytes.
+    Load {
+        /// The register it goes to.
+        to: usize,
+        /// Where it is read.
+        from: Address,
+        /// 4 or 8.
+        bytes: usize,
+    },
+    /// Reads the CPU number.
+    Cpu {
+        /// The register it goes to.
+        to: usize,
+    },
+    /// Computes.
+    Binary {
+        /// The register the result goes to.
+        to: usize,
+        /// What is computed.
+        operator: Operator,
+        /// The left operand.
+        a: Operand,
+        /// The right operand.
+        b: Operand,
+    },
+    /// Leaves by `exit` if the comparison holds.
+    Exit {
+        /// What is asked.
+        comparison: Comparison,
+        /// The left operand.
+        a: Operand,
+        /// The right operand.
+        b: Operand,
+        /// An index into [`Program::exits`].
+        exit: usize,
+    },
+    /// A store that nobody may see before the commit.
+    Prepare {
+        /// Where.
+        to: Address,
+        /// What.
+        value: Operand,
+        /// 4 or 8.
+        bytes: usize,
+    },
+    /// The one visible store.
+    Commit {
+        /// Where.
+        to: Address,
+        /// What.
+        value: Operand,
+        /// 4 or 8.
+        bytes: usize,
+    },
+    /// A copy of words that nobody may see before the commit.
+    Copy {
+        /// Where to.
+        to: Operand,
+        /// Where from.
+        from: Operand,
+        /// How many words.
+        words: Operand,
+    },
+}
+
+/// What a sequence returns.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    /// What the words stand in.
+    pub shape: Shape,
+    /// The words.
+    pub words: &'static [Operand],
+}
+
+/// What the words of a result stand in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)]
+pub enum Shape {
+    Plain,
+    Some,
+    None,
+    True,
+    False,
+}
+
+/// A result with its words known.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Value {
+    /// What the words stand in.
+    pub shape: Shape,
+    /// The words.
+    pub words: Vec<usize>,
+}
+
+/// The memory of a model: words by address. A word that was never written reads as zero.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Memory {
+    words: BTreeMap<usize, usize>,
+}
+
+impl Memory {
+    /// The word at an address.
+    pub fn load(&self, address: usize) -> usize {
+        assert!(
+            address.is_multiple_of(8),
+            "the model loads an unaligned word at {address:#x}"
+        );
+        self.words.get(&address).copied().unwrap_or(0)
+    }
+
+    /// Writes the word at an address.
+    pub fn store(&mut self, address: usize, value: usize) {
+        assert!(
+            address.is_multiple_of(8),
+            "the model stores an unaligned word at {address:#x}"
+        );
+        self.words.insert(address, value);
+    }
+
+    /// Every word that was ever written, by address.
+    pub fn words(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        self.words.iter().map(|(address, word)| (*address, *word))
+    }
+
+    fn load_bytes(&self, address: usize, bytes: usize) -> usize {
+        match bytes {
+            8 => self.load(address),
+            _ => self.load(address & !7) >> (8 * (address & 4)) & 0xffff_ffff,
+        }
+    }
+
+    fn store_bytes(&mut self, address: usize, value: usize, bytes: usize) {
+        match bytes {
+            8 => self.store(address, value),
+            _ => {
+                let shift = 8 * (address & 4);
+                let rest = self.load(address & !7) & !(0xffff_ffff << shift);
+                self.store(address & !7, rest | (value & 0xffff_ffff) << shift);
+            }
+        }
+    }
+}
+
+/// One attempt at a sequence, between two of its steps.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Attempt {
+    registers: Vec<usize>,
+    next: usize,
+    copied: usize,
+    prepared: Vec<usize>,
+    outcome: Option<Value>,
+    committed: bool,
+}
+
+impl Attempt {
+    /// A fresh attempt with these arguments; a slot is given as its address on the CPU the attempt
+    /// runs on.
+    pub fn new(program: &Program, arguments: &[usize]) -> Attempt {
+        assert_eq!(
+            arguments.len(),
+            program.parameters.len(),
+            "wrong number of arguments for {}",
+            program.name
+        );
+        let mut registers = arguments.to_vec();
+        registers.resize(program.registers, 0);
+        Attempt {
+            registers,
+            next: 0,
+            copied: 0,
+            prepared: Vec::new(),
+            outcome: None,
+            committed: false,
+        }
+    }
+
+    /// The result, once there is one.
+    pub fn outcome(&self) -> Option<&Value> {
+        self.outcome.as_ref()
+    }
+
+    /// Has the visible store happened?
+    pub fn committed(&self) -> bool {
+        self.committed
+    }
+
+    /// The words this attempt has prepared so far: what an abort must leave as garbage.
+    pub fn prepared(&self) -> &[usize] {
+        &self.prepared
+    }
+
+    /// Runs to the end without interruption.
+    pub fn run(mut self, program: &Program, memory: &mut Memory, cpu: usize) -> Value {
+        while self.outcome.is_none() {
+            self.step(program, memory, cpu);
+        }
+        self.outcome.expect("the loop ends with an outcome")
+    }
+
+    /// Runs one step; of a copy, one word. Does nothing once there is an outcome.
+    pub fn step(&mut self, program: &Program, memory: &mut Memory, cpu: usize) {
+        if self.outcome.is_some() {
+            return;
+        }
+        let Some(step) = program.steps.get(self.next) else {
+            return self.outcome = Some(self.value(&program.result));
+        };
+        self.next += 1;
+        match *step {
+            Step::Load { to, from, bytes } => {
+                self.registers[to] = memory.load_bytes(self.address(from), bytes);
+            }
+            Step::Cpu { to } => self.registers[to] = cpu,
+            Step::Binary { to, operator, a, b } => {
+                self.registers[to] = operator.apply(self.word(a), self.word(b));
+            }
+            Step::Exit {
+                comparison,
+                a,
+                b,
+                exit,
+            } => {
+                if comparison.holds(self.word(a), self.word(b)) {
+                    self.outcome = Some(self.value(&program.exits[exit]));
+                }
+            }
+            Step::Prepare { to, value, bytes } => {
+                let to = self.address(to);
+                self.prepared.push(to & !7);
+                memory.store_bytes(to, self.word(value), bytes);
+            }
+            Step::Commit { to, value, bytes } => {
+                memory.store_bytes(self.address(to), self.word(value), bytes);
+                self.committed = true;
+                // The section ends with this instruction: nothing can come between.
+                self.outcome = Some(self.value(&program.result));
+            }
+            Step::Copy { to, from, words } => {
+                if self.copied < self.word(words) {
+                    let offset = 8 * self.copied;
+                    let (to, from) = (self.word(to) + offset, self.word(from) + offset);
+                    self.prepared.push(to);
+                    memory.store(to, memory.load(from));
+                    self.copied += 1;
+                    self.next -= 1;
+                } else {
+                    self.copied = 0;
+                }
+            }
+        }
+    }
+
+    fn word(&self, operand: Operand) -> usize {
+        match operand {
+            Operand::Register(index) => self.registers[index],
+            Operand::Constant(value) => value,
+        }
+    }
+
+    fn address(&self, address: Address) -> usize {
+        self.registers[address.base].wrapping_add(address.offset)
+    }
+
+    fn value(&self, outcome: &Outcome) -> Value {
+        let words = outcome
+            .words
+            .iter()
+            .map(|operand| self.word(*operand))
+            .collect();
+        Value {
+            shape: outcome.shape,
+            words,
+        }
+    }
+}
+
+impl Operator {
+    /// The result of the operation.
+    pub fn apply(self, a: usize, b: usize) -> usize {
+        match self {
+            Operator::Add => a.wrapping_add(b),
+            Operator::Subtract => a.wrapping_sub(b),
+            Operator::Multiply => a.wrapping_mul(b),
+            Operator::And => a & b,
+            Operator::Or => a | b,
+            Operator::Xor => a ^ b,
+            Operator::ShiftLeft => a.wrapping_shl(b as u32),
+            Operator::ShiftRight => a.wrapping_shr(b as u32),
+            Operator::Minimum => a.min(b),
+        }
+    }
+}
+
+impl Comparison {
+    /// Does it hold?
+    pub fn holds(self, a: usize, b: usize) -> bool {
+        match self {
+            Comparison::Equal => a == b,
+            Comparison::NotEqual => a != b,
+            Comparison::Less => a < b,
+            Comparison::LessOrEqual => a <= b,
+            Comparison::Greater => a > b,
+            Comparison::GreaterOrEqual => a >= b,
+        }
+    }
+}
