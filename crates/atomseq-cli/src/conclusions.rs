@@ -11,6 +11,9 @@ const OURS: &str = "rseq";
 /// The subject that only its own thread can read: cheaper, but no replacement where others must read it.
 const PRIVATE: &str = "thread-local";
 
+/// A ratio this near to one is a tie: neither a gain nor a loss to speak of.
+const TIE: f64 = 0.03;
+
 /// Whether atomseq's sections run on this machine.
 pub struct Sections {
     /// They run, all of them or only those that need no gate.
@@ -105,7 +108,7 @@ struct Standing<'a> {
 fn advice(decisive: &[Standing]) -> Option<String> {
     let (won, lost): (Vec<_>, Vec<_>) = decisive
         .iter()
-        .partition(|standing| standing.ratio.median < 1.0);
+        .partition(|standing| standing.ratio.median <= 1.0 + TIE);
     let ours: Vec<_> = won
         .iter()
         .map(|standing| standing.experiment.structure.to_string())
@@ -130,7 +133,7 @@ fn advice(decisive: &[Standing]) -> Option<String> {
 fn gains(decisive: &[Standing]) -> Option<String> {
     let mut won: Vec<_> = decisive
         .iter()
-        .filter(|standing| standing.ratio.median < 1.0)
+        .filter(|standing| standing.ratio.median < 1.0 - TIE)
         .collect();
     won.sort_by(|a, b| a.ratio.median.total_cmp(&b.ratio.median));
     let phrases: Vec<_> = won
@@ -155,41 +158,48 @@ fn gains(decisive: &[Standing]) -> Option<String> {
     ))
 }
 
-/// Every case that was faster than atomseq's, at every number of threads.
+/// Every case that was faster than atomseq's, with the numbers of threads where it was.
 fn losses(outcomes: &[Outcome]) -> String {
-    let mut phrases = Vec::new();
+    let mut rivals: Vec<(String, Vec<String>)> = Vec::new();
     for outcome in outcomes {
-        for ratio in &outcome.ratios {
-            if subject(ratio.numerator) != OURS
-                || subject(ratio.denominator).starts_with(OURS)
-                || ratio.median <= 1.0
-            {
-                continue;
-            }
+        for ratio in outcome.ratios.iter().filter(|ratio| is_loss(ratio)) {
             let what = match workload(ratio.numerator) {
                 "" => outcome.experiment.to_string(),
                 workload => format!("{} ({workload})", outcome.experiment),
             };
-            phrases.push(format!(
-                "to {} in {what} with {} ({} times as much)",
-                subject(ratio.denominator),
-                count(outcome.threads),
+            let rival = format!("to {} in {what}", subject(ratio.denominator));
+            let times = format!(
+                "{} times as much with {}",
                 figure(ratio.median),
-            ));
+                count(outcome.threads)
+            );
+            match rivals.iter_mut().find(|(known, _)| *known == rival) {
+                Some((_, all)) => all.push(times),
+                None => rivals.push((rival, vec![times])),
+            }
         }
     }
-    if phrases.is_empty() {
+    if rivals.is_empty() {
         return "atomseq lost to nothing that was measured.".to_string();
     }
-    let so = if phrases
+    let private = rivals
         .iter()
-        .any(|phrase| phrase.starts_with("to thread-local in percpu-counter"))
-    {
-        "; where each thread can keep its own count until it hands it in, that is the better choice"
-    } else {
-        ""
-    };
-    format!("atomseq loses {}{so}.", list(&phrases))
+        .any(|(rival, _)| rival.starts_with(&format!("to {PRIVATE} in")));
+    let phrases: Vec<_> = rivals
+        .iter()
+        .map(|(rival, times)| format!("{rival} ({})", times.join(", ")))
+        .collect();
+    let mut sentence = format!("atomseq loses {}.", list(&phrases));
+    if private {
+        sentence += " Where nobody has to read a count before its thread hands it in, keep it thread-local.";
+    }
+    sentence
+}
+
+fn is_loss(ratio: &Ratio) -> bool {
+    subject(ratio.numerator) == OURS
+        && !subject(ratio.denominator).starts_with(OURS)
+        && ratio.median > 1.0 + TIE
 }
 
 fn footprint(outcomes: &[Outcome]) -> Option<String> {
@@ -283,10 +293,32 @@ mod tests {
         assert!(text.contains("Use percpu::Counter here."), "{text}");
         assert!(
             text.contains(
-                "loses to thread-local in percpu-counter with 1 thread (3.00 times as much)"
+                "loses to thread-local in percpu-counter (3.00 times as much with 1 thread)"
             ),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_loss_is_told_once_for_all_numbers_of_threads() {
+        let cases = [("rseq", 3.0), ("thread-local", 1.0)];
+        let counters = [
+            outcome("percpu-counter", 1, &cases),
+            outcome("percpu-counter", 2, &cases),
+        ];
+        let text = losses(&counters);
+        assert!(
+            text.contains("in percpu-counter (3.00 times as much with 1 thread, 3.00 times as much with 2 threads)."),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_tie_is_no_loss() {
+        let counter = outcome("percpu-counter", 1, &[("rseq", 1.01), ("mutex", 1.0)]);
+        let text = sentences(&RUNNING, &[counter]).join("\n");
+        assert!(text.contains("lost to nothing"), "{text}");
+        assert!(!text.contains("times as long"), "{text}");
     }
 
     #[test]
@@ -302,7 +334,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("loses to crossbeam in percpu-ring with 1 thread (1.50 times as much)"),
+            text.contains("loses to crossbeam in percpu-ring (1.50 times as much with 1 thread)"),
             "{text}"
         );
         assert!(!text.contains("rseq-single"), "{text}");

@@ -2,6 +2,8 @@
 
 use std::hint::black_box;
 
+use atomseq::percpu::Counter;
+
 use super::{Experiment, Method};
 use crate::bench::engine::{Case, Subject};
 use crate::bench::peers::interlocked::{Interlocked, InterlockedPerCpu};
@@ -15,6 +17,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     structure: "percpu::Counter",
     operation: "an addition to",
     cases: &[
+        ("rseq", "percpu::Counter"),
         ("interlocked", "one AtomicU64 for all threads, fetch_add"),
         (
             "interlocked-percpu",
@@ -31,6 +34,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 fn cases(_threads: usize) -> Vec<Case> {
     vec![
+        Case::new("rseq", Counting(Counter::new())),
         Case::new("interlocked", Counting(Interlocked::default())),
         Case::new("interlocked-percpu", Counting(InterlockedPerCpu::new())),
         Case::new("mutex", Counting(Mutexed::new(0_u64))),
@@ -48,6 +52,17 @@ pub trait Count: Sync {
 
     /// The whole count.
     fn sum(&self) -> u64;
+}
+
+impl Count for Counter {
+    #[inline(always)]
+    fn add(&self, amount: u64) {
+        Self::add(self, amount);
+    }
+
+    fn sum(&self) -> u64 {
+        Self::sum(self)
+    }
 }
 
 struct Counting<C>(C);

@@ -8,6 +8,8 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use atomseq::percpu::Counter;
+
 use super::{Count, Experiment, Method};
 use crate::bench::crowd::{self, Member};
 use crate::bench::engine::Effort;
@@ -23,6 +25,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     structure: "percpu::Counter",
     operation: "a full read of",
     cases: &[
+        ("bytes:rseq", "bytes held by a percpu::Counter"),
         (
             "bytes:thread-local",
             "bytes held by a padded word a thread in a registry",
@@ -31,6 +34,7 @@ pub const EXPERIMENT: Experiment = Experiment {
             "bytes:interlocked-percpu",
             "bytes held by a padded word a CPU",
         ),
+        ("read:rseq", "time of percpu::Counter::sum"),
         (
             "read:thread-local",
             "time to lock the registry and read them all",
@@ -53,7 +57,12 @@ struct Way {
     make: fn() -> Box<dyn Tally>,
 }
 
-const WAYS: [Way; 2] = [
+const WAYS: [Way; 3] = [
+    Way {
+        bytes: "bytes:rseq",
+        read: "read:rseq",
+        make: || Box::new(Tallying(Counter::new())),
+    },
     Way {
         bytes: "bytes:thread-local",
         read: "read:thread-local",
