@@ -24,7 +24,8 @@ pub enum Error {
     },
     /// The system refused a thread.
     #[error(
-        "cannot start thread {started} of {wanted}: {source}; raise the limit on threads (`ulimit -u`, the container's pids limit) or ask for fewer"
+        "cannot start more than {started} of {wanted} threads: {source}; ask for fewer, or raise the limit on threads \
+         (`ulimit -u`, the container's pids limit) or on memory (`ulimit -v`)"
     )]
     Thread {
         /// How many had started.

@@ -44,9 +44,12 @@ impl<W: Write> Listener for Tables<W> {
         let unknown = || "unknown".to_string();
         writeln!(
             self.0,
-            "{} · {} CPUs · {} · {}",
+            "{} · {} · {} · {}",
             environment.cpu.clone().unwrap_or_else(unknown),
-            environment.cpus.len(),
+            match environment.cpus.len() {
+                1 => "1 CPU".to_string(),
+                cpus => format!("{cpus} CPUs"),
+            },
             environment.kernel.clone().unwrap_or_else(unknown),
             environment.rustc.unwrap_or("unknown compiler"),
         )?;
