@@ -6,11 +6,19 @@
 //! same steps under it.
 
 mod area;
+mod batch;
 mod counter;
 mod error;
 mod gate;
+mod pool;
+mod remote;
+mod stack;
 
 pub use area::{Area, Slots};
+pub use batch::Batch;
 pub use counter::Counter;
 pub use error::Error;
 pub use gate::Held;
+pub use pool::{Lease, Pool, Source};
+pub use remote::Drain;
+pub use stack::Stack;
