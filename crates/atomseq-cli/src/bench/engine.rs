@@ -49,7 +49,8 @@ impl Case {
 /// How long to measure.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// About how long one run of one case takes.
+    /// About how long one run of one case takes: far longer than reading the clock, and shorter than a scheduler's turn,
+    /// so that on a busy machine most runs are still whole.
     pub run: Duration,
     /// How many rounds are wanted.
     pub rounds: usize,
@@ -57,6 +58,8 @@ pub struct Effort {
     pub warm_up: usize,
     /// When to stop before all rounds are done (but never before [`Effort::FEWEST`]).
     pub budget: Duration,
+    /// How many times a crowd of threads is gathered, by experiments that need one.
+    pub crowds: u32,
 }
 
 impl Effort {
@@ -65,24 +68,31 @@ impl Effort {
 
     /// Enough to see what is worth what.
     pub const QUICK: Self = Self {
-        run: Duration::from_millis(4),
-        rounds: 41,
-        warm_up: 1,
+        run: Duration::from_millis(1),
+        rounds: 101,
+        warm_up: 3,
         budget: Duration::from_millis(2_500),
+        crowds: 5,
     };
 
     /// Enough to quote.
     pub const FULL: Self = Self {
-        run: Duration::from_millis(10),
-        rounds: 151,
-        warm_up: 3,
+        run: Duration::from_millis(2),
+        rounds: 501,
+        warm_up: 10,
         budget: Duration::from_secs(20),
+        crowds: 25,
     };
 
-    /// How long a run is when each CPU has `crowding` threads: longer, so that each gets its turns, but not so long that
-    /// the budget holds too few rounds.
+    /// How long a run is when each CPU has `crowding` threads. Threads that share a CPU must each get several turns; but
+    /// the budget must hold enough rounds.
     fn run_of(&self, crowding: usize) -> Duration {
-        self.run * u32::try_from(crowding.clamp(1, 8)).unwrap_or(8)
+        /// About what a scheduler lets a thread run for at a time.
+        const TURN: Duration = Duration::from_millis(4);
+        match crowding {
+            0 | 1 => self.run,
+            threads => TURN * u32::try_from(threads.min(8)).unwrap_or(8),
+        }
     }
 }
 
@@ -221,6 +231,7 @@ mod tests {
         rounds: 7,
         warm_up: 1,
         budget: Duration::from_secs(5),
+        crowds: 1,
     };
 
     #[derive(Default)]

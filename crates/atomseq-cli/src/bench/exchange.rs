@@ -8,7 +8,7 @@
 use std::hint::black_box;
 use std::sync::{Mutex, PoisonError};
 
-use super::engine::{Case, Subject};
+use super::engine::{Case, GRAIN, Subject};
 
 /// How many elements a thread holds.
 pub const HELD: usize = 16;
@@ -74,19 +74,21 @@ impl<C: Container + 'static> Subject for Exchange<C> {
     }
 
     fn run(&self, thread: usize, operations: u64) {
+        const { assert!(GRAIN.is_multiple_of(HELD as u64)) };
         let mut held = self.held[thread]
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        for operation in 0..operations {
-            let place = &mut held[operation as usize % HELD];
-            if self.container.push(*place).is_err() {
-                full();
+        for _ in 0..operations / HELD as u64 {
+            for place in held.iter_mut() {
+                if self.container.push(*place).is_err() {
+                    full();
+                }
+                *place = match self.container.pop() {
+                    Some(element) => element,
+                    None => self.search(),
+                };
             }
-            *place = match self.container.pop() {
-                Some(element) => element,
-                None => self.search(),
-            };
-            black_box(place);
+            black_box(&mut *held);
         }
     }
 
@@ -147,8 +149,8 @@ mod tests {
     fn judge(lost: Option<u64>, doubled: Option<u64>) -> Result<(), String> {
         let case = Exchange::case("faulty", 1, Faulty(Mutexed::default(), lost, doubled));
         case.subject.prepare(0);
-        case.subject.run(0, 1);
-        case.subject.check(1)
+        case.subject.run(0, GRAIN);
+        case.subject.check(GRAIN)
     }
 
     #[test]

@@ -50,6 +50,12 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// How many threads there are, whatever `--threads` says.
 const THREADS: usize = 1_000;
 
+/// How many times each count is read by itself while a crowd is alive, in turns.
+const READS: usize = 10;
+
+/// How long a series of reads takes that is timed as one.
+const RUN: Duration = Duration::from_micros(500);
+
 /// A way to count: its two case names, and how one is made.
 struct Way {
     bytes: &'static str,
@@ -101,34 +107,24 @@ impl<C: Count> Tally for Tallying<C> {
 }
 
 fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Vec<Series>, Error> {
-    // A round has a crowd of its own and several reads of each count, in turn.
-    let (rounds, reads) = if effort.rounds > 100 {
-        (11, 20)
-    } else {
-        (5, 10)
-    };
     let mut bytes = vec![Vec::new(); WAYS.len()];
     let mut nanoseconds = vec![Vec::new(); WAYS.len()];
-    for round in 0..rounds {
-        let makers: Vec<_> = WAYS.iter().map(|way| way.make).collect();
+    let makers: Vec<_> = WAYS.iter().map(|way| way.make).collect();
+    for crowd in 0..effort.crowds {
         crowd::gather(THREADS, &makers, |tallies, held| {
             for (way, tally) in tallies.iter().enumerate() {
                 bytes[way].push(held[way] as f64);
                 // Warm-up.
-                time_a_read(tally.as_ref(), effort.run / 8, WAYS[way].read)?;
+                time_a_read(tally.as_ref(), WAYS[way].read)?;
             }
-            for _ in 0..reads {
+            for _ in 0..READS {
                 for (way, tally) in tallies.iter().enumerate() {
-                    nanoseconds[way].push(time_a_read(
-                        tally.as_ref(),
-                        effort.run / 8,
-                        WAYS[way].read,
-                    )?);
+                    nanoseconds[way].push(time_a_read(tally.as_ref(), WAYS[way].read)?);
                 }
             }
             Ok(())
         })?;
-        advance(f64::from(round + 1) / f64::from(rounds));
+        advance(f64::from(crowd + 1) / f64::from(effort.crowds));
     }
     let bytes = WAYS.iter().zip(bytes).map(|(way, values)| Series {
         case: way.bytes,
@@ -143,8 +139,8 @@ fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Vec<Series>, Error> {
     Ok(bytes.chain(reads).collect())
 }
 
-/// Nanoseconds of one full read, over as many reads as take about `run`.
-fn time_a_read(tally: &dyn Tally, run: Duration, case: &'static str) -> Result<f64, Error> {
+/// Nanoseconds of one full read, over as many reads as take about `RUN`.
+fn time_a_read(tally: &dyn Tally, case: &'static str) -> Result<f64, Error> {
     let mut times = 16;
     loop {
         let (took, right) = tally.read(times, THREADS as u64);
@@ -157,7 +153,7 @@ fn time_a_read(tally: &dyn Tally, run: Duration, case: &'static str) -> Result<f
                 fault,
             });
         }
-        if took >= run / 2 {
+        if took >= RUN / 2 {
             return Ok(took.as_nanos() as f64 / f64::from(times));
         }
         times *= 2;

@@ -3,6 +3,8 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use atomseq::percpu::{Pool, Source};
+
 use super::{Experiment, Method};
 use crate::bench::engine::{Case, Subject};
 use crate::bench::peers::crossbeam::QueuedBlocks;
@@ -15,6 +17,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     structure: "percpu::Pool",
     operation: "a get and a put on",
     cases: &[
+        ("rseq", "percpu::Pool of boxes"),
         ("malloc", "the C library's malloc and free"),
         ("crossbeam", "idle blocks in a crossbeam_queue::ArrayQueue"),
     ],
@@ -26,12 +29,31 @@ const IDLE: usize = 64;
 
 fn cases(threads: usize) -> Vec<Case> {
     vec![
+        Case::new("rseq", Borrowing::new(Pool::new(threads * IDLE, new_block))),
         Case::new("malloc", Borrowing::new(Malloc)),
         Case::new(
             "crossbeam",
             Borrowing::new(QueuedBlocks::new(threads * IDLE)),
         ),
     ]
+}
+
+fn new_block() -> Box<[u64; 8]> {
+    Box::new([0; 8])
+}
+
+impl<S: Source<Box<[u64; 8]>> + Sync> Blocks for Pool<Box<[u64; 8]>, S> {
+    type Block = Box<[u64; 8]>;
+
+    #[inline(always)]
+    fn get(&self) -> Self::Block {
+        Self::get(self).expect("the source has no end")
+    }
+
+    #[inline(always)]
+    fn put(&self, block: Self::Block) {
+        Self::put(self, block);
+    }
 }
 
 /// Where blocks come from and go to.
