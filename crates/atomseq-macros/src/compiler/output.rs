@@ -9,15 +9,16 @@ use super::emit::{self, Assembly, ConstantOperand, LONGEST, Leaving, Line, Place
 use super::ir::*;
 use super::{gated, model};
 
-/// General registers rustc can hand to one `asm!` on x86-64, the poorer architecture.
-const MOST_REGISTERS: usize = 13;
+/// General registers rustc can hand to one `asm!`.
+const X86_64_REGISTERS: usize = 13;
+const AARCH64_REGISTERS: usize = 26;
 
 /// All forms of one sequence.
 pub fn sequence(sequence: &Sequence) -> Result<TokenStream> {
     let x86_64 = emit::x86_64::on_cpu(sequence);
     let aarch64 = emit::aarch64::on_cpu(sequence);
-    fits(sequence, &x86_64, "x86-64")?;
-    fits(sequence, &aarch64, "AArch64")?;
+    fits(sequence, &x86_64, "x86-64", X86_64_REGISTERS)?;
+    fits(sequence, &aarch64, "AArch64", AARCH64_REGISTERS)?;
     let (attributes, visibility, name) =
         (&sequence.attributes, &sequence.visibility, &sequence.name);
     let returned = return_type(sequence);
@@ -161,7 +162,7 @@ fn checked(constant: &ConstantOperand) -> TokenStream {
 }
 
 /// Refuses what no processor could run between two interruptions, or no register file hold.
-fn fits(sequence: &Sequence, assembly: &Assembly, architecture: &str) -> Result<()> {
+fn fits(sequence: &Sequence, assembly: &Assembly, architecture: &str, most: usize) -> Result<()> {
     if assembly.instructions > LONGEST {
         return Err(Error::new(
             sequence.name.span(),
@@ -176,11 +177,11 @@ fn fits(sequence: &Sequence, assembly: &Assembly, architecture: &str) -> Result<
     let fixed_registers = usize::from(assembly.fixed.is_some());
     let registers =
         sequence.parameters.len() + assembly.temporaries + 1 + status_registers + fixed_registers;
-    if registers > MOST_REGISTERS {
+    if registers > most {
         return Err(Error::new(
             sequence.name.span(),
             format!(
-                "too many words at once: {registers} registers needed, and at most {MOST_REGISTERS} are there"
+                "too many words at once: {registers} registers needed, and at most {most} are there on {architecture}"
             ),
         ));
     }
