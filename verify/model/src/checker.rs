@@ -13,7 +13,7 @@
 //! With the last step the content and the answer must be what the call [means](Structure::meaning).
 //! So every history is equal to a serial one, with each call where it committed or left early.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
 
 use atomseq::sequence::model::{Memory, Span};
@@ -115,8 +115,8 @@ pub fn check(structure: &dyn Structure) -> Result<Explored, Box<Violation>> {
         explored: Explored::default(),
         numbers: HashMap::from([(empty.clone(), 0)]),
         origins: vec![None],
-        now: vec![(0, empty)],
-        next: Vec::new(),
+        now: VecDeque::from([(0, empty)]),
+        next: VecDeque::new(),
     };
     search.run()
 }
@@ -127,8 +127,8 @@ struct Search<'a> {
     numbers: HashMap<Memory, usize>,
     origins: Vec<Option<Origin>>,
     /// States to look at: reached by as many calls as the current round, and by one more.
-    now: Vec<(usize, Memory)>,
-    next: Vec<(usize, Memory)>,
+    now: VecDeque<(usize, Memory)>,
+    next: VecDeque<(usize, Memory)>,
 }
 
 /// Where a state came from.
@@ -140,7 +140,7 @@ struct Origin {
 impl Search<'_> {
     fn run(mut self) -> Result<Explored, Box<Violation>> {
         loop {
-            while let Some((state, memory)) = self.now.pop() {
+            while let Some((state, memory)) = self.now.pop_front() {
                 self.state(state, &memory)?;
             }
             self.explored.exhausted = self.next.is_empty();
@@ -296,7 +296,7 @@ impl Search<'_> {
         } else {
             &mut self.now
         };
-        list.push((number, memory));
+        list.push_back((number, memory));
     }
 
     fn violation(&self, fault: Fault, mut state: usize, last: Vec<String>) -> Box<Violation> {
@@ -319,13 +319,15 @@ impl Search<'_> {
 
 /// Two calls that name the same node or buffer are one caller's, and never run at once.
 fn have_one_caller(a: &Call, b: &Call) -> bool {
-    let owned = |word: &&usize| **word >= layout::CALLERS && a.words.contains(word);
-    b.words.iter().any(|word| owned(&word))
+    let owned = |word: &&usize| **word >= layout::CALLERS && a.passed.contains(word);
+    b.passed.iter().any(|word| owned(&word))
 }
 
 fn describe(execution: &Execution<'_>) -> String {
-    let Call { program, words, .. } = execution.call;
-    let words: Vec<String> = words.iter().map(|word| format!("{word:#x}")).collect();
+    let Call {
+        program, passed, ..
+    } = execution.call;
+    let words: Vec<String> = passed.iter().map(|word| format!("{word:#x}")).collect();
     let (name, cpu) = (program.name, execution.cpu);
     format!("{name}({}) on CPU {cpu}", words.join(", "))
 }

@@ -41,7 +41,7 @@ impl<'a> Execution<'a> {
         cpu: usize,
         memory: Memory,
     ) -> Execution<'a> {
-        let mut words = call.words.iter();
+        let mut words = call.passed.iter();
         let arguments: Vec<usize> = call
             .program
             .parameters
@@ -94,6 +94,12 @@ impl<'a> Execution<'a> {
             let (cpus, bulk_bytes) = (self.structure.cpus(), self.structure.bulk_bytes());
             let mapped = layout::is_mapped(span.address, cpus, bulk_bytes);
             if !mapped || span.address % span.bytes != 0 {
+                return Err(Fault::Outside(span));
+            }
+        }
+        if let Some(span) = written.filter(|span| span.address >= layout::CALLERS) {
+            let asked = self.call.fills.contains(&span.address);
+            if !asked && !self.structure.nodes().contains(&span.address) {
                 return Err(Fault::Outside(span));
             }
         }
@@ -162,7 +168,6 @@ impl<'a> Execution<'a> {
                 left.store_bytes(span.address, GARBAGE, span.bytes);
             }
         }
-        forget(self.call, &mut left);
         unchanged(self.structure, &left, content)?;
         Ok(left)
     }
@@ -197,7 +202,7 @@ fn unchanged(structure: &dyn Structure, memory: &Memory, content: &Content) -> R
     })
 }
 
-/// The caller's buffer is its own business between attempts.
+/// The caller's buffer is its own business once the call is over.
 fn forget(call: &Call, memory: &mut Memory) {
     for address in call.fills.clone().step_by(8) {
         memory.store(address, 0);

@@ -19,7 +19,7 @@ const CALLERS_END: usize = 0x5_0000;
 
 /// What an aborted attempt may leave in a word it prepared: aligned, so that it can be taken for an
 /// address, and mapped nowhere.
-pub const GARBAGE: usize = 0x6A5B_A6E0;
+pub const GARBAGE: usize = 0x6A5B_A6E0_5CA3_B1E8;
 
 /// The address of a CPU's slot.
 pub const fn slot(cpu: usize) -> usize {

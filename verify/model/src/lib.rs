@@ -12,6 +12,7 @@
 //! The meaning of each call is written down a second time here, as plain Rust on lists, and shares
 //! nothing with the sequences.
 
+pub mod broken;
 pub mod checker;
 pub mod execution;
 pub mod layout;

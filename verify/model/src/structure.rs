@@ -12,6 +12,8 @@ pub struct Call {
     pub program: &'static Program,
     /// Its words, without the slot.
     pub words: Vec<usize>,
+    /// The words that are passed: the same, unless the sequence is a wrong one that takes others.
+    pub passed: Vec<usize>,
     /// Words of the caller that the sequence fills, by address.
     pub fills: std::ops::Range<usize>,
 }
@@ -22,6 +24,7 @@ impl Call {
         Call {
             program,
             words: words.to_vec(),
+            passed: words.to_vec(),
             fills: 0..0,
         }
     }
@@ -59,6 +62,11 @@ pub trait Structure {
     /// How many bytes of bulk memory a CPU has.
     fn bulk_bytes(&self) -> usize {
         0
+    }
+
+    /// Callers' memory that sequences write to without being asked to fill it.
+    fn nodes(&self) -> std::ops::Range<usize> {
+        0..0
     }
 
     /// How many calls in a row are enough. A structure with finitely many states is exhausted before.

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::area::{Area, WORDS};
 use super::error::Error;
 use crate::platform;
+use crate::sequence::model::Program;
 
 const BUCKETS: usize = WORDS;
 
@@ -20,6 +21,9 @@ crate::sequence! {
         commit(bucket, count + 1);
     }
 }
+
+/// For the checkers in `verify/`.
+pub(super) const SEQUENCES: &[&Program] = &[&record::MODEL];
 
 /// The most buckets a histogram has.
 const MOST_BUCKETS: usize = 256;

@@ -17,6 +17,7 @@ use super::area::{Area, WORDS};
 use super::error::Error;
 use super::gate::Held;
 use super::remote::{self, Drain, Take};
+use crate::sequence::model::Program;
 
 const HEAD: usize = WORDS;
 const TAIL: usize = WORDS + 8;
@@ -73,6 +74,14 @@ crate::sequence! {
         taken
     }
 }
+
+/// For the checkers in `verify/`.
+pub(super) const SEQUENCES: &[&Program] = &[
+    &push_word::MODEL,
+    &pop_word::MODEL,
+    &push_batch::MODEL,
+    &pop_batch::MODEL,
+];
 
 /// The most words one sequence copies: a few hundred nanoseconds, far less than a time slice.
 const MOST_WORDS: usize = 512;

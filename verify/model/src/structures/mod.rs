@@ -1,6 +1,10 @@
 //! The structures of `atomseq::percpu`, as the checker sees them.
 
 mod counter;
+mod histogram;
+mod list;
+mod queue;
+mod ring;
 mod stack;
 
 use atomseq::internals::SEQUENCES;
@@ -10,19 +14,55 @@ use crate::layout;
 use crate::structure::Structure;
 
 pub use counter::Counter;
+pub use histogram::Histogram;
+pub use list::List;
+pub use queue::Queue;
+pub use ring::Ring;
 pub use stack::Stack;
 
 /// Every structure, in every configuration that is checked.
 pub fn all() -> Vec<Box<dyn Structure>> {
     vec![
         Box::new(Counter),
+        Box::new(Histogram),
+        Box::new(List),
+        Box::new(Queue {
+            cpus: 1,
+            chains: 1,
+            history: usize::MAX,
+        }),
+        Box::new(Queue {
+            cpus: 2,
+            chains: 1,
+            history: 6,
+        }),
+        Box::new(Ring {
+            cpus: 1,
+            capacity: 3,
+            words: 1,
+            history: 6,
+        }),
+        Box::new(Ring {
+            cpus: 1,
+            capacity: 2,
+            words: 2,
+            history: 6,
+        }),
+        Box::new(Ring {
+            cpus: 2,
+            capacity: 1,
+            words: 1,
+            history: 7,
+        }),
         Box::new(Stack {
             cpus: 1,
             capacity: 3,
+            history: usize::MAX,
         }),
         Box::new(Stack {
             cpus: 2,
             capacity: 2,
+            history: 3,
         }),
     ]
 }

@@ -18,6 +18,8 @@ pub struct Stack {
     pub cpus: usize,
     /// For how many words each has room.
     pub capacity: usize,
+    /// How many calls in a row.
+    pub history: usize,
 }
 
 impl Structure for Stack {
@@ -27,6 +29,10 @@ impl Structure for Stack {
 
     fn cpus(&self) -> usize {
         self.cpus
+    }
+
+    fn longest_history(&self) -> usize {
+        self.history
     }
 
     fn bulk_bytes(&self) -> usize {
