@@ -43,10 +43,12 @@ use portable as platform;
 pub mod percpu;
 pub mod sequence;
 pub mod status;
+mod word;
 
 pub use atomseq_macros::sequence;
 pub use sequence::set_restart_limit;
 pub use status::status;
+pub use word::Word;
 
 /// What generated code and the crates in `verify/` reach into; no part of the interface.
 #[doc(hidden)]

@@ -185,6 +185,13 @@ impl Area {
         self.word(cpu as isize, word).load(Ordering::Relaxed)
     }
 
+    /// Sets a word of a slot before anybody else has the area; `offset` counts from the gate.
+    pub(super) fn set(&self, cpu: usize, offset: usize, value: usize) {
+        // Relaxed: whoever gets the area later synchronises with this thread to get it.
+        self.word(cpu as isize, (offset - WORDS) / 8)
+            .store(value, Ordering::Relaxed);
+    }
+
     pub(super) fn gate_at(&self, index: isize) -> &AtomicU32 {
         // SAFETY: the first word of a slot is its gate, aligned and valid as long as `self`.
         unsafe { AtomicU32::from_ptr(self.slot_at(index).as_ptr().cast()) }

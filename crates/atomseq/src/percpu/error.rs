@@ -12,7 +12,7 @@ pub enum Error {
     TooLarge,
     /// The operating system gave no memory.
     OutOfMemory,
-    /// The bounds of a histogram do not rise strictly, or there are none.
+    /// The bounds of a histogram do not rise strictly, or are none or more than 255.
     Bounds,
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for Error {
             Error::OutOfMemory => {
                 "the operating system gave no memory for a slot a CPU: ask for less, or raise its limits"
             }
-            Error::Bounds => "histogram bounds must rise strictly, and there must be at least one",
+            Error::Bounds => "histogram bounds must rise strictly, and there must be from 1 to 255 of them",
         })
     }
 }

@@ -6,11 +6,27 @@
 //! same steps under it.
 
 mod area;
+mod batch;
 mod counter;
 mod error;
 mod gate;
+mod histogram;
+mod list;
+mod pool;
+mod queue;
+mod remote;
+mod ring;
+mod stack;
 
 pub use area::{Area, Slots};
+pub use batch::Batch;
 pub use counter::Counter;
 pub use error::Error;
 pub use gate::Held;
+pub use histogram::{Histogram, Snapshot};
+pub use list::{Link, List, Node, Owner, RawNode};
+pub use pool::{Lease, Pool, Source};
+pub use queue::Queue;
+pub use remote::Drain;
+pub use ring::Ring;
+pub use stack::Stack;

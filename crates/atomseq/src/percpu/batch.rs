@@ -1,0 +1,118 @@
+//! A handful of words on their way between a CPU's cache and what lies behind it.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+
+use crate::Word;
+
+const CAPACITY: usize = 32;
+
+/// Up to [`Batch::CAPACITY`] elements, without allocation.
+pub struct Batch<T: Word> {
+    words: [MaybeUninit<usize>; CAPACITY],
+    len: usize,
+    elements: PhantomData<T>,
+}
+
+impl<T: Word> Batch<T> {
+    /// How many elements fit.
+    pub const CAPACITY: usize = CAPACITY;
+
+    /// An empty batch.
+    pub const fn new() -> Batch<T> {
+        Batch {
+            words: [MaybeUninit::uninit(); CAPACITY],
+            len: 0,
+            elements: PhantomData,
+        }
+    }
+
+    /// How many elements there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Are there none?
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Is there no room?
+    pub fn is_full(&self) -> bool {
+        self.len == Self::CAPACITY
+    }
+
+    /// Adds an element.
+    ///
+    /// # Errors
+    ///
+    /// The element, if the batch is full.
+    pub fn push(&mut self, element: T) -> Result<(), T> {
+        if self.is_full() {
+            return Err(element);
+        }
+        self.words[self.len].write(element.into_word());
+        self.len += 1;
+        Ok(())
+    }
+
+    /// Takes the element added last.
+    pub fn pop(&mut self) -> Option<T> {
+        self.len = self.len.checked_sub(1)?;
+        // SAFETY: below the old length, words that `push` or a stack made; now out of reach.
+        Some(unsafe { T::from_word(self.words[self.len].assume_init()) })
+    }
+
+    pub(super) fn words(&self) -> &[MaybeUninit<usize>] {
+        &self.words[..self.len]
+    }
+
+    /// Forgets the first elements, which have gone elsewhere as words.
+    pub(super) fn forget_first(&mut self, count: usize) {
+        self.words.copy_within(count..self.len, 0);
+        self.len -= count;
+    }
+
+    /// Fills the batch up to `most` elements by something that writes words and says how many.
+    pub(super) fn extend_words(
+        &mut self,
+        most: usize,
+        fill: impl FnOnce(&mut [MaybeUninit<usize>]) -> usize,
+    ) {
+        let room = most.min(Self::CAPACITY - self.len);
+        self.len += fill(&mut self.words[self.len..self.len + room]);
+    }
+}
+
+impl<T: Word> Iterator for Batch<T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        self.pop()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.len, Some(self.len))
+    }
+}
+
+impl<T: Word> ExactSizeIterator for Batch<T> {}
+
+impl<T: Word> Default for Batch<T> {
+    fn default() -> Batch<T> {
+        Batch::new()
+    }
+}
+
+impl<T: Word> Drop for Batch<T> {
+    fn drop(&mut self) {
+        self.for_each(drop);
+    }
+}
+
+impl<T: Word> fmt::Debug for Batch<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch").field("len", &self.len).finish()
+    }
+}

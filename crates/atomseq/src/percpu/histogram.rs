@@ -1,0 +1,323 @@
+//! A histogram with its buckets once a CPU.
+//!
+//! As in a counter, the slow path adds to buckets of its own with an atomic instruction, and draining
+//! moves a base line: no gate is ever closed. Both live in the guards' share of the bulk.
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::area::{Area, WORDS};
+use super::error::Error;
+use crate::platform;
+
+const BUCKETS: usize = WORDS;
+
+crate::sequence! {
+    /// Adds one to the bucket at a byte offset.
+    unsafe fn record(slot: Slot, offset: Word) {
+        let bucket = load(slot + BUCKETS) + offset;
+        let count = load(bucket);
+        commit(bucket, count + 1);
+    }
+}
+
+/// The most buckets a histogram has.
+const MOST_BUCKETS: usize = 256;
+
+/// The slow path's buckets, and what was drained.
+const OVERFLOW: isize = -1;
+const DRAINED: isize = -2;
+
+/// A histogram that many threads record in and few read: recording is one plain add to memory.
+///
+/// Scope `SameCpu`; wait-free but for interruptions, which restart it; no atomic instruction (one on
+/// the slow path). May be used in signal handlers. Reading does not allocate.
+///
+/// ```
+/// use atomseq::percpu::Histogram;
+///
+/// let latency = Histogram::with_bounds(&[100, 1_000, 10_000]);
+/// for nanoseconds in [40, 90, 700, 50_000] {
+///     latency.record(nanoseconds);
+/// }
+/// let snapshot = latency.snapshot();
+/// assert_eq!(snapshot.counts(), [2, 1, 0, 1]);
+/// assert_eq!(snapshot.quantile(0.5), Some(100));
+/// ```
+pub struct Histogram {
+    area: Area,
+    scale: Scale,
+}
+
+#[derive(Clone, Debug)]
+enum Scale {
+    PowersOfTwo,
+    Bounds(Box<[u64]>),
+}
+
+impl Histogram {
+    /// Buckets 0, 1, 2 to 3, 4 to 7, … up to all 64 bits: 65 in all.
+    ///
+    /// # Panics
+    ///
+    /// If [`try_powers_of_two`](Histogram::try_powers_of_two) fails.
+    pub fn powers_of_two() -> Histogram {
+        Histogram::try_powers_of_two().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The same, or why there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`].
+    pub fn try_powers_of_two() -> Result<Histogram, Error> {
+        Histogram::with_scale(Scale::PowersOfTwo)
+    }
+
+    /// Buckets up to and including each bound, and one for everything above the last.
+    ///
+    /// # Panics
+    ///
+    /// If [`try_with_bounds`](Histogram::try_with_bounds) fails.
+    pub fn with_bounds(bounds: &[u64]) -> Histogram {
+        Histogram::try_with_bounds(bounds).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The same, or why there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bounds`] if the bounds do not rise strictly, or are none or more than 255;
+    /// [`Error::OutOfMemory`].
+    pub fn try_with_bounds(bounds: &[u64]) -> Result<Histogram, Error> {
+        let rising = bounds.windows(2).all(|pair| pair[0] < pair[1]);
+        if !rising || bounds.is_empty() || bounds.len() >= MOST_BUCKETS {
+            return Err(Error::Bounds);
+        }
+        Histogram::with_scale(Scale::Bounds(bounds.into()))
+    }
+
+    fn with_scale(scale: Scale) -> Result<Histogram, Error> {
+        let area = Area::ungated(scale.buckets() * 8)?;
+        for cpu in 0..area.cpus() {
+            area.set(cpu, BUCKETS, area.bulk(cpu).as_ptr() as usize);
+        }
+        Ok(Histogram { area, scale })
+    }
+
+    /// Counts a value.
+    #[inline]
+    pub fn record(&self, value: u64) {
+        let bucket = self.scale.bucket(value);
+        // SAFETY: the offset of one of the buckets, which live as long as the area.
+        if unsafe { record::on_cpu(self.area.slots(), bucket * 8) }.is_err() {
+            self.record_slowly(bucket);
+        }
+    }
+
+    #[cold]
+    fn record_slowly(&self, bucket: usize) {
+        platform::register_this_thread();
+        // Relaxed: a sum on its own.
+        self.bucket(OVERFLOW, bucket)
+            .fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What was recorded since the start, or since it was last drained, on all CPUs together.
+    pub fn snapshot(&self) -> Snapshot<'_> {
+        self.read(|total, drained| {
+            // Acquire: pairs with the exchange in `drain`; the total is at least what was drained.
+            let drained = drained.load(Ordering::Acquire);
+            total().wrapping_sub(drained)
+        })
+    }
+
+    /// Takes the snapshot and starts again at zero: every value is in exactly one drained snapshot.
+    ///
+    /// Lock-free; one atomic instruction a bucket and no fence.
+    pub fn drain(&self) -> Snapshot<'_> {
+        self.read(|total, drained| {
+            // Acquire: pairs with the exchange, so that the total is at least what was drained.
+            let mut before = drained.load(Ordering::Acquire);
+            loop {
+                let now = total();
+                match drained.compare_exchange_weak(
+                    before,
+                    now,
+                    Ordering::AcqRel,
+                    Ordering::Acquire,
+                ) {
+                    Ok(_) => return now.wrapping_sub(before),
+                    Err(meanwhile) => before = meanwhile,
+                }
+            }
+        })
+    }
+
+    fn read(&self, count: impl Fn(&dyn Fn() -> usize, &AtomicUsize) -> usize) -> Snapshot<'_> {
+        let mut counts = [0; MOST_BUCKETS];
+        for (bucket, into) in counts.iter_mut().enumerate().take(self.scale.buckets()) {
+            *into = count(&|| self.total(bucket), self.bucket(DRAINED, bucket)) as u64;
+        }
+        Snapshot {
+            counts,
+            scale: &self.scale,
+        }
+    }
+
+    /// One bucket on all CPUs and the slow path, since the start.
+    fn total(&self, bucket: usize) -> usize {
+        (OVERFLOW..self.area.cpus() as isize)
+            // Relaxed: values on their own.
+            .map(|index| self.bucket(index, bucket).load(Ordering::Relaxed))
+            .fold(0, usize::wrapping_add)
+    }
+
+    fn bucket(&self, index: isize, bucket: usize) -> &AtomicUsize {
+        assert!(bucket < self.scale.buckets());
+        let buckets = self.area.bulk_at(index).cast::<usize>();
+        // SAFETY: one of the buckets in the bulk of a CPU or a guard, zero-initialised and aligned.
+        unsafe { AtomicUsize::from_ptr(buckets.as_ptr().add(bucket)) }
+    }
+}
+
+impl Scale {
+    fn buckets(&self) -> usize {
+        match self {
+            Scale::PowersOfTwo => 65,
+            Scale::Bounds(bounds) => bounds.len() + 1,
+        }
+    }
+
+    #[inline]
+    fn bucket(&self, value: u64) -> usize {
+        match self {
+            Scale::PowersOfTwo => 64 - value.leading_zeros() as usize,
+            Scale::Bounds(bounds) => bounds.partition_point(|bound| *bound < value),
+        }
+    }
+
+    /// The largest value of a bucket.
+    fn upper(&self, bucket: usize) -> u64 {
+        match self {
+            Scale::PowersOfTwo => u64::MAX.checked_shr(64 - bucket as u32).unwrap_or(0),
+            Scale::Bounds(bounds) => bounds.get(bucket).copied().unwrap_or(u64::MAX),
+        }
+    }
+}
+
+impl fmt::Debug for Histogram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Histogram")
+            .field("snapshot", &self.snapshot())
+            .finish()
+    }
+}
+
+/// What a [`Histogram`] held, merged over all CPUs.
+#[derive(Clone)]
+pub struct Snapshot<'a> {
+    counts: [u64; MOST_BUCKETS],
+    scale: &'a Scale,
+}
+
+impl Snapshot<'_> {
+    /// How many values fell into each bucket.
+    pub fn counts(&self) -> &[u64] {
+        &self.counts[..self.scale.buckets()]
+    }
+
+    /// Each bucket's largest value and its count, from the smallest values up.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.counts()
+            .iter()
+            .enumerate()
+            .map(|(bucket, count)| (self.scale.upper(bucket), *count))
+    }
+
+    /// How many values there are.
+    pub fn total(&self) -> u64 {
+        self.counts().iter().sum()
+    }
+
+    /// The largest value of the bucket in which the given part of all values, from 0 to 1, is
+    /// reached; `None` if there are no values.
+    pub fn quantile(&self, part: f64) -> Option<u64> {
+        let total = self.total();
+        let wanted = ((part.clamp(0.0, 1.0) * total as f64).ceil() as u64).clamp(1, total.max(1));
+        let mut seen = 0;
+        self.buckets().find_map(|(upper, count)| {
+            seen += count;
+            (seen >= wanted).then_some(upper)
+        })
+    }
+}
+
+impl fmt::Debug for Snapshot<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map()
+            .entries(self.buckets().filter(|(_, count)| *count > 0))
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_fall_into_their_buckets() {
+        let histogram = Histogram::powers_of_two();
+        for value in [0, 1, 2, 3, 4, 7, 8, u64::MAX] {
+            histogram.record(value);
+        }
+        let snapshot = histogram.snapshot();
+        let filled: Vec<(u64, u64)> = snapshot.buckets().filter(|(_, count)| *count > 0).collect();
+        assert_eq!(
+            filled,
+            [(0, 1), (1, 1), (3, 2), (7, 2), (15, 1), (u64::MAX, 1)]
+        );
+        assert_eq!(snapshot.total(), 8);
+        assert_eq!(snapshot.quantile(0.0), Some(0));
+        assert_eq!(snapshot.quantile(1.0), Some(u64::MAX));
+    }
+
+    #[test]
+    fn bounds_are_inclusive() {
+        let histogram = Histogram::with_bounds(&[10, 20]);
+        for value in [0, 10, 11, 20, 21] {
+            histogram.record(value);
+        }
+        assert_eq!(histogram.snapshot().counts(), [2, 2, 1]);
+        assert_eq!(histogram.snapshot().quantile(0.5), Some(20));
+    }
+
+    #[test]
+    fn every_value_is_drained_once() {
+        let histogram = Histogram::with_bounds(&[0]);
+        let drained = std::thread::scope(|scope| {
+            let drainer = scope.spawn(|| (0..1000).map(|_| histogram.drain().total()).sum::<u64>());
+            for _ in 0..2 {
+                scope.spawn(|| (0..100_000).for_each(|value| histogram.record(value % 2)));
+            }
+            drainer.join().unwrap()
+        });
+        assert_eq!(drained + histogram.drain().total(), 200_000);
+        assert_eq!(histogram.snapshot().quantile(0.5), None);
+    }
+
+    #[test]
+    fn refuses_what_cannot_be() {
+        assert_eq!(Histogram::try_with_bounds(&[]).unwrap_err(), Error::Bounds);
+        assert_eq!(
+            Histogram::try_with_bounds(&[2, 2]).unwrap_err(),
+            Error::Bounds
+        );
+        let many: Vec<u64> = (0..256).collect();
+        assert_eq!(
+            Histogram::try_with_bounds(&many).unwrap_err(),
+            Error::Bounds
+        );
+        assert!(Histogram::try_with_bounds(&many[..255]).is_ok());
+    }
+}

@@ -1,0 +1,330 @@
+//! A bounded cache of reusable objects a CPU, over a source that all CPUs share.
+//!
+//! ```text
+//!   get ──> this CPU's stack ──empty──> Source::refill, a batch at a time
+//!   put ──> this CPU's stack ──full───> Source::spill, half of it
+//! ```
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use super::batch::Batch;
+use super::error::Error;
+use super::remote::Drain;
+use super::stack::Stack;
+use crate::Word;
+
+/// Where a [`Pool`]'s objects come from and go to.
+///
+/// Any `Fn() -> T` is a source that makes objects one at a time and drops those it gets back. Behind
+/// a pool in an allocator, a source must not allocate through it.
+pub trait Source<T: Word> {
+    /// Adds objects to an empty batch: at least one, or none if there are no more.
+    fn refill(&self, batch: &mut Batch<T>);
+
+    /// Takes objects that no CPU has room for; what it leaves in the batch is dropped.
+    fn spill(&self, batch: &mut Batch<T>);
+}
+
+impl<T: Word, F: Fn() -> T> Source<T> for F {
+    fn refill(&self, batch: &mut Batch<T>) {
+        // An empty batch has room; if not, the object is dropped and the batch is as good.
+        let _ = batch.push(self());
+    }
+
+    fn spill(&self, _batch: &mut Batch<T>) {}
+}
+
+/// A cache of objects with a bounded part a CPU: [`get`](Pool::get) and [`put`](Pool::put) are one
+/// sequence each, and only a part that is empty or full asks the shared [`Source`], for a batch.
+///
+/// Scope `SameCpu`; no atomic instruction; wait-free but for interruptions as long as the source is
+/// not asked. Usable in signal handlers if the source is. Once warm, nothing allocates. Dropped, it
+/// spills everything.
+///
+/// ```
+/// use atomseq::percpu::Pool;
+///
+/// let buffers = Pool::new(64, || Box::new([0u8; 4096]));
+/// let mut buffer = buffers.get().unwrap();
+/// buffer[0] = 1;
+/// buffers.put(buffer);
+/// assert_eq!(buffers.cached(), 1);
+/// ```
+pub struct Pool<T: Word, S: Source<T>> {
+    cache: Stack<T>,
+    source: S,
+}
+
+impl<T: Word, S: Source<T>> Pool<T, S> {
+    /// A pool that caches up to `capacity` objects a CPU.
+    ///
+    /// # Panics
+    ///
+    /// If [`try_new`](Pool::try_new) fails.
+    pub fn new(capacity: usize, source: S) -> Pool<T, S> {
+        Pool::try_new(capacity, source).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// A pool that caches up to `capacity` objects a CPU, or why there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ZeroCapacity`], [`Error::TooLarge`], [`Error::OutOfMemory`].
+    pub fn try_new(capacity: usize, source: S) -> Result<Pool<T, S>, Error> {
+        Ok(Pool {
+            cache: Stack::try_new(capacity)?,
+            source,
+        })
+    }
+
+    /// How many objects each CPU caches at most.
+    pub fn capacity(&self) -> usize {
+        self.cache.capacity()
+    }
+
+    /// How many CPUs have a part.
+    pub fn cpus(&self) -> usize {
+        self.cache.cpus()
+    }
+
+    /// How many objects are cached on all CPUs; already history when it returns.
+    pub fn cached(&self) -> usize {
+        self.cache.len()
+    }
+
+    /// The source behind the pool.
+    pub fn source(&self) -> &S {
+        &self.source
+    }
+
+    /// Takes an object: this CPU's, or the first of a batch from the source; `None` if the source
+    /// has no more.
+    #[inline]
+    pub fn get(&self) -> Option<T> {
+        match self.cache.pop() {
+            Some(object) => Some(object),
+            None => self.refill(),
+        }
+    }
+
+    /// Gives an object back, to this CPU or, with half of its full part, to the source.
+    #[inline]
+    pub fn put(&self, object: T) {
+        if let Err(object) = self.cache.push(object) {
+            self.spill(object);
+        }
+    }
+
+    /// Takes an object that goes back by itself.
+    pub fn lease(&self) -> Option<Lease<'_, T, S>> {
+        self.get().map(|object| Lease {
+            pool: self,
+            object: Some(object),
+        })
+    }
+
+    /// Takes every cached object out, CPU by CPU through the gates.
+    pub fn drain(&self) -> Drain<'_, T>
+    where
+        T: Send,
+    {
+        self.cache.drain()
+    }
+
+    /// Takes an object that another CPU has cached, through its gate.
+    pub fn steal(&self) -> Option<T>
+    where
+        T: Send,
+    {
+        self.cache.steal()
+    }
+
+    /// Takes an object that one other CPU has cached, through its gate.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such CPU.
+    pub fn steal_from(&self, cpu: usize) -> Option<T>
+    where
+        T: Send,
+    {
+        self.cache.steal_from(cpu)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refill(&self) -> Option<T> {
+        let mut batch = Batch::new();
+        self.source.refill(&mut batch);
+        let object = batch.pop();
+        if !batch.is_empty() {
+            let kept = self.cache.push_words(batch.words());
+            batch.forget_first(kept);
+            if !batch.is_empty() {
+                self.source.spill(&mut batch);
+            }
+        }
+        object
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn spill(&self, object: T) {
+        let mut batch = Batch::new();
+        // One place is left for the object itself.
+        let most = (self.capacity() / 2).min(Batch::<T>::CAPACITY - 1);
+        batch.extend_words(most, |words| self.cache.pop_words(words));
+        // There is room: see `most`.
+        let _ = batch.push(object);
+        self.source.spill(&mut batch);
+    }
+}
+
+impl<T: Word, S: Source<T>> Drop for Pool<T, S> {
+    fn drop(&mut self) {
+        for cpu in 0..self.cache.cpus() {
+            loop {
+                let mut batch = Batch::new();
+                batch.extend_words(usize::MAX, |words| self.cache.pop_words_from(cpu, words));
+                if batch.is_empty() {
+                    break;
+                }
+                self.source.spill(&mut batch);
+            }
+        }
+    }
+}
+
+impl<T: Word, S: Source<T> + fmt::Debug> fmt::Debug for Pool<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool")
+            .field("cached", &self.cached())
+            .field("capacity", &self.capacity())
+            .field("source", &self.source)
+            .finish()
+    }
+}
+
+/// An object on loan from a [`Pool`]; dropped, it goes back.
+pub struct Lease<'a, T: Word, S: Source<T>> {
+    pool: &'a Pool<T, S>,
+    object: Option<T>,
+}
+
+impl<T: Word, S: Source<T>> Lease<'_, T, S> {
+    /// Keeps the object: it does not go back.
+    pub fn into_inner(mut self) -> T {
+        self.object
+            .take()
+            .expect("a lease has its object until it is dropped")
+    }
+}
+
+impl<T: Word, S: Source<T>> Deref for Lease<'_, T, S> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.object
+            .as_ref()
+            .expect("a lease has its object until it is dropped")
+    }
+}
+
+impl<T: Word, S: Source<T>> DerefMut for Lease<'_, T, S> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.object
+            .as_mut()
+            .expect("a lease has its object until it is dropped")
+    }
+}
+
+impl<T: Word, S: Source<T>> Drop for Lease<'_, T, S> {
+    fn drop(&mut self) {
+        if let Some(object) = self.object.take() {
+            self.pool.put(object);
+        }
+    }
+}
+
+impl<T: Word + fmt::Debug, S: Source<T>> fmt::Debug for Lease<'_, T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Lease").field(&**self).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Makes batches of four, counts what comes back.
+    #[derive(Debug, Default)]
+    struct Counting {
+        made: AtomicUsize,
+        returned: AtomicUsize,
+    }
+
+    impl Source<Box<usize>> for Arc<Counting> {
+        fn refill(&self, batch: &mut Batch<Box<usize>>) {
+            for _ in 0..4 {
+                batch
+                    .push(Box::new(self.made.fetch_add(1, Ordering::Relaxed)))
+                    .unwrap();
+            }
+        }
+
+        fn spill(&self, batch: &mut Batch<Box<usize>>) {
+            self.returned.fetch_add(batch.len(), Ordering::Relaxed);
+            batch.for_each(drop);
+        }
+    }
+
+    #[test]
+    fn everything_made_is_given_back() {
+        let source = Arc::new(Counting::default());
+        let pool = Pool::new(8, source.clone());
+        let out: Vec<_> = (0..50).map(|_| pool.get().unwrap()).collect();
+        out.into_iter().for_each(|object| pool.put(object));
+        assert!(pool.cached() <= 8 * pool.cpus());
+        drop(pool);
+        let made = source.made.load(Ordering::Relaxed);
+        assert!(made >= 50);
+        assert_eq!(source.returned.load(Ordering::Relaxed), made);
+    }
+
+    #[test]
+    fn a_lease_goes_back() {
+        let pool = Pool::new(4, || Box::new(7));
+        **pool.lease().unwrap() = 8;
+        assert_eq!(pool.cached(), 1);
+        let kept = pool.lease().unwrap().into_inner();
+        assert!(*kept == 7 || *kept == 8);
+    }
+
+    #[test]
+    fn a_capacity_of_one_still_circulates() {
+        let pool = Pool::new(1, || Box::new(0));
+        for _ in 0..10 {
+            let (a, b) = (pool.get().unwrap(), pool.get().unwrap());
+            pool.put(a);
+            pool.put(b);
+        }
+        assert!(pool.cached() >= 1);
+    }
+
+    #[test]
+    fn an_exhausted_source_is_not_an_error() {
+        struct Nothing;
+        impl Source<usize> for Nothing {
+            fn refill(&self, _batch: &mut Batch<usize>) {}
+            fn spill(&self, _batch: &mut Batch<usize>) {}
+        }
+        let pool = Pool::new(4, Nothing);
+        assert_eq!(pool.get(), None);
+        pool.put(3);
+        assert_eq!(pool.get().or_else(|| pool.steal()), Some(3));
+    }
+}

@@ -1,0 +1,407 @@
+//! An unbounded queue a CPU: a ring of linked cells that grows where it is full.
+//!
+//! ```text
+//!            head                tail                 free cells stay in the ring,
+//!             v                   v                   so that a push or a pop moves
+//!   ┌─> free ─> full ─> full ─> next ─> free ─┐       one word and allocates nothing;
+//!   └─────────────────────────────────────────┘       full is next->link == head
+//! ```
+//!
+//! One cell is always free: the one at the tail. A full ring grows by a chain of new cells spliced
+//! in behind it, again with one visible store.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use super::area::{Area, WORDS};
+use super::error::Error;
+use super::gate::Held;
+use super::remote::{self, Drain, Take};
+use crate::{Word, platform};
+
+const HEAD: usize = WORDS;
+const TAIL: usize = WORDS + 8;
+
+const LINK: usize = 0;
+const VALUE: usize = 8;
+
+crate::sequence! {
+    /// Fills the cell at the tail; `false` when the ring is full.
+    unsafe fn push(slot: Slot, value: Word) -> bool {
+        let cell = load(slot + TAIL);
+        let next = load(cell + LINK);
+        if next == load(slot + HEAD) { return false }
+        prepare(cell + VALUE, value);
+        commit(slot + TAIL, next);
+        true
+    }
+
+    /// Empties the cell at the head.
+    unsafe fn pop(slot: Slot) -> Option<Word> {
+        let cell = load(slot + HEAD);
+        if cell == load(slot + TAIL) { return None }
+        let value = load(cell + VALUE);
+        let next = load(cell + LINK);
+        commit(slot + HEAD, next);
+        Some(value)
+    }
+
+    /// Splices a chain of free cells in behind the tail.
+    unsafe fn grow(slot: Slot, first: Word, last: Word) {
+        let cell = load(slot + TAIL);
+        let next = load(cell + LINK);
+        prepare(last + LINK, next);
+        commit(cell + LINK, first);
+    }
+}
+
+/// A word and the address of the next cell.
+#[repr(C)]
+struct Cell {
+    link: usize,
+    value: usize,
+}
+
+/// Cells each CPU starts with.
+const FIRST_CELLS: usize = 32;
+
+/// A mapping that a full ring took its new cells from; freed with the queue.
+#[repr(C)]
+struct Chunk {
+    next: *mut Chunk,
+    bytes: usize,
+}
+
+/// What the first chunk takes; each next one takes twice as much, up to the largest.
+const SMALLEST_CHUNK: usize = 4096;
+const LARGEST_CHUNK: usize = 1 << 20;
+
+/// An unbounded first-in-first-out store with a part a CPU: a thread pops the oldest of what was
+/// pushed on its CPU.
+///
+/// Scope `SameCpu`; wait-free but for interruptions, which restart it; no atomic instruction. Usable in
+/// signal handlers. A part that is full takes a chunk of memory from the operating system and
+/// keeps it until the queue is dropped, so nothing allocates once a queue has been as long as it
+/// gets. Order holds on each CPU alone.
+///
+/// ```
+/// use atomseq::percpu::Queue;
+///
+/// let jobs = Queue::new();
+/// for job in 0..1000u32 {
+///     jobs.push(job).unwrap();
+/// }
+/// assert_eq!(jobs.drain().map(u64::from).sum::<u64>(), 499_500);
+/// ```
+pub struct Queue<T: Word> {
+    area: Area,
+    chunks: AtomicPtr<Chunk>,
+    next_chunk: AtomicUsize,
+    elements: PhantomData<T>,
+}
+
+// SAFETY: elements move between threads as values, never by reference.
+unsafe impl<T: Word + Send> Send for Queue<T> {}
+// SAFETY: as above; the sequences and the gates make concurrent use atomic.
+unsafe impl<T: Word + Send> Sync for Queue<T> {}
+
+impl<T: Word> Queue<T> {
+    /// An empty queue.
+    ///
+    /// # Panics
+    ///
+    /// If [`try_new`](Queue::try_new) fails.
+    pub fn new() -> Queue<T> {
+        Queue::try_new().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// An empty queue, or why there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`].
+    pub fn try_new() -> Result<Queue<T>, Error> {
+        let area = Area::new(FIRST_CELLS * size_of::<Cell>())?;
+        for cpu in 0..area.cpus() {
+            let cells = area.bulk(cpu).cast::<Cell>();
+            // SAFETY: the bulk has room for these cells, and nobody else has the area yet.
+            let (first, last) = unsafe { chain(cells, FIRST_CELLS) };
+            // SAFETY: the last of the chain; its link closes the ring.
+            unsafe { (*(last as *mut Cell)).link = first };
+            area.set(cpu, HEAD, first);
+            area.set(cpu, TAIL, first);
+        }
+        Ok(Queue {
+            area,
+            chunks: AtomicPtr::new(std::ptr::null_mut()),
+            next_chunk: AtomicUsize::new(SMALLEST_CHUNK),
+            elements: PhantomData,
+        })
+    }
+
+    /// How many CPUs have a part.
+    pub fn cpus(&self) -> usize {
+        self.area.cpus()
+    }
+
+    /// Is there no element on any CPU? Already history when it returns.
+    pub fn is_empty(&self) -> bool {
+        (0..self.cpus()).all(|cpu| self.is_empty_on(cpu))
+    }
+
+    /// Is there no element on this CPU? Already history when it returns.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such CPU.
+    pub fn is_empty_on(&self, cpu: usize) -> bool {
+        self.area.peek(cpu, 0) == self.area.peek(cpu, 1)
+    }
+
+    /// Puts an element at the end of this CPU's queue.
+    ///
+    /// # Errors
+    ///
+    /// The element, if the queue is full and the operating system gives no memory.
+    #[inline]
+    pub fn push(&self, element: T) -> Result<(), T> {
+        let word = element.into_word();
+        // SAFETY: cells live as long as the queue, and the one at the tail is free.
+        match unsafe { push::on_cpu(self.area.slots(), word) } {
+            Ok(true) => Ok(()),
+            _ => self.push_slowly(word),
+        }
+    }
+
+    #[cold]
+    fn push_slowly(&self, word: usize) -> Result<(), T> {
+        loop {
+            // SAFETY: as in `push`.
+            let pushed = match unsafe { push::on_cpu(self.area.slots(), word) } {
+                Ok(pushed) => pushed,
+                // SAFETY: the same.
+                Err(_) => self
+                    .area
+                    .on_slow_path(|held| unsafe { push::gated(held, word) }),
+            };
+            if pushed {
+                return Ok(());
+            }
+            let Some((first, last)) = self.new_chain() else {
+                // SAFETY: `push` made the word, and the queue did not take it.
+                return Err(unsafe { T::from_word(word) });
+            };
+            // SAFETY: a chain of cells that nobody else knows, living as long as the queue.
+            if unsafe { grow::on_cpu(self.area.slots(), first, last) }.is_err() {
+                // SAFETY: the same.
+                self.area
+                    .on_slow_path(|held| unsafe { grow::gated(held, first, last) });
+            }
+        }
+    }
+
+    /// Free cells in a chunk of their own.
+    fn new_chain(&self) -> Option<(usize, usize)> {
+        // Relaxed: sizes need not be exact.
+        let bytes = self.next_chunk.load(Ordering::Relaxed);
+        self.next_chunk
+            .store((bytes * 2).min(LARGEST_CHUNK), Ordering::Relaxed);
+        let chunk = platform::map(bytes)?.cast::<Chunk>();
+        let mut next = self.chunks.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: a fresh mapping, aligned to a page, that nobody else knows before the exchange.
+            unsafe { chunk.write(Chunk { next, bytes }) };
+            // Release: pairs with the exclusive access in `drop`; chunks are only added until then.
+            match self.chunks.compare_exchange_weak(
+                next,
+                chunk.as_ptr(),
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => break,
+                Err(now) => next = now,
+            }
+        }
+        let count = (bytes - size_of::<Chunk>()) / size_of::<Cell>();
+        // SAFETY: behind its header the chunk has room for so many cells, aligned like the header.
+        Some(unsafe { chain(chunk.add(1).cast(), count) })
+    }
+
+    /// Takes the oldest element pushed on this CPU.
+    #[inline]
+    pub fn pop(&self) -> Option<T> {
+        // SAFETY: as in `push`.
+        let word = match unsafe { pop::on_cpu(self.area.slots()) } {
+            Ok(word) => word,
+            Err(_) => self.pop_slowly(),
+        }?;
+        // SAFETY: `push` made the word, and it left the queue just now.
+        Some(unsafe { T::from_word(word) })
+    }
+
+    #[cold]
+    fn pop_slowly(&self) -> Option<usize> {
+        // SAFETY: as in `push`.
+        self.area.on_slow_path(|held| unsafe { pop::gated(held) })
+    }
+
+    /// Takes the oldest element pushed on another CPU, through its gate.
+    ///
+    /// Blocks while another thread holds that gate; about as dear as three system calls.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such CPU.
+    pub fn steal_from(&self, cpu: usize) -> Option<T>
+    where
+        T: Send,
+    {
+        remote::steal_from(self, cpu)
+    }
+
+    /// Takes an element from any CPU, the next ones first.
+    pub fn steal(&self) -> Option<T>
+    where
+        T: Send,
+    {
+        remote::steal(self)
+    }
+
+    /// Takes every element out, CPU by CPU, the oldest first.
+    pub fn drain(&self) -> Drain<'_, T>
+    where
+        T: Send,
+    {
+        Drain::new(self)
+    }
+}
+
+/// Links `count` cells, one after the other; returns the addresses of the first and the last.
+///
+/// # Safety
+///
+/// There is room for so many cells, at least one, and nobody else uses it.
+unsafe fn chain(cells: NonNull<Cell>, count: usize) -> (usize, usize) {
+    let at = |index: usize| cells.as_ptr().wrapping_add(index).expose_provenance();
+    for index in 0..count {
+        // SAFETY: the caller's promise.
+        unsafe {
+            cells.add(index).write(Cell {
+                link: at(index + 1),
+                value: 0,
+            })
+        };
+    }
+    (at(0), at(count - 1))
+}
+
+impl<T: Word + Send> Take<T> for Queue<T> {
+    fn area(&self) -> &Area {
+        &self.area
+    }
+
+    fn take(&self, held: &Held<'_>) -> Option<T> {
+        // SAFETY: as in `push`, and the gate is held.
+        let word = unsafe { pop::gated(held) }?;
+        // SAFETY: `push` made the word, and it left the queue just now.
+        Some(unsafe { T::from_word(word) })
+    }
+
+    fn seems_occupied(&self, cpu: usize) -> bool {
+        !self.is_empty_on(cpu)
+    }
+}
+
+impl<T: Word> Drop for Queue<T> {
+    fn drop(&mut self) {
+        for cpu in 0..self.area.cpus() {
+            let (mut cell, tail) = (self.area.peek(cpu, 0), self.area.peek(cpu, 1));
+            while cell != tail {
+                let at = std::ptr::with_exposed_provenance::<Cell>(cell);
+                // SAFETY: a cell of the ring; nobody else has the queue now.
+                let Cell { link, value } = unsafe { at.read() };
+                // SAFETY: from head to tail, cells hold words that `push` made.
+                drop(unsafe { T::from_word(value) });
+                cell = link;
+            }
+        }
+        let mut chunk = *self.chunks.get_mut();
+        while let Some(mapping) = NonNull::new(chunk) {
+            // SAFETY: a chunk that `new_chain` mapped.
+            let Chunk { next, bytes } = unsafe { mapping.read() };
+            // SAFETY: its start and size; no cell of it is reached any more.
+            unsafe { platform::unmap(mapping.cast(), bytes) };
+            chunk = next;
+        }
+    }
+}
+
+impl<T: Word> Default for Queue<T> {
+    fn default() -> Queue<T> {
+        Queue::new()
+    }
+}
+
+impl<T: Word> fmt::Debug for Queue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue")
+            .field("is_empty", &self.is_empty())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn first_in_first_out_on_each_cpu_while_growing() {
+        let queue = Queue::new();
+        let mut left: Vec<usize> = Vec::new();
+        for value in 0..10_000 {
+            queue.push(value).unwrap();
+            if value % 3 == 0 {
+                left.extend(queue.pop());
+            }
+        }
+        // A thread may have moved, so order holds within what each CPU gave.
+        left.extend(queue.drain());
+        left.sort_unstable();
+        assert_eq!(left, (0..10_000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_oldest_leaves_first() {
+        let queue = Queue::new();
+        let held = queue.area.close(0);
+        for value in 0..FIRST_CELLS * 10 {
+            // SAFETY: as in `push`, and the gate is held.
+            while !unsafe { push::gated(&held, value) } {
+                let (first, last) = queue.new_chain().unwrap();
+                // SAFETY: as in `push_slowly`, and the gate is held.
+                unsafe { grow::gated(&held, first, last) };
+            }
+        }
+        let taken: Vec<usize> = std::iter::from_fn(|| Take::take(&queue, &held)).collect();
+        assert_eq!(taken, (0..FIRST_CELLS * 10).collect::<Vec<_>>());
+        drop(held);
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn drops_what_it_holds_once() {
+        let shared = Arc::new(());
+        let queue = Queue::new();
+        for _ in 0..1000 {
+            queue.push(shared.clone()).unwrap();
+        }
+        drop(queue.pop().or_else(|| queue.steal()));
+        assert_eq!(Arc::strong_count(&shared), 1000);
+        drop(queue);
+        assert_eq!(Arc::strong_count(&shared), 1);
+    }
+}

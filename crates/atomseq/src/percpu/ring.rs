@@ -1,0 +1,587 @@
+//! A bounded queue a CPU, of values of any size kept in place.
+//!
+//! ```text
+//! slot:   gate | head | tail | buffer | mask | capacity
+//! ```
+//!
+//! Head and tail count elements and never wrap in practice; `& mask` makes an index of them. The
+//! buffer has a power of two of places, of which `capacity` are used at a time. Elements are copied in
+//! and out by the sequence itself, so that an interrupted batch leaves nothing behind: what it wrote
+//! lies outside head and tail, or in the caller's own buffer.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+
+use super::area::{Area, WORDS};
+use super::error::Error;
+use super::gate::Held;
+use super::remote::{self, Drain, Take};
+
+const HEAD: usize = WORDS;
+const TAIL: usize = WORDS + 8;
+const BUFFER: usize = WORDS + 16;
+const MASK: usize = WORDS + 24;
+const CAPACITY: usize = WORDS + 32;
+
+crate::sequence! {
+    /// Copies one word in from an address; `false` when the ring is full.
+    unsafe fn push_word(slot: Slot, from: Word) -> bool {
+        let tail = load(slot + TAIL);
+        if tail - load(slot + HEAD) == load(slot + CAPACITY) { return false }
+        let place = load(slot + BUFFER) + ((tail & load(slot + MASK)) << 3);
+        prepare(place, load(from));
+        commit(slot + TAIL, tail + 1);
+        true
+    }
+
+    /// Copies one word out to an address; `false` when the ring is empty.
+    unsafe fn pop_word(slot: Slot, to: Word) -> bool {
+        let head = load(slot + HEAD);
+        if head == load(slot + TAIL) { return false }
+        let place = load(slot + BUFFER) + ((head & load(slot + MASK)) << 3);
+        prepare(to, load(place));
+        commit(slot + HEAD, head + 1);
+        true
+    }
+
+    /// Copies in as many elements of so many words each as there is room for up to the end of the
+    /// buffer, at most `count`; returns how many.
+    unsafe fn push_batch(slot: Slot, from: Word, count: Word, words: Word) -> Word {
+        let tail = load(slot + TAIL);
+        let room = load(slot + CAPACITY) - (tail - load(slot + HEAD));
+        let mask = load(slot + MASK);
+        let index = tail & mask;
+        let taken = min(min(mask + 1 - index, room), count);
+        let to = load(slot + BUFFER) + ((index * words) << 3);
+        prepare_copy(to, from, taken * words);
+        commit(slot + TAIL, tail + taken);
+        taken
+    }
+
+    /// Copies out as many elements as there are up to the end of the buffer, at most `count`;
+    /// returns how many.
+    unsafe fn pop_batch(slot: Slot, to: Word, count: Word, words: Word) -> Word {
+        let head = load(slot + HEAD);
+        let there = load(slot + TAIL) - head;
+        let mask = load(slot + MASK);
+        let index = head & mask;
+        let taken = min(min(mask + 1 - index, there), count);
+        let from = load(slot + BUFFER) + ((index * words) << 3);
+        prepare_copy(to, from, taken * words);
+        commit(slot + HEAD, head + taken);
+        taken
+    }
+}
+
+/// The most words one sequence copies: a few hundred nanoseconds, far less than a time slice.
+const MOST_WORDS: usize = 512;
+
+/// A bounded first-in-first-out store with a part a CPU, of values of any size, in place; a batch
+/// goes in or out in one sequence.
+///
+/// Scope `SameCpu`; wait-free but for interruptions, which restart it; no atomic instruction. Usable
+/// in signal handlers. Nothing allocates after construction. Order holds on each CPU alone.
+///
+/// A batch that crosses the end of the buffer, or is longer than 4 KiB, takes more than one sequence;
+/// so do elements whose size is no multiple of a word, one each.
+///
+/// ```
+/// use atomseq::percpu::Ring;
+///
+/// let events: Ring<(u64, u64)> = Ring::new(1024);
+/// events.push((1, 2)).unwrap();
+/// assert_eq!(events.push_batch(&[(3, 4), (5, 6)]), 2);
+/// let mut out = [(0, 0); 8];
+/// let mut taken = events.pop_batch(&mut out);
+/// taken += events.drain().count(); // on another CPU, if this thread moved
+/// assert_eq!(taken, 3);
+/// ```
+pub struct Ring<T> {
+    area: Area,
+    capacity: usize,
+    elements: PhantomData<T>,
+}
+
+// SAFETY: elements move between threads as values, never by reference.
+unsafe impl<T: Send> Send for Ring<T> {}
+// SAFETY: as above; the sequences and the gates make concurrent use atomic.
+unsafe impl<T: Send> Sync for Ring<T> {}
+
+/// An element in whole words.
+#[repr(C)]
+union Padded<T> {
+    element: std::mem::ManuallyDrop<MaybeUninit<T>>,
+    _word: [usize; 0],
+}
+
+impl<T> Ring<T> {
+    /// How many words an element takes in the buffer.
+    const WORDS: usize = size_of::<T>().div_ceil(8);
+
+    /// Does an array of elements have the layout of the buffer?
+    const WHOLE: bool =
+        size_of::<T>() == Self::WORDS * 8 && align_of::<T>() >= 8 || size_of::<T>() == 0;
+
+    /// How many elements one sequence copies at most.
+    const MOST: usize = if Self::WORDS == 0 {
+        MOST_WORDS
+    } else if Self::WORDS > MOST_WORDS {
+        1
+    } else {
+        MOST_WORDS / Self::WORDS
+    };
+
+    /// A ring of up to `capacity` elements a CPU.
+    ///
+    /// # Panics
+    ///
+    /// If [`try_new`](Ring::try_new) fails.
+    pub fn new(capacity: usize) -> Ring<T> {
+        Ring::try_new(capacity).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// A ring of up to `capacity` elements a CPU, or why there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ZeroCapacity`], [`Error::TooLarge`] (also for elements of more than 4 KiB, or
+    /// aligned to more than 128 bytes: box them), [`Error::OutOfMemory`].
+    pub fn try_new(capacity: usize) -> Result<Ring<T>, Error> {
+        if capacity == 0 {
+            return Err(Error::ZeroCapacity);
+        }
+        if Self::WORDS > MOST_WORDS || align_of::<T>() > super::area::SLOT_BYTES {
+            return Err(Error::TooLarge);
+        }
+        let places = capacity
+            .checked_next_power_of_two()
+            .ok_or(Error::TooLarge)?;
+        let bytes = places.checked_mul(Self::WORDS * 8).ok_or(Error::TooLarge)?;
+        let area = Area::new(bytes)?;
+        for cpu in 0..area.cpus() {
+            area.set(cpu, BUFFER, area.bulk(cpu).as_ptr() as usize);
+            area.set(cpu, MASK, places - 1);
+            area.set(cpu, CAPACITY, capacity);
+        }
+        Ok(Ring {
+            area,
+            capacity,
+            elements: PhantomData,
+        })
+    }
+
+    /// How many elements each CPU has room for.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// How many CPUs have a part.
+    pub fn cpus(&self) -> usize {
+        self.area.cpus()
+    }
+
+    /// How many elements a CPU's part holds; already history when it returns.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such CPU.
+    pub fn len_of(&self, cpu: usize) -> usize {
+        // The head never passes the tail, so reading it first keeps the difference from underflow.
+        let head = self.area.peek(cpu, 0);
+        self.area.peek(cpu, 1).wrapping_sub(head).min(self.capacity)
+    }
+
+    /// How many elements there are on all CPUs; already history when it returns.
+    pub fn len(&self) -> usize {
+        (0..self.cpus()).map(|cpu| self.len_of(cpu)).sum()
+    }
+
+    /// Is there no element on any CPU? Already history when it returns.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Puts an element at the end of this CPU's ring.
+    ///
+    /// # Errors
+    ///
+    /// The element, if this CPU's ring is full.
+    #[inline]
+    pub fn push(&self, element: T) -> Result<(), T> {
+        let padded = Padded {
+            element: std::mem::ManuallyDrop::new(MaybeUninit::new(element)),
+        };
+        // SAFETY: one element in whole words; the ring owns it if it took it.
+        if unsafe { self.push_from((&raw const padded) as usize, 1) } == 1 {
+            return Ok(());
+        }
+        // SAFETY: the element was put there above, and the ring did not take it.
+        Err(unsafe { std::mem::ManuallyDrop::into_inner(padded.element).assume_init() })
+    }
+
+    /// Takes the oldest element pushed on this CPU.
+    #[inline]
+    pub fn pop(&self) -> Option<T> {
+        let mut padded = Padded {
+            element: std::mem::ManuallyDrop::new(MaybeUninit::uninit()),
+        };
+        // SAFETY: room for one element in whole words.
+        if unsafe { self.pop_to((&raw mut padded) as usize, 1) } == 0 {
+            return None;
+        }
+        // SAFETY: just copied out of the ring, which has given it up.
+        Some(unsafe { std::mem::ManuallyDrop::into_inner(padded.element).assume_init() })
+    }
+
+    /// Copies elements to the end of this CPU's ring, as many as there is room for, from the first
+    /// on; returns how many.
+    pub fn push_batch(&self, elements: &[T]) -> usize
+    where
+        T: Copy,
+    {
+        self.push_all(elements.as_ptr(), elements.len())
+    }
+
+    /// Moves the oldest elements pushed on this CPU into a slice, as many as there are and fit;
+    /// returns how many.
+    pub fn pop_batch(&self, into: &mut [T]) -> usize
+    where
+        T: Copy,
+    {
+        self.pop_all(into.as_mut_ptr(), into.len())
+    }
+
+    /// Moves elements from the front of a vector to the end of this CPU's ring, as many as there is
+    /// room for; returns how many.
+    pub fn append(&self, elements: &mut Vec<T>) -> usize {
+        let pushed = self.push_all(elements.as_ptr(), elements.len());
+        let rest = elements.len() - pushed;
+        // SAFETY: the first elements now belong to the ring; the rest move up, and the length says so.
+        unsafe {
+            let start = elements.as_mut_ptr();
+            std::ptr::copy(start.add(pushed), start, rest);
+            elements.set_len(rest);
+        }
+        pushed
+    }
+
+    /// Moves the oldest elements pushed on this CPU to the end of a vector, as many as there are and
+    /// fit its spare capacity; returns how many.
+    pub fn pop_into(&self, elements: &mut Vec<T>) -> usize {
+        let spare = elements.spare_capacity_mut();
+        let popped = self.pop_all(spare.as_mut_ptr().cast(), spare.len());
+        // SAFETY: the ring has given up so many elements, copied behind the vector's last.
+        unsafe { elements.set_len(elements.len() + popped) };
+        popped
+    }
+
+    fn push_all(&self, mut from: *const T, count: usize) -> usize {
+        let mut pushed = 0;
+        while pushed < count {
+            let now = if Self::WHOLE {
+                // SAFETY: so many elements lie at `from`, laid out as in the buffer.
+                unsafe { self.push_from(from as usize, (count - pushed).min(Self::MOST)) }
+            } else {
+                // SAFETY: `from` is within the caller's elements; the copy is the ring's if it takes it.
+                let copy = unsafe { from.cast::<MaybeUninit<T>>().read() };
+                let padded = Padded {
+                    element: std::mem::ManuallyDrop::new(copy),
+                };
+                // SAFETY: one element in whole words.
+                unsafe { self.push_from((&raw const padded) as usize, 1) }
+            };
+            if now == 0 {
+                break;
+            }
+            pushed += now;
+            from = from.wrapping_add(now);
+        }
+        pushed
+    }
+
+    fn pop_all(&self, mut into: *mut T, count: usize) -> usize {
+        let mut popped = 0;
+        while popped < count {
+            let now = if Self::WHOLE {
+                // SAFETY: there is room for so many elements, laid out as in the buffer.
+                unsafe { self.pop_to(into as usize, (count - popped).min(Self::MOST)) }
+            } else if let Some(element) = self.pop() {
+                // SAFETY: within the caller's room; what lies there is Copy or uninitialised.
+                unsafe { into.write(element) };
+                1
+            } else {
+                0
+            };
+            if now == 0 {
+                break;
+            }
+            popped += now;
+            into = into.wrapping_add(now);
+        }
+        popped
+    }
+
+    /// One sequence in.
+    ///
+    /// # Safety
+    ///
+    /// `count` elements in whole words lie at `from`; those taken, from the first on, are the ring's.
+    #[inline]
+    unsafe fn push_from(&self, from: usize, count: usize) -> usize {
+        let slots = self.area.slots();
+        // SAFETY: the caller's promise, and the buffer lives as long as the area.
+        let pushed = unsafe {
+            if Self::WORDS == 1 && count == 1 {
+                push_word::on_cpu(slots, from).map(usize::from)
+            } else {
+                push_batch::on_cpu(slots, from, count, Self::WORDS)
+            }
+        };
+        match pushed {
+            Ok(pushed) => pushed,
+            // SAFETY: the same.
+            Err(_) => unsafe { self.push_slowly(from, count) },
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As of `push_from`.
+    #[cold]
+    unsafe fn push_slowly(&self, from: usize, count: usize) -> usize {
+        // SAFETY: the caller's promise, and the gate is held.
+        self.area
+            .on_slow_path(|held| unsafe { push_batch::gated(held, from, count, Self::WORDS) })
+    }
+
+    /// One sequence out.
+    ///
+    /// # Safety
+    ///
+    /// There is room for `count` elements in whole words at `to`, which nobody else sees.
+    #[inline]
+    unsafe fn pop_to(&self, to: usize, count: usize) -> usize {
+        let slots = self.area.slots();
+        // SAFETY: the caller's promise, and the buffer lives as long as the area.
+        let popped = unsafe {
+            if Self::WORDS == 1 && count == 1 {
+                pop_word::on_cpu(slots, to).map(usize::from)
+            } else {
+                pop_batch::on_cpu(slots, to, count, Self::WORDS)
+            }
+        };
+        match popped {
+            Ok(popped) => popped,
+            // SAFETY: the same.
+            Err(_) => unsafe { self.pop_slowly(to, count) },
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As of `pop_to`.
+    #[cold]
+    unsafe fn pop_slowly(&self, to: usize, count: usize) -> usize {
+        // SAFETY: the caller's promise, and the gate is held.
+        self.area
+            .on_slow_path(|held| unsafe { pop_batch::gated(held, to, count, Self::WORDS) })
+    }
+
+    /// Takes the oldest element pushed on another CPU, through its gate.
+    ///
+    /// Blocks while another thread holds that gate; about as dear as three system calls.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such CPU.
+    pub fn steal_from(&self, cpu: usize) -> Option<T>
+    where
+        T: Send,
+    {
+        remote::steal_from(self, cpu)
+    }
+
+    /// Takes an element from any CPU, the next ones first.
+    pub fn steal(&self) -> Option<T>
+    where
+        T: Send,
+    {
+        remote::steal(self)
+    }
+
+    /// Takes every element out, CPU by CPU, the oldest first.
+    pub fn drain(&self) -> Drain<'_, T>
+    where
+        T: Send,
+    {
+        Drain::new(self)
+    }
+
+    /// Takes the oldest element out of a slot whose gate is held.
+    fn pop_held(held: &Held<'_>) -> Option<T> {
+        let mut padded = Padded {
+            element: std::mem::ManuallyDrop::new(MaybeUninit::uninit()),
+        };
+        // SAFETY: room for one element in whole words, and the gate is held.
+        let popped = unsafe { pop_batch::gated(held, (&raw mut padded) as usize, 1, Self::WORDS) };
+        // SAFETY: if one was popped, it was just copied out of the ring, which has given it up.
+        (popped == 1)
+            .then(|| unsafe { std::mem::ManuallyDrop::into_inner(padded.element).assume_init() })
+    }
+}
+
+impl<T: Send> Take<T> for Ring<T> {
+    fn area(&self) -> &Area {
+        &self.area
+    }
+
+    fn take(&self, held: &Held<'_>) -> Option<T> {
+        Ring::pop_held(held)
+    }
+
+    fn seems_occupied(&self, cpu: usize) -> bool {
+        self.len_of(cpu) > 0
+    }
+}
+
+impl<T> Drop for Ring<T> {
+    fn drop(&mut self) {
+        if !std::mem::needs_drop::<T>() {
+            return;
+        }
+        for cpu in 0..self.area.cpus() {
+            if self.len_of(cpu) > 0 {
+                let held = self.area.close(cpu);
+                while let Some(element) = Ring::<T>::pop_held(&held) {
+                    drop(element);
+                }
+            }
+        }
+    }
+}
+
+impl<T> fmt::Debug for Ring<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ring")
+            .field("len", &self.len())
+            .field("capacity", &self.capacity)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn everything<T: Send>(ring: &Ring<T>) -> Vec<T> {
+        let mut all: Vec<T> = std::iter::from_fn(|| ring.pop()).collect();
+        all.extend(ring.drain());
+        all
+    }
+
+    fn elements_come_back<T: Copy + Send + Ord + fmt::Debug>(make: impl Fn(usize) -> T) {
+        let ring = Ring::new(100);
+        let made: Vec<T> = (0..40).map(&make).collect();
+        for round in 0..10 {
+            for element in &made[..round] {
+                ring.push(*element).unwrap();
+            }
+            assert_eq!(ring.push_batch(&made[round..]), 40 - round);
+            let mut all = vec![make(99); 40];
+            let popped = ring.pop_batch(&mut all);
+            all.truncate(popped);
+            all.extend(everything(&ring));
+            all.sort_unstable();
+            assert_eq!(all, made);
+        }
+    }
+
+    #[test]
+    fn elements_of_any_size_come_back() {
+        elements_come_back(|value| value);
+        elements_come_back(|value| value as u8);
+        elements_come_back(|value| (value as u8, value as u32));
+        elements_come_back(|value| (value, value as u8));
+        elements_come_back(|value| [value as u16; 7]);
+        elements_come_back(|value| [value; 33]);
+        elements_come_back(|value| value as u128);
+    }
+
+    #[test]
+    fn elements_without_size_are_counted() {
+        let ring = Ring::new(3);
+        let pushed = ring.push_batch(&[(); 3]);
+        assert_eq!(everything(&ring).len(), pushed);
+    }
+
+    #[test]
+    fn holds_its_capacity_and_no_more() {
+        let ring = Ring::new(5);
+        let pushed = ring.push_batch(&[1u64; 100]);
+        assert!(pushed >= 5 && pushed <= 5 * ring.cpus());
+        assert_eq!(ring.len(), pushed);
+        assert_eq!(everything(&ring).len(), pushed);
+    }
+
+    #[test]
+    fn oldest_first_around_the_end_of_the_buffer() {
+        let ring: Ring<usize> = Ring::new(4);
+        let held = ring.area.close(0);
+        let mut next = 0;
+        for round in 0..20usize {
+            let values = [3 * round, 3 * round + 1, 3 * round + 2];
+            let mut pushed = 0;
+            while pushed < 3 {
+                let from = values[pushed..].as_ptr() as usize;
+                // SAFETY: the rest of the values, and the gate is held.
+                pushed += unsafe { push_batch::gated(&held, from, 3 - pushed, 1) };
+            }
+            while let Some(value) = Ring::<usize>::pop_held(&held) {
+                assert_eq!(value, next);
+                next += 1;
+            }
+        }
+        assert_eq!(next, 60);
+    }
+
+    #[test]
+    fn vectors_move_in_and_out() {
+        let ring = Ring::new(8);
+        let mut vector: Vec<String> = (0..10).map(|number| number.to_string()).collect();
+        let pushed = ring.append(&mut vector);
+        assert!(pushed >= 8 && vector.len() == 10 - pushed);
+        let mut out = Vec::with_capacity(3);
+        let popped = ring.pop_into(&mut out);
+        assert!(popped <= 3 && out.len() == popped);
+        assert_eq!(everything(&ring).len(), pushed - popped);
+    }
+
+    #[test]
+    fn drops_what_it_holds_once() {
+        let shared = Arc::new(());
+        let ring = Ring::new(8);
+        for _ in 0..5 {
+            ring.push((shared.clone(), 0u8)).unwrap();
+        }
+        drop(ring.pop().or_else(|| ring.steal()));
+        assert_eq!(Arc::strong_count(&shared), 5);
+        drop(ring);
+        assert_eq!(Arc::strong_count(&shared), 1);
+    }
+
+    #[test]
+    fn refuses_what_cannot_be() {
+        assert_eq!(Ring::<u8>::try_new(0).unwrap_err(), Error::ZeroCapacity);
+        assert_eq!(
+            Ring::<u8>::try_new(usize::MAX).unwrap_err(),
+            Error::TooLarge
+        );
+        assert_eq!(
+            Ring::<[u64; 1000]>::try_new(1).unwrap_err(),
+            Error::TooLarge
+        );
+    }
+}

@@ -1,0 +1,376 @@
+//! A bounded stack a CPU: an array and the address of its first free word.
+//!
+//! ```text
+//! slot:   gate | top | bottom | limit            bulk:  [ word | word | word |  …  ]
+//!                 │      └────────────│──────────────────^             ^      ^
+//!                 └───────────────────│────────────────────────────────┘      │
+//!                                     └───────────────────────────────────────┘
+//! ```
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+
+use super::area::{Area, WORDS};
+use super::error::Error;
+use super::gate::Held;
+use super::remote::{self, Drain, Take};
+use crate::Word;
+
+const TOP: usize = WORDS;
+const BOTTOM: usize = WORDS + 8;
+const LIMIT: usize = WORDS + 16;
+
+crate::sequence! {
+    /// Puts a word on top; `false` when the array is full.
+    unsafe fn push(slot: Slot, value: Word) -> bool {
+        let top = load(slot + TOP);
+        if top == load(slot + LIMIT) { return false }
+        prepare(top, value);
+        commit(slot + TOP, top + 8);
+        true
+    }
+
+    /// Takes the word on top.
+    unsafe fn pop(slot: Slot) -> Option<Word> {
+        let top = load(slot + TOP);
+        if top == load(slot + BOTTOM) { return None }
+        let value = load(top - 8);
+        commit(slot + TOP, top - 8);
+        Some(value)
+    }
+
+    /// Puts as many words on top as there is room for, of `count` at `from`; returns how many.
+    unsafe fn push_batch(slot: Slot, from: Word, count: Word) -> Word {
+        let top = load(slot + TOP);
+        let taken = min((load(slot + LIMIT) - top) >> 3, count);
+        prepare_copy(top, from, taken);
+        commit(slot + TOP, top + (taken << 3));
+        taken
+    }
+
+    /// Takes up to `count` words from the top into `to`, the topmost last; returns how many.
+    unsafe fn pop_batch(slot: Slot, to: Word, count: Word) -> Word {
+        let top = load(slot + TOP);
+        let taken = min((top - load(slot + BOTTOM)) >> 3, count);
+        let rest = top - (taken << 3);
+        prepare_copy(to, rest, taken);
+        commit(slot + TOP, rest);
+        taken
+    }
+}
+
+/// A bounded last-in-first-out store with a part a CPU: what a thread pushes, a thread on the same
+/// CPU pops, most likely still in its cache.
+///
+/// Scope `SameCpu`; wait-free but for interruptions, which restart it; no atomic instruction.
+/// [`push`](Stack::push) and [`pop`](Stack::pop) may be used in signal handlers. Nothing allocates after
+/// construction. Order holds on each CPU alone: a thread that moves finds the other CPU's elements.
+///
+/// ```
+/// use atomseq::percpu::Stack;
+///
+/// let free: Stack<Box<[u8; 64]>> = Stack::new(128);
+/// free.push(Box::new([0; 64])).unwrap();
+/// // Back on the same CPU, or found on another one.
+/// let block = free.pop().or_else(|| free.steal()).unwrap();
+/// assert_eq!(block.len(), 64);
+/// assert!(free.drain().next().is_none());
+/// ```
+pub struct Stack<T: Word> {
+    area: Area,
+    capacity: usize,
+    elements: PhantomData<T>,
+}
+
+// SAFETY: elements move between threads as values, never by reference.
+unsafe impl<T: Word + Send> Send for Stack<T> {}
+// SAFETY: as above; the sequences and the gates make concurrent use atomic.
+unsafe impl<T: Word + Send> Sync for Stack<T> {}
+
+impl<T: Word> Stack<T> {
+    /// A stack of up to `capacity` elements a CPU.
+    ///
+    /// # Panics
+    ///
+    /// If [`try_new`](Stack::try_new) fails.
+    pub fn new(capacity: usize) -> Stack<T> {
+        Stack::try_new(capacity).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// A stack of up to `capacity` elements a CPU, or why there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ZeroCapacity`], [`Error::TooLarge`], [`Error::OutOfMemory`].
+    pub fn try_new(capacity: usize) -> Result<Stack<T>, Error> {
+        if capacity == 0 {
+            return Err(Error::ZeroCapacity);
+        }
+        let area = Area::new(capacity.checked_mul(8).ok_or(Error::TooLarge)?)?;
+        for cpu in 0..area.cpus() {
+            let bottom = area.bulk(cpu).as_ptr() as usize;
+            area.set(cpu, TOP, bottom);
+            area.set(cpu, BOTTOM, bottom);
+            area.set(cpu, LIMIT, bottom + capacity * 8);
+        }
+        Ok(Stack {
+            area,
+            capacity,
+            elements: PhantomData,
+        })
+    }
+
+    /// How many elements each CPU has room for.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// How many CPUs have a part.
+    pub fn cpus(&self) -> usize {
+        self.area.cpus()
+    }
+
+    /// How many elements a CPU's part holds; already history when it returns.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such CPU.
+    pub fn len_of(&self, cpu: usize) -> usize {
+        let bottom = self.area.bulk(cpu).as_ptr() as usize;
+        (self.area.peek(cpu, (TOP - WORDS) / 8) - bottom) / 8
+    }
+
+    /// How many elements there are on all CPUs; already history when it returns.
+    pub fn len(&self) -> usize {
+        (0..self.cpus()).map(|cpu| self.len_of(cpu)).sum()
+    }
+
+    /// Is there no element on any CPU? Already history when it returns.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Puts an element on this CPU's stack.
+    ///
+    /// # Errors
+    ///
+    /// The element, if this CPU's stack is full.
+    #[inline]
+    pub fn push(&self, element: T) -> Result<(), T> {
+        let word = element.into_word();
+        // SAFETY: `top` stays within the array, which lives as long as the area.
+        let pushed = match unsafe { push::on_cpu(self.area.slots(), word) } {
+            Ok(pushed) => pushed,
+            Err(_) => self.push_slowly(word),
+        };
+        if pushed {
+            Ok(())
+        } else {
+            // SAFETY: the word was made above, and the stack did not take it.
+            Err(unsafe { T::from_word(word) })
+        }
+    }
+
+    #[cold]
+    fn push_slowly(&self, word: usize) -> bool {
+        // SAFETY: as in `push`.
+        self.area
+            .on_slow_path(|held| unsafe { push::gated(held, word) })
+    }
+
+    /// Takes the last element pushed on this CPU.
+    #[inline]
+    pub fn pop(&self) -> Option<T> {
+        // SAFETY: as in `push`.
+        let word = match unsafe { pop::on_cpu(self.area.slots()) } {
+            Ok(word) => word,
+            Err(_) => self.pop_slowly(),
+        }?;
+        // SAFETY: `push` made the word, and it left the stack just now.
+        Some(unsafe { T::from_word(word) })
+    }
+
+    #[cold]
+    fn pop_slowly(&self) -> Option<usize> {
+        // SAFETY: as in `push`.
+        self.area.on_slow_path(|held| unsafe { pop::gated(held) })
+    }
+
+    /// Moves as many of the words onto this CPU's stack as there is room for; returns how many.
+    pub(super) fn push_words(&self, words: &[MaybeUninit<usize>]) -> usize {
+        let (from, count) = (words.as_ptr() as usize, words.len());
+        // SAFETY: reads `count` words from the slice; otherwise as in `push`.
+        match unsafe { push_batch::on_cpu(self.area.slots(), from, count) } {
+            Ok(taken) => taken,
+            // SAFETY: the same.
+            Err(_) => self
+                .area
+                .on_slow_path(|held| unsafe { push_batch::gated(held, from, count) }),
+        }
+    }
+
+    /// Moves words off this CPU's stack, as many as there are and fit; returns how many.
+    pub(super) fn pop_words(&self, words: &mut [MaybeUninit<usize>]) -> usize {
+        let (to, count) = (words.as_mut_ptr() as usize, words.len());
+        // SAFETY: writes at most `count` words to the slice, which nobody else sees.
+        match unsafe { pop_batch::on_cpu(self.area.slots(), to, count) } {
+            Ok(taken) => taken,
+            // SAFETY: the same.
+            Err(_) => self
+                .area
+                .on_slow_path(|held| unsafe { pop_batch::gated(held, to, count) }),
+        }
+    }
+
+    /// The same from any CPU's stack, which nobody else uses now.
+    pub(super) fn pop_words_from(&mut self, cpu: usize, words: &mut [MaybeUninit<usize>]) -> usize {
+        if self.len_of(cpu) == 0 {
+            return 0;
+        }
+        let (to, count) = (words.as_mut_ptr() as usize, words.len());
+        // SAFETY: as in `pop_words`, and the gate is held.
+        unsafe { pop_batch::gated(&self.area.close(cpu), to, count) }
+    }
+
+    /// Takes the last element pushed on another CPU, through its gate.
+    ///
+    /// Blocks while another thread holds that gate; about as dear as three system calls.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such CPU.
+    pub fn steal_from(&self, cpu: usize) -> Option<T>
+    where
+        T: Send,
+    {
+        remote::steal_from(self, cpu)
+    }
+
+    /// Takes an element from any CPU, the next ones first.
+    pub fn steal(&self) -> Option<T>
+    where
+        T: Send,
+    {
+        remote::steal(self)
+    }
+
+    /// Takes every element out, CPU by CPU, the last pushed first.
+    pub fn drain(&self) -> Drain<'_, T>
+    where
+        T: Send,
+    {
+        Drain::new(self)
+    }
+}
+
+impl<T: Word + Send> Take<T> for Stack<T> {
+    fn area(&self) -> &Area {
+        &self.area
+    }
+
+    fn take(&self, held: &Held<'_>) -> Option<T> {
+        // SAFETY: as in `push`, and the gate is held.
+        let word = unsafe { pop::gated(held) }?;
+        // SAFETY: `push` made the word, and it left the stack just now.
+        Some(unsafe { T::from_word(word) })
+    }
+
+    fn seems_occupied(&self, cpu: usize) -> bool {
+        self.len_of(cpu) > 0
+    }
+}
+
+impl<T: Word> Drop for Stack<T> {
+    fn drop(&mut self) {
+        for cpu in 0..self.area.cpus() {
+            let bottom = self.area.bulk(cpu).as_ptr().cast::<usize>();
+            for index in 0..self.len_of(cpu) {
+                // SAFETY: below `top` lie words that `push` made; nobody else has the stack now.
+                drop(unsafe { T::from_word(bottom.add(index).read()) });
+            }
+        }
+    }
+}
+
+impl<T: Word> fmt::Debug for Stack<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stack")
+            .field("len", &self.len())
+            .field("capacity", &self.capacity)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn last_in_first_out_on_each_cpu() {
+        let stack = Stack::new(3);
+        let mut held_back = 0;
+        for value in 0..100usize {
+            held_back += usize::from(stack.push(value).is_err());
+        }
+        let left: Vec<usize> = stack.drain().collect();
+        assert_eq!(left.len() + held_back, 100);
+        assert!(left.len() >= 3 && left.len() <= 3 * stack.cpus());
+        assert!(stack.is_empty());
+    }
+
+    #[test]
+    fn a_full_stack_gives_the_element_back() {
+        let stack = Stack::new(1);
+        let refused = (0..=stack.cpus()).find_map(|value| stack.push(Box::new(value)).err());
+        assert!(refused.is_some());
+    }
+
+    #[test]
+    fn drops_what_it_holds_once() {
+        let shared = Arc::new(());
+        let stack = Stack::new(8);
+        for _ in 0..5 {
+            stack.push(shared.clone()).unwrap();
+        }
+        drop(stack.pop().or_else(|| stack.steal()));
+        assert_eq!(Arc::strong_count(&shared), 5);
+        let mut drain = stack.drain();
+        drop(drain.next());
+        drop(drain);
+        drop(stack);
+        assert_eq!(Arc::strong_count(&shared), 1);
+    }
+
+    #[test]
+    fn refuses_what_cannot_be() {
+        assert_eq!(Stack::<usize>::try_new(0).unwrap_err(), Error::ZeroCapacity);
+        assert_eq!(
+            Stack::<usize>::try_new(usize::MAX).unwrap_err(),
+            Error::TooLarge
+        );
+        assert_eq!(
+            Stack::<usize>::try_new(usize::MAX / 16).unwrap_err(),
+            Error::TooLarge
+        );
+        assert_eq!(
+            Stack::<usize>::try_new(1 << 50).unwrap_err(),
+            Error::OutOfMemory
+        );
+    }
+
+    #[test]
+    fn batches_keep_what_fits() {
+        let stack: Stack<usize> = Stack::new(4);
+        let words = [1, 2, 3].map(MaybeUninit::new);
+        let mut taken = [MaybeUninit::uninit(); 8];
+        assert_eq!(stack.push_words(&words), 3);
+        let mut all = stack.pop_words(&mut taken);
+        while let Some(_word) = stack.steal() {
+            all += 1;
+        }
+        assert_eq!(all, 3);
+    }
+}
