@@ -86,7 +86,7 @@ impl Leaving {
             .exits
             .iter()
             .map(|exit| &exit.result)
-            .chain([&sequence.result]);
+            .chain([&sequence.end.result]);
         match results.any(|result| result.iter().any(computed)) {
             true => Leaving::Status,
             false => Leaving::Labels,
