@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use super::error::Error;
 use super::gate::{FOR_GOOD, Held};
+use super::memory;
 use crate::platform;
 
 /// The size of a slot: two cache lines, for processors fetch them in pairs.
@@ -109,7 +110,7 @@ impl Area {
             .checked_mul(cpus + GUARDS)
             .filter(|bytes| *bytes <= isize::MAX as usize)
             .ok_or(Error::TooLarge)?;
-        let start = platform::map(bytes).ok_or(Error::OutOfMemory)?;
+        let start = memory::allocate(bytes).ok_or(Error::OutOfMemory)?;
         // SAFETY: the mapping holds the guards and at least one slot.
         let base = unsafe { start.add(GUARDS * stride) };
         let area = Area {
@@ -228,8 +229,8 @@ impl Area {
 
 impl Drop for Area {
     fn drop(&mut self) {
-        // SAFETY: the mapping began with the guards and had this size; nobody borrows the area,
+        // SAFETY: the memory began with the guards and had this size; nobody borrows the area,
         // so no thread is in a section on it.
-        unsafe { platform::unmap(self.base.sub(GUARDS * self.stride), self.bytes) }
+        unsafe { memory::free(self.base.sub(GUARDS * self.stride), self.bytes) }
     }
 }
