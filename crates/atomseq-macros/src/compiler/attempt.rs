@@ -81,8 +81,13 @@ pub fn attempt(sequence: &Sequence, assembly: &Assembly, aborted: TokenStream) -
         .slots()
         .next()
         .map(|_| quote!(return ::core::result::Result::Err(::atomseq::sequence::Closed)));
+    let stride = sequence.slots().map(|(_, parameter)| {
+        let name = &parameter.name;
+        quote!(stride = in(reg) #name.stride(),)
+    });
     let common = quote! {
         #(#template,)*
+        #(#stride)*
         rseq = in(reg) ::atomseq::internals::rseq_offset(),
         #(#inputs)* #(#constants)* #(#fixed)* #(#temporaries)*
     };

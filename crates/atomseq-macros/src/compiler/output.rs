@@ -219,8 +219,14 @@ fn fits(
     }
     let status_registers = usize::from(Leaving::of(sequence) == Leaving::Status);
     let fixed_registers = usize::from(assembly.fixed.is_some());
-    let registers =
-        sequence.parameters.len() + assembly.temporaries + 1 + status_registers + fixed_registers;
+    let slot_registers = usize::from(sequence.slots().next().is_some());
+    // One more for `rseq`.
+    let registers = sequence.parameters.len()
+        + assembly.temporaries
+        + slot_registers
+        + status_registers
+        + fixed_registers
+        + 1;
     if registers > available {
         return Err(Error::new(
             sequence.name.span(),

@@ -1,6 +1,7 @@
 //! x86-64, Intel syntax.
 //!
 //! Operands: `a0…` parameters (for a slot, the area's base), `t0…` temporaries, `c0…` constants,
+//! `stride` from slot to slot,
 //! `rseq` the offset of struct rseq from the thread pointer (fs), `status`. Two-address
 //! instructions take over the register of an operand that dies; a load used once by the next step
 //! becomes its memory operand; `load p; add; commit p` becomes one `add` to memory.
@@ -73,7 +74,7 @@ impl Emitter<'_> {
             let slot = self.registers.define(register);
             self.out
                 .instruction(format!("movsxd {slot}, dword ptr fs:[{{rseq}} + 4]"));
-            self.out.instruction(format!("shl {slot}, 7"));
+            self.out.instruction(format!("imul {slot}, {{stride}}"));
             self.out
                 .instruction(format!("add {slot}, {{a{}}}", register.0));
             self.out.instruction(format!("cmp dword ptr [{slot}], 0"));
@@ -278,7 +279,7 @@ impl Emitter<'_> {
                     .instruction(format!("mov {size} ptr {memory}, {value}"));
                 self.give_back(scratch);
             }
-            StepKind::Copy { to, from, words } => self.copy(*to, *from, words),
+            StepKind::Copy { to, from, words } => self.copy(index, *to, *from, words),
         }
     }
 
@@ -404,28 +405,35 @@ impl Emitter<'_> {
         to
     }
 
-    fn copy(&mut self, to: Register, from: Register, words: &Operand) {
+    fn copy(&mut self, step: usize, to: Register, from: Register, words: &Operand) {
+        // A count that nobody needs afterwards becomes the index.
+        let counted = words
+            .register()
+            .filter(|words| self.registers.dies(*words, step) && ![to, from].contains(words));
         let (to, from) = (self.registers.name(to), self.registers.name(from));
-        let (words, words_scratch) = self.source(words);
-        let (index, word) = (self.registers.scratch(), self.registers.scratch());
+        let (index, index_scratch) = match counted {
+            Some(words) => (self.registers.name(words), None),
+            None => {
+                let (words, words_scratch) = self.source(words);
+                let index = self.registers.scratch();
+                self.out.instruction(format!("mov {{t{index}}}, {words}"));
+                self.give_back(words_scratch);
+                (format!("{{t{index}}}"), Some(index))
+            }
+        };
+        let word = self.registers.scratch();
         self.out.as_one(|out| {
             // Downwards from the last word; nothing at all for no words.
-            out.instruction(format!("mov {{t{index}}}, {words}"));
             out.instruction(format!("jmp {}f", label::COPY_TEST));
             out.directive(format!("{}:", label::COPY));
-            out.instruction(format!(
-                "mov {{t{word}}}, qword ptr [{from} + 8*{{t{index}}}]"
-            ));
-            out.instruction(format!(
-                "mov qword ptr [{to} + 8*{{t{index}}}], {{t{word}}}"
-            ));
+            out.instruction(format!("mov {{t{word}}}, qword ptr [{from} + 8*{index}]"));
+            out.instruction(format!("mov qword ptr [{to} + 8*{index}], {{t{word}}}"));
             out.directive(format!("{}:", label::COPY_TEST));
-            out.instruction(format!("sub {{t{index}}}, 1"));
+            out.instruction(format!("sub {index}, 1"));
             out.instruction(format!("jns {}b", label::COPY));
         });
-        self.registers.release(index);
         self.registers.release(word);
-        self.give_back(words_scratch);
+        self.give_back(index_scratch);
     }
 
     /// Branches out of the section if the comparison holds.
