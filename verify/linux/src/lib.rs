@@ -80,6 +80,8 @@ fn spawn(test: &str, circumstances: Circumstances) -> Output {
     // SAFETY: between fork and exec, only system calls and memory that is there already.
     unsafe {
         command.pre_exec(move || {
+            // No fresh process hangs for ever: an alarm outlives the exec.
+            libc::alarm(60);
             const UNAME26: libc::c_ulong = 0x0020000;
             if ancient && libc::personality(UNAME26) < 0 {
                 return Err(std::io::Error::last_os_error());
