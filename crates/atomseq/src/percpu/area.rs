@@ -219,7 +219,7 @@ impl Area {
     /// The slow path of an operation on this CPU's slot: registers the thread if that is why it
     /// came here, then does the work under the gate.
     ///
-    /// Blocks while another thread holds the gate.
+    /// Blocks while another thread holds the gate. What holds for [`Held`] holds for the work.
     #[cold]
     pub fn on_slow_path<R>(&self, work: impl FnOnce(&Held<'_>) -> R) -> R {
         platform::register_this_thread();
