@@ -40,6 +40,7 @@ mod portable;
 )))]
 use portable as platform;
 
+pub mod docs;
 pub mod percpu;
 pub mod sequence;
 pub mod status;
@@ -53,5 +54,6 @@ pub use word::Word;
 /// What generated code and the crates in `verify/` reach into; no part of the interface.
 #[doc(hidden)]
 pub mod internals {
+    pub use crate::percpu::SEQUENCES;
     pub use crate::platform::*;
 }

@@ -27,8 +27,9 @@ const SPINS: usize = 100;
 
 /// A slot whose gate this thread has closed; dropped, it opens.
 ///
-/// All signals are blocked meanwhile. Hold one at a time: two threads that each hold a gate and want
-/// the other's wait forever, and so does a fork in a third.
+/// All signals are blocked meanwhile, and forks wait. So hold one at a time, briefly, and neither fork
+/// nor run code you do not know: two threads that each hold a gate and want the other's wait
+/// forever, and so does a fork by a holder.
 pub struct Held<'a> {
     area: &'a Area,
     cpu: usize,
@@ -101,17 +102,21 @@ impl fmt::Debug for Held<'_> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        let gate = self.area.gate_at(self.cpu as isize);
-        // Release: pairs with the acquire load of the gate in every section, and in `lock`.
-        let before = gate.fetch_and(FOR_GOOD, Ordering::Release);
-        if before & WAITERS != 0 {
-            platform::wake_one(gate);
-        }
+        unlock(self.area.gate_at(self.cpu as isize));
+    }
+}
+
+/// Gives the lock in the gate up, and wakes a waiter.
+pub(super) fn unlock(gate: &AtomicU32) {
+    // Release: pairs with the acquire load of the gate in every section, and in `lock`.
+    let before = gate.fetch_and(FOR_GOOD, Ordering::Release);
+    if before & WAITERS != 0 {
+        platform::wake_one(gate);
     }
 }
 
 /// Takes the lock in the gate and returns the word as it was.
-fn lock(gate: &AtomicU32) -> u32 {
+pub(super) fn lock(gate: &AtomicU32) -> u32 {
     // Once parked, a closer cannot know whether others still wait: it says they do.
     let mut mark = LOCKED;
     let mut spins = 0;

@@ -6,20 +6,24 @@
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::area::{Area, WORDS};
+use super::area::Area;
 use super::error::Error;
 use crate::platform;
+use crate::sequence::model::Program;
 
-const BUCKETS: usize = WORDS;
+const BUCKETS: usize = Area::BULK;
 
 crate::sequence! {
     /// Adds one to the bucket at a byte offset.
     unsafe fn record(slot: Slot, offset: Word) {
-        let bucket = load(slot + BUCKETS) + offset;
+        let bucket = slot + offset + BUCKETS;
         let count = load(bucket);
         commit(bucket, count + 1);
     }
 }
+
+/// For the checkers in `verify/`.
+pub(super) const SEQUENCES: &[&Program] = &[&record::MODEL];
 
 /// The most buckets a histogram has.
 const MOST_BUCKETS: usize = 256;
@@ -99,9 +103,6 @@ impl Histogram {
 
     fn with_scale(scale: Scale) -> Result<Histogram, Error> {
         let area = Area::ungated(scale.buckets() * 8)?;
-        for cpu in 0..area.cpus() {
-            area.set(cpu, BUCKETS, area.bulk(cpu).as_ptr() as usize);
-        }
         Ok(Histogram { area, scale })
     }
 
@@ -130,6 +131,30 @@ impl Histogram {
             let drained = drained.load(Ordering::Acquire);
             total().wrapping_sub(drained)
         })
+    }
+
+    /// How many CPUs have buckets.
+    pub fn cpus(&self) -> usize {
+        self.area.cpus()
+    }
+
+    /// What one CPU has recorded since the start; what the slow path recorded belongs to no CPU.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such CPU.
+    pub fn snapshot_of(&self, cpu: usize) -> Snapshot<'_> {
+        let cpus = self.cpus();
+        assert!(cpu < cpus, "CPU {cpu} has no buckets: {cpus} have");
+        let mut counts = [0; MOST_BUCKETS];
+        for (bucket, into) in counts.iter_mut().enumerate().take(self.scale.buckets()) {
+            // Relaxed: a value on its own.
+            *into = self.bucket(cpu as isize, bucket).load(Ordering::Relaxed) as u64;
+        }
+        Snapshot {
+            counts,
+            scale: &self.scale,
+        }
     }
 
     /// Takes the snapshot and starts again at zero: every value is in exactly one drained snapshot.
@@ -278,6 +303,13 @@ mod tests {
             [(0, 1), (1, 1), (3, 2), (7, 2), (15, 1), (u64::MAX, 1)]
         );
         assert_eq!(snapshot.total(), 8);
+        let slowly: usize = (0..65)
+            .map(|bucket| histogram.bucket(OVERFLOW, bucket).load(Ordering::Relaxed))
+            .sum();
+        let by_cpu: u64 = (0..histogram.cpus())
+            .map(|cpu| histogram.snapshot_of(cpu).total())
+            .sum();
+        assert_eq!(by_cpu + slowly as u64, 8);
         assert_eq!(snapshot.quantile(0.0), Some(0));
         assert_eq!(snapshot.quantile(1.0), Some(u64::MAX));
     }

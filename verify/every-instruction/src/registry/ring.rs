@@ -162,7 +162,8 @@ fn check_each<T: Element>(checker: &mut impl Check, name: &'static str) {
             });
         }
     }
-    let batches: [(&str, Fresh<Ring<T>>, Operation<Ring<T>>); 2] = [
+    type Batch<T> = (&'static str, Fresh<Ring<T>>, Operation<Ring<T>>);
+    let batches: [Batch<T>; 2] = [
         ("push_batch of 3, all at once", with::<T, 0, 0>, |ring| {
             push_batch(ring, 100, 3)
         }),
