@@ -238,7 +238,7 @@ global_asm!(
     "ret",                   //
     concat!(".size ", name!("watch"), ", . - ", name!("watch")),
     ".popsection",
-    ".pushsection __rseq_cs,\"aw\",@progbits",
+    ".pushsection __rseq_cs,\"awR\",@progbits",
     ".balign 32",
     concat!(name!("watch_descriptor"), ":"),
     ".word 0, 0",           // version, flags

@@ -228,7 +228,7 @@ global_asm!(
     "ret",                          //
     concat!(".size ", name!("watch"), ", . - ", name!("watch")),
     ".popsection",
-    ".pushsection __rseq_cs,\"aw\",@progbits",
+    ".pushsection __rseq_cs,\"awR\",@progbits",
     ".balign 32",
     concat!(name!("watch_descriptor"), ":"),
     ".long 0, 0",           // version, flags

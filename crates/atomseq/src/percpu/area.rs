@@ -1,11 +1,11 @@
 //! The memory of a per-CPU structure.
 //!
 //! ```text
-//!        -2        -1         0         1             n-1
-//!   +---------+---------+---------+---------+--   --+---------+------- … -------+
-//!   |  guard  |  guard  |  slot   |  slot   |  ...  |  slot   |  bulk, a CPU    |
-//!   +---------+---------+---------+---------+--   --+---------+------- … -------+
-//!                       ^ base       128 bytes each: gate u32, then 15 words
+//!      -2           -1            0            1               n-1
+//!   +----+-----+----+-----+----+------+----+------+--    --+----+------+
+//!   |gate|     |gate|     |slot| bulk |slot| bulk |  ...   |slot| bulk |
+//!   +----+-----+----+-----+----+------+----+------+--    --+----+------+
+//!                         ^ base       a slot: 128 bytes, gate u32 first, then 15 words
 //! ```
 //!
 //! A sequence indexes by the `cpu_id` the kernel maintains. A thread without a registration reads
@@ -38,8 +38,8 @@ const GUARDS: usize = 2;
 #[derive(Debug)]
 pub struct Area {
     base: NonNull<u8>,
+    stride: usize,
     cpus: usize,
-    bulk_bytes: usize,
     bytes: usize,
 }
 
@@ -52,6 +52,7 @@ unsafe impl Sync for Area {}
 #[derive(Clone, Copy, Debug)]
 pub struct Slots<'a> {
     base: NonNull<u8>,
+    stride: usize,
     area: PhantomData<&'a Area>,
 }
 
@@ -62,15 +63,26 @@ impl Slots<'_> {
     pub fn base(self) -> *mut u8 {
         self.base.as_ptr()
     }
+
+    /// The bytes from one CPU's slot to the next one's.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn stride(self) -> usize {
+        self.stride
+    }
 }
 
 impl Area {
     /// The byte offset of the first of a slot's fifteen words; the gate lies before it.
     pub const FIRST_WORD: usize = WORDS;
 
+    /// The byte offset from a slot to its bulk memory.
+    pub const BULK: usize = SLOT_BYTES;
+
     /// An area whose gates are used: operations on other CPUs' slots close them.
     ///
-    /// Each CPU also gets `bulk_bytes` bytes, zeroed, found with [`bulk`](Area::bulk).
+    /// Each slot is followed by `bulk_bytes` bytes, zeroed: sequences find them at the offset
+    /// [`BULK`](Area::BULK) from the slot, others with [`bulk`](Area::bulk).
     ///
     /// # Errors
     ///
@@ -89,21 +101,21 @@ impl Area {
 
     fn with_gates(bulk_bytes: usize, open: bool) -> Result<Area, Error> {
         let cpus = platform::cpu_slots();
-        let bulk_bytes = bulk_bytes
+        let stride = bulk_bytes
             .checked_next_multiple_of(SLOT_BYTES)
+            .and_then(|bulk| bulk.checked_add(SLOT_BYTES))
             .ok_or(Error::TooLarge)?;
-        let bytes = SLOT_BYTES
-            .checked_add(bulk_bytes)
-            .and_then(|each| each.checked_mul(cpus + GUARDS))
+        let bytes = stride
+            .checked_mul(cpus + GUARDS)
             .filter(|bytes| *bytes <= isize::MAX as usize)
             .ok_or(Error::TooLarge)?;
         let start = platform::map(bytes).ok_or(Error::OutOfMemory)?;
         // SAFETY: the mapping holds the guards and at least one slot.
-        let base = unsafe { start.add(GUARDS * SLOT_BYTES) };
+        let base = unsafe { start.add(GUARDS * stride) };
         let area = Area {
             base,
+            stride,
             cpus,
-            bulk_bytes,
             bytes,
         };
         let closed = if open {
@@ -133,6 +145,7 @@ impl Area {
     pub fn slots(&self) -> Slots<'_> {
         Slots {
             base: self.base,
+            stride: self.stride,
             area: PhantomData,
         }
     }
@@ -153,9 +166,8 @@ impl Area {
 
     /// The same for the guards, whose memory is shared by all.
     pub(super) fn bulk_at(&self, index: isize) -> NonNull<u8> {
-        let bulk = self.cpus * SLOT_BYTES + (index + GUARDS as isize) as usize * self.bulk_bytes;
-        // SAFETY: after the slots, each index from the guards on has its share of the mapping.
-        unsafe { self.base.add(bulk) }
+        // SAFETY: behind each slot and guard lies its bulk, in the same mapping.
+        unsafe { self.slot_at(index).add(SLOT_BYTES) }
     }
 
     /// A word of a slot or a guard, as an atomic: for values that outsiders may read.
@@ -200,7 +212,7 @@ impl Area {
     pub(super) fn slot_at(&self, index: isize) -> NonNull<u8> {
         assert!(index >= -(GUARDS as isize) && index < self.cpus as isize);
         // SAFETY: just checked to be a slot or a guard of the mapping.
-        unsafe { self.base.offset(index * SLOT_BYTES as isize) }
+        unsafe { self.base.offset(index * self.stride as isize) }
     }
 
     /// The slow path of an operation on this CPU's slot: registers the thread if that is why it
@@ -218,6 +230,6 @@ impl Drop for Area {
     fn drop(&mut self) {
         // SAFETY: the mapping began with the guards and had this size; nobody borrows the area,
         // so no thread is in a section on it.
-        unsafe { platform::unmap(self.base.sub(GUARDS * SLOT_BYTES), self.bytes) }
+        unsafe { platform::unmap(self.base.sub(GUARDS * self.stride), self.bytes) }
     }
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::area::{Area, WORDS};
 use super::error::Error;
 use crate::platform;
+use crate::sequence::model::Program;
 
 const VALUE: usize = WORDS;
 
@@ -19,6 +20,9 @@ crate::sequence! {
         commit(slot + VALUE, value + amount);
     }
 }
+
+/// For the checkers in `verify/`.
+pub(super) const SEQUENCES: &[&Program] = &[&add::MODEL];
 
 /// A counter that many threads add to and few read: an `add` is one plain add to memory.
 ///

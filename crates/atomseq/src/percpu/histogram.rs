@@ -6,20 +6,24 @@
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::area::{Area, WORDS};
+use super::area::Area;
 use super::error::Error;
 use crate::platform;
+use crate::sequence::model::Program;
 
-const BUCKETS: usize = WORDS;
+const BUCKETS: usize = Area::BULK;
 
 crate::sequence! {
     /// Adds one to the bucket at a byte offset.
     unsafe fn record(slot: Slot, offset: Word) {
-        let bucket = load(slot + BUCKETS) + offset;
+        let bucket = slot + offset + BUCKETS;
         let count = load(bucket);
         commit(bucket, count + 1);
     }
 }
+
+/// For the checkers in `verify/`.
+pub(super) const SEQUENCES: &[&Program] = &[&record::MODEL];
 
 /// The most buckets a histogram has.
 const MOST_BUCKETS: usize = 256;
@@ -99,9 +103,6 @@ impl Histogram {
 
     fn with_scale(scale: Scale) -> Result<Histogram, Error> {
         let area = Area::ungated(scale.buckets() * 8)?;
-        for cpu in 0..area.cpus() {
-            area.set(cpu, BUCKETS, area.bulk(cpu).as_ptr() as usize);
-        }
         Ok(Histogram { area, scale })
     }
 

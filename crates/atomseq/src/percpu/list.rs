@@ -14,6 +14,7 @@ use super::area::{Area, WORDS};
 use super::error::Error;
 use super::gate::Held;
 use super::remote::{self, Drain, Take};
+use crate::sequence::model::Program;
 
 const FIRST: usize = WORDS;
 
@@ -34,6 +35,9 @@ crate::sequence! {
         Some(first)
     }
 }
+
+/// For the checkers in `verify/`.
+pub(super) const SEQUENCES: &[&Program] = &[&push::MODEL, &pop::MODEL];
 
 /// The word in a node through which a [`List`] strings it; a node needs one for each list it may be
 /// in at the same time.

@@ -30,3 +30,14 @@ pub use queue::Queue;
 pub use remote::Drain;
 pub use ring::Ring;
 pub use stack::Stack;
+
+/// Every sequence here by its file, for the checkers in `verify/`.
+#[doc(hidden)]
+pub const SEQUENCES: &[(&str, &[&crate::sequence::model::Program])] = &[
+    ("counter", counter::SEQUENCES),
+    ("histogram", histogram::SEQUENCES),
+    ("list", list::SEQUENCES),
+    ("queue", queue::SEQUENCES),
+    ("ring", ring::SEQUENCES),
+    ("stack", stack::SEQUENCES),
+];

@@ -19,6 +19,7 @@ use super::area::{Area, WORDS};
 use super::error::Error;
 use super::gate::Held;
 use super::remote::{self, Drain, Take};
+use crate::sequence::model::Program;
 use crate::{Word, platform};
 
 const HEAD: usize = WORDS;
@@ -56,6 +57,9 @@ crate::sequence! {
         commit(cell + LINK, first);
     }
 }
+
+/// For the checkers in `verify/`.
+pub(super) const SEQUENCES: &[&Program] = &[&push::MODEL, &pop::MODEL, &grow::MODEL];
 
 /// A word and the address of the next cell.
 #[repr(C)]

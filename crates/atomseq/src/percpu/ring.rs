@@ -1,7 +1,7 @@
 //! A bounded queue a CPU, of values of any size kept in place.
 //!
 //! ```text
-//! slot:   gate | head | tail | buffer | mask | capacity
+//! slot:   gate | head | tail | mask | capacity | … | buffer
 //! ```
 //!
 //! Head and tail count elements and never wrap in practice; `& mask` makes an index of them. The
@@ -17,20 +17,21 @@ use super::area::{Area, WORDS};
 use super::error::Error;
 use super::gate::Held;
 use super::remote::{self, Drain, Take};
+use crate::sequence::model::Program;
 
 const HEAD: usize = WORDS;
 const TAIL: usize = WORDS + 8;
-const BUFFER: usize = WORDS + 16;
-const MASK: usize = WORDS + 24;
-const CAPACITY: usize = WORDS + 32;
+const MASK: usize = WORDS + 16;
+const CAPACITY: usize = WORDS + 24;
+const BUFFER: usize = Area::BULK;
 
 crate::sequence! {
     /// Copies one word in from an address; `false` when the ring is full.
     unsafe fn push_word(slot: Slot, from: Word) -> bool {
         let tail = load(slot + TAIL);
         if tail - load(slot + HEAD) == load(slot + CAPACITY) { return false }
-        let place = load(slot + BUFFER) + ((tail & load(slot + MASK)) << 3);
-        prepare(place, load(from));
+        let place = slot + ((tail & load(slot + MASK)) << 3);
+        prepare(place + BUFFER, load(from));
         commit(slot + TAIL, tail + 1);
         true
     }
@@ -39,8 +40,8 @@ crate::sequence! {
     unsafe fn pop_word(slot: Slot, to: Word) -> bool {
         let head = load(slot + HEAD);
         if head == load(slot + TAIL) { return false }
-        let place = load(slot + BUFFER) + ((head & load(slot + MASK)) << 3);
-        prepare(to, load(place));
+        let place = slot + ((head & load(slot + MASK)) << 3);
+        prepare(to, load(place + BUFFER));
         commit(slot + HEAD, head + 1);
         true
     }
@@ -53,7 +54,7 @@ crate::sequence! {
         let mask = load(slot + MASK);
         let index = tail & mask;
         let taken = min(min(mask + 1 - index, room), count);
-        let to = load(slot + BUFFER) + ((index * words) << 3);
+        let to = slot + ((index * words) << 3) + BUFFER;
         prepare_copy(to, from, taken * words);
         commit(slot + TAIL, tail + taken);
         taken
@@ -67,12 +68,20 @@ crate::sequence! {
         let mask = load(slot + MASK);
         let index = head & mask;
         let taken = min(min(mask + 1 - index, there), count);
-        let from = load(slot + BUFFER) + ((index * words) << 3);
+        let from = slot + ((index * words) << 3) + BUFFER;
         prepare_copy(to, from, taken * words);
         commit(slot + HEAD, head + taken);
         taken
     }
 }
+
+/// For the checkers in `verify/`.
+pub(super) const SEQUENCES: &[&Program] = &[
+    &push_word::MODEL,
+    &pop_word::MODEL,
+    &push_batch::MODEL,
+    &pop_batch::MODEL,
+];
 
 /// The most words one sequence copies: a few hundred nanoseconds, far less than a time slice.
 const MOST_WORDS: usize = 512;
@@ -160,7 +169,6 @@ impl<T> Ring<T> {
         let bytes = places.checked_mul(Self::WORDS * 8).ok_or(Error::TooLarge)?;
         let area = Area::new(bytes)?;
         for cpu in 0..area.cpus() {
-            area.set(cpu, BUFFER, area.bulk(cpu).as_ptr() as usize);
             area.set(cpu, MASK, places - 1);
             area.set(cpu, CAPACITY, capacity);
         }

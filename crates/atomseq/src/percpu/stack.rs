@@ -1,11 +1,15 @@
-//! A bounded stack a CPU: an array and the address of its first free word.
+//! A bounded stack a CPU: an array behind the slot, and where its first free word is.
 //!
 //! ```text
-//! slot:   gate | top | bottom | limit            bulk:  [ word | word | word |  …  ]
-//!                 │      └────────────│──────────────────^             ^      ^
-//!                 └───────────────────│────────────────────────────────┘      │
-//!                                     └───────────────────────────────────────┘
+//!   +------+-----+-------+------+------+------+----
+//!   | gate | top |       | word | word |      |  …     array, `capacity` words
+//!   +------+--│--+-------+------+------+------+----
+//!             └─ 16, in bytes ─────────^
 //! ```
+//!
+//! The array has no address of its own and its bounds come as parameters, so that an operation
+//! reads one word of the slot beside the gate: the way from one store of `top` to the next load of
+//! it is all an operation has to wait for.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -16,17 +20,17 @@ use super::error::Error;
 use super::gate::Held;
 use super::remote::{self, Drain, Take};
 use crate::Word;
+use crate::sequence::model::Program;
 
 const TOP: usize = WORDS;
-const BOTTOM: usize = WORDS + 8;
-const LIMIT: usize = WORDS + 16;
+const ARRAY: usize = Area::BULK;
 
 crate::sequence! {
-    /// Puts a word on top; `false` when the array is full.
-    unsafe fn push(slot: Slot, value: Word) -> bool {
+    /// Puts a word on top; `false` when the array of `capacity` bytes is full.
+    unsafe fn push(slot: Slot, capacity: Word, value: Word) -> bool {
         let top = load(slot + TOP);
-        if top == load(slot + LIMIT) { return false }
-        prepare(top, value);
+        if top == capacity { return false }
+        prepare(slot + top + ARRAY, value);
         commit(slot + TOP, top + 8);
         true
     }
@@ -34,17 +38,17 @@ crate::sequence! {
     /// Takes the word on top.
     unsafe fn pop(slot: Slot) -> Option<Word> {
         let top = load(slot + TOP);
-        if top == load(slot + BOTTOM) { return None }
-        let value = load(top - 8);
+        if top == 0 { return None }
+        let value = load(slot + top + (ARRAY - 8));
         commit(slot + TOP, top - 8);
         Some(value)
     }
 
     /// Puts as many words on top as there is room for, of `count` at `from`; returns how many.
-    unsafe fn push_batch(slot: Slot, from: Word, count: Word) -> Word {
+    unsafe fn push_batch(slot: Slot, capacity: Word, from: Word, count: Word) -> Word {
         let top = load(slot + TOP);
-        let taken = min((load(slot + LIMIT) - top) >> 3, count);
-        prepare_copy(top, from, taken);
+        let taken = min((capacity - top) >> 3, count);
+        prepare_copy(slot + top + ARRAY, from, taken);
         commit(slot + TOP, top + (taken << 3));
         taken
     }
@@ -52,13 +56,21 @@ crate::sequence! {
     /// Takes up to `count` words from the top into `to`, the topmost last; returns how many.
     unsafe fn pop_batch(slot: Slot, to: Word, count: Word) -> Word {
         let top = load(slot + TOP);
-        let taken = min((top - load(slot + BOTTOM)) >> 3, count);
+        let taken = min(top >> 3, count);
         let rest = top - (taken << 3);
-        prepare_copy(to, rest, taken);
+        prepare_copy(to, slot + rest + ARRAY, taken);
         commit(slot + TOP, rest);
         taken
     }
 }
+
+/// For the checkers in `verify/`.
+pub(super) const SEQUENCES: &[&Program] = &[
+    &push::MODEL,
+    &pop::MODEL,
+    &push_batch::MODEL,
+    &pop_batch::MODEL,
+];
 
 /// A bounded last-in-first-out store with a part a CPU: what a thread pushes, a thread on the same
 /// CPU pops, most likely still in its cache.
@@ -79,6 +91,7 @@ crate::sequence! {
 /// ```
 pub struct Stack<T: Word> {
     area: Area,
+    /// In bytes.
     capacity: usize,
     elements: PhantomData<T>,
 }
@@ -107,13 +120,8 @@ impl<T: Word> Stack<T> {
         if capacity == 0 {
             return Err(Error::ZeroCapacity);
         }
-        let area = Area::new(capacity.checked_mul(8).ok_or(Error::TooLarge)?)?;
-        for cpu in 0..area.cpus() {
-            let bottom = area.bulk(cpu).as_ptr() as usize;
-            area.set(cpu, TOP, bottom);
-            area.set(cpu, BOTTOM, bottom);
-            area.set(cpu, LIMIT, bottom + capacity * 8);
-        }
+        let capacity = capacity.checked_mul(8).ok_or(Error::TooLarge)?;
+        let area = Area::new(capacity)?;
         Ok(Stack {
             area,
             capacity,
@@ -123,7 +131,7 @@ impl<T: Word> Stack<T> {
 
     /// How many elements each CPU has room for.
     pub fn capacity(&self) -> usize {
-        self.capacity
+        self.capacity / 8
     }
 
     /// How many CPUs have a part.
@@ -137,8 +145,7 @@ impl<T: Word> Stack<T> {
     ///
     /// If there is no such CPU.
     pub fn len_of(&self, cpu: usize) -> usize {
-        let bottom = self.area.bulk(cpu).as_ptr() as usize;
-        (self.area.peek(cpu, (TOP - WORDS) / 8) - bottom) / 8
+        self.area.peek(cpu, 0) / 8
     }
 
     /// How many elements there are on all CPUs; already history when it returns.
@@ -159,8 +166,8 @@ impl<T: Word> Stack<T> {
     #[inline]
     pub fn push(&self, element: T) -> Result<(), T> {
         let word = element.into_word();
-        // SAFETY: `top` stays within the array, which lives as long as the area.
-        let pushed = match unsafe { push::on_cpu(self.area.slots(), word) } {
+        // SAFETY: `top` stays within the capacity, and the array lives as long as the area.
+        let pushed = match unsafe { push::on_cpu(self.area.slots(), self.capacity, word) } {
             Ok(pushed) => pushed,
             Err(_) => self.push_slowly(word),
         };
@@ -176,7 +183,7 @@ impl<T: Word> Stack<T> {
     fn push_slowly(&self, word: usize) -> bool {
         // SAFETY: as in `push`.
         self.area
-            .on_slow_path(|held| unsafe { push::gated(held, word) })
+            .on_slow_path(|held| unsafe { push::gated(held, self.capacity, word) })
     }
 
     /// Takes the last element pushed on this CPU.
@@ -201,12 +208,12 @@ impl<T: Word> Stack<T> {
     pub(super) fn push_words(&self, words: &[MaybeUninit<usize>]) -> usize {
         let (from, count) = (words.as_ptr() as usize, words.len());
         // SAFETY: reads `count` words from the slice; otherwise as in `push`.
-        match unsafe { push_batch::on_cpu(self.area.slots(), from, count) } {
+        match unsafe { push_batch::on_cpu(self.area.slots(), self.capacity, from, count) } {
             Ok(taken) => taken,
             // SAFETY: the same.
-            Err(_) => self
-                .area
-                .on_slow_path(|held| unsafe { push_batch::gated(held, from, count) }),
+            Err(_) => self.area.on_slow_path(|held| unsafe {
+                push_batch::gated(held, self.capacity, from, count)
+            }),
         }
     }
 
@@ -297,7 +304,7 @@ impl<T: Word> fmt::Debug for Stack<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stack")
             .field("len", &self.len())
-            .field("capacity", &self.capacity)
+            .field("capacity", &self.capacity())
             .finish()
     }
 }

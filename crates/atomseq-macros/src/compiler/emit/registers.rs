@@ -53,7 +53,7 @@ impl Registers {
                 }
             }
         }
-        for register in sequence.result.iter().filter_map(Operand::register) {
+        for register in sequence.end.result.iter().filter_map(Operand::register) {
             registers.use_at(register, usize::MAX);
         }
         registers

@@ -1,6 +1,7 @@
 //! x86-64, Intel syntax.
 //!
 //! Operands: `a0…` parameters (for a slot, the area's base), `t0…` temporaries, `c0…` constants,
+//! `stride` from slot to slot,
 //! `rseq` the offset of struct rseq from the thread pointer (fs), `status`. Two-address
 //! instructions take over the register of an operand that dies; a load used once by the next step
 //! becomes its memory operand; `load p; add; commit p` becomes one `add` to memory.
@@ -27,6 +28,7 @@ pub fn on_cpu(sequence: &Sequence) -> Assembly {
     emitter.out_of_line();
     emitter.out.descriptor();
     let last = sequence
+        .end
         .result
         .iter()
         .map(|operand| emitter.registers.place(operand))
@@ -72,7 +74,7 @@ impl Emitter<'_> {
             let slot = self.registers.define(register);
             self.out
                 .instruction(format!("movsxd {slot}, dword ptr fs:[{{rseq}} + 4]"));
-            self.out.instruction(format!("shl {slot}, 7"));
+            self.out.instruction(format!("imul {slot}, {{stride}}"));
             self.out
                 .instruction(format!("add {slot}, {{a{}}}", register.0));
             self.out.instruction(format!("cmp dword ptr [{slot}], 0"));
@@ -134,8 +136,12 @@ impl Emitter<'_> {
         let Some(mnemonic) = mnemonic(*operator) else {
             return false;
         };
+        let (a, b) = match operator.commutes() && b.register() == Some(*loaded) {
+            true => (b.register(), &Operand::Register(*a)),
+            false => (Some(*a), b),
+        };
         let matches = to.key() == from.key()
-            && a == loaded
+            && a == Some(*loaded)
             && value.register() == Some(*updated)
             && b.register() != Some(*loaded)
             && self.registers.used_once(*loaded)
@@ -223,7 +229,7 @@ impl Emitter<'_> {
                 to, from, width, ..
             } => {
                 // x86-64 orders loads after loads: every load is an acquire.
-                let bytes = bytes(*width);
+                let bytes = width.bytes();
                 let memory = self.memory(from, bytes);
                 self.registers.define(*to);
                 let (to, size) = self.sized(*to, *width);
@@ -267,13 +273,13 @@ impl Emitter<'_> {
                     }) if *width == Width::Half => ((*value as u32 as i32).to_string(), None),
                     Operand::Constant(_) => self.source(value),
                 };
-                let memory = self.memory(to, bytes(*width));
+                let memory = self.memory(to, width.bytes());
                 let size = size(*width);
                 self.out
                     .instruction(format!("mov {size} ptr {memory}, {value}"));
                 self.give_back(scratch);
             }
-            StepKind::Copy { to, from, words } => self.copy(to, from, words),
+            StepKind::Copy { to, from, words } => self.copy(index, *to, *from, words),
         }
     }
 
@@ -305,17 +311,18 @@ impl Emitter<'_> {
                 self.out.instruction(format!("lea {to}, [{x} + {y}]"));
             }
             (Add | Subtract, Operand::Register(x), Operand::Constant(constant))
-                if !self.registers.dies(*x, index) && constant.value.is_none_or(fits) =>
+                if !self.registers.dies(*x, index) =>
             {
-                let zero = Constant::literal(0, constant.span);
-                let offset = Constant::apply(operator, &zero, constant, constant.span);
-                let x = self.registers.name(*x);
-                let offset = match offset.value {
-                    Some(value) => (value as i64).to_string(),
-                    None if operator == Add => self.out.immediate(constant),
-                    // rustc prints the constant without its sign: subtract it.
-                    None => return self.two_address(index, to, operator, a, b),
+                let offset = match (operator, constant.value) {
+                    (Add, None) => self.out.immediate(constant),
+                    (Add, Some(value)) if fits(value) => (value as i64).to_string(),
+                    (Subtract, Some(value)) if fits(value.wrapping_neg()) => {
+                        (value.wrapping_neg() as i64).to_string()
+                    }
+                    // Too large; or named, and rustc prints it without its sign: subtract it.
+                    _ => return self.two_address(index, to, operator, a, b),
                 };
+                let x = self.registers.name(*x);
                 let to = self.registers.define(to);
                 self.out.instruction(format!("lea {to}, [{x} + {offset}]"));
             }
@@ -398,31 +405,35 @@ impl Emitter<'_> {
         to
     }
 
-    fn copy(&mut self, to: &Operand, from: &Operand, words: &Operand) {
-        let (to, to_scratch) = self.in_register(to);
-        let (from, from_scratch) = self.in_register(from);
-        let (words, words_scratch) = self.source(words);
-        let (index, word) = (self.registers.scratch(), self.registers.scratch());
+    fn copy(&mut self, step: usize, to: Register, from: Register, words: &Operand) {
+        // A count that nobody needs afterwards becomes the index.
+        let counted = words
+            .register()
+            .filter(|words| self.registers.dies(*words, step) && ![to, from].contains(words));
+        let (to, from) = (self.registers.name(to), self.registers.name(from));
+        let (index, index_scratch) = match counted {
+            Some(words) => (self.registers.name(words), None),
+            None => {
+                let (words, words_scratch) = self.source(words);
+                let index = self.registers.scratch();
+                self.out.instruction(format!("mov {{t{index}}}, {words}"));
+                self.give_back(words_scratch);
+                (format!("{{t{index}}}"), Some(index))
+            }
+        };
+        let word = self.registers.scratch();
         self.out.as_one(|out| {
             // Downwards from the last word; nothing at all for no words.
-            out.instruction(format!("mov {{t{index}}}, {words}"));
             out.instruction(format!("jmp {}f", label::COPY_TEST));
             out.directive(format!("{}:", label::COPY));
-            out.instruction(format!(
-                "mov {{t{word}}}, qword ptr [{from} + 8*{{t{index}}}]"
-            ));
-            out.instruction(format!(
-                "mov qword ptr [{to} + 8*{{t{index}}}], {{t{word}}}"
-            ));
+            out.instruction(format!("mov {{t{word}}}, qword ptr [{from} + 8*{index}]"));
+            out.instruction(format!("mov qword ptr [{to} + 8*{index}], {{t{word}}}"));
             out.directive(format!("{}:", label::COPY_TEST));
-            out.instruction(format!("sub {{t{index}}}, 1"));
+            out.instruction(format!("sub {index}, 1"));
             out.instruction(format!("jns {}b", label::COPY));
         });
-        self.registers.release(index);
         self.registers.release(word);
-        for scratch in [to_scratch, from_scratch, words_scratch] {
-            self.give_back(scratch);
-        }
+        self.give_back(index_scratch);
     }
 
     /// Branches out of the section if the comparison holds.
@@ -538,13 +549,6 @@ fn mnemonic(operator: BinaryOperator) -> Option<&'static str> {
 /// Does a literal fit a sign-extended 32-bit immediate?
 fn fits(value: u64) -> bool {
     i32::try_from(value as i64).is_ok()
-}
-
-fn bytes(width: Width) -> u32 {
-    match width {
-        Width::Word => 8,
-        Width::Half => 4,
-    }
 }
 
 fn size(width: Width) -> &'static str {
