@@ -243,12 +243,8 @@ fn fits(
         .filter(|index| assembly.reads_parameter(*index))
         .count();
     // One more leads to struct rseq.
-    let registers = parameters
-        + assembly.temporaries
-        + slot_registers
-        + status_registers
-        + fixed_registers
-        + 1;
+    let registers =
+        parameters + assembly.temporaries + slot_registers + status_registers + fixed_registers + 1;
     if registers > available {
         return Err(Error::new(
             sequence.name.span(),

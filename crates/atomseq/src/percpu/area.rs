@@ -40,6 +40,7 @@ const GUARDS: usize = 2;
 pub struct Area {
     base: NonNull<u8>,
     stride: usize,
+    rseq_offset: isize,
     cpus: usize,
     bytes: usize,
 }
@@ -54,6 +55,7 @@ unsafe impl Sync for Area {}
 pub struct Slots<'a> {
     base: NonNull<u8>,
     stride: usize,
+    rseq_offset: isize,
     area: PhantomData<&'a Area>,
 }
 
@@ -70,6 +72,13 @@ impl Slots<'_> {
     #[inline(always)]
     pub fn stride(self) -> usize {
         self.stride
+    }
+
+    /// Where the thread's `struct rseq` lies, from its thread pointer.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn rseq_offset(self) -> isize {
+        self.rseq_offset
     }
 }
 
@@ -116,6 +125,7 @@ impl Area {
         let area = Area {
             base,
             stride,
+            rseq_offset: platform::rseq_offset(),
             cpus,
             bytes,
         };
@@ -147,6 +157,7 @@ impl Area {
         Slots {
             base: self.base,
             stride: self.stride,
+            rseq_offset: self.rseq_offset,
             area: PhantomData,
         }
     }

@@ -16,6 +16,7 @@
 //! ```
 
 pub mod aarch64;
+pub mod indexing;
 pub mod registers;
 pub mod x86_64;
 
