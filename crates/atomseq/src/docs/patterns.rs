@@ -147,8 +147,8 @@
 //! It also refuses loops, calls, anything after the commit, a prepared word that is loaded first or
 //! committed as well, and more than 32 instructions. These are the restrictions that M94 2.3.1
 //! proposes to check before code is run as a sequence; [`sequence!`](crate::sequence!) lists all of them.
-//! It cannot see that two different expressions are the same address, nor who else reads a prepared word. For
-//! that there is the model.
+//! It cannot see that two addresses that come from different words are the same, nor who else reads a prepared
+//! word. For that there is the model.
 //!
 //! # 6. Check it
 //!
@@ -318,8 +318,8 @@
 //! # 9. Several words, several numbers
 //!
 //! A slot has fifteen words after its gate, from [`Area::FIRST_WORD`](crate::percpu::Area::FIRST_WORD) on, eight bytes
-//! apart; [`Area::new`](crate::percpu::Area::new) gives each CPU more memory if asked, whose address
-//! [`bulk`](crate::percpu::Area::bulk) tells. Fifteen counters in one area cost no more memory than one
+//! apart. [`Area::new`](crate::percpu::Area::new) puts as much zeroed memory behind each slot as it is asked for; a
+//! sequence finds it at `slot + Area::BULK`, others with [`bulk`](crate::percpu::Area::bulk). Fifteen counters in one area cost no more memory than one
 //! [`Counter`](crate::percpu::Counter):
 //!
 //! ```
