@@ -135,6 +135,7 @@ pub use word::Word;
 /// What generated code and the crates in `verify/` reach into; no part of the interface.
 #[doc(hidden)]
 pub mod internals {
+    pub use crate::percpu::SEQUENCES;
     pub use crate::platform::*;
 }
 

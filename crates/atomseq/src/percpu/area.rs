@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use super::error::Error;
 use super::gate::{FOR_GOOD, Held};
+use super::memory;
 use crate::platform;
 
 /// The size of a slot: two cache lines, for processors fetch them in pairs.
@@ -34,7 +35,8 @@ const GUARDS: usize = 2;
 /// One slot a CPU, zeroed: the memory of one per-CPU structure.
 ///
 /// Sized by the largest CPU number the kernel may ever use, so that no CPU that comes online later
-/// is without a slot. Comes from the operating system, never from the global allocator.
+/// is without a slot. Comes from the operating system, never from the global allocator. For structures
+/// of your own; [`docs::patterns`](crate::docs::patterns) shows how.
 #[derive(Debug)]
 pub struct Area {
     base: NonNull<u8>,
@@ -79,7 +81,8 @@ impl Area {
     /// The byte offset from a slot to its bulk memory.
     pub const BULK: usize = SLOT_BYTES;
 
-    /// An area whose gates are used: operations on other CPUs' slots close them.
+    /// A zeroed area, its gates open where [`gates_active`](crate::status::Status::gates_active) says so, else
+    /// closed for good. Starts atomseq up.
     ///
     /// Each slot is followed by `bulk_bytes` bytes, zeroed: sequences find them at the offset
     /// [`BULK`](Area::BULK) from the slot, others with [`bulk`](Area::bulk).
@@ -109,7 +112,7 @@ impl Area {
             .checked_mul(cpus + GUARDS)
             .filter(|bytes| *bytes <= isize::MAX as usize)
             .ok_or(Error::TooLarge)?;
-        let start = platform::map(bytes).ok_or(Error::OutOfMemory)?;
+        let start = memory::allocate(bytes).ok_or(Error::OutOfMemory)?;
         // SAFETY: the mapping holds the guards and at least one slot.
         let base = unsafe { start.add(GUARDS * stride) };
         let area = Area {
@@ -130,17 +133,18 @@ impl Area {
         Ok(area)
     }
 
-    /// How many CPUs have a slot: the largest CPU number the kernel may use, plus one.
+    /// How many CPUs have a slot: the largest CPU number the kernel may ever use, plus one.
     pub fn cpus(&self) -> usize {
         self.cpus
     }
 
-    /// How many bytes of address space the area takes.
+    /// How many bytes of address space the area takes, the guards' included; the system rounds them up to
+    /// whole pages.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The slots, for a sequence.
+    /// The slots, for the `Slot` parameter of a sequence's `on_cpu` form.
     #[inline(always)]
     pub fn slots(&self) -> Slots<'_> {
         Slots {
@@ -182,7 +186,10 @@ impl Area {
         unsafe { AtomicUsize::from_ptr(address.cast()) }
     }
 
-    /// A word of this CPU's slot as a value; it may change at any time.
+    /// A word of a CPU's slot, counted from 0 for the first after the gate, as a value. It may change at any
+    /// time: look at it, but do not follow it as a pointer and do not pair it with another word.
+    ///
+    /// Wait-free: one relaxed load.
     ///
     /// # Panics
     ///
@@ -218,7 +225,8 @@ impl Area {
     /// The slow path of an operation on this CPU's slot: registers the thread if that is why it
     /// came here, then does the work under the gate.
     ///
-    /// Blocks while another thread holds the gate.
+    /// For after an `on_cpu` that returned [`Closed`](crate::sequence::Closed): the work runs the sequence's `gated` form.
+    /// What holds for [`Held`] holds for the work; blocks, costs and may be called like [`close`](Area::close).
     #[cold]
     pub fn on_slow_path<R>(&self, work: impl FnOnce(&Held<'_>) -> R) -> R {
         platform::register_this_thread();
@@ -228,8 +236,8 @@ impl Area {
 
 impl Drop for Area {
     fn drop(&mut self) {
-        // SAFETY: the mapping began with the guards and had this size; nobody borrows the area,
+        // SAFETY: the memory began with the guards and had this size; nobody borrows the area,
         // so no thread is in a section on it.
-        unsafe { platform::unmap(self.base.sub(GUARDS * self.stride), self.bytes) }
+        unsafe { memory::free(self.base.sub(GUARDS * self.stride), self.bytes) }
     }
 }

@@ -14,8 +14,8 @@
 //!
 //! The fast path makes at most one attempt and as many restarts as [the limit](crate::set_restart_limit) says. The
 //! slow path of [`Counter`] and [`Histogram`] is one atomic addition, so both are wait-free. That of the others closes the gate of this
-//! CPU, so it waits while another thread holds that gate: a thief, a drain, or another slow path. Nobody holds
-//! a gate while it runs code of yours, except in [`Area::on_slow_path`] and with [`Area::close`].
+//! CPU, so it waits while another thread holds that gate: a thief, a drain, or another slow path. None of their operations
+//! runs code of yours while it holds a gate.
 //!
 //! # Cost
 //!
@@ -48,6 +48,7 @@ mod error;
 mod gate;
 mod histogram;
 mod list;
+mod memory;
 mod pool;
 mod queue;
 mod remote;
@@ -66,3 +67,14 @@ pub use queue::Queue;
 pub use remote::Drain;
 pub use ring::Ring;
 pub use stack::Stack;
+
+/// Every sequence here by its file, for the checkers in `verify/`.
+#[doc(hidden)]
+pub const SEQUENCES: &[(&str, &[&crate::sequence::model::Program])] = &[
+    ("counter", counter::SEQUENCES),
+    ("histogram", histogram::SEQUENCES),
+    ("list", list::SEQUENCES),
+    ("queue", queue::SEQUENCES),
+    ("ring", ring::SEQUENCES),
+    ("stack", stack::SEQUENCES),
+];
