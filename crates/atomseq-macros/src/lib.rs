@@ -1,9 +1,9 @@
 //! The sequence compiler: [`sequence!`] turns an atomic sequence, written once in a tiny subset of
 //! Rust, into one form per mechanism.
 //!
-//! Data flows one way: [`compiler::parse`] reads the syntax, [`compiler::lower`] makes the
-//! intermediate representation ([`compiler::ir`]) and reports every broken rule at its line,
-//! [`compiler::emit`] writes assembly for each architecture, [`compiler::output`] wraps it all into
+//! Data flows one way: `compiler::parse` reads the syntax, `compiler::lower` makes the
+//! intermediate representation (`compiler::ir`) and reports every broken rule at its line,
+//! `compiler::emit` writes assembly for each architecture, `compiler::output` wraps it all into
 //! Rust.
 
 mod compiler;

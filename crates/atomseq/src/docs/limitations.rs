@@ -14,9 +14,10 @@
 //! # Memory
 //!
 //! Every structure takes 128 bytes and the room for its elements, once for each *possible* CPU and twice more for
-//! the guard slots, from a mapping of its own: at least a page. The list of possible CPUs is what the firmware or the hypervisor
+//! the guard slots. Small structures share pages, which stay with the process once it has them; others are mappings of their
+//! own. The list of possible CPUs is what the firmware or the hypervisor
 //! announced, often more than are there; see `/sys/devices/system/cpu/possible`. Pages that no CPU
-//! touches take address space only. For many small counters put several words
+//! touches take address space only. To keep many small counters close together put several words
 //! into one [`Area`](crate::percpu::Area) (last part of [`patterns`](super::patterns)) or use a
 //! [`Histogram`](crate::percpu::Histogram).
 //!
@@ -26,7 +27,7 @@
 //!
 //! A [`Held`](crate::percpu::Held) blocks all signals and stops forks in other threads. While a thread has one, it must not
 //!
-//! * close another gate, be it by an operation that takes its slow path: two threads that want each other's gate wait
+//! * close another gate, be it by an operation that takes its slow path, nor make or drop a structure: two threads that want each other's gate wait
 //!   for ever, and so does a fork that waits for the first gate while the second waits for the fork;
 //! * fork: it would wait for itself;
 //! * run long, or run code it does not know, such as a destructor or a callback.

@@ -195,8 +195,8 @@
 //!         if attempt.committed() {
 //!             return;
 //!         }
-//!         for address in attempt.prepared() {
-//!             memory.store(*address, 0xdead);
+//!         for span in attempt.prepared() {
+//!             memory.store_bytes(span.address, 0xdead, span.bytes);
 //!         }
 //!         // Meanwhile: take 3 and 4, and put 3 back. The word's page is as before.
 //!         run(&take::MODEL, &mut memory, &[SLOT, LINKS]);

@@ -73,7 +73,7 @@
 //! assert_eq!(Area::new(1000).unwrap().bytes(), (128 + 1024) * slots);
 //! ```
 //!
-//! The mapping is whole pages; elements take room for each possible CPU, but pages that are never touched take none.
+//! Elements take room for each possible CPU, but pages that are never touched take none.
 //! Nothing is kept for a thread, so a thousand threads cost what two do.
 //!
 //! A sum reads one word for each possible CPU, each in a cache line that its CPU may just have written. `len` and

@@ -138,8 +138,7 @@ impl Area {
         self.cpus
     }
 
-    /// How many bytes of address space the area takes, the guards' included; the system rounds them up to
-    /// whole pages.
+    /// How many bytes of address space the area takes, the guards' included.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
