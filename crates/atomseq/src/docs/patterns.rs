@@ -178,10 +178,7 @@
 //!     pages
 //! }
 //!
-//! #[test]
-//! # fn hidden() {}
-//! # pub
-//! fn an_interrupted_take_is_a_take() {
+//! pub fn an_interrupted_take_is_a_take() {
 //!     for interrupted_after in 0.. {
 //!         let mut memory = Memory::default();
 //!         for page in [5, 4, 3] {
