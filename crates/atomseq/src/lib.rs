@@ -1,4 +1,5 @@
-//! Per-CPU data at the price of a plain store, and the compiler for the atomic sequences it is made of.
+//! Per-CPU data at the price of a plain store, and the compiler for the atomic sequences it is made
+//! of.
 //!
 //! ```
 //! use atomseq::percpu::{Counter, Pool};
@@ -27,24 +28,26 @@
 //! 4000 requests
 //! ```
 //!
-//! The loops above execute no atomic read-modify-write instruction and take no lock. An increment is one add to the memory
-//! of the CPU that the thread is on. Should the thread be interrupted between finding that memory and the add, the
-//! Linux kernel restarts those few instructions; that almost never happens, and so almost nothing is paid for it. Where the
-//! kernel cannot do that, every operation takes a slow path by itself: [`status()`] tells which it is, and why.
+//! The loops above execute no atomic read-modify-write instruction and take no lock. An increment
+//! is one add to the memory of the CPU that the thread is on. Should the thread be interrupted
+//! between finding that memory and the add, the Linux kernel restarts those few instructions; that
+//! almost never happens, and so almost nothing is paid for it. Where the kernel cannot do that,
+//! every operation takes a slow path by itself: [`status()`] tells which it is, and why.
 //!
 //! # What is where
 //!
 //! * [`percpu`]: the structures, safe to use.
-//! * [`sequence!`] and [`sequence`](mod@sequence): the compiler for atomic sequences, for structures of your own, and the model to
-//!   check them with. [`docs::patterns`] is the guide.
+//! * [`sequence!`] and [`sequence`](mod@sequence): the compiler for atomic sequences, for
+//!   structures of your own, and the model to check them with. [`docs::patterns`] is the guide.
 //! * [`status`](mod@status): what this process can use.
 //! * [`docs`]: how it works, where it ends, when to use what.
 //!
 //! # The structures
 //!
-//! All have scope `SameCpu`: what they do is atomic against every thread and signal handler on this CPU, and other CPUs come in through
-//! a gate. All work in signal handlers and inside an allocator. *Cost* is the fast path's, in
-//! atomic read-modify-write instructions; [`percpu`] says what the slow path costs and when it is taken.
+//! All have scope `SameCpu`: what they do is atomic against every thread and signal handler on this
+//! CPU, and other CPUs come in through a gate. All work in signal handlers and inside an allocator.
+//! *Cost* is the fast path's, in atomic read-modify-write instructions; [`percpu`] says what the
+//! slow path costs and when it is taken.
 //!
 //! | structure | what it is | progress | cost |
 //! |---|---|---|---|
@@ -78,8 +81,9 @@
 //! | Linux, AArch64, glibc or musl | sections |
 //! | every other target with std; any with `--cfg atomseq_portable` | the slow path |
 //!
-//! Sections need Linux 5.5, and all structures but [`Counter`](percpu::Counter) and [`Histogram`](percpu::Histogram) a kernel whose fence is
-//! [known to be sound](docs::internals#start-up). The repository's README says what was run where.
+//! Sections need Linux 5.5, and all structures but [`Counter`](percpu::Counter) and
+//! [`Histogram`](percpu::Histogram) a kernel whose fence is [known to be
+//! sound](docs::internals#start-up). The repository's README says what was run where.
 
 // Generated code names this crate from outside; inside, this makes the same name work.
 extern crate self as atomseq;

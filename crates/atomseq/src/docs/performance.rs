@@ -18,23 +18,25 @@
 //!
 //! # The fast path
 //!
-//! No operation of a per-CPU structure executes an atomic read-modify-write instruction or a fence on its fast path. What it
-//! does execute:
+//! No operation of a per-CPU structure executes an atomic read-modify-write instruction or a fence
+//! on its fast path. What it does execute:
 //!
-//! * **around the section**: the offset of `struct rseq` and the area's address are loaded, and the section is armed by one store
-//!   (the same two words every time, so they are in the first-level cache);
-//! * **in the section**: on x86-64 five instructions to find the slot and test its gate, then the operation: one
-//!   more for `Counter`, 13 more for a `Ring` of words, the others in between (disassembly of a release build,
-//!   rustc 1.95);
+//! * **around the section**: the offset of `struct rseq` and the area's address are loaded, and the
+//!   section is armed by one store (the same two words every time, so they are in the first-level
+//!   cache);
+//! * **in the section**: on x86-64 five instructions to find the slot and test its gate, then the
+//!   operation: one more for `Counter`, 13 more for a `Ring` of words, the others in between
+//!   (disassembly of a release build, rustc 1.95);
 //! * **after the section**: operations that return what they found test how it ended.
 //!
-//! On AArch64 the gate is loaded with acquire (`ldapr` where the target has it, else `ldar`), which is an ordered
-//! load and no read-modify-write.
+//! On AArch64 the gate is loaded with acquire (`ldapr` where the target has it, else `ldar`), which
+//! is an ordered load and no read-modify-write.
 //!
-//! What the alternatives cost, on an x86-64 virtual machine with two CPUs and Linux 6.18 (nanoseconds in a loop
-//! of one thread, minimum / median): a thread-local increment 0.4 / 0.4, an interlocked add (`lock xadd`) 6.7 / 7.6, a mutex
-//! locked, incremented and unlocked 17 / 21, two system calls that change the signal mask 347 / 350. For figures of atomseq itself
-//! on your machine run the command:
+//! What the alternatives cost, on an x86-64 virtual machine with two CPUs and Linux 6.18
+//! (nanoseconds in a loop of one thread, minimum / median): a thread-local increment 0.4 / 0.4, an
+//! interlocked add (`lock xadd`) 6.7 / 7.6, a mutex locked, incremented and unlocked 17 / 21, two
+//! system calls that change the signal mask 347 / 350. For figures of atomseq itself on your
+//! machine run the command:
 //!
 //! ```sh
 //! cargo run --release -- bench
@@ -42,9 +44,9 @@
 //!
 //! It runs each structure beside what one would use without it, and `--help` lists the experiments.
 //!
-//! An interlocked instruction on a word that other CPUs write as well costs many times the above, because its cache line travels;
-//! that is where per-CPU structures gain most. A batch of elements through [`Ring`](crate::percpu::Ring) shares one section among
-//! all of them.
+//! An interlocked instruction on a word that other CPUs write as well costs many times the above,
+//! because its cache line travels; that is where per-CPU structures gain most. A batch of elements
+//! through [`Ring`](crate::percpu::Ring) shares one section among all of them.
 //!
 //! # The slow path
 //!
@@ -54,14 +56,16 @@
 //! | any other operation while its gates are closed for good | 2 (signal mask) | 4 |
 //! | the same when the gate was only held by somebody, and `steal`, `drain` a batch, [`Area::close`](crate::percpu::Area::close) | 3 (with the fence) | 4 |
 //!
-//! plus waiting, if another thread holds the gate. Closing and opening a gate took 0.5 to 0.7 µs (median of 5,000, with a second thread
-//! running sections on the other CPU; Intel Xeon at 2.8 GHz, virtual machine with two CPUs, Linux 6.18). The fence
-//! interrupts the slot's CPU if a thread of this process runs there, which also costs that thread.
+//! plus waiting, if another thread holds the gate. Closing and opening a gate took 0.5 to 0.7 µs
+//! (median of 5,000, with a second thread running sections on the other CPU; Intel Xeon at 2.8 GHz,
+//! virtual machine with two CPUs, Linux 6.18). The fence interrupts the slot's CPU if a thread of
+//! this process runs there, which also costs that thread.
 //!
-//! How often does it happen? On a process whose [`status()`](crate::status()) is active: once a thread where atomseq registers
-//! threads itself, when somebody drains or steals, and when a sequence is interrupted more often in a row than the
-//! [limit](crate::set_restart_limit). A restart alone costs as much as the section: interruptions come every few
-//! milliseconds and a section lasts a few nanoseconds.
+//! How often does it happen? On a process whose [`status()`](crate::status()) is active: once a
+//! thread where atomseq registers threads itself, when somebody drains or steals, and when a
+//! sequence is interrupted more often in a row than the [limit](crate::set_restart_limit). A
+//! restart alone costs as much as the section: interruptions come every few milliseconds and a
+//! section lasts a few nanoseconds.
 //!
 //! # Memory and reading
 //!
@@ -73,16 +77,17 @@
 //! assert_eq!(Area::new(1000).unwrap().bytes(), (128 + 1024) * slots);
 //! ```
 //!
-//! Elements take room for each possible CPU, but pages that are never touched take none.
-//! Nothing is kept for a thread, so a thousand threads cost what two do.
+//! Elements take room for each possible CPU, but pages that are never touched take none. Nothing is
+//! kept for a thread, so a thousand threads cost what two do.
 //!
-//! A sum reads one word for each possible CPU, each in a cache line that its CPU may just have written. `len` and
-//! `is_empty` are the same. `steal` looks before it closes a gate, so that an empty structure costs a walk
-//! over the slots and no system call.
+//! A sum reads one word for each possible CPU, each in a cache line that its CPU may just have
+//! written. `len` and `is_empty` are the same. `steal` looks before it closes a gate, so that an
+//! empty structure costs a walk over the slots and no system call.
 //!
 //! # How figures are taken
 //!
-//! `atomseq bench` runs the cases of an experiment in turns within one process, on pinned threads, after a warm-up, and compares
-//! them round by round: a ratio is the median over rounds, with its minimum and maximum, so that whatever slows
-//! the machine down slows both. With `--json` each figure comes with its number of runs, minimum, tenth percentile, median
-//! and maximum, after one record that names CPU, kernel, compiler and commit.
+//! `atomseq bench` runs the cases of an experiment in turns within one process, on pinned threads,
+//! after a warm-up, and compares them round by round: a ratio is the median over rounds, with its
+//! minimum and maximum, so that whatever slows the machine down slows both. With `--json` each
+//! figure comes with its number of runs, minimum, tenth percentile, median and maximum, after one
+//! record that names CPU, kernel, compiler and commit.

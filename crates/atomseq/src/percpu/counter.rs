@@ -26,9 +26,9 @@ pub(super) const SEQUENCES: &[&Program] = &[&add::MODEL];
 
 /// A counter that many threads add to and few read: an `add` is one plain add to memory.
 ///
-/// Scope `SameCpu`; wait-free; an addition costs no atomic instruction, on the slow path one. May be used in signal
-/// handlers. Fast also where the kernel's fence cannot be trusted, for it never closes a gate. Takes
-/// one slot a CPU; [the module](super) tells the rest.
+/// Scope `SameCpu`; wait-free; an addition costs no atomic instruction, on the slow path one. May
+/// be used in signal handlers. Fast also where the kernel's fence cannot be trusted, for it never
+/// closes a gate. Takes one slot a CPU; [the module](super) tells the rest.
 ///
 /// A thread-local counter is cheaper to add to, and costs memory and reading time for every
 /// thread; [`docs::performance`](crate::docs::performance) compares.
@@ -94,8 +94,8 @@ impl Counter {
 
     /// What was added since the start, or since it was last drained.
     ///
-    /// Includes every `add` that happened before; of those that happen meanwhile, some. Wait-free: one
-    /// load for each possible CPU, no atomic read-modify-write.
+    /// Includes every `add` that happened before; of those that happen meanwhile, some. Wait-free:
+    /// one load for each possible CPU, no atomic read-modify-write.
     pub fn sum(&self) -> u64 {
         // Acquire: pairs with the exchange in `drain`; what follows is at least what was drained.
         let drained = self.drained().load(Ordering::Acquire);
@@ -110,7 +110,8 @@ impl Counter {
 
     /// Takes the sum and starts again at zero: every `add` is in exactly one drained sum.
     ///
-    /// Lock-free; one atomic instruction a try and no fence, for it moves the zero instead of the words.
+    /// Lock-free; one atomic instruction a try and no fence, for it moves the zero instead of the
+    /// words.
     pub fn drain(&self) -> u64 {
         // Acquire: pairs with the exchange below, so that the total is at least what was drained.
         let mut drained = self.drained().load(Ordering::Acquire);

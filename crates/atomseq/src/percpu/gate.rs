@@ -27,9 +27,10 @@ const SPINS: usize = 100;
 
 /// A slot whose gate this thread has closed; dropped, it opens.
 ///
-/// All signals are blocked on this thread meanwhile, and forks wait. So hold one at a time, briefly, and neither
-/// fork nor run code you do not know: two threads that each hold a gate and want the other's wait
-/// forever, and so does a fork by a holder ([why](crate::docs::limitations#hold-one-gate-at-a-time)).
+/// All signals are blocked on this thread meanwhile, and forks wait. So hold one at a time,
+/// briefly, and neither fork nor run code you do not know: two threads that each hold a gate and
+/// want the other's wait forever, and so does a fork by a holder
+/// ([why](crate::docs::limitations#hold-one-gate-at-a-time)).
 ///
 /// M94 2.3.2 has gates for page faults; opening other CPUs' data with one is atomseq's.
 pub struct Held<'a> {
@@ -60,9 +61,10 @@ impl Held<'_> {
 impl Area {
     /// Closes the gate of a CPU's slot: until the guard is dropped, no sequence touches the slot.
     ///
-    /// Blocks while another thread holds it. Costs, opening included, two system calls for the signal mask, four atomic
-    /// instructions and, unless the gate is closed for good, the fence, which is a third system call. Allocates nothing, and
-    /// may be called in a signal handler. The thread must hold no other gate: see [`Held`].
+    /// Blocks while another thread holds it. Costs, opening included, two system calls for the
+    /// signal mask, four atomic instructions and, unless the gate is closed for good, the fence,
+    /// which is a third system call. Allocates nothing, and may be called in a signal handler. The
+    /// thread must hold no other gate: see [`Held`].
     ///
     /// # Panics
     ///

@@ -1,7 +1,7 @@
 //! A histogram with its buckets once a CPU.
 //!
-//! As in a counter, the slow path adds to buckets of its own with an atomic instruction, and draining
-//! moves a base line: no gate is ever closed. Both live in the guards' share of the bulk.
+//! As in a counter, the slow path adds to buckets of its own with an atomic instruction, and
+//! draining moves a base line: no gate is ever closed. Both live in the guards' share of the bulk.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,9 +34,10 @@ const DRAINED: isize = -2;
 
 /// A histogram that many threads record in and few read: recording is one plain add to memory.
 ///
-/// Scope `SameCpu`; wait-free; recording costs no atomic instruction, on the slow path one. May be used in signal
-/// handlers. Fast also where the kernel's fence cannot be trusted, for it never closes a gate. Reading does
-/// not allocate. Takes a slot and eight bytes a bucket for each CPU; [the module](super) tells the rest.
+/// Scope `SameCpu`; wait-free; recording costs no atomic instruction, on the slow path one. May be
+/// used in signal handlers. Fast also where the kernel's fence cannot be trusted, for it never
+/// closes a gate. Reading does not allocate. Takes a slot and eight bytes a bucket for each CPU;
+/// [the module](super) tells the rest.
 ///
 /// ```
 /// use atomseq::percpu::Histogram;
@@ -127,8 +128,8 @@ impl Histogram {
 
     /// What was recorded since the start, or since it was last drained, on all CPUs together.
     ///
-    /// Includes every `record` that happened before; of those that happen meanwhile, some. Wait-free: one load for each
-    /// bucket and possible CPU.
+    /// Includes every `record` that happened before; of those that happen meanwhile, some.
+    /// Wait-free: one load for each bucket and possible CPU.
     pub fn snapshot(&self) -> Snapshot<'_> {
         self.read(|total, drained| {
             // Acquire: pairs with the exchange in `drain`; the total is at least what was drained.
@@ -256,7 +257,8 @@ impl Snapshot<'_> {
         &self.counts[..self.scale.buckets()]
     }
 
-    /// Each bucket's largest value, in the unit that was recorded, and its count, from the smallest values up.
+    /// Each bucket's largest value, in the unit that was recorded, and its count, from the smallest
+    /// values up.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.counts()
             .iter()

@@ -157,9 +157,10 @@ unsafe impl<N: Node> Owner for RawNode<N> {
 
 /// An unbounded last-in-first-out list with a part a CPU, of nodes the user owns.
 ///
-/// Scope `SameCpu`; [`push`](List::push) and [`pop`](List::pop) cost no atomic instruction and wait only while another thread holds
-/// this CPU's gate. No operation ever allocates; every one may be used in signal handlers. Order holds on each
-/// CPU alone. Takes a slot a CPU, and one word in each node; [the module](super) tells the rest.
+/// Scope `SameCpu`; [`push`](List::push) and [`pop`](List::pop) cost no atomic instruction and wait
+/// only while another thread holds this CPU's gate. No operation ever allocates; every one may be
+/// used in signal handlers. Order holds on each CPU alone. Takes a slot a CPU, and one word in each
+/// node; [the module](super) tells the rest.
 ///
 /// ```
 /// use atomseq::percpu::{Link, List, Node};
@@ -267,8 +268,8 @@ impl<P: Owner> List<P> {
 
     /// Takes the last node pushed on a CPU, through its gate.
     ///
-    /// Costs one load if there seems to be none, else as much as [`Area::close`]; waits while another thread holds
-    /// that gate.
+    /// Costs one load if there seems to be none, else as much as [`Area::close`]; waits while
+    /// another thread holds that gate.
     ///
     /// # Panics
     ///
@@ -280,7 +281,8 @@ impl<P: Owner> List<P> {
         remote::steal_from(self, cpu)
     }
 
-    /// Takes a node from any CPU, the next ones first and this one last, by [`steal_from`](List::steal_from).
+    /// Takes a node from any CPU, the next ones first and this one last, by
+    /// [`steal_from`](List::steal_from).
     pub fn steal(&self) -> Option<P>
     where
         P: Send,
@@ -288,8 +290,8 @@ impl<P: Owner> List<P> {
         remote::steal(self)
     }
 
-    /// Takes every node out, CPU by CPU, the last pushed first: sixteen at a time, each time at the cost of
-    /// [`Area::close`].
+    /// Takes every node out, CPU by CPU, the last pushed first: sixteen at a time, each time at the
+    /// cost of [`Area::close`].
     pub fn drain(&self) -> Drain<'_, P>
     where
         P: Send,

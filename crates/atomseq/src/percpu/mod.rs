@@ -6,16 +6,17 @@
 //!
 //! # Scope
 //!
-//! `SameCpu`: an operation is atomic against every thread and signal handler on the CPU it runs on. Operations
-//! on other CPUs' parts (`steal`, `drain`) close those parts' gates first. A thread may be moved to another CPU
-//! between two operations, never within one.
+//! `SameCpu`: an operation is atomic against every thread and signal handler on the CPU it runs on.
+//! Operations on other CPUs' parts (`steal`, `drain`) close those parts' gates first. A thread may
+//! be moved to another CPU between two operations, never within one.
 //!
 //! # Progress
 //!
-//! The fast path makes at most one attempt and as many restarts as [the limit](crate::set_restart_limit) says. The
-//! slow path of [`Counter`] and [`Histogram`] is one atomic addition, so both are wait-free. That of the others closes the gate of this
-//! CPU, so it waits while another thread holds that gate: a thief, a drain, or another slow path. None of their operations
-//! runs code of yours while it holds a gate.
+//! The fast path makes at most one attempt and as many restarts as [the
+//! limit](crate::set_restart_limit) says. The slow path of [`Counter`] and [`Histogram`] is one
+//! atomic addition, so both are wait-free. That of the others closes the gate of this CPU, so it
+//! waits while another thread holds that gate: a thief, a drain, or another slow path. None of
+//! their operations runs code of yours while it holds a gate.
 //!
 //! # Cost
 //!
@@ -31,15 +32,17 @@
 //!
 //! # Memory, allocation, signals
 //!
-//! A structure's memory comes from the operating system when it is made, for each CPU that the kernel may ever use.
-//! After that no operation calls the global allocator, takes a lock of the standard library or touches a thread-local that is set up
-//! on first use, and every operation may be called from a signal handler that interrupted another one on the same structure.
-//! (A [`Vec`] that is passed in, a [`Source`] and the elements' own destructors do what they do.)
+//! A structure's memory comes from the operating system when it is made, for each CPU that the
+//! kernel may ever use. After that no operation calls the global allocator, takes a lock of the
+//! standard library or touches a thread-local that is set up on first use, and every operation may
+//! be called from a signal handler that interrupted another one on the same structure. (A [`Vec`]
+//! that is passed in, a [`Source`] and the elements' own destructors do what they do.)
 //!
 //! # Errors and panics
 //!
-//! `new` panics with the sentence of the [`Error`] that `try_new` returns. Methods that take a CPU's number panic if there is no such CPU;
-//! numbers below [`Area::cpus`] are valid, those of absent CPUs included. Dropped, a structure drops what it holds, once.
+//! `new` panics with the sentence of the [`Error`] that `try_new` returns. Methods that take a
+//! CPU's number panic if there is no such CPU; numbers below [`Area::cpus`] are valid, those of
+//! absent CPUs included. Dropped, a structure drops what it holds, once.
 
 mod area;
 mod batch;

@@ -16,8 +16,8 @@ use crate::Word;
 
 /// Where a [`Pool`]'s objects come from and go to.
 ///
-/// Any `Fn() -> T` is a source that makes objects one at a time and drops those it gets back. Behind
-/// a pool in an allocator, a source must not allocate through it.
+/// Any `Fn() -> T` is a source that makes objects one at a time and drops those it gets back.
+/// Behind a pool in an allocator, a source must not allocate through it.
 pub trait Source<T: Word> {
     /// Adds objects to an empty batch: at least one, or none if there are no more.
     fn refill(&self, batch: &mut Batch<T>);
@@ -38,9 +38,10 @@ impl<T: Word, F: Fn() -> T> Source<T> for F {
 /// A cache of objects with a bounded part a CPU: [`get`](Pool::get) and [`put`](Pool::put) are one
 /// sequence each, and only a part that is empty or full asks the shared [`Source`], for a batch.
 ///
-/// Scope `SameCpu`; [`get`](Pool::get) and [`put`](Pool::put) cost no atomic instruction and wait only while another thread holds this CPU's
-/// gate, as long as the source is not asked; then it is the source that decides. Usable in signal handlers if the
-/// source is. Once warm, nothing allocates. Dropped, it spills everything. Takes a slot and eight bytes an object for each CPU;
+/// Scope `SameCpu`; [`get`](Pool::get) and [`put`](Pool::put) cost no atomic instruction and wait
+/// only while another thread holds this CPU's gate, as long as the source is not asked; then it is
+/// the source that decides. Usable in signal handlers if the source is. Once warm, nothing
+/// allocates. Dropped, it spills everything. Takes a slot and eight bytes an object for each CPU;
 /// [the module](super) tells the rest.
 ///
 /// ```
@@ -109,7 +110,8 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
         }
     }
 
-    /// Gives an object back, to this CPU or, together with half of its full part (at most 31), to the source.
+    /// Gives an object back, to this CPU or, together with half of its full part (at most 31), to
+    /// the source.
     #[inline]
     pub fn put(&self, object: T) {
         if let Err(object) = self.cache.push(object) {
@@ -133,8 +135,8 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
         self.cache.drain()
     }
 
-    /// Takes an object that any CPU has cached, the next ones first and this one last, through its gate; see
-    /// [`Stack::steal`].
+    /// Takes an object that any CPU has cached, the next ones first and this one last, through its
+    /// gate; see [`Stack::steal`].
     pub fn steal(&self) -> Option<T>
     where
         T: Send,

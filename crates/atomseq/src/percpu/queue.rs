@@ -85,11 +85,12 @@ const LARGEST_CHUNK: usize = 1 << 20;
 /// An unbounded first-in-first-out store with a part a CPU: a thread pops the oldest of what was
 /// pushed on its CPU.
 ///
-/// Scope `SameCpu`; [`push`](Queue::push) and [`pop`](Queue::pop) cost no atomic instruction and wait only while another thread holds
-/// this CPU's gate. Every operation may be used in signal handlers. A part that is full takes a chunk of memory from the
-/// operating system and keeps it until the queue is dropped, so nothing allocates once a queue has been as long as it
-/// gets. Order holds on each CPU alone. Takes a slot and sixteen bytes an element for each CPU;
-/// [the module](super) tells the rest.
+/// Scope `SameCpu`; [`push`](Queue::push) and [`pop`](Queue::pop) cost no atomic instruction and
+/// wait only while another thread holds this CPU's gate. Every operation may be used in signal
+/// handlers. A part that is full takes a chunk of memory from the operating system and keeps it
+/// until the queue is dropped, so nothing allocates once a queue has been as long as it gets. Order
+/// holds on each CPU alone. Takes a slot and sixteen bytes an element for each CPU; [the
+/// module](super) tells the rest.
 ///
 /// ```
 /// use atomseq::percpu::Queue;
@@ -165,8 +166,8 @@ impl<T: Word> Queue<T> {
         self.area.peek(cpu, 0) == self.area.peek(cpu, 1)
     }
 
-    /// Puts an element at the end of this CPU's queue. A full one costs a system call for memory, each time for twice as
-    /// much up to a mebibyte.
+    /// Puts an element at the end of this CPU's queue. A full one costs a system call for memory,
+    /// each time for twice as much up to a mebibyte.
     ///
     /// # Errors
     ///
@@ -255,8 +256,8 @@ impl<T: Word> Queue<T> {
 
     /// Takes the oldest element pushed on a CPU, through its gate.
     ///
-    /// Costs two loads if there seems to be none, else as much as [`Area::close`]; waits while another thread holds
-    /// that gate.
+    /// Costs two loads if there seems to be none, else as much as [`Area::close`]; waits while
+    /// another thread holds that gate.
     ///
     /// # Panics
     ///
@@ -268,7 +269,8 @@ impl<T: Word> Queue<T> {
         remote::steal_from(self, cpu)
     }
 
-    /// Takes an element from any CPU, the next ones first and this one last, by [`steal_from`](Queue::steal_from).
+    /// Takes an element from any CPU, the next ones first and this one last, by
+    /// [`steal_from`](Queue::steal_from).
     pub fn steal(&self) -> Option<T>
     where
         T: Send,
@@ -276,8 +278,8 @@ impl<T: Word> Queue<T> {
         remote::steal(self)
     }
 
-    /// Takes every element out, CPU by CPU, the oldest first: sixteen at a time, each time at the cost of
-    /// [`Area::close`].
+    /// Takes every element out, CPU by CPU, the oldest first: sixteen at a time, each time at the
+    /// cost of [`Area::close`].
     pub fn drain(&self) -> Drain<'_, T>
     where
         T: Send,

@@ -75,10 +75,11 @@ pub(super) const SEQUENCES: &[&Program] = &[
 /// A bounded last-in-first-out store with a part a CPU: what a thread pushes, a thread on the same
 /// CPU pops, most likely still in its cache.
 ///
-/// Scope `SameCpu`; [`push`](Stack::push) and [`pop`](Stack::pop) cost no atomic instruction and wait only while another thread
-/// holds this CPU's gate. Every operation may be used in signal handlers; nothing allocates after construction.
-/// Order holds on each CPU alone: a thread that moves finds the other CPU's elements. Takes a slot and eight bytes an element
-/// for each CPU; [the module](super) tells the rest.
+/// Scope `SameCpu`; [`push`](Stack::push) and [`pop`](Stack::pop) cost no atomic instruction and
+/// wait only while another thread holds this CPU's gate. Every operation may be used in signal
+/// handlers; nothing allocates after construction. Order holds on each CPU alone: a thread that
+/// moves finds the other CPU's elements. Takes a slot and eight bytes an element for each CPU; [the
+/// module](super) tells the rest.
 ///
 /// ```
 /// use atomseq::percpu::Stack;
@@ -243,8 +244,8 @@ impl<T: Word> Stack<T> {
 
     /// Takes the last element pushed on a CPU, through its gate.
     ///
-    /// Costs one load if there seems to be none, else as much as [`Area::close`]; waits while another thread holds
-    /// that gate.
+    /// Costs one load if there seems to be none, else as much as [`Area::close`]; waits while
+    /// another thread holds that gate.
     ///
     /// # Panics
     ///
@@ -256,7 +257,8 @@ impl<T: Word> Stack<T> {
         remote::steal_from(self, cpu)
     }
 
-    /// Takes an element from any CPU, the next ones first and this one last, by [`steal_from`](Stack::steal_from).
+    /// Takes an element from any CPU, the next ones first and this one last, by
+    /// [`steal_from`](Stack::steal_from).
     pub fn steal(&self) -> Option<T>
     where
         T: Send,
@@ -264,8 +266,8 @@ impl<T: Word> Stack<T> {
         remote::steal(self)
     }
 
-    /// Takes every element out, CPU by CPU, the last pushed first: sixteen at a time, each time at the cost of
-    /// [`Area::close`].
+    /// Takes every element out, CPU by CPU, the last pushed first: sixteen at a time, each time at
+    /// the cost of [`Area::close`].
     pub fn drain(&self) -> Drain<'_, T>
     where
         T: Send,
