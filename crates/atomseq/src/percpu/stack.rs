@@ -79,9 +79,11 @@ pub(super) const SEQUENCES: &[&Program] = &[
 /// A bounded last-in-first-out store with a part a CPU: what a thread pushes, a thread on the same
 /// CPU pops, most likely still in its cache.
 ///
-/// Scope `SameCpu`; wait-free but for interruptions, which restart it; no atomic instruction.
-/// [`push`](Stack::push) and [`pop`](Stack::pop) may be used in signal handlers. Nothing allocates after
-/// construction. Order holds on each CPU alone: a thread that moves finds the other CPU's elements.
+/// Scope `SameCpu`; [`push`](Stack::push) and [`pop`](Stack::pop) cost no atomic instruction and
+/// wait only while another thread holds this CPU's gate. Every operation may be used in signal
+/// handlers; nothing allocates after construction. Order holds on each CPU alone: a thread that
+/// moves finds the other CPU's elements. Takes a slot and eight bytes an element for each CPU; [the
+/// module](super) tells the rest.
 ///
 /// ```
 /// use atomseq::percpu::Stack;
@@ -250,9 +252,10 @@ impl<T: Word> Stack<T> {
         unsafe { pop_batch::gated(&self.area.close(cpu), to, count) }
     }
 
-    /// Takes the last element pushed on another CPU, through its gate.
+    /// Takes the last element pushed on a CPU, through its gate.
     ///
-    /// Blocks while another thread holds that gate; about as dear as three system calls.
+    /// Costs one load if there seems to be none, else as much as [`Area::close`]; waits while
+    /// another thread holds that gate.
     ///
     /// # Panics
     ///
@@ -264,7 +267,8 @@ impl<T: Word> Stack<T> {
         remote::steal_from(self, cpu)
     }
 
-    /// Takes an element from any CPU, the next ones first.
+    /// Takes an element from any CPU, the next ones first and this one last, by
+    /// [`steal_from`](Stack::steal_from).
     pub fn steal(&self) -> Option<T>
     where
         T: Send,
@@ -272,7 +276,8 @@ impl<T: Word> Stack<T> {
         remote::steal(self)
     }
 
-    /// Takes every element out, CPU by CPU, the last pushed first.
+    /// Takes every element out, CPU by CPU, the last pushed first: sixteen at a time, each time at
+    /// the cost of [`Area::close`].
     pub fn drain(&self) -> Drain<'_, T>
     where
         T: Send,
