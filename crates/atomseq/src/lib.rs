@@ -43,6 +43,7 @@ use portable as platform;
 pub mod percpu;
 pub mod sequence;
 pub mod status;
+mod sync;
 mod word;
 
 pub use atomseq_macros::sequence;

@@ -17,7 +17,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use super::error::Error;
-use super::gate::{FOR_GOOD, Held};
+use super::gate::Held;
+use super::lock::FOR_GOOD;
 use crate::platform;
 
 /// The size of a slot: two cache lines, for processors fetch them in pairs.

@@ -12,6 +12,7 @@ mod error;
 mod gate;
 mod histogram;
 mod list;
+mod lock;
 mod pool;
 mod queue;
 mod remote;
