@@ -40,6 +40,7 @@ mod portable;
 )))]
 use portable as platform;
 
+pub mod docs;
 pub mod percpu;
 pub mod sequence;
 pub mod status;

@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use super::error::Error;
 use super::gate::Held;
 use super::lock::FOR_GOOD;
+use super::memory;
 use crate::platform;
 
 /// The size of a slot: two cache lines, for processors fetch them in pairs.
@@ -110,7 +111,7 @@ impl Area {
             .checked_mul(cpus + GUARDS)
             .filter(|bytes| *bytes <= isize::MAX as usize)
             .ok_or(Error::TooLarge)?;
-        let start = platform::map(bytes).ok_or(Error::OutOfMemory)?;
+        let start = memory::allocate(bytes).ok_or(Error::OutOfMemory)?;
         // SAFETY: the mapping holds the guards and at least one slot.
         let base = unsafe { start.add(GUARDS * stride) };
         let area = Area {
@@ -219,7 +220,7 @@ impl Area {
     /// The slow path of an operation on this CPU's slot: registers the thread if that is why it
     /// came here, then does the work under the gate.
     ///
-    /// Blocks while another thread holds the gate.
+    /// Blocks while another thread holds the gate. What holds for [`Held`] holds for the work.
     #[cold]
     pub fn on_slow_path<R>(&self, work: impl FnOnce(&Held<'_>) -> R) -> R {
         platform::register_this_thread();
@@ -229,8 +230,8 @@ impl Area {
 
 impl Drop for Area {
     fn drop(&mut self) {
-        // SAFETY: the mapping began with the guards and had this size; nobody borrows the area,
+        // SAFETY: the memory began with the guards and had this size; nobody borrows the area,
         // so no thread is in a section on it.
-        unsafe { platform::unmap(self.base.sub(GUARDS * self.stride), self.bytes) }
+        unsafe { memory::free(self.base.sub(GUARDS * self.stride), self.bytes) }
     }
 }

@@ -17,8 +17,9 @@ use crate::platform;
 
 /// A slot whose gate this thread has closed; dropped, it opens.
 ///
-/// All signals are blocked meanwhile. Hold one at a time: two threads that each hold a gate and want
-/// the other's wait forever, and so does a fork in a third.
+/// All signals are blocked meanwhile, and forks wait. So hold one at a time, briefly, and neither fork
+/// nor run code you do not know: two threads that each hold a gate and want the other's wait
+/// forever, and so does a fork by a holder.
 pub struct Held<'a> {
     area: &'a Area,
     cpu: usize,

@@ -133,6 +133,30 @@ impl Histogram {
         })
     }
 
+    /// How many CPUs have buckets.
+    pub fn cpus(&self) -> usize {
+        self.area.cpus()
+    }
+
+    /// What one CPU has recorded since the start; what the slow path recorded belongs to no CPU.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such CPU.
+    pub fn snapshot_of(&self, cpu: usize) -> Snapshot<'_> {
+        let cpus = self.cpus();
+        assert!(cpu < cpus, "CPU {cpu} has no buckets: {cpus} have");
+        let mut counts = [0; MOST_BUCKETS];
+        for (bucket, into) in counts.iter_mut().enumerate().take(self.scale.buckets()) {
+            // Relaxed: a value on its own.
+            *into = self.bucket(cpu as isize, bucket).load(Ordering::Relaxed) as u64;
+        }
+        Snapshot {
+            counts,
+            scale: &self.scale,
+        }
+    }
+
     /// Takes the snapshot and starts again at zero: every value is in exactly one drained snapshot.
     ///
     /// Lock-free; one atomic instruction a bucket and no fence.
@@ -279,6 +303,13 @@ mod tests {
             [(0, 1), (1, 1), (3, 2), (7, 2), (15, 1), (u64::MAX, 1)]
         );
         assert_eq!(snapshot.total(), 8);
+        let slowly: usize = (0..65)
+            .map(|bucket| histogram.bucket(OVERFLOW, bucket).load(Ordering::Relaxed))
+            .sum();
+        let by_cpu: u64 = (0..histogram.cpus())
+            .map(|cpu| histogram.snapshot_of(cpu).total())
+            .sum();
+        assert_eq!(by_cpu + slowly as u64, 8);
         assert_eq!(snapshot.quantile(0.0), Some(0));
         assert_eq!(snapshot.quantile(1.0), Some(u64::MAX));
     }

@@ -13,6 +13,7 @@ mod gate;
 mod histogram;
 mod list;
 mod lock;
+mod memory;
 mod pool;
 mod queue;
 mod remote;
