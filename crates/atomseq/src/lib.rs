@@ -129,6 +129,7 @@ pub mod docs;
 pub mod percpu;
 pub mod sequence;
 pub mod status;
+mod sync;
 mod word;
 
 pub use atomseq_macros::sequence;

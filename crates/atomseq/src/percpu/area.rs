@@ -17,7 +17,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use super::error::Error;
-use super::gate::{FOR_GOOD, Held};
+use super::gate::Held;
+use super::lock::FOR_GOOD;
 use super::memory;
 use crate::platform;
 

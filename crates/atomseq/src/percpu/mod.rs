@@ -51,6 +51,7 @@ mod error;
 mod gate;
 mod histogram;
 mod list;
+mod lock;
 mod memory;
 mod pool;
 mod queue;
