@@ -117,7 +117,10 @@ fn default_directory() -> (PathBuf, Option<&'static str>) {
         .map(|sysroot| PathBuf::from(sysroot.trim_end()).join("share/doc/rust/html"))
         .filter(|directory| directory.is_dir());
     match documentation {
-        Some(directory) => (directory, Some("the Rust documentation that rustup installed")),
+        Some(directory) => (
+            directory,
+            Some("the Rust documentation that rustup installed"),
+        ),
         None => (
             PathBuf::from("."),
             Some("the current directory: there is no Rust documentation from rustup here"),

@@ -66,7 +66,9 @@ fn look(
         return Err(io::Error::other("not a regular file"));
     }
     if !entered.insert(path.canonicalize()?) {
-        return Err(io::Error::other("a link to a directory that is counted already"));
+        return Err(io::Error::other(
+            "a link to a directory that is counted already",
+        ));
     }
     for entry in path.read_dir()? {
         // An error here is about the directory: what it listed before stays.

@@ -78,7 +78,11 @@ fn compare(
             }
             let entries = outcome.entries;
             match run {
-                0 => times.push(Timed { name, best: took, entries }),
+                0 => times.push(Timed {
+                    name,
+                    best: took,
+                    entries,
+                }),
                 _ => times[index].best = times[index].best.min(took),
             }
         }
@@ -106,7 +110,9 @@ fn timed<'a>(
 }
 
 fn report(skipped: &[Skipped], err: &mut dyn Write) -> io::Result<()> {
-    skipped.iter().try_for_each(|path| writeln!(err, "tally: {path}"))
+    skipped
+        .iter()
+        .try_for_each(|path| writeln!(err, "tally: {path}"))
 }
 
 /// Do the counts differ? Says where.
@@ -171,7 +177,12 @@ fn print_input(
         const SHOWN: usize = 60;
         let shown = String::from_utf8_lossy(&word[..word.len().min(SHOWN)]);
         let more = if word.len() > SHOWN { "…" } else { "" };
-        writeln!(out, "{:>15}  {}{more}", grouped(*count), shown.escape_debug())?;
+        writeln!(
+            out,
+            "{:>15}  {}{more}",
+            grouped(*count),
+            shown.escape_debug()
+        )?;
     }
     if !words.is_empty() {
         writeln!(out)?;

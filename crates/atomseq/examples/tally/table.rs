@@ -363,9 +363,8 @@ impl Counter<'_, '_> {
         let elsewhere = match unsafe { claim::on_cpu(area.slots(), table, entry, text.address()) } {
             Ok(elsewhere) => elsewhere,
             // SAFETY: the same.
-            Err(_) => area.on_slow_path(|held| unsafe {
-                claim::gated(held, table, entry, text.address())
-            }),
+            Err(_) => area
+                .on_slow_path(|held| unsafe { claim::gated(held, table, entry, text.address()) }),
         };
         if elsewhere.is_none() {
             // SAFETY: a table that was in a slot, so it stays as long as `counts`.

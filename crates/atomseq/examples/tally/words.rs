@@ -114,7 +114,13 @@ mod tests {
 
     #[test]
     fn long_words_fall_into_pieces() {
-        for length in [LONGEST - 1, LONGEST, LONGEST + 1, 5 * LONGEST, 5 * LONGEST + 3] {
+        for length in [
+            LONGEST - 1,
+            LONGEST,
+            LONGEST + 1,
+            5 * LONGEST,
+            5 * LONGEST + 3,
+        ] {
             let text = [vec![b'a'; length], vec![b' '], vec![b'b'; length]].concat();
             let expected: Vec<usize> = text
                 .split(|byte| *byte == b' ')
