@@ -1,0 +1,116 @@
+//! `percpu-ring`: elements in and out of a bounded ring, 32 in a row. A figure is the time of one element in and out.
+
+use std::hint::black_box;
+use std::sync::{Mutex, PoisonError};
+
+use crossbeam_queue::ArrayQueue;
+
+use super::{Experiment, Method};
+use crate::bench::engine::{Case, GRAIN, Subject};
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "percpu-ring",
+    about: "an element in and out of a bounded ring, in bursts of 32",
+    structure: "percpu::Ring",
+    operation: "an element in and out of",
+    cases: &[(
+        "crossbeam",
+        "crossbeam_queue::ArrayQueue, an element at a time",
+    )],
+    method: Method::Timed(cases),
+};
+
+fn cases(threads: usize) -> Vec<Case> {
+    vec![Relaying::case(
+        "crossbeam",
+        threads,
+        ArrayQueue::new(threads * BURST),
+    )]
+}
+
+/// How many elements go in before as many come out.
+pub const BURST: usize = 32;
+
+/// Something that elements go through in order.
+pub trait Channel: Sync {
+    /// Puts a burst in; how many found room.
+    fn send(&self, elements: &[u64; BURST]) -> usize;
+
+    /// Takes elements out, as many as there are places or fewer; how many.
+    fn receive(&self, elements: &mut [u64]) -> usize;
+
+    /// Takes elements out of wherever there are some; for channels where `receive` looks in one place only.
+    fn receive_anywhere(&self, elements: &mut [u64]) -> usize {
+        self.receive(elements)
+    }
+}
+
+struct Relaying<C> {
+    channel: C,
+    held: Vec<Mutex<[u64; BURST]>>,
+}
+
+impl<C: Channel + 'static> Relaying<C> {
+    /// The case of that name for so many threads; the channel has room for a burst of each in every place.
+    fn case(name: &'static str, threads: usize, channel: C) -> Case {
+        let held = |thread| std::array::from_fn(|index| (thread * BURST + index) as u64);
+        let held = (0..threads)
+            .map(|thread| Mutex::new(held(thread)))
+            .collect();
+        Case::new(name, Self { channel, held })
+    }
+
+    /// The rare case: a thread that could not be pinned was moved between its burst's two halves.
+    #[cold]
+    fn search(&self, elements: &mut [u64]) {
+        let mut received = 0;
+        while received < elements.len() {
+            received += self.channel.receive_anywhere(&mut elements[received..]);
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl<C: Channel + 'static> Subject for Relaying<C> {
+    fn run(&self, thread: usize, operations: u64) {
+        const { assert!(GRAIN.is_multiple_of(BURST as u64)) };
+        let mut held = self.held[thread]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        for _ in 0..operations / BURST as u64 {
+            assert_eq!(
+                self.channel.send(&held),
+                BURST,
+                "the channel was full although it has room for every element"
+            );
+            let received = self.channel.receive(&mut held[..]);
+            if received < BURST {
+                self.search(&mut held[received..]);
+            }
+            black_box(&mut held[..]);
+        }
+    }
+
+    fn check(&self, _operations: u64) -> Result<(), String> {
+        let mut all: Vec<u64> = self
+            .held
+            .iter()
+            .flat_map(|held| *held.lock().unwrap_or_else(PoisonError::into_inner))
+            .collect();
+        let mut left = [0];
+        while self.channel.receive_anywhere(&mut left) == 1 {
+            all.push(left[0]);
+        }
+        all.sort_unstable();
+        let elements = (self.held.len() * BURST) as u64;
+        if all.iter().copied().eq(0..elements) {
+            return Ok(());
+        }
+        all.dedup();
+        Err(format!(
+            "{elements} different elements went round, {} are left",
+            all.len()
+        ))
+    }
+}
