@@ -173,6 +173,8 @@ pub enum Reason {
     FenceFailed,
     /// This kernel's fence is known to get lost now and then. Only gates are off.
     FenceFaulty(KernelVersion, &'static str),
+    /// The C library took no fork handlers (an error number), so a child could find a gate closed. Only gates are off.
+    NoForkHandlers(i32),
     /// The kernel's version could not be read, so its fence cannot be trusted. Only gates are off.
     KernelUnknown,
 }
@@ -241,6 +243,10 @@ impl fmt::Display for Reason {
                 f,
                 "Linux {version} {why}; use a kernel with the fix, or set ATOMSEQ_TRUST_KERNEL=1 if yours has it"
             ),
+            Reason::NoForkHandlers(errno) => write!(
+                f,
+                "the C library has no memory for fork handlers (error {errno}); call atomseq::status() earlier in the program"
+            ),
             Reason::KernelUnknown => f.write_str(
                 "the kernel's version cannot be read; set ATOMSEQ_TRUST_KERNEL=1 if it is Linux 6.18 or newer",
             ),
@@ -286,6 +292,7 @@ mod tests {
             Reason::FenceUnavailable(EINVAL),
             Reason::FenceFailed,
             Reason::FenceFaulty(version, "can lose a fence"),
+            Reason::NoForkHandlers(12),
             Reason::KernelUnknown,
         ];
         for reason in reasons {

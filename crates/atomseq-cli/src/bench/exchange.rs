@@ -8,6 +8,8 @@
 use std::hint::black_box;
 use std::sync::{Mutex, PoisonError};
 
+use crossbeam_utils::CachePadded;
+
 use super::engine::{Case, GRAIN, Subject};
 
 /// How many elements a thread holds.
@@ -23,7 +25,12 @@ pub const fn elements(threads: usize) -> usize {
 /// Something elements are pushed to and popped from.
 pub trait Container: Sync {
     /// Adds an element; gives it back when there is no room.
-    fn push(&self, element: u64) -> Result<(), u64>;
+    ///
+    /// # Safety
+    ///
+    /// The element is one of `0..elements(threads)`, and nobody has pushed it since it was last popped: containers whose
+    /// elements are their own nodes may rely on that.
+    unsafe fn push(&self, element: u64) -> Result<(), u64>;
 
     /// Takes an element.
     fn pop(&self) -> Option<u64>;
@@ -37,7 +44,7 @@ pub trait Container: Sync {
 /// A container under this workload.
 pub struct Exchange<C> {
     container: C,
-    held: Vec<Mutex<[u64; HELD]>>,
+    held: Vec<CachePadded<Mutex<[u64; HELD]>>>,
 }
 
 impl<C: Container + 'static> Exchange<C> {
@@ -45,7 +52,7 @@ impl<C: Container + 'static> Exchange<C> {
     pub fn case(name: &'static str, threads: usize, container: C) -> Case {
         let held = |thread| std::array::from_fn(|index| (thread * HELD + index) as u64);
         let held = (0..threads)
-            .map(|thread| Mutex::new(held(thread)))
+            .map(|thread| CachePadded::new(Mutex::new(held(thread))))
             .collect();
         Case::new(name, Self { container, held })
     }
@@ -67,9 +74,10 @@ impl<C: Container + 'static> Subject for Exchange<C> {
     fn prepare(&self, thread: usize) {
         let first = self.held.len() * HELD + thread * LAID;
         for element in first..first + LAID {
-            self.container
-                .push(element as u64)
-                .expect("the container has room for every element");
+            // SAFETY: no other thread lays this one, and none holds it.
+            if unsafe { self.container.push(element as u64) }.is_err() {
+                full();
+            }
         }
     }
 
@@ -80,7 +88,8 @@ impl<C: Container + 'static> Subject for Exchange<C> {
             .unwrap_or_else(PoisonError::into_inner);
         for _ in 0..operations / HELD as u64 {
             for place in held.iter_mut() {
-                if self.container.push(*place).is_err() {
+                // SAFETY: held elements are this thread's alone: it started with its own, and keeps what it pops.
+                if unsafe { self.container.push(*place) }.is_err() {
                     full();
                 }
                 *place = match self.container.pop() {
@@ -131,14 +140,16 @@ mod tests {
     struct Faulty(Mutexed<Vec<u64>>, Option<u64>, Option<u64>);
 
     impl Container for Faulty {
-        fn push(&self, element: u64) -> Result<(), u64> {
+        unsafe fn push(&self, element: u64) -> Result<(), u64> {
             if self.1 == Some(element) {
                 return Ok(());
             }
             if self.2 == Some(element) {
-                self.0.push(element)?;
+                // SAFETY: a vector takes anything.
+                unsafe { self.0.push(element) }?;
             }
-            self.0.push(element)
+            // SAFETY: the same.
+            unsafe { self.0.push(element) }
         }
 
         fn pop(&self) -> Option<u64> {

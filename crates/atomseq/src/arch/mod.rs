@@ -54,6 +54,10 @@ pub struct KickWords {
     pub mask_bytes: usize,
     /// 48: the CPU set that the helper moves itself to (`kick` 0).
     pub mask: *const u8,
+    /// 56: the scheduling attributes that the helper gives itself.
+    pub attributes: *const u8,
+    /// 64: set by the helper before it looks for `ready` for the first time.
+    pub prepared: core::sync::atomic::AtomicU32,
 }
 
 /// How `watch` ended.

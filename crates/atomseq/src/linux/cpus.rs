@@ -2,8 +2,8 @@
 //!
 //! A section uses its CPU number as an index without a test, so the number of slots must hold for every CPU that the
 //! kernel can ever name: the list of *possible* CPUs, never a count, an affinity mask or the CPUs online. Where the
-//! list is unreadable, or contradicts the kernel (containers may put a file of their own in its place), the
-//! size of the kernel's own CPU mask serves, which is never too small.
+//! list is unreadable, or contradicts the kernel (containers may put a file of their own in its place), the width
+//! of the kernel's own CPU masks serves, which is never too small.
 
 use super::rseq;
 use crate::arch::syscall;
@@ -43,7 +43,7 @@ fn ask() -> usize {
 pub(super) enum Source {
     /// The kernel's list of possible CPUs.
     List,
-    /// The size of the kernel's CPU mask.
+    /// The width of the kernel's CPU masks.
     Mask,
     /// Neither could be read: a guess, too small for sections.
     Guess,
@@ -51,9 +51,10 @@ pub(super) enum Source {
 
 /// Finds out the number of slots, once, at start-up.
 pub(super) fn count() -> (usize, Source) {
-    let mut text = [0u8; 4096];
+    let mut text = [0u8; 16384];
     let listed = read(c"/sys/devices/system/cpu/possible", &mut text).and_then(parse);
-    let (slots, source) = decide(listed, mask());
+    let digits = read(c"/proc/self/status", &mut text).and_then(mask_digits);
+    let (slots, source) = decide(listed, digits, mask());
     SLOTS.store(slots, Ordering::Relaxed);
     (slots, source)
 }
@@ -64,19 +65,35 @@ struct Mask {
     highest: usize,
 }
 
-fn decide(listed: Option<usize>, mask: Option<Mask>) -> (usize, Source) {
-    match (listed, mask) {
-        (Some(largest), None) => (largest + 1, Source::List),
-        (Some(largest), Some(mask)) if largest < mask.bound && mask.highest <= largest => {
-            (largest + 1, Source::List)
+/// `digits`: how many hexadecimal digits the kernel prints a CPU mask with: one for every four CPUs it knows.
+fn decide(listed: Option<usize>, digits: Option<usize>, mask: Option<Mask>) -> (usize, Source) {
+    let slots = listed.map(|largest| largest + 1);
+    match (slots, digits, mask) {
+        (Some(slots), Some(digits), _) if slots.div_ceil(4) == digits => (slots, Source::List),
+        (_, Some(digits), _) => (digits * 4, Source::Mask),
+        (Some(slots), None, None) => (slots, Source::List),
+        (Some(slots), None, Some(mask)) if slots <= mask.bound && mask.highest < slots => {
+            (slots, Source::List)
         }
-        (_, Some(mask)) => (mask.bound, Source::Mask),
-        (None, None) => {
+        (_, None, Some(mask)) => (mask.bound, Source::Mask),
+        (None, None, None) => {
             // SAFETY: a plain question to the C library.
             let configured = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
             (configured.clamp(1, MOST as i64) as usize, Source::Guess)
         }
     }
+}
+
+/// The digits of the mask in `/proc/self/status`.
+fn mask_digits(text: &[u8]) -> Option<usize> {
+    let mask = text
+        .split(|&byte| byte == b'\n')
+        .find_map(|line| line.strip_prefix(b"Cpus_allowed:\t"))?;
+    let plausible = mask
+        .iter()
+        .all(|&byte| byte == b',' || byte.is_ascii_hexdigit());
+    let digits = mask.iter().filter(|&&byte| byte != b',').count();
+    (plausible && (1..=MOST / 4).contains(&digits)).then_some(digits)
 }
 
 fn mask() -> Option<Mask> {
@@ -216,22 +233,57 @@ mod tests {
     #[test]
     fn a_list_that_contradicts_the_kernel_gives_way_to_the_mask() {
         let mask = |bound, highest| Some(Mask { bound, highest });
-        assert_eq!(decide(Some(3), mask(64, 3)), (4, Source::List));
-        assert_eq!(decide(Some(3), mask(64, 0)), (4, Source::List));
-        assert_eq!(decide(Some(3), mask(64, 5)), (64, Source::Mask));
-        assert_eq!(decide(Some(200), mask(64, 5)), (64, Source::Mask));
-        assert_eq!(decide(None, mask(128, 5)), (128, Source::Mask));
-        assert_eq!(decide(Some(3), None), (4, Source::List));
-        assert_eq!(decide(None, None).1, Source::Guess);
+        for listed in [0, 1, 3] {
+            assert_eq!(
+                decide(Some(listed), Some(1), None),
+                (listed + 1, Source::List)
+            );
+        }
+        assert_eq!(decide(Some(4), Some(2), mask(64, 3)), (5, Source::List));
+        assert_eq!(
+            decide(Some(3), Some(2), mask(64, 3)),
+            (8, Source::Mask),
+            "list too short"
+        );
+        assert_eq!(
+            decide(Some(4), Some(1), mask(64, 3)),
+            (4, Source::Mask),
+            "list too long"
+        );
+        assert_eq!(decide(None, Some(3), None), (12, Source::Mask));
+        // Without the digits, the mask's size and content must do.
+        assert_eq!(decide(Some(3), None, mask(64, 3)), (4, Source::List));
+        assert_eq!(decide(Some(3), None, mask(64, 5)), (64, Source::Mask));
+        assert_eq!(decide(Some(200), None, mask(64, 5)), (64, Source::Mask));
+        assert_eq!(decide(None, None, mask(128, 5)), (128, Source::Mask));
+        assert_eq!(decide(Some(3), None, None), (4, Source::List));
+        assert_eq!(decide(None, None, None).1, Source::Guess);
+    }
+
+    #[test]
+    fn digits_of_the_kernels_mask() {
+        for (text, digits) in [
+            (
+                "Name:\tx\nCpus_allowed:\t3\nCpus_allowed_list:\t0-1\n",
+                Some(1),
+            ),
+            ("Cpus_allowed:\tff,ffffffff\n", Some(10)),
+            ("Cpus_allowed:\t\n", None),
+            ("Cpus_allowed:\tlots\n", None),
+            ("Cpus_allowed_list:\t0-1\n", None),
+            ("", None),
+        ] {
+            assert_eq!(mask_digits(text.as_bytes()), digits, "{text:?}");
+        }
     }
 
     #[test]
     fn this_machine() {
         let (slots, source) = count();
-        assert_ne!(source, Source::Guess);
+        assert_eq!(source, Source::List);
         assert_eq!(slots, cpu_slots());
         let mask = mask().expect("sched_getaffinity");
-        assert!(mask.highest < slots && slots <= mask.bound.max(slots));
+        assert!(mask.highest < slots && slots <= mask.bound);
         crate::status();
         for _ in 0..1000 {
             assert!(current_cpu() < slots);

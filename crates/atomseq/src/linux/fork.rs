@@ -49,10 +49,13 @@ pub(super) fn leave() {
     }
 }
 
-/// Registers the handlers; 0 or an error number.
-pub(super) fn install() -> i32 {
+/// Registers the handlers; `Err` holds an error number.
+pub(super) fn install() -> Result<(), i32> {
     // SAFETY: three handlers that live as long as the program (objects that hold atomseq are not unloaded).
-    unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) }
+    match unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) } {
+        0 => Ok(()),
+        errno => Err(errno),
+    }
 }
 
 unsafe extern "C" fn prepare() {

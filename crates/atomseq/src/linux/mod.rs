@@ -21,6 +21,6 @@ pub use futex::{wait, wake_all, wake_one};
 pub use membarrier::fence;
 pub use memory::{map, unmap};
 pub use on_cpu::rseq_offset;
-pub use rseq::{RSEQ_OFFSET, register_this_thread};
+pub use rseq::{RSEQ_OFFSET, cpu_id, register_this_thread};
 pub use signals::Quiet;
 pub use start::start;

@@ -30,11 +30,10 @@ const REGISTERED: u32 = 1;
 const RETIRED: u32 = 2;
 const REFUSED: u32 = 3;
 
-/// glibc keeps the first 32 keys in the thread itself, and allocates for later ones.
-#[cfg(target_env = "gnu")]
-const KEYS_WITHOUT_ALLOCATION: u32 = 32;
-#[cfg(not(target_env = "gnu"))]
-const KEYS_WITHOUT_ALLOCATION: u32 = u32::MAX;
+/// glibc keeps the values of the first 32 keys in the thread itself, and allocates for later ones; musl never does.
+fn needs_no_memory(key: u32) -> bool {
+    key < 32 || cfg!(not(target_env = "gnu"))
+}
 
 /// This thread's `struct rseq`: the C library's or ours.
 #[inline]
@@ -46,7 +45,7 @@ pub(super) fn area() -> *mut u8 {
 
 /// This thread's CPU as the kernel keeps it; negative when the thread is not registered.
 #[inline]
-pub(super) fn cpu_id() -> i32 {
+pub fn cpu_id() -> i32 {
     // SAFETY: after start-up `area` is a live `struct rseq` of this thread, whose word at 4 the kernel changes
     // between two instructions of ours: an atomic load.
     unsafe { AtomicI32::from_ptr(area().add(4).cast()) }.load(Ordering::Relaxed)
@@ -127,7 +126,7 @@ pub(super) fn create_exit_hook() -> Result<(), i32> {
         return Err(result);
     }
     let number = key as u32;
-    if number >= KEYS_WITHOUT_ALLOCATION {
+    if !needs_no_memory(number) {
         // SAFETY: made above, used by no one.
         unsafe { libc::pthread_key_delete(key) };
         return Err(0);

@@ -10,7 +10,8 @@
 //! ```
 //! *Preemption*: the helper can look only while this thread does not run, so by then the section must have been aborted.
 //! *Fence*: `membarrier` returns only after the abort. So in both, a section that still runs and sees `done` is proof that
-//! an abort is missing. The helper is no thread of this process: once reaped, nothing of it is left, where a thread
+//! an abort is missing. An abort is proof of a working fence only if no other thread ran meanwhile; where the machine is too
+//! busy to see one without (or has one CPU), it counts that none was ever missing. The helper is no thread of this process: once reaped, nothing of it is left, where a thread
 //! could still stand in the way of an `unshare`.
 
 use super::rseq;
@@ -36,26 +37,36 @@ pub(super) enum Outcome {
     Blocked(i32),
 }
 
-/// Rounds that the section spins: 2 to 4 ms at about 1 ns a round.
-const ROUNDS: u64 = 3_000_000;
+/// Rounds that the section spins at most, about 20 ms: several scheduler slices, so that on a machine too busy to run
+/// the helper, another thread interrupts the section.
+const ROUNDS: u64 = 20_000_000;
 /// How often, and in what distance (in nanoseconds), the helper looks: together longer than the section spins.
-const LOOKS: u32 = 200;
+const LOOKS: u32 = 4_000;
 const NAP: i64 = 20_000;
-/// An attempt comes to nothing when the thread is moved meanwhile, or the machine is busy.
-const ATTEMPTS: u32 = 4;
+/// The helper's scheduler slice in nanoseconds, the shortest there is: Linux 6.12 and newer let it interrupt a thread
+/// with a longer slice at once, instead of after up to 3 ms.
+const SLICE: u64 = 100_000;
+/// An attempt comes to nothing when the thread is moved meanwhile.
+const ATTEMPTS: u32 = 8;
 
 /// Interrupts a section. The caller has blocked all signals, and this thread is registered.
 pub(super) fn interrupt(kick: Kick) -> Outcome {
+    let attributes = Attributes::of_a_short_slice();
+    let mut best = Outcome::Nothing;
     for _ in 0..ATTEMPTS {
-        match attempt(kick) {
+        let switches = involuntary_switches();
+        match attempt(kick, rseq::area(), &attributes) {
             Outcome::Nothing => {}
+            Outcome::Aborted if kick == Kick::Fence && involuntary_switches() != switches => {
+                best = Outcome::Aborted
+            }
             outcome => return outcome,
         }
     }
-    Outcome::Nothing
+    best
 }
 
-fn attempt(kick: Kick) -> Outcome {
+fn attempt(kick: Kick, area: *mut u8, attributes: &Attributes) -> Outcome {
     let cpu = rseq::cpu_id().max(0) as usize;
     let mut mask = [0u64; 1024];
     if cpu >= mask.len() * 64 {
@@ -72,14 +83,29 @@ fn attempt(kick: Kick) -> Outcome {
         nap: [0, NAP],
         mask_bytes: size_of_val(&mask),
         mask: mask.as_ptr().cast(),
+        attributes: (&raw const *attributes).cast(),
+        prepared: AtomicU32::new(0),
     };
     // SAFETY: signals are blocked, no section is armed, and `words` outlives the child, which is waited for below.
     let child = unsafe { spawn_kicker(&words) };
     if child < 0 {
         return Outcome::Blocked(-child as i32);
     }
-    // SAFETY: this thread is registered, so `area` is its struct rseq; `words` is valid.
-    let end = unsafe { watch(rseq::area(), &words, ROUNDS) };
+    // Spinning right away would keep the helper from this CPU for a whole slice.
+    for _ in 0..LOOKS {
+        if words.prepared.load(Ordering::Relaxed) != 0 {
+            break;
+        }
+        // SAFETY: the kernel reads the time given, and reports no rest.
+        unsafe {
+            syscall(
+                libc::SYS_nanosleep,
+                [words.nap.as_ptr() as usize, 0, 0, 0, 0, 0],
+            )
+        };
+    }
+    // SAFETY: `area` is a struct rseq, this thread's own outside tests; `words` is valid.
+    let end = unsafe { watch(area, &words, ROUNDS) };
     // Whatever happened, the helper must not wait on.
     words.ready.store(1, Ordering::Release);
     reap(child as usize);
@@ -92,6 +118,52 @@ fn attempt(kick: Kick) -> Outcome {
             Outcome::Nothing
         }
     }
+}
+
+/// The kernel's `struct sched_attr`, first version.
+#[repr(C)]
+#[derive(Default)]
+struct Attributes {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+}
+
+impl Attributes {
+    /// This thread's, but for the slice.
+    fn of_a_short_slice() -> Attributes {
+        let mut attributes = Attributes::default();
+        let size = size_of::<Attributes>();
+        // SAFETY: the kernel writes at most the size given.
+        unsafe {
+            syscall(
+                libc::SYS_sched_getattr,
+                [0, &raw mut attributes as usize, size, 0, 0, 0],
+            )
+        };
+        attributes.runtime = SLICE;
+        attributes
+    }
+}
+
+/// How often another thread took this thread's CPU from it.
+fn involuntary_switches() -> i64 {
+    const THREAD: usize = libc::RUSAGE_THREAD as usize;
+    // SAFETY: plain old data.
+    let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
+    // SAFETY: the kernel fills in the structure given.
+    unsafe {
+        syscall(
+            libc::SYS_getrusage,
+            [THREAD, &raw mut usage as usize, 0, 0, 0, 0],
+        )
+    };
+    usage.ru_nivcsw
 }
 
 /// Waits for the helper. It ends by itself within a few milliseconds; a debugger may reap it first.
@@ -113,4 +185,75 @@ pub(super) fn cpu_number_is_right() -> bool {
         let result = unsafe { syscall(libc::SYS_getcpu, [&raw mut told as usize, 0, 0, 0, 0, 0]) };
         result == 0 && before >= 0 && before as u32 == told && rseq::cpu_id() == before
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::linux::membarrier;
+    use crate::linux::signals::Blocked;
+    use core::sync::atomic::AtomicU64;
+
+    /// A `struct rseq` that the kernel knows nothing of: sections armed in it are never aborted.
+    #[repr(C, align(32))]
+    struct Unregistered([AtomicU64; 4]);
+
+    fn on_one_cpu<T>(run: impl FnOnce(u32) -> T + Send) -> T
+    where
+        T: Send,
+    {
+        std::thread::scope(|scope| {
+            scope
+                .spawn(|| {
+                    assert!(
+                        crate::status().is_active(),
+                        "needs rseq: {}",
+                        crate::status()
+                    );
+                    assert!(rseq::cpu_id() >= 0 || rseq::register_this_thread());
+                    membarrier::register().expect("needs the rseq fence");
+                    let cpu = rseq::cpu_id() as u32;
+                    let mut mask = [0u64; 16];
+                    mask[cpu as usize / 64] = 1 << (cpu % 64);
+                    let set = [0, size_of_val(&mask), mask.as_ptr() as usize, 0, 0, 0];
+                    // SAFETY: pins the calling thread; the kernel reads the set.
+                    assert_eq!(unsafe { syscall(libc::SYS_sched_setaffinity, set) }, 0);
+                    run(cpu)
+                })
+                .join()
+                .unwrap()
+        })
+    }
+
+    #[test]
+    fn a_kernel_that_aborts_nothing_is_found_out() {
+        let misses = on_one_cpu(|cpu| {
+            let _blocked = Blocked::enter();
+            let unregistered = Unregistered([
+                AtomicU64::new(u64::from(cpu) | u64::from(cpu) << 32),
+                AtomicU64::new(0),
+                AtomicU64::new(0),
+                AtomicU64::new(0),
+            ]);
+            let area = (&raw const unregistered).cast_mut().cast();
+            let attributes = Attributes::of_a_short_slice();
+            [Kick::Preemption, Kick::Fence].map(|kick| {
+                (0..20).any(|_| match attempt(kick, area, &attributes) {
+                    Outcome::Missed => true,
+                    Outcome::Nothing => false,
+                    other => panic!("{other:?}"),
+                })
+            })
+        });
+        assert_eq!(misses, [true, true]);
+    }
+
+    #[test]
+    fn a_kernel_that_aborts_is_believed() {
+        let outcomes = on_one_cpu(|_| {
+            let _blocked = Blocked::enter();
+            [interrupt(Kick::Preemption), interrupt(Kick::Fence)]
+        });
+        assert_eq!(outcomes, [Outcome::Aborted, Outcome::Aborted]);
+    }
 }

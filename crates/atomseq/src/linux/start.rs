@@ -122,12 +122,12 @@ fn decide() -> Status {
     status.features.membarrier_rseq = fence.is_ok();
 
     // Even slow paths close gates, which a fork must not find closed.
-    fork::install();
+    let fork_handlers = fork::install();
     match sections(&mut status, source) {
         Ok(registrant) => {
             status.sections = true;
             status.registrant = Some(registrant);
-            status.reason = gates(&status, fence).err();
+            status.reason = gates(&status, fence, fork_handlers).err();
             status.gates = status.reason.is_none();
         }
         Err(reason) => {
@@ -172,12 +172,26 @@ fn sections(status: &mut Status, source: Source) -> Result<Registrant, Reason> {
         Outcome::Aborted => Ok(registrant),
         Outcome::Missed => Err(Reason::SelfTestFailed),
         Outcome::Blocked(errno) => Err(Reason::SelfTestBlocked(errno)),
+        // A real-time thread is interrupted by no helper of the same priority, but by a fence.
+        Outcome::Nothing if membarrier::register().is_ok() => {
+            match selftest::interrupt(Kick::Fence) {
+                Outcome::Aborted => Ok(registrant),
+                Outcome::Missed => Err(Reason::SelfTestFailed),
+                Outcome::Blocked(errno) => Err(Reason::SelfTestBlocked(errno)),
+                Outcome::Nothing => Err(Reason::SelfTestInconclusive),
+            }
+        }
         Outcome::Nothing => Err(Reason::SelfTestInconclusive),
     }
 }
 
 /// Whether, sections running, the fence can be trusted.
-fn gates(status: &Status, fence: Result<(), i32>) -> Result<(), Reason> {
+fn gates(
+    status: &Status,
+    fence: Result<(), i32>,
+    fork_handlers: Result<(), i32>,
+) -> Result<(), Reason> {
+    fork_handlers.map_err(Reason::NoForkHandlers)?;
     fence
         .and_then(|()| membarrier::register())
         .map_err(Reason::FenceUnavailable)?;

@@ -42,22 +42,27 @@ const INACTIVE: Status = Status {
 
 /// Says that nothing is active.
 pub fn start() -> &'static Status {
-    // Acquire: pairs with the Release below.
+    // Acquire: pairs with the Release in `write`.
     while STATE.load(Ordering::Acquire) != 2 {
-        let quiet = Quiet::enter();
-        if STATE
-            .compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed)
-            .is_ok()
-        {
-            // SAFETY: this thread alone writes, and no one reads before the Release below.
-            unsafe { (*STATUS.0.get()).features.cpus = cpu_slots() };
-            STATE.store(2, Ordering::Release);
-        }
-        drop(quiet);
+        write();
         core::hint::spin_loop();
     }
     // SAFETY: written, and never again.
     unsafe { &*STATUS.0.get() }
+}
+
+#[cold]
+fn write() {
+    // A handler on the writing thread would wait for it.
+    let _quiet = Quiet::enter();
+    if STATE
+        .compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed)
+        .is_ok()
+    {
+        // SAFETY: this thread alone writes, and no one reads before the Release below.
+        unsafe { (*STATUS.0.get()).features.cpus = cpu_slots() };
+        STATE.store(2, Ordering::Release);
+    }
 }
 
 /// There is no registration to make.

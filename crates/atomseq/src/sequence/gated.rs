@@ -43,10 +43,13 @@ access! {
 /// # Safety
 ///
 /// Both ranges must be aligned and valid for `words` words, must not overlap, and belong to whoever
-/// holds the gate.
+/// holds the gate. For no words, any addresses will do.
 #[doc(hidden)]
 #[inline]
 pub unsafe fn copy(to: usize, from: usize, words: usize) {
+    if words == 0 {
+        return;
+    }
     // SAFETY: the caller's promise. `MaybeUninit`, for a copied element may have padding.
     unsafe {
         std::ptr::copy_nonoverlapping(

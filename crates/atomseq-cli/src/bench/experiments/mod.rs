@@ -11,7 +11,7 @@ mod percpu_stack;
 
 pub use percpu_counter::Count;
 pub use percpu_pool::{Block, Blocks};
-pub use percpu_ring::{BURST, Channel};
+pub use percpu_ring::{BURST, Channel, each_received, each_sent};
 
 use super::engine::{Case, Effort};
 use super::record::Series;

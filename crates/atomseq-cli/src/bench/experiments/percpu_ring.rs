@@ -3,7 +3,9 @@
 use std::hint::black_box;
 use std::sync::{Mutex, PoisonError};
 
+use atomseq::percpu::Ring;
 use crossbeam_queue::ArrayQueue;
+use crossbeam_utils::CachePadded;
 
 use super::{Experiment, Method};
 use crate::bench::engine::{Case, GRAIN, Subject};
@@ -14,19 +16,25 @@ pub const EXPERIMENT: Experiment = Experiment {
     about: "an element in and out of a bounded ring, in bursts of 32",
     structure: "percpu::Ring",
     operation: "an element in and out of",
-    cases: &[(
-        "crossbeam",
-        "crossbeam_queue::ArrayQueue, an element at a time",
-    )],
+    cases: &[
+        ("rseq", "percpu::Ring, a burst by push_batch and pop_batch"),
+        ("rseq-single", "percpu::Ring, an element at a time"),
+        (
+            "crossbeam",
+            "crossbeam_queue::ArrayQueue, an element at a time",
+        ),
+    ],
     method: Method::Timed(cases),
 };
 
 fn cases(threads: usize) -> Vec<Case> {
-    vec![Relaying::case(
-        "crossbeam",
-        threads,
-        ArrayQueue::new(threads * BURST),
-    )]
+    // Any CPU may hold everything, where threads cannot be pinned.
+    let room = threads * BURST;
+    vec![
+        Relaying::case("rseq", threads, Ring::new(room)),
+        Relaying::case("rseq-single", threads, Single(Ring::new(room))),
+        Relaying::case("crossbeam", threads, ArrayQueue::new(room)),
+    ]
 }
 
 /// How many elements go in before as many come out.
@@ -46,9 +54,67 @@ pub trait Channel: Sync {
     }
 }
 
+impl Channel for Ring<u64> {
+    #[inline(always)]
+    fn send(&self, elements: &[u64; BURST]) -> usize {
+        self.push_batch(elements)
+    }
+
+    #[inline(always)]
+    fn receive(&self, elements: &mut [u64]) -> usize {
+        self.pop_batch(elements)
+    }
+
+    fn receive_anywhere(&self, elements: &mut [u64]) -> usize {
+        each_received(elements, || {
+            (0..self.cpus()).find_map(|cpu| self.steal_from(cpu))
+        })
+    }
+}
+
+/// A ring used an element at a time.
+struct Single(Ring<u64>);
+
+impl Channel for Single {
+    #[inline(always)]
+    fn send(&self, elements: &[u64; BURST]) -> usize {
+        each_sent(elements, |element| self.0.push(element).is_ok())
+    }
+
+    #[inline(always)]
+    fn receive(&self, elements: &mut [u64]) -> usize {
+        each_received(elements, || self.0.pop())
+    }
+
+    fn receive_anywhere(&self, elements: &mut [u64]) -> usize {
+        self.0.receive_anywhere(elements)
+    }
+}
+
+/// Sends one by one until there is no room; how many found some.
+#[inline(always)]
+pub fn each_sent(elements: &[u64; BURST], send: impl Fn(u64) -> bool) -> usize {
+    elements
+        .iter()
+        .take_while(|&&element| send(element))
+        .count()
+}
+
+/// Receives one by one until there is nothing left; how many.
+#[inline(always)]
+pub fn each_received(elements: &mut [u64], receive: impl Fn() -> Option<u64>) -> usize {
+    let mut received = 0;
+    for place in elements {
+        let Some(element) = receive() else { break };
+        *place = element;
+        received += 1;
+    }
+    received
+}
+
 struct Relaying<C> {
     channel: C,
-    held: Vec<Mutex<[u64; BURST]>>,
+    held: Vec<CachePadded<Mutex<[u64; BURST]>>>,
 }
 
 impl<C: Channel + 'static> Relaying<C> {
@@ -56,7 +122,7 @@ impl<C: Channel + 'static> Relaying<C> {
     fn case(name: &'static str, threads: usize, channel: C) -> Case {
         let held = |thread| std::array::from_fn(|index| (thread * BURST + index) as u64);
         let held = (0..threads)
-            .map(|thread| Mutex::new(held(thread)))
+            .map(|thread| CachePadded::new(Mutex::new(held(thread))))
             .collect();
         Case::new(name, Self { channel, held })
     }

@@ -1,7 +1,11 @@
 //! `percpu-stack`: a push and a pop.
 
-use atomseq::percpu::Stack;
+use std::mem::offset_of;
+use std::ptr::NonNull;
+
+use atomseq::percpu::{Link, List, Node, RawNode, Stack};
 use crossbeam_queue::ArrayQueue;
+use crossbeam_utils::CachePadded;
 
 use super::{Experiment, Method};
 use crate::bench::engine::Case;
@@ -18,6 +22,10 @@ pub const EXPERIMENT: Experiment = Experiment {
     cases: &[
         ("rseq", "percpu::Stack"),
         (
+            "rseq-list",
+            "percpu::List, whose nodes are its user's, as treiber's are",
+        ),
+        (
             "treiber",
             "Treiber's stack with a tagged head, double-width compare-and-swap",
         ),
@@ -31,6 +39,7 @@ fn cases(threads: usize) -> Vec<Case> {
     let elements = elements(threads);
     vec![
         Exchange::case("rseq", threads, Stack::new(elements)),
+        Exchange::case("rseq-list", threads, NodeList::new(elements)),
         Exchange::case("treiber", threads, TreiberStack::new(elements)),
         Exchange::case("mutex", threads, Mutexed::new(Vec::with_capacity(elements))),
         Exchange::case("crossbeam", threads, ArrayQueue::new(elements)),
@@ -39,7 +48,7 @@ fn cases(threads: usize) -> Vec<Case> {
 
 impl Container for Stack<u64> {
     #[inline(always)]
-    fn push(&self, element: u64) -> Result<(), u64> {
+    unsafe fn push(&self, element: u64) -> Result<(), u64> {
         Self::push(self, element)
     }
 
@@ -50,5 +59,57 @@ impl Container for Stack<u64> {
 
     fn pop_anywhere(&self) -> Option<u64> {
         (0..self.cpus()).find_map(|cpu| self.steal_from(cpu))
+    }
+}
+
+/// A list of nodes that are numbered like the elements.
+struct NodeList {
+    list: List<RawNode<Linked>>,
+    nodes: Box<[CachePadded<Linked>]>,
+}
+
+/// A node that is nothing but a link.
+#[derive(Default)]
+struct Linked {
+    link: Link,
+}
+
+// SAFETY: that is where the link is.
+unsafe impl Node for Linked {
+    const LINK: usize = offset_of!(Linked, link);
+}
+
+impl NodeList {
+    fn new(elements: usize) -> Self {
+        Self {
+            list: List::new(),
+            nodes: (0..elements).map(|_| CachePadded::default()).collect(),
+        }
+    }
+
+    #[inline(always)]
+    fn number(&self, node: RawNode<Linked>) -> u64 {
+        let offset = node.into_inner().addr().get() - self.nodes.as_ptr().addr();
+        (offset / size_of::<CachePadded<Linked>>()) as u64
+    }
+}
+
+impl Container for NodeList {
+    #[inline(always)]
+    unsafe fn push(&self, element: u64) -> Result<(), u64> {
+        let node = NonNull::from(&*self.nodes[element as usize]);
+        // SAFETY: the caller holds the element and so its node, which lives as long as the list.
+        self.list.push(unsafe { RawNode::new(node) });
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn pop(&self) -> Option<u64> {
+        self.list.pop().map(|node| self.number(node))
+    }
+
+    fn pop_anywhere(&self) -> Option<u64> {
+        let node = (0..self.list.cpus()).find_map(|cpu| self.list.steal_from(cpu));
+        node.map(|node| self.number(node))
     }
 }

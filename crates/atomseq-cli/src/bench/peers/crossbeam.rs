@@ -4,11 +4,11 @@
 use crossbeam_queue::{ArrayQueue, SegQueue};
 
 use crate::bench::exchange::Container;
-use crate::bench::experiments::{BURST, Block, Blocks, Channel};
+use crate::bench::experiments::{BURST, Block, Blocks, Channel, each_received, each_sent};
 
 impl Container for ArrayQueue<u64> {
     #[inline(always)]
-    fn push(&self, element: u64) -> Result<(), u64> {
+    unsafe fn push(&self, element: u64) -> Result<(), u64> {
         Self::push(self, element)
     }
 
@@ -20,7 +20,7 @@ impl Container for ArrayQueue<u64> {
 
 impl Container for SegQueue<u64> {
     #[inline(always)]
-    fn push(&self, element: u64) -> Result<(), u64> {
+    unsafe fn push(&self, element: u64) -> Result<(), u64> {
         Self::push(self, element);
         Ok(())
     }
@@ -34,23 +34,12 @@ impl Container for SegQueue<u64> {
 impl Channel for ArrayQueue<u64> {
     #[inline(always)]
     fn send(&self, elements: &[u64; BURST]) -> usize {
-        elements
-            .iter()
-            .take_while(|&&element| Self::push(self, element).is_ok())
-            .count()
+        each_sent(elements, |element| Self::push(self, element).is_ok())
     }
 
     #[inline(always)]
     fn receive(&self, elements: &mut [u64]) -> usize {
-        let mut received = 0;
-        for place in elements {
-            let Some(element) = Self::pop(self) else {
-                break;
-            };
-            *place = element;
-            received += 1;
-        }
-        received
+        each_received(elements, || Self::pop(self))
     }
 }
 

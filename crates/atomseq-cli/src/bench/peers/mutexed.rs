@@ -37,7 +37,7 @@ impl Count for Mutexed<u64> {
 
 impl Container for Mutexed<Vec<u64>> {
     #[inline(always)]
-    fn push(&self, element: u64) -> Result<(), u64> {
+    unsafe fn push(&self, element: u64) -> Result<(), u64> {
         self.lock().push(element);
         Ok(())
     }
@@ -50,7 +50,7 @@ impl Container for Mutexed<Vec<u64>> {
 
 impl Container for Mutexed<VecDeque<u64>> {
     #[inline(always)]
-    fn push(&self, element: u64) -> Result<(), u64> {
+    unsafe fn push(&self, element: u64) -> Result<(), u64> {
         self.lock().push_back(element);
         Ok(())
     }

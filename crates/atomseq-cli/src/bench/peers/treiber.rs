@@ -154,7 +154,7 @@ impl TreiberStack {
 
 impl Container for TreiberStack {
     #[inline(always)]
-    fn push(&self, element: u64) -> Result<(), u64> {
+    unsafe fn push(&self, element: u64) -> Result<(), u64> {
         self.head.push(&self.nodes, element, element);
         Ok(())
     }

@@ -38,7 +38,7 @@ impl TreiberQueue {
 
 impl Container for TreiberQueue {
     #[inline(always)]
-    fn push(&self, element: u64) -> Result<(), u64> {
+    unsafe fn push(&self, element: u64) -> Result<(), u64> {
         self.inbox.push(&self.nodes, element, element);
         Ok(())
     }
@@ -57,11 +57,13 @@ mod tests {
     fn first_in_first_out() {
         let queue = TreiberQueue::new(8);
         for element in 0..5 {
-            queue.push(element).unwrap();
+            // SAFETY: each is pushed once.
+            unsafe { queue.push(element) }.unwrap();
         }
         assert_eq!((queue.pop(), queue.pop()), (Some(0), Some(1)));
         for element in 5..8 {
-            queue.push(element).unwrap();
+            // SAFETY: each is pushed once.
+            unsafe { queue.push(element) }.unwrap();
         }
         let rest: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
         assert_eq!(rest, [2, 3, 4, 5, 6, 7]);

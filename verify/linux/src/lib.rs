@@ -1,0 +1,216 @@
+//! Tools for tests that need a process of their own: start-up decides once for a process, and some tests give the
+//! process a sandbox or an environment first.
+#![cfg(all(target_os = "linux", not(atomseq_portable)))]
+
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, Output};
+
+/// Tells a test that it runs in the fresh process, and should check.
+const MARK: &str = "ATOMSEQ_VERIFY";
+
+/// What is different about the fresh process.
+#[derive(Default)]
+pub struct Circumstances {
+    /// Environment variables to set.
+    pub environment: Vec<(&'static str, &'static str)>,
+    /// System calls that the kernel refuses from the start.
+    pub refused: Vec<Refusal>,
+    /// The kernel calls itself 2.6.
+    pub ancient: bool,
+}
+
+/// Runs `check` in a fresh process under `circumstances`; fails unless it ran there to its end.
+///
+/// `test` is the name of the calling test, by which the fresh process finds it again.
+/// Returns what it printed, and `None` in the fresh process itself.
+pub fn in_fresh_process(
+    test: &str,
+    circumstances: Circumstances,
+    check: impl FnOnce(),
+) -> Option<String> {
+    if std::env::var_os(MARK).is_some() {
+        check();
+        println!("{}", ran_to_its_end(test));
+        return None;
+    }
+    let output = spawn(test, circumstances);
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && text.contains(&ran_to_its_end(test)),
+        "{test}, {}:\n{text}\n{errors}",
+        output.status
+    );
+    Some(text.into_owned())
+}
+
+/// Runs `check` in a fresh process, which must be killed by `signal`; returns what it wrote on standard error.
+pub fn killed_in_fresh_process(test: &str, signal: i32, check: impl FnOnce()) -> Option<String> {
+    if std::env::var_os(MARK).is_some() {
+        check();
+        return None;
+    }
+    let output = spawn(test, Circumstances::default());
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(
+        output.status.signal(),
+        Some(signal),
+        "{test}, {}:\n{errors}",
+        output.status
+    );
+    Some(errors)
+}
+
+fn ran_to_its_end(test: &str) -> String {
+    format!("ran to its end: {test}")
+}
+
+fn spawn(test: &str, circumstances: Circumstances) -> Output {
+    let mut command = Command::new(std::env::current_exe().expect("the path of this test"));
+    command.args([test, "--exact", "--nocapture", "--test-threads=1"]);
+    for name in [
+        "GLIBC_TUNABLES",
+        "ATOMSEQ_DISABLE_RSEQ",
+        "ATOMSEQ_TRUST_KERNEL",
+    ] {
+        command.env_remove(name);
+    }
+    command.env(MARK, "1").envs(circumstances.environment);
+    let (refused, ancient) = (circumstances.refused, circumstances.ancient);
+    // SAFETY: between fork and exec, only system calls and memory that is there already.
+    unsafe {
+        command.pre_exec(move || {
+            const UNAME26: libc::c_ulong = 0x0020000;
+            if ancient && libc::personality(UNAME26) < 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+            refused.iter().try_for_each(refuse)
+        });
+    }
+    command.output().expect("a process")
+}
+
+/// A system call, and what the kernel answers instead of doing it.
+#[derive(Clone, Copy)]
+pub struct Refusal {
+    /// The call's number.
+    pub call: libc::c_long,
+    /// What it answers.
+    pub answer: Answer,
+    /// Which of these calls.
+    pub when: When,
+}
+
+/// What comes of a refused system call.
+#[derive(Clone, Copy)]
+pub enum Answer {
+    /// An error number; 0 for a success in name.
+    Error(i32),
+    /// The end of the process.
+    Kill,
+}
+
+/// Which calls a [`Refusal`] is for, by the low half of their first argument.
+#[derive(Clone, Copy)]
+pub enum When {
+    /// All.
+    Always,
+    /// Those with this argument.
+    Equals(u32),
+    /// Those with none of these bits set.
+    Lacks(u32),
+}
+
+/// From now on, the kernel refuses a system call to this thread and what it starts.
+pub fn refuse(refusal: &Refusal) -> std::io::Result<()> {
+    // A filter looks at `struct seccomp_data`: the call's number at 0, its first argument's low half at 16.
+    let statement = |code: u32, k: u32, jt, jf| libc::sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    };
+    let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+    let answer = libc::BPF_RET | libc::BPF_K;
+    let refusing = match refusal.answer {
+        Answer::Error(errno) => libc::SECCOMP_RET_ERRNO | errno as u32,
+        Answer::Kill => libc::SECCOMP_RET_KILL_PROCESS,
+    };
+    let (test, argument, refused, allowed) = match refusal.when {
+        When::Always => (libc::BPF_JGE, 0, 0, 1),
+        When::Equals(argument) => (libc::BPF_JEQ, argument, 0, 1),
+        When::Lacks(bits) => (libc::BPF_JSET, bits, 1, 0),
+    };
+    let mut filter = [
+        statement(load, 0, 0, 0),
+        statement(
+            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+            refusal.call as u32,
+            0,
+            3,
+        ),
+        statement(load, 16, 0, 0),
+        statement(
+            libc::BPF_JMP | test | libc::BPF_K,
+            argument,
+            refused,
+            allowed,
+        ),
+        statement(answer, refusing, 0, 0),
+        statement(answer, libc::SECCOMP_RET_ALLOW, 0, 0),
+    ];
+    let program = libc::sock_fprog {
+        len: filter.len() as u16,
+        filter: filter.as_mut_ptr(),
+    };
+    // SAFETY: the program lives across the call, which copies it.
+    let results = unsafe {
+        [
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
+            libc::prctl(
+                libc::PR_SET_SECCOMP,
+                libc::SECCOMP_MODE_FILTER,
+                &raw const program,
+            ),
+        ]
+    };
+    if results == [0, 0] {
+        Ok(())
+    } else {
+        Err(std::io::Error::last_os_error())
+    }
+}
+
+/// The CPU that this thread is on, asked of the kernel itself: the C library's answer comes from rseq.
+pub fn kernel_cpu() -> i32 {
+    let mut cpu = 0u32;
+    // SAFETY: the kernel writes one word.
+    let result = unsafe { libc::syscall(libc::SYS_getcpu, &raw mut cpu, 0, 0) };
+    assert_eq!(result, 0);
+    cpu as i32
+}
+
+/// Keeps this thread on the CPU that it is on, and returns that.
+pub fn pin() -> i32 {
+    let cpu = kernel_cpu();
+    // SAFETY: plain old data, filled below; 0 is this thread.
+    unsafe {
+        let mut set: libc::cpu_set_t = core::mem::zeroed();
+        libc::CPU_SET(cpu as usize, &mut set);
+        assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &set), 0);
+    }
+    cpu
+}
+
+/// Waits for a child, which must exit with 0.
+pub fn wait_for(child: i32) {
+    let mut status = 0;
+    // SAFETY: the kernel writes one word.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert!(
+        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,
+        "child: exited {}, signal {}",
+        libc::WEXITSTATUS(status),
+        libc::WTERMSIG(status)
+    );
+}

@@ -1,0 +1,214 @@
+//! Forks: a child goes on as its parent did, and finds no gate closed by a thread that it does not have.
+#![cfg(all(target_os = "linux", not(atomseq_portable)))]
+
+use atomseq::internals::{Quiet, cpu_id, current_cpu, fence, start};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use verify_linux::{Circumstances, in_fresh_process, pin, wait_for};
+
+/// Runs `check` in a child made by `fork`, which must come to its end within five seconds.
+fn in_child(fork: impl FnOnce() -> i32, check: impl FnOnce() -> bool) {
+    let child = fork();
+    assert!(child >= 0);
+    if child == 0 {
+        // SAFETY: ends this process, should it hang; then ends it without the test harness's help.
+        unsafe {
+            libc::alarm(5);
+            libc::_exit(if check() { 0 } else { 1 });
+        }
+    }
+    wait_for(child);
+}
+
+fn fork() -> i32 {
+    // SAFETY: the child calls only what it may: atomseq and system calls.
+    unsafe { libc::fork() }
+}
+
+/// A fork that the C library does not notice.
+fn raw_fork() -> i32 {
+    // SAFETY: as above. Both architectures take the flags first.
+    unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) as i32 }
+}
+
+#[test]
+fn a_child_goes_on_as_its_parent_did() {
+    for tunables in ["", "glibc.pthread.rseq=0"] {
+        let circumstances = Circumstances {
+            environment: vec![("GLIBC_TUNABLES", tunables)],
+            ..Circumstances::default()
+        };
+        in_fresh_process("a_child_goes_on_as_its_parent_did", circumstances, || {
+            // The harness's other thread may have started atomseq up; this one may have to register still.
+            let status = atomseq::status();
+            assert!(status.gates_active(), "{status}");
+            in_child(fork, || {
+                let told = pin();
+                let same = core::ptr::eq(status, start());
+                fence(told as usize);
+                drop(Quiet::enter());
+                same && (cpu_id(), current_cpu() as i32) == (told, told)
+            });
+            in_child(fork, || {
+                // A child of a child.
+                in_child(fork, || cpu_id() >= 0);
+                true
+            });
+        });
+    }
+}
+
+/// Threads that close a gate, over and over, while this one forks. Returns how many children found it closed.
+fn forks_among_closers(forks: usize, fork: fn() -> i32) -> usize {
+    static GATE: AtomicU32 = AtomicU32::new(0);
+    let stop = AtomicBool::new(false);
+    let mut closed = 0;
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let quiet = Quiet::enter();
+                    GATE.fetch_add(1, Ordering::Relaxed);
+                    for _ in 0..2_000 {
+                        core::hint::spin_loop();
+                    }
+                    GATE.fetch_sub(1, Ordering::Relaxed);
+                    drop(quiet);
+                }
+            });
+        }
+        for _ in 0..forks {
+            let child = fork();
+            if child == 0 {
+                // SAFETY: as in `in_child`.
+                unsafe {
+                    libc::alarm(5);
+                    let found = GATE.load(Ordering::Relaxed);
+                    if found == 0 {
+                        drop(Quiet::enter());
+                    }
+                    libc::_exit(i32::from(found != 0));
+                }
+            }
+            let mut status = 0;
+            // SAFETY: the kernel writes one word.
+            assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+            assert!(
+                libc::WIFEXITED(status),
+                "a child hung: signal {}",
+                libc::WTERMSIG(status)
+            );
+            closed += libc::WEXITSTATUS(status) as usize;
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    closed
+}
+
+#[test]
+fn a_child_finds_every_gate_open() {
+    in_fresh_process(
+        "a_child_finds_every_gate_open",
+        Circumstances::default(),
+        || {
+            atomseq::status();
+            assert_eq!(forks_among_closers(300, fork), 0);
+        },
+    );
+}
+
+/// The control: with forks that atomseq is not told of, the same test finds closed gates.
+#[test]
+fn a_child_of_a_raw_fork_may_find_a_gate_closed() {
+    in_fresh_process(
+        "a_child_of_a_raw_fork_may_find_a_gate_closed",
+        Circumstances::default(),
+        || {
+            atomseq::status();
+            let closed = (0..20).any(|_| forks_among_closers(50, raw_fork) > 0);
+            assert!(closed, "a thousand raw forks, and no gate was ever closed");
+        },
+    );
+}
+
+/// Atfork handlers of a program's own run after atomseq's prepare and before its parent and child: a thread that closed
+/// a gate there would wait for itself, if it was counted.
+#[test]
+fn atfork_handlers_may_close_gates() {
+    static CALLED: AtomicU32 = AtomicU32::new(0);
+    unsafe extern "C" fn handler() {
+        drop(Quiet::enter());
+        CALLED.fetch_add(1, Ordering::Relaxed);
+    }
+    in_fresh_process(
+        "atfork_handlers_may_close_gates",
+        Circumstances::default(),
+        || {
+            for before_start_up in [true, false] {
+                if !before_start_up {
+                    atomseq::status();
+                }
+                // SAFETY: the handlers live as long as the program.
+                let result =
+                    unsafe { libc::pthread_atfork(Some(handler), Some(handler), Some(handler)) };
+                assert_eq!(result, 0);
+            }
+            // SAFETY: ends this process, should it hang.
+            unsafe { libc::alarm(5) };
+            in_child(fork, || CALLED.load(Ordering::Relaxed) == 4);
+            assert_eq!(
+                CALLED.load(Ordering::Relaxed),
+                4,
+                "prepare and parent, of two"
+            );
+            // And quiet threads are counted again afterwards.
+            in_child(fork, || true);
+            drop(Quiet::enter());
+        },
+    );
+}
+
+#[test]
+fn forks_from_several_threads_at_once() {
+    in_fresh_process(
+        "forks_from_several_threads_at_once",
+        Circumstances::default(),
+        || {
+            atomseq::status();
+            std::thread::scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|| {
+                        (0..100).for_each(|_| {
+                            in_child(fork, || {
+                                drop(Quiet::enter());
+                                true
+                            })
+                        })
+                    });
+                }
+                scope.spawn(|| (0..20_000).for_each(|_| drop(Quiet::enter())));
+            });
+        },
+    );
+}
+
+/// A fork in the middle of start-up, by another thread: the child decides anew.
+#[test]
+fn a_child_forked_during_start_up_decides_itself() {
+    in_fresh_process(
+        "a_child_forked_during_start_up_decides_itself",
+        Circumstances::default(),
+        || {
+            for round in 0..60u64 {
+                // A process in which atomseq has not been started.
+                in_child(fork, || {
+                    std::thread::scope(|scope| {
+                        let starter = scope.spawn(|| start().is_active());
+                        std::thread::sleep(std::time::Duration::from_micros(round * 10));
+                        in_child(fork, || start().is_active());
+                        starter.join().unwrap_or(false)
+                    })
+                });
+            }
+        },
+    );
+}

@@ -1,0 +1,418 @@
+//! What start-up decides, in a process of its own each: who registers, what is refused and why, and what start-up
+//! leaves as it found it.
+#![cfg(all(target_os = "linux", not(atomseq_portable)))]
+
+use atomseq::internals::{cpu_id, current_cpu, fence, register_this_thread};
+use atomseq::status::{Reason, Registrant};
+use verify_linux::{
+    Answer, Circumstances, Refusal, When, in_fresh_process, killed_in_fresh_process, pin, refuse,
+};
+
+const OWN_REGISTRATION: (&str, &str) = ("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
+
+fn always(call: libc::c_long, errno: i32) -> Refusal {
+    Refusal {
+        call,
+        answer: Answer::Error(errno),
+        when: When::Always,
+    }
+}
+
+fn refused(refusal: Refusal) -> Circumstances {
+    Circumstances {
+        refused: vec![refusal],
+        ..Circumstances::default()
+    }
+}
+
+fn environment(variables: &[(&'static str, &'static str)]) -> Circumstances {
+    Circumstances {
+        environment: variables.to_vec(),
+        ..Circumstances::default()
+    }
+}
+
+/// Whether the C library registers threads, asked without atomseq.
+fn c_library_registers() -> bool {
+    // SAFETY: looks a name up; the C library defines it as an unsigned int.
+    unsafe {
+        let size = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_size".as_ptr());
+        !size.is_null() && *size.cast::<u32>() != 0
+    }
+}
+
+/// This thread's CPU as the kernel keeps it is the one it tells.
+fn assert_registered_here() {
+    let told = pin();
+    assert_eq!((cpu_id(), current_cpu() as i32), (told, told));
+}
+
+#[test]
+fn the_c_librarys_registration_is_adopted() {
+    in_fresh_process(
+        "the_c_librarys_registration_is_adopted",
+        Circumstances::default(),
+        || {
+            let status = atomseq::status();
+            let expected = if c_library_registers() {
+                Registrant::Glibc
+            } else {
+                Registrant::Atomseq
+            };
+            assert_eq!(status.registered_by(), Some(expected), "{status}");
+            assert!(status.is_active());
+            assert!(status.features().rseq_size >= 20);
+            assert_registered_here();
+        },
+    );
+}
+
+#[test]
+fn without_the_c_librarys_registration_atomseq_registers() {
+    in_fresh_process(
+        "without_the_c_librarys_registration_atomseq_registers",
+        environment(&[OWN_REGISTRATION]),
+        || {
+            assert!(!c_library_registers());
+            let status = atomseq::status();
+            assert_eq!(
+                status.registered_by(),
+                Some(Registrant::Atomseq),
+                "{status}"
+            );
+            assert!(status.is_active());
+            assert_registered_here();
+        },
+    );
+}
+
+#[test]
+fn without_the_rseq_system_call_nothing_is_active() {
+    for errno in [libc::ENOSYS, libc::EPERM] {
+        in_fresh_process(
+            "without_the_rseq_system_call_nothing_is_active",
+            refused(always(libc::SYS_rseq, errno)),
+            || {
+                let status = atomseq::status();
+                assert!(!status.is_active() && !status.gates_active(), "{status}");
+                assert_eq!(status.registered_by(), None);
+                assert!(
+                    matches!(
+                        status.reason(),
+                        Some(Reason::RegistrationRefused(libc::ENOSYS | libc::EPERM))
+                    ),
+                    "{status}"
+                );
+                assert!(cpu_id() < 0 && !register_this_thread());
+                assert_eq!(current_cpu() as i32, pin());
+            },
+        );
+    }
+}
+
+#[test]
+fn without_membarrier_sections_run_and_gates_do_not() {
+    for errno in [libc::ENOSYS, libc::EPERM] {
+        in_fresh_process(
+            "without_membarrier_sections_run_and_gates_do_not",
+            refused(always(libc::SYS_membarrier, errno)),
+            || {
+                let status = atomseq::status();
+                assert!(status.is_active() && !status.gates_active(), "{status}");
+                assert!(!status.features().membarrier_rseq);
+                assert!(
+                    matches!(
+                        status.reason(),
+                        Some(Reason::FenceUnavailable(libc::ENOSYS | libc::EPERM))
+                    ),
+                    "{status}"
+                );
+                assert_registered_here();
+            },
+        );
+    }
+}
+
+/// A sandbox that says yes and does nothing: only the self-test can tell, unless other threads interrupt it throughout.
+#[test]
+fn a_fence_that_does_nothing_is_found_out() {
+    let found = (0..10).any(|_| {
+        let circumstances = Circumstances {
+            environment: vec![("ATOMSEQ_TRUST_KERNEL", "1")],
+            refused: vec![Refusal {
+                call: libc::SYS_membarrier,
+                answer: Answer::Error(0),
+                when: When::Equals(1 << 7),
+            }],
+            ancient: false,
+        };
+        let printed = in_fresh_process(
+            "a_fence_that_does_nothing_is_found_out",
+            circumstances,
+            || {
+                let status = atomseq::status();
+                assert!(status.is_active(), "{status}");
+                if status.reason() == Some(Reason::FenceFailed) {
+                    println!("found out");
+                }
+            },
+        );
+        printed.is_none_or(|printed| printed.contains("found out"))
+    });
+    assert!(found, "not in ten processes");
+}
+
+#[test]
+fn without_clone_the_self_test_is_blocked() {
+    in_fresh_process(
+        "without_clone_the_self_test_is_blocked",
+        refused(Refusal {
+            call: libc::SYS_clone,
+            answer: Answer::Error(libc::EPERM),
+            when: When::Lacks(libc::CLONE_THREAD as u32),
+        }),
+        || {
+            let status = atomseq::status();
+            assert!(!status.is_active(), "{status}");
+            assert_eq!(status.reason(), Some(Reason::SelfTestBlocked(libc::EPERM)));
+            assert!(
+                cpu_id() < 0,
+                "sections must be off in every thread, whoever registered it"
+            );
+        },
+    );
+}
+
+#[test]
+fn rseq_can_be_disabled() {
+    in_fresh_process(
+        "rseq_can_be_disabled",
+        environment(&[("ATOMSEQ_DISABLE_RSEQ", "1")]),
+        || {
+            let status = atomseq::status();
+            assert!(!status.is_active() && !status.gates_active(), "{status}");
+            assert_eq!(status.reason(), Some(Reason::Disabled));
+            assert!(cpu_id() < 0 && !register_this_thread());
+        },
+    );
+}
+
+#[test]
+fn a_zero_disables_nothing() {
+    in_fresh_process(
+        "a_zero_disables_nothing",
+        environment(&[("ATOMSEQ_DISABLE_RSEQ", "0")]),
+        || {
+            assert!(atomseq::status().is_active(), "{}", atomseq::status());
+        },
+    );
+}
+
+#[test]
+fn an_unknown_kernels_fence_is_not_trusted() {
+    in_fresh_process(
+        "an_unknown_kernels_fence_is_not_trusted",
+        refused(always(libc::SYS_uname, libc::EPERM)),
+        || {
+            let status = atomseq::status();
+            assert_eq!(status.features().kernel, None);
+            assert!(status.is_active() && !status.gates_active(), "{status}");
+            assert_eq!(status.reason(), Some(Reason::KernelUnknown));
+        },
+    );
+}
+
+#[test]
+fn trust_can_be_forced() {
+    in_fresh_process(
+        "trust_can_be_forced",
+        Circumstances {
+            environment: vec![("ATOMSEQ_TRUST_KERNEL", "1")],
+            refused: vec![always(libc::SYS_uname, libc::EPERM)],
+            ancient: false,
+        },
+        || {
+            let status = atomseq::status();
+            assert!(
+                status.gates_active() && status.reason().is_none(),
+                "{status}"
+            );
+        },
+    );
+}
+
+#[test]
+fn an_ancient_kernel_is_refused_even_when_trusted() {
+    in_fresh_process(
+        "an_ancient_kernel_is_refused_even_when_trusted",
+        Circumstances {
+            environment: vec![("ATOMSEQ_TRUST_KERNEL", "1")],
+            refused: vec![],
+            ancient: true,
+        },
+        || {
+            let status = atomseq::status();
+            assert!(!status.is_active(), "{status}");
+            assert!(
+                matches!(status.reason(), Some(Reason::KernelTooOld(version)) if version.major == 2)
+            );
+        },
+    );
+}
+
+#[test]
+fn a_fence_that_fails_later_ends_the_process_with_a_sentence() {
+    let errors = killed_in_fresh_process(
+        "a_fence_that_fails_later_ends_the_process_with_a_sentence",
+        libc::SIGABRT,
+        || {
+            assert!(atomseq::status().gates_active(), "{}", atomseq::status());
+            fence(0);
+            refuse(&always(libc::SYS_membarrier, libc::EPERM)).unwrap();
+            fence(0);
+        },
+    );
+    if let Some(errors) = errors {
+        assert!(errors.contains("allow membarrier"), "{errors}");
+    }
+}
+
+#[test]
+fn a_fence_reaches_every_slot_and_cpus_that_are_not_there() {
+    in_fresh_process(
+        "a_fence_reaches_every_slot_and_cpus_that_are_not_there",
+        Circumstances::default(),
+        || {
+            assert!(atomseq::status().gates_active(), "{}", atomseq::status());
+            for cpu in 0..atomseq::internals::cpu_slots() + 2 {
+                fence(cpu);
+            }
+        },
+    );
+}
+
+#[test]
+fn the_callers_signal_mask_stays() {
+    in_fresh_process(
+        "the_callers_signal_mask_stays",
+        Circumstances::default(),
+        || {
+            // SAFETY: plain old data, filled by the calls that follow.
+            unsafe {
+                let [mut blocked, mut before, mut after]: [libc::sigset_t; 3] = core::mem::zeroed();
+                libc::sigfillset(&mut blocked);
+                libc::pthread_sigmask(libc::SIG_SETMASK, &blocked, core::ptr::null_mut());
+                libc::pthread_sigmask(libc::SIG_SETMASK, core::ptr::null(), &mut before);
+                assert!(atomseq::status().is_active(), "{}", atomseq::status());
+                libc::pthread_sigmask(libc::SIG_SETMASK, core::ptr::null(), &mut after);
+                for signal in 1..65 {
+                    assert_eq!(
+                        libc::sigismember(&before, signal),
+                        libc::sigismember(&after, signal),
+                        "{signal}"
+                    );
+                }
+                assert_eq!(libc::sigismember(&after, libc::SIGTERM), 1);
+            }
+        },
+    );
+}
+
+#[test]
+fn the_callers_affinity_stays_and_no_child_is_left() {
+    in_fresh_process(
+        "the_callers_affinity_stays_and_no_child_is_left",
+        Circumstances::default(),
+        || {
+            let affinity = || {
+                let mut set = [0u64; 128];
+                // SAFETY: the kernel writes at most the size given.
+                let written = unsafe {
+                    libc::syscall(
+                        libc::SYS_sched_getaffinity,
+                        0,
+                        size_of_val(&set),
+                        set.as_mut_ptr(),
+                    )
+                };
+                assert!(written > 0);
+                set
+            };
+            let before = affinity();
+            assert!(atomseq::status().is_active(), "{}", atomseq::status());
+            assert_eq!(affinity(), before);
+            // SAFETY: asks for a child of any kind, without waiting.
+            let child =
+                unsafe { libc::waitpid(-1, core::ptr::null_mut(), libc::__WALL | libc::WNOHANG) };
+            assert_eq!(
+                (child, std::io::Error::last_os_error().raw_os_error()),
+                (-1, Some(libc::ECHILD))
+            );
+        },
+    );
+}
+
+/// Handlers that run while start-up decides, and ask for the decision themselves.
+#[test]
+fn start_up_in_a_storm_of_signals() {
+    extern "C" fn ask(_signal: i32) {
+        let _ = atomseq::status().is_active();
+    }
+    for _ in 0..20 {
+        in_fresh_process(
+            "start_up_in_a_storm_of_signals",
+            Circumstances::default(),
+            || {
+                let every = libc::timeval {
+                    tv_sec: 0,
+                    tv_usec: 30,
+                };
+                let timer = libc::itimerval {
+                    it_interval: every,
+                    it_value: every,
+                };
+                // SAFETY: the handler only calls what may be called from one.
+                unsafe {
+                    libc::signal(
+                        libc::SIGALRM,
+                        ask as extern "C" fn(i32) as libc::sighandler_t,
+                    );
+                    assert_eq!(
+                        libc::setitimer(libc::ITIMER_REAL, &timer, core::ptr::null_mut()),
+                        0
+                    );
+                }
+                std::thread::scope(|scope| {
+                    let statuses: Vec<_> = (0..4).map(|_| scope.spawn(atomseq::status)).collect();
+                    for status in statuses {
+                        let status = status.join().unwrap();
+                        assert!(status.is_active(), "{status}");
+                    }
+                });
+            },
+        );
+    }
+}
+
+/// Half a millisecond on a quiet machine. The best of many runs, and much room: other tests keep the CPUs busy.
+#[test]
+fn start_up_is_short() {
+    let test = "start_up_is_short";
+    let mut best = u64::MAX;
+    for _ in 0..20 {
+        let printed = in_fresh_process(test, Circumstances::default(), || {
+            let begin = std::time::Instant::now();
+            let status = atomseq::status();
+            let took = begin.elapsed().as_micros();
+            assert!(status.is_active(), "{status}");
+            println!("\ntook {took} us");
+        });
+        let Some(printed) = printed else { return };
+        let took = printed
+            .lines()
+            .find_map(|line| line.strip_prefix("took ")?.strip_suffix(" us"));
+        best = best.min(took.expect("a time").parse().expect("a number"));
+    }
+    println!("start-up: {best} us at best");
+    assert!(best < 20_000, "{best} us");
+}

@@ -1,0 +1,236 @@
+//! Threads that atomseq registers itself: from C, from signal handlers, ten thousand of them, and up to their very end.
+#![cfg(all(target_os = "linux", not(atomseq_portable)))]
+
+use atomseq::internals::{cpu_id, current_cpu, register_this_thread};
+use atomseq::status::Registrant;
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use verify_linux::{Answer, Circumstances, Refusal, When, in_fresh_process, pin, refuse};
+
+fn own_registration() -> Circumstances {
+    Circumstances {
+        environment: vec![("GLIBC_TUNABLES", "glibc.pthread.rseq=0")],
+        ..Circumstances::default()
+    }
+}
+
+fn assert_own_registration() {
+    let status = atomseq::status();
+    assert_eq!(
+        status.registered_by(),
+        Some(Registrant::Atomseq),
+        "{status}"
+    );
+}
+
+/// Runs `body` on a thread that Rust knows nothing of.
+fn on_c_thread(body: extern "C" fn(*mut c_void) -> *mut c_void) {
+    // SAFETY: the thread takes no argument and is joined.
+    unsafe {
+        let mut thread: libc::pthread_t = core::mem::zeroed();
+        let result =
+            libc::pthread_create(&mut thread, core::ptr::null(), body, core::ptr::null_mut());
+        assert_eq!(result, 0);
+        assert_eq!(libc::pthread_join(thread, core::ptr::null_mut()), 0);
+    }
+}
+
+static CHECKED: AtomicUsize = AtomicUsize::new(0);
+
+#[test]
+fn a_thread_registers_on_its_first_slow_path() {
+    extern "C" fn body(_: *mut c_void) -> *mut c_void {
+        let before = cpu_id();
+        let registered = register_this_thread();
+        let again = register_this_thread();
+        let told = pin();
+        let right = (cpu_id(), current_cpu() as i32) == (told, told);
+        if before < 0 && registered && again && right {
+            CHECKED.fetch_add(1, Ordering::Relaxed);
+        }
+        core::ptr::null_mut()
+    }
+    in_fresh_process(
+        "a_thread_registers_on_its_first_slow_path",
+        own_registration(),
+        || {
+            assert_own_registration();
+            on_c_thread(body);
+            on_c_thread(body);
+            assert_eq!(CHECKED.load(Ordering::Relaxed), 2);
+        },
+    );
+}
+
+#[test]
+fn a_thread_of_the_c_librarys_needs_no_registration() {
+    extern "C" fn body(_: *mut c_void) -> *mut c_void {
+        let told = pin();
+        if (cpu_id(), current_cpu() as i32) == (told, told) && !register_this_thread() {
+            CHECKED.fetch_add(1, Ordering::Relaxed);
+        }
+        core::ptr::null_mut()
+    }
+    in_fresh_process(
+        "a_thread_of_the_c_librarys_needs_no_registration",
+        Circumstances::default(),
+        || {
+            if atomseq::status().registered_by() == Some(Registrant::Glibc) {
+                on_c_thread(body);
+                assert_eq!(CHECKED.load(Ordering::Relaxed), 1);
+            } else {
+                println!("this C library registers no threads");
+            }
+        },
+    );
+}
+
+/// A thread-specific key made after atomseq's has its destructor run after atomseq's.
+static LATE_KEY: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+#[test]
+fn a_thread_is_unregistered_before_its_storage_goes_and_stays_so() {
+    unsafe extern "C" fn late(_: *mut c_void) {
+        if cpu_id() < 0 && !register_this_thread() && cpu_id() < 0 {
+            CHECKED.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    extern "C" fn body(_: *mut c_void) -> *mut c_void {
+        let key = LATE_KEY.load(Ordering::Relaxed) as libc::pthread_key_t;
+        // SAFETY: the key exists; its value only has to differ from null.
+        let result = unsafe { libc::pthread_setspecific(key, core::ptr::dangling()) };
+        assert_eq!(result, 0);
+        if register_this_thread() && cpu_id() >= 0 {
+            CHECKED.fetch_add(1, Ordering::Relaxed);
+        }
+        core::ptr::null_mut()
+    }
+    in_fresh_process(
+        "a_thread_is_unregistered_before_its_storage_goes_and_stays_so",
+        own_registration(),
+        || {
+            assert_own_registration();
+            let mut key: libc::pthread_key_t = 0;
+            // SAFETY: `late` lives as long as the program.
+            let result = unsafe { libc::pthread_key_create(&mut key, Some(late)) };
+            assert_eq!(result, 0);
+            LATE_KEY.store(key as usize, Ordering::Relaxed);
+            on_c_thread(body);
+            assert_eq!(
+                CHECKED.load(Ordering::Relaxed),
+                2,
+                "1: registered, 2: unregistered at the end"
+            );
+        },
+    );
+}
+
+#[test]
+fn a_signal_handler_may_register_its_thread() {
+    extern "C" fn handler(_signal: i32) {
+        if register_this_thread() && cpu_id() >= 0 {
+            CHECKED.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    extern "C" fn body(_: *mut c_void) -> *mut c_void {
+        // SAFETY: a signal to this thread, which has a handler.
+        unsafe { libc::raise(libc::SIGUSR1) };
+        core::ptr::null_mut()
+    }
+    in_fresh_process(
+        "a_signal_handler_may_register_its_thread",
+        own_registration(),
+        || {
+            assert_own_registration();
+            // SAFETY: the handler only calls what may be called from one.
+            unsafe {
+                libc::signal(
+                    libc::SIGUSR1,
+                    handler as extern "C" fn(i32) as libc::sighandler_t,
+                )
+            };
+            on_c_thread(body);
+            assert_eq!(CHECKED.load(Ordering::Relaxed), 1);
+        },
+    );
+}
+
+#[test]
+fn a_thread_that_the_kernel_refuses_asks_once() {
+    static ASKED_AGAIN: AtomicI32 = AtomicI32::new(-1);
+    extern "C" fn body(_: *mut c_void) -> *mut c_void {
+        let refusal = |errno| Refusal {
+            call: libc::SYS_rseq,
+            answer: Answer::Error(errno),
+            when: When::Always,
+        };
+        refuse(&refusal(libc::EPERM)).expect("a filter");
+        let first = register_this_thread();
+        // A second question would be answered with a kill.
+        refuse(&Refusal {
+            call: libc::SYS_rseq,
+            answer: Answer::Kill,
+            when: When::Always,
+        })
+        .expect("a filter");
+        ASKED_AGAIN.store(i32::from(register_this_thread()), Ordering::Relaxed);
+        if !first && cpu_id() < 0 {
+            CHECKED.fetch_add(1, Ordering::Relaxed);
+        }
+        core::ptr::null_mut()
+    }
+    in_fresh_process(
+        "a_thread_that_the_kernel_refuses_asks_once",
+        own_registration(),
+        || {
+            assert_own_registration();
+            on_c_thread(body);
+            assert_eq!(CHECKED.load(Ordering::Relaxed), 1);
+            assert_eq!(ASKED_AGAIN.load(Ordering::Relaxed), 0);
+        },
+    );
+}
+
+fn memory_in_use() -> usize {
+    let text = std::fs::read_to_string("/proc/self/status").expect("/proc");
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = line
+        .and_then(|line| line.trim().strip_suffix(" kB"))
+        .expect("VmRSS");
+    kilobytes.trim().parse::<usize>().expect("a number") * 1024
+}
+
+fn open_files() -> usize {
+    std::fs::read_dir("/proc/self/fd").expect("/proc").count()
+}
+
+#[test]
+fn ten_thousand_short_lived_threads_leave_nothing() {
+    extern "C" fn body(_: *mut c_void) -> *mut c_void {
+        if cpu_id() < 0 && register_this_thread() && cpu_id() >= 0 {
+            CHECKED.fetch_add(1, Ordering::Relaxed);
+        }
+        core::ptr::null_mut()
+    }
+    const THREADS: usize = 10_000;
+    in_fresh_process(
+        "ten_thousand_short_lived_threads_leave_nothing",
+        own_registration(),
+        || {
+            assert_own_registration();
+            (0..THREADS / 10).for_each(|_| on_c_thread(body));
+            let before = (memory_in_use(), open_files());
+            std::thread::scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|| (0..THREADS * 3 / 10).for_each(|_| on_c_thread(body)));
+                }
+            });
+            let after = (memory_in_use(), open_files());
+            assert_eq!(CHECKED.load(Ordering::Relaxed), THREADS);
+            assert_eq!(after.1, before.1, "open files");
+            let grown = after.0.saturating_sub(before.0);
+            // 64 bytes lost a thread would be 576 KB; three more stacks in the C library's cache are some 30.
+            assert!(grown < 400 * 1024, "grown by {grown} bytes");
+        },
+    );
+}
