@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::crew::{self, Figures, Orders, Phase, Shared};
+use super::lane::Board;
 use super::law::{self, Broken};
 use super::{Target, interrupts};
 
@@ -138,7 +139,9 @@ impl Progress {
 
     fn look(shared: &Shared) -> (u64, u64, Phase) {
         let round = shared.round.load(Ordering::Relaxed);
-        (shared.operations(), round, shared.phase())
+        // Handlers do not count: they may go on for ever in a worker that does not.
+        let operations = shared.workers().map(Board::operations).sum();
+        (operations, round, shared.phase())
     }
 
     fn has_stopped(&mut self, shared: &Shared) -> bool {
