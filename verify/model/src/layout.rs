@@ -1,5 +1,5 @@
-//! Where things lie in the memory of a model: the slots as in an `Area`, each CPU's bulk memory, and
-//! what belongs to the callers.
+//! Where things lie in the memory of a model: the slots as in an `Area`, each with its bulk memory
+//! behind it and a gap to the next one, and what belongs to the callers.
 
 use atomseq::percpu::Area;
 
@@ -8,10 +8,7 @@ pub const CPUS: usize = 2;
 
 /// The address of CPU 0's slot.
 const SLOTS: usize = 0x1_0000;
-const SLOT_BYTES: usize = 128;
-
-const BULK: usize = 0x2_0000;
-const BULK_BYTES: usize = 0x1000;
+const STRIDE: usize = 0x1000;
 
 /// The first byte of memory that callers own: nodes, buffers.
 pub const CALLERS: usize = 0x4_0000;
@@ -23,7 +20,7 @@ pub const GARBAGE: usize = 0x6A5B_A6E0_5CA3_B1E8;
 
 /// The address of a CPU's slot.
 pub const fn slot(cpu: usize) -> usize {
-    SLOTS + cpu * SLOT_BYTES
+    SLOTS + cpu * STRIDE
 }
 
 /// The address of one of a slot's fifteen words.
@@ -33,15 +30,12 @@ pub const fn word(cpu: usize, index: usize) -> usize {
 
 /// The address of a CPU's bulk memory.
 pub const fn bulk(cpu: usize) -> usize {
-    BULK + cpu * BULK_BYTES
+    slot(cpu) + Area::BULK
 }
 
 /// May a sequence touch this byte at all? The gates are read by the code around it, never by it.
 pub fn is_mapped(address: usize, cpus: usize, bulk_bytes: usize) -> bool {
-    let in_slot = address >= SLOTS
-        && address < slot(cpus)
-        && (address - SLOTS) % SLOT_BYTES >= Area::FIRST_WORD;
-    let in_bulk =
-        address >= BULK && address < bulk(cpus) && (address - BULK) % BULK_BYTES < bulk_bytes;
-    in_slot || in_bulk || (CALLERS..CALLERS_END).contains(&address)
+    let in_slots = (SLOTS..slot(cpus)).contains(&address)
+        && (Area::FIRST_WORD..Area::BULK + bulk_bytes).contains(&((address - SLOTS) % STRIDE));
+    in_slots || (CALLERS..CALLERS_END).contains(&address)
 }

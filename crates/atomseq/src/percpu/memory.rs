@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
 use super::area::SLOT_BYTES;
-use super::gate::{lock, unlock};
+use super::lock::{lock, unlock};
 use crate::platform;
 
 /// Areas up to this size are cut from blocks.

@@ -69,11 +69,11 @@ mod behind_the_first {
     use super::FIRST;
 
     atomseq::sequence! {
-        /// Prepares the first node's link, which everybody sees.
+        /// Prepares the link of whichever node lies lower, which may be the one that everybody sees.
         pub(super) unsafe fn push(slot: Slot, link: Word) {
             let first = load(slot + FIRST);
-            let head = min(first - 1, link - 1) + 1;
-            prepare(head, first);
+            let place = min(first - 8, link - 8);
+            prepare(place + 8, first);
             commit(slot + FIRST, link);
         }
     }

@@ -8,9 +8,9 @@ use crate::structures::Ring;
 
 const HEAD: usize = Area::FIRST_WORD;
 const TAIL: usize = Area::FIRST_WORD + 8;
-const BUFFER: usize = Area::FIRST_WORD + 16;
-const MASK: usize = Area::FIRST_WORD + 24;
-const CAPACITY: usize = Area::FIRST_WORD + 32;
+const MASK: usize = Area::FIRST_WORD + 16;
+const CAPACITY: usize = Area::FIRST_WORD + 24;
+const BUFFER: usize = Area::BULK;
 
 mod one_too_many {
     use super::{BUFFER, CAPACITY, HEAD, MASK, TAIL};
@@ -20,8 +20,8 @@ mod one_too_many {
         pub(super) unsafe fn push_word(slot: Slot, from: Word) -> bool {
             let tail = load(slot + TAIL);
             if tail - load(slot + HEAD) > load(slot + CAPACITY) { return false }
-            let place = load(slot + BUFFER) + ((tail & load(slot + MASK)) << 3);
-            prepare(place, load(from));
+            let place = slot + ((tail & load(slot + MASK)) << 3);
+            prepare(place + BUFFER, load(from));
             commit(slot + TAIL, tail + 1);
             true
         }
@@ -38,8 +38,8 @@ mod delivered_before {
             if head == load(slot + TAIL) { return false }
             let alias = to + (head - head);
             if load(alias) != 0 { return true }
-            let place = load(slot + BUFFER) + ((head & load(slot + MASK)) << 3);
-            prepare(to, load(place));
+            let place = slot + ((head & load(slot + MASK)) << 3);
+            prepare(to, load(place + BUFFER));
             commit(slot + HEAD, head + 1);
             true
         }
@@ -56,7 +56,7 @@ mod past_the_end {
             let there = load(slot + TAIL) - head;
             let index = head & load(slot + MASK);
             let taken = min(there, count);
-            let from = load(slot + BUFFER) + ((index * words) << 3);
+            let from = slot + ((index * words) << 3) + BUFFER;
             prepare_copy(to, from, taken * words);
             commit(slot + HEAD, head + taken);
             taken

@@ -8,18 +8,17 @@ use crate::layout::CALLERS;
 use crate::structures::Stack;
 
 const TOP: usize = Area::FIRST_WORD;
-const BOTTOM: usize = Area::FIRST_WORD + 8;
-const LIMIT: usize = Area::FIRST_WORD + 16;
+const ARRAY: usize = Area::BULK;
 
 mod half {
-    use super::{LIMIT, TOP};
+    use super::{ARRAY, TOP};
 
     atomseq::sequence! {
         /// Prepares half of the word that it makes visible.
-        pub(super) unsafe fn push(slot: Slot, value: Word) -> bool {
+        pub(super) unsafe fn push(slot: Slot, capacity: Word, value: Word) -> bool {
             let top = load(slot + TOP);
-            if top == load(slot + LIMIT) { return false }
-            prepare32(top, value);
+            if top == capacity { return false }
+            prepare32(slot + top + ARRAY, value);
             commit(slot + TOP, top + 8);
             true
         }
@@ -27,16 +26,16 @@ mod half {
 }
 
 mod taken_for_done {
-    use super::{LIMIT, TOP};
+    use super::{ARRAY, TOP};
 
     atomseq::sequence! {
-        /// Reads the word it is about to prepare, by an address loaded a second time.
-        pub(super) unsafe fn push(slot: Slot, value: Word) -> bool {
+        /// Reads the word it is about to prepare, by an offset loaded a second time.
+        pub(super) unsafe fn push(slot: Slot, capacity: Word, value: Word) -> bool {
             let top = load(slot + TOP);
-            if top == load(slot + LIMIT) { return false }
+            if top == capacity { return false }
             let alias = load(slot + TOP);
-            if load(alias) == value { return true }
-            prepare(top, value);
+            if load(slot + alias + ARRAY) == value { return true }
+            prepare(slot + top + ARRAY, value);
             commit(slot + TOP, top + 8);
             true
         }
@@ -44,47 +43,45 @@ mod taken_for_done {
 }
 
 mod on_the_top {
-    use super::{BOTTOM, LIMIT, TOP};
+    use super::{ARRAY, TOP};
 
     atomseq::sequence! {
-        /// Prepares the top element instead of the word above.
-        pub(super) unsafe fn push(slot: Slot, value: Word) -> bool {
+        /// Prepares the top element, where there is one, instead of the word above.
+        pub(super) unsafe fn push(slot: Slot, capacity: Word, value: Word) -> bool {
             let top = load(slot + TOP);
-            if top == load(slot + LIMIT) { return false }
-            let bottom = load(slot + BOTTOM);
-            let place = min(top - 8 - bottom, top - bottom) + bottom;
-            prepare(place, value);
+            if top == capacity { return false }
+            let place = min(top - 8, top);
+            prepare(slot + place + ARRAY, value);
             commit(slot + TOP, top + 8);
             true
         }
     }
 }
 
-mod bounds_first {
-    use super::{BOTTOM, LIMIT, TOP};
+mod top_first {
+    use super::{ARRAY, TOP};
 
     atomseq::sequence! {
-        /// Two words of the slot change, one of them before the commit.
-        pub(super) unsafe fn push(slot: Slot, value: Word) -> bool {
+        /// Moves the top before the word under it is there.
+        pub(super) unsafe fn push(slot: Slot, capacity: Word, value: Word) -> bool {
             let top = load(slot + TOP);
-            if top == load(slot + LIMIT) { return false }
-            prepare(top, value);
-            prepare(slot + BOTTOM, top);
-            commit(slot + TOP, top + 8);
+            if top == capacity { return false }
+            prepare(slot + (value - value) + TOP, top + 8);
+            commit(slot + top + ARRAY, value);
             true
         }
     }
 }
 
 mod whole_batch {
-    use super::{LIMIT, TOP};
+    use super::{ARRAY, TOP};
 
     atomseq::sequence! {
         /// Copies all words given, not only those there is room for.
-        pub(super) unsafe fn push_batch(slot: Slot, from: Word, count: Word) -> Word {
+        pub(super) unsafe fn push_batch(slot: Slot, capacity: Word, from: Word, count: Word) -> Word {
             let top = load(slot + TOP);
-            let taken = min((load(slot + LIMIT) - top) >> 3, count);
-            prepare_copy(top, from, count);
+            let taken = min((capacity - top) >> 3, count);
+            prepare_copy(slot + top + ARRAY, from, count);
             commit(slot + TOP, top + (taken << 3));
             taken
         }
@@ -92,15 +89,14 @@ mod whole_batch {
 }
 
 mod wrong_end {
-    use super::{BOTTOM, TOP};
+    use super::{ARRAY, TOP};
 
     atomseq::sequence! {
         /// Takes from the bottom, and moves the top.
         pub(super) unsafe fn pop_batch(slot: Slot, to: Word, count: Word) -> Word {
             let top = load(slot + TOP);
-            let bottom = load(slot + BOTTOM);
-            let taken = min((top - bottom) >> 3, count);
-            prepare_copy(to, bottom, taken);
+            let taken = min(top >> 3, count);
+            prepare_copy(to, slot + (top - top) + ARRAY, taken);
             commit(slot + TOP, top - (taken << 3));
             taken
         }
@@ -108,15 +104,15 @@ mod wrong_end {
 }
 
 mod one_word_more {
-    use super::{BOTTOM, TOP};
+    use super::{ARRAY, TOP};
 
     atomseq::sequence! {
         /// Copies a word more than it takes, and more than the caller has room for.
         pub(super) unsafe fn pop_batch(slot: Slot, to: Word, count: Word) -> Word {
             let top = load(slot + TOP);
-            let taken = min((top - load(slot + BOTTOM)) >> 3, count);
+            let taken = min(top >> 3, count);
             let rest = top - (taken << 3);
-            prepare_copy(to, rest, taken + 1);
+            prepare_copy(to, slot + rest + ARRAY, taken + 1);
             commit(slot + TOP, rest);
             taken
         }
@@ -151,8 +147,8 @@ pub fn all() -> Vec<Broken> {
         Broken::new(
             "two visible words change, one after the other",
             stack(),
-            &bounds_first::push::MODEL,
-            |fault| matches!(fault, Fault::Broken(_)),
+            &top_first::push::MODEL,
+            |fault| matches!(fault, Fault::VisibleBeforeCommit { .. }),
         ),
         Broken::new(
             "the whole batch is copied, room or not",

@@ -1,9 +1,9 @@
-//! `Histogram`: word 0 of each slot is the address of that CPU's buckets, in the bulk memory.
+//! `Histogram`: behind each slot, that CPU's buckets.
 
 use atomseq::sequence::model::Memory;
 
 use super::program;
-use crate::layout::{bulk, word};
+use crate::layout::bulk;
 use crate::structure::{Answer, Call, Content, Structure, answer, plain};
 
 /// Two CPUs with three buckets each.
@@ -29,7 +29,6 @@ impl Structure for Histogram {
     fn empty(&self) -> Memory {
         let mut memory = Memory::default();
         for cpu in 0..CPUS {
-            memory.store(word(cpu, 0), bulk(cpu));
             for bucket in 0..BUCKETS {
                 memory.store(bulk(cpu) + 8 * bucket, 0);
             }
@@ -47,9 +46,6 @@ impl Structure for Histogram {
     fn content(&self, memory: &Memory) -> Result<Content, String> {
         (0..CPUS)
             .map(|cpu| {
-                if memory.load(word(cpu, 0)) != bulk(cpu) {
-                    return Err(format!("the buckets of CPU {cpu} are elsewhere"));
-                }
                 let counts = (0..BUCKETS).map(|bucket| memory.load(bulk(cpu) + 8 * bucket));
                 Ok(counts.collect())
             })

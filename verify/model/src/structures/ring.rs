@@ -1,5 +1,5 @@
-//! `Ring`: in each slot, how many elements have come in and gone out, and where the buffer is, with its
-//! mask and its capacity.
+//! `Ring`: in each slot, how many elements have gone out and come in, with the mask and the capacity
+//! of the buffer behind the slot.
 
 use atomseq::sequence::model::Memory;
 
@@ -53,7 +53,7 @@ impl Structure for Ring {
     fn empty(&self) -> Memory {
         let mut memory = Memory::default();
         for cpu in 0..self.cpus {
-            let words = [START, START, bulk(cpu), self.places() - 1, self.capacity];
+            let words = [START, START, self.places() - 1, self.capacity];
             for (index, value) in words.into_iter().enumerate() {
                 memory.store(word(cpu, index), value);
             }
@@ -89,10 +89,9 @@ impl Structure for Ring {
         let mut content = Content::new();
         let mut places = Content::new();
         for cpu in 0..self.cpus {
-            let [head, tail, buffer, mask, capacity] =
-                [0, 1, 2, 3, 4].map(|index| memory.load(word(cpu, index)));
-            let bounds = (bulk(cpu), self.places() - 1, self.capacity);
-            if (buffer, mask, capacity) != bounds {
+            let [head, tail, mask, capacity] =
+                [0, 1, 2, 3].map(|index| memory.load(word(cpu, index)));
+            if (mask, capacity) != (self.places() - 1, self.capacity) {
                 return Err(format!("the bounds of CPU {cpu} have changed"));
             }
             let length = tail.wrapping_sub(head);

@@ -1,5 +1,5 @@
-//! `Stack`: in each slot, the address of the first free word of the bulk memory, that of its first
-//! and that of its end. `Pool` is made of the same sequences.
+//! `Stack`: word 0 of each slot is how many bytes of the array behind the slot are full. `Pool` is made of
+//! the same sequences.
 
 use atomseq::sequence::model::Memory;
 
@@ -42,9 +42,7 @@ impl Structure for Stack {
     fn empty(&self) -> Memory {
         let mut memory = Memory::default();
         for cpu in 0..self.cpus {
-            memory.store(word(cpu, 0), bulk(cpu));
-            memory.store(word(cpu, 1), bulk(cpu));
-            memory.store(word(cpu, 2), bulk(cpu) + 8 * self.capacity);
+            memory.store(word(cpu, 0), 0);
             for index in 0..self.capacity {
                 memory.store(bulk(cpu) + 8 * index, 0);
             }
@@ -58,13 +56,14 @@ impl Structure for Stack {
     fn calls(&self, _memory: &Memory) -> Vec<Call> {
         let [push, pop, push_batch, pop_batch] =
             ["push", "pop", "push_batch", "pop_batch"].map(|name| program("stack", name));
+        let bytes = 8 * self.capacity;
         let mut calls = vec![
-            Call::new(push, &[1]),
-            Call::new(push, &[2]),
+            Call::new(push, &[bytes, 1]),
+            Call::new(push, &[bytes, 2]),
             Call::new(pop, &[]),
         ];
         for count in [0, 2, 3] {
-            calls.push(Call::new(push_batch, &[CALLERS, count]));
+            calls.push(Call::new(push_batch, &[bytes, CALLERS, count]));
             let fills = BUFFER..BUFFER + 8 * count;
             calls.push(Call::new(pop_batch, &[BUFFER, count]).filling(fills));
         }
@@ -74,14 +73,12 @@ impl Structure for Stack {
     fn content(&self, memory: &Memory) -> Result<Content, String> {
         (0..self.cpus)
             .map(|cpu| {
-                let [top, bottom, limit] = [0, 1, 2].map(|index| memory.load(word(cpu, index)));
-                if bottom != bulk(cpu) || limit != bottom + 8 * self.capacity {
-                    return Err(format!("the bounds of CPU {cpu} have moved"));
-                }
-                if top < bottom || top > limit || top % 8 != 0 {
+                let top = memory.load(word(cpu, 0));
+                if top > 8 * self.capacity || top % 8 != 0 {
                     return Err(format!("the top of CPU {cpu} is at {top:#x}"));
                 }
-                Ok((bottom..top).step_by(8).map(|at| memory.load(at)).collect())
+                let places = (0..top).step_by(8).map(|offset| bulk(cpu) + offset);
+                Ok(places.map(|place| memory.load(place)).collect())
             })
             .collect()
     }
@@ -89,7 +86,7 @@ impl Structure for Stack {
     fn meaning(&self, content: &mut Content, call: &Call, cpu: usize) -> Answer {
         let stack = &mut content[cpu];
         match (call.program.name, call.words.as_slice()) {
-            ("push", &[value]) => {
+            ("push", &[_, value]) => {
                 let room = stack.len() < self.capacity;
                 if room {
                     stack.push(value);
@@ -97,7 +94,7 @@ impl Structure for Stack {
                 answer(truth(room))
             }
             ("pop", []) => answer(stack.pop().map_or(none(), |value| some(&[value]))),
-            ("push_batch", &[_, count]) => {
+            ("push_batch", &[_, _, count]) => {
                 let taken = count.min(self.capacity - stack.len());
                 stack.extend_from_slice(&BATCH[..taken]);
                 answer(plain(&[taken]))
