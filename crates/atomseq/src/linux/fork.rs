@@ -16,7 +16,13 @@ const QUIET: u32 = FORK - 1;
 /// Counts this thread as one that may close gates. `false`: not counted, since this thread itself is forking (an
 /// atfork handler or a signal handler runs on it between prepare and parent or child): it would wait for itself,
 /// and has opened its gates again before the fork goes on.
+///
+/// Not counted either, once more, is a thread inside already: a fork that waits for it must not make it wait. Called with
+/// signals blocked.
 pub(super) fn enter() -> bool {
+    if rseq::quiet().fetch_add(1, Ordering::Relaxed) != 0 {
+        return false;
+    }
     if rseq::forks().load(Ordering::Relaxed) != 0 {
         return false;
     }
@@ -40,11 +46,16 @@ pub(super) fn enter() -> bool {
     }
 }
 
-/// Undoes a counted [`enter`].
-pub(super) fn leave() {
+/// Undoes an [`enter`]; `counted` is what it returned.
+pub(super) fn leave(counted: bool) {
+    rseq::quiet().fetch_sub(1, Ordering::Relaxed);
+    if !counted {
+        return;
+    }
     // Release: pairs with the Acquire in `prepare`: the child's copy holds all that was done inside.
     let before = TRAFFIC.fetch_sub(1, Ordering::Release);
-    if before >= FORK && before & QUIET == 1 {
+    // A fork waits for none to be left, or for itself alone.
+    if before >= FORK && before & QUIET <= 2 {
         wake_all(&TRAFFIC);
     }
 }
@@ -58,12 +69,19 @@ pub(super) fn install() -> Result<(), i32> {
     }
 }
 
+/// What this thread itself has added, if it forks inside a `Quiet`: its child goes on inside, and opens the gate too.
+fn own_traffic() -> u32 {
+    let inside = rseq::quiet().load(Ordering::Relaxed) != 0;
+    u32::from(inside && rseq::forks().load(Ordering::Relaxed) == 0)
+}
+
 unsafe extern "C" fn prepare() {
+    let own = own_traffic();
     // The nesting first: a signal handler from here on must not wait for this fork.
     rseq::forks().fetch_add(1, Ordering::Relaxed);
     // Acquire: pairs with the Release in `leave`.
     let mut traffic = TRAFFIC.fetch_add(FORK, Ordering::Acquire) + FORK;
-    while traffic & QUIET != 0 {
+    while traffic & QUIET != own {
         wait(&TRAFFIC, traffic);
         traffic = TRAFFIC.load(Ordering::Acquire);
     }
@@ -84,6 +102,6 @@ unsafe extern "C" fn parent() {
 
 unsafe extern "C" fn child() {
     // No other thread is here: not those that forked at the same time, nor those that wait.
-    TRAFFIC.store(0, Ordering::Relaxed);
     rseq::forks().store(0, Ordering::Relaxed);
+    TRAFFIC.store(own_traffic(), Ordering::Relaxed);
 }

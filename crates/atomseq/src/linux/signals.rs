@@ -8,7 +8,6 @@ use core::marker::PhantomData;
 ///
 /// A thread enters before it closes a gate: a handler on the same thread that met the closed gate would wait
 /// for the very thread it interrupted, and a child forked meanwhile would find the gate closed for good.
-/// Run no code of a user's inside: one that forks would wait for itself.
 pub struct Quiet {
     mask: u64,
     counted: bool,
@@ -18,7 +17,8 @@ pub struct Quiet {
 
 impl Quiet {
     /// Blocks every signal (by the raw system call: two that glibc would leave open as well), then waits
-    /// until no fork is under way. Two system calls a use; nested uses are fine.
+    /// until no fork is under way. Two system calls a use. Nested
+    /// uses are fine if they end in the order of scopes: the outermost counts.
     pub fn enter() -> Quiet {
         let mask = set_mask(u64::MAX);
         let counted = fork::enter();
@@ -32,9 +32,7 @@ impl Quiet {
 
 impl Drop for Quiet {
     fn drop(&mut self) {
-        if self.counted {
-            fork::leave();
-        }
+        fork::leave(self.counted);
         set_mask(self.mask);
     }
 }
