@@ -8,7 +8,7 @@ use quote::{quote, quote_spanned};
 use syn::{Error, Ident, Result};
 
 use super::attempt::attempt;
-use super::emit::{self, Assembly, ConstantOperand, LONGEST, Leaving};
+use super::emit::{self, Assembly, ConstantOperand, Leaving, LONGEST};
 use super::ir::*;
 use super::rules::message;
 use super::{gated, model};

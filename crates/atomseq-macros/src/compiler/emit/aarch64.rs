@@ -7,7 +7,7 @@
 
 use super::super::ir::*;
 use super::registers::Registers;
-use super::{Assembly, Builder, Leaving, aborted_status, label};
+use super::{aborted_status, label, Assembly, Builder, Leaving};
 
 /// Emits the `on_cpu` form.
 pub fn on_cpu(sequence: &Sequence) -> Assembly {
