@@ -1,2 +1,77 @@
-//! The `atomseq` command.
-fn main() {}
+//! The `atomseq` command: what this machine offers per-CPU code, and what it is worth here.
+
+mod arguments;
+mod bench;
+mod conclusions;
+mod doctor;
+mod error;
+mod machine;
+mod report;
+mod torture;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use self::arguments::{Arguments, Bench, Command, Doctor, Torture};
+use self::conclusions::{Sections, sentences};
+use self::doctor::Diagnosis;
+use self::error::Error;
+use self::report::{Lines, Tables};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let result = match &arguments.command {
+        None => doctor_and_bench(),
+        Some(Command::Doctor(arguments)) => doctor(arguments),
+        Some(Command::Bench(arguments)) => bench(arguments),
+        Some(Command::Torture(arguments)) => torture(arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever read the output has seen enough.
+        Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("atomseq: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn doctor_and_bench() -> Result<(), Error> {
+    doctor(&Doctor { json: false })?;
+    writeln!(io::stdout())?;
+    bench(&Bench::quick())
+}
+
+fn doctor(arguments: &Doctor) -> Result<(), Error> {
+    let diagnosis = Diagnosis::take();
+    let mut output = io::stdout().lock();
+    if arguments.json {
+        let json = serde_json::to_string(&diagnosis).map_err(io::Error::from)?;
+        writeln!(output, "{json}")?;
+    } else {
+        write!(output, "{diagnosis}")?;
+    }
+    Ok(output.flush()?)
+}
+
+fn bench(arguments: &Bench) -> Result<(), Error> {
+    let plan = arguments.plan();
+    let mut output = io::stdout().lock();
+    if arguments.json {
+        bench::run(&plan, &mut Lines(&mut output))?;
+        return Ok(());
+    }
+    let outcomes = bench::run(&plan, &mut Tables(&mut output))?;
+    writeln!(output)?;
+    for sentence in sentences(&Sections::here(), &outcomes) {
+        writeln!(output, "{sentence}")?;
+    }
+    Ok(output.flush()?)
+}
+
+fn torture(arguments: &Torture) -> Result<(), Error> {
+    torture::run(&arguments.plan(), &mut io::stdout().lock())
+}

@@ -84,9 +84,17 @@ pub fn attempt(sequence: &Sequence, assembly: &Assembly, aborted: TokenStream) -
         .slots()
         .next()
         .map(|_| quote!(return ::core::result::Result::Err(::atomseq::sequence::Closed)));
+    // An area knows where struct rseq is: in a loop, rustc keeps it in a register.
+    let place = match sequence.slots().next() {
+        Some((_, slot)) => {
+            let slot = &slot.name;
+            quote!(rseq = in(reg) #slot.rseq_offset(), stride = in(reg) #slot.stride(),)
+        }
+        None => quote!(rseq = in(reg) ::atomseq::internals::rseq_offset(),),
+    };
     let common = quote! {
         #(#template,)*
-        rseq = in(reg) ::atomseq::internals::rseq_offset(),
+        #place
         #(#inputs)* #(#constants)* #(#fixed)* #(#temporaries)*
     };
     match leaving {

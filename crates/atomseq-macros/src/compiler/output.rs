@@ -238,11 +238,13 @@ fn fits(
     }
     let status_registers = usize::from(Leaving::of(sequence) == Leaving::Status);
     let fixed_registers = usize::from(assembly.fixed.is_some());
+    let slot_registers = usize::from(sequence.slots().next().is_some());
     let parameters = (0..sequence.parameters.len())
         .filter(|index| assembly.reads_parameter(*index))
         .count();
     // One more leads to struct rseq.
-    let registers = parameters + assembly.temporaries + 1 + status_registers + fixed_registers;
+    let registers =
+        parameters + assembly.temporaries + slot_registers + status_registers + fixed_registers + 1;
     if registers > available {
         return Err(Error::new(
             sequence.name.span(),

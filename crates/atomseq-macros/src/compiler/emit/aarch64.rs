@@ -1,11 +1,13 @@
 //! AArch64.
 //!
 //! Operands: `a0…` parameters (for a slot, the area's base), `t0…` temporaries, `c0…` constants,
+//! `stride` from slot to slot,
 //! `rseq` the offset of struct rseq from the thread pointer (tpidr_el0), `status`. Words enter and
 //! leave memory by loads and stores alone; conditional branches reach a megabyte, so what is out
 //! of line stays in the function's own section, as a subsection.
 
 use super::super::ir::*;
+use super::indexing::Indexed;
 use super::registers::Registers;
 use super::{aborted_status, label, Assembly, Builder, Leaving};
 
@@ -15,7 +17,7 @@ pub fn on_cpu(sequence: &Sequence) -> Assembly {
         sequence,
         leaving: Leaving::of(sequence),
         out: Builder::default(),
-        registers: Registers::new(sequence),
+        registers: Registers::new(sequence, &Indexed::none(sequence)),
         results: Vec::new(),
         rseq: String::new(),
     };
@@ -87,8 +89,10 @@ impl Emitter<'_> {
             let gate = self.registers.scratch();
             self.out
                 .instruction(format!("ldrsw {slot}, [{}, #4]", self.rseq));
-            self.out
-                .instruction(format!("add {slot}, {{a{}}}, {slot}, lsl #7", register.0));
+            self.out.instruction(format!(
+                "madd {slot}, {slot}, {{stride}}, {{a{}}}",
+                register.0
+            ));
             // Acquire: pairs with the release that opened the gate.
             self.out.load_acquire(format!("{{t{gate}:w}}, [{slot}]"));
             self.out

@@ -6,7 +6,7 @@
 //! ```text
 //!         status = 0                      only if the sequence returns a loaded word
 //!         rseq->rseq_cs = &descriptor     arm
-//! start:  slot = base + (cpu_id << 7)     cpu_id read inside, sign-extended
+//! start:  slot = base + cpu_id * stride   cpu_id read inside, sign-extended
 //!         if slot->gate != 0 goto closed  guard slots -1 and -2 are closed for good
 //!         … the steps …                   conditional branches lead out of the section
 //!         commit                          the last instruction
@@ -16,6 +16,7 @@
 //! ```
 
 pub mod aarch64;
+pub mod indexing;
 pub mod registers;
 pub mod x86_64;
 

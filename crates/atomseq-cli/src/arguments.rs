@@ -1,0 +1,275 @@
+//! The command line.
+
+use std::time::Duration;
+
+use clap::{ArgAction, Args, Parser, Subcommand};
+
+use crate::bench::{self, experiments};
+use crate::torture::harness::sabotage::Sabotage;
+use crate::torture::{self, targets};
+
+/// The most threads a benchmark runs; beyond it a machine measures its own scheduler.
+const MOST_THREADS: usize = 1_024;
+
+/// Per-CPU data at the price of a plain store: what this machine offers for it, and what it is worth here.
+///
+/// Without a command: `doctor`, then `bench --quick`, then what follows from both, in under a minute.
+#[derive(Parser)]
+#[command(name = "atomseq", version, max_term_width = 100)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What to do.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Says what this machine offers and what atomseq will therefore use.
+    Doctor(Doctor),
+    /// Measures per-CPU structures beside what one would use without them.
+    ///
+    /// Cases are run in turns within one process, on pinned threads, and compared round by round. One ns/op is the wall
+    /// time of a run, all threads running, divided by the operations of one thread: what a thread waits for an operation.
+    #[command(after_long_help = catalogue(), after_help = "`--help` lists the experiments and their cases.")]
+    Bench(Bench),
+    /// Tests whether the structures hold on this machine, under everything that could disturb them.
+    ///
+    /// More threads than there are CPUs use each structure, while they are moved between CPUs, interrupted by signals
+    /// whose handlers use the same structure, preempted, and kept from restarting. What must hold is checked all the time:
+    /// every value comes out once, whole and in order, and sums are exact. Ends with exit code 1 at the first violation or
+    /// when nothing goes on for 10 seconds, and prints what is needed to repeat it.
+    #[command(after_long_help = targets_catalogue(), after_help = "`--help` lists the targets.")]
+    Torture(Torture),
+}
+
+/// `atomseq doctor`.
+#[derive(Args)]
+pub struct Doctor {
+    /// Prints one JSON object instead.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `atomseq bench`.
+#[derive(Args)]
+pub struct Bench {
+    /// The experiments to run; all when none is named.
+    #[arg(value_name = "EXPERIMENT", value_parser = experiment)]
+    pub experiments: Vec<String>,
+    /// How many threads to run at once; several numbers are measured one after the other. [default: 1 and the number of
+    /// CPUs]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = threads, action = ArgAction::Append,
+          allow_hyphen_values = true)]
+    pub threads: Vec<usize>,
+    /// Takes seconds instead of minutes: fewer and shorter runs.
+    #[arg(long)]
+    pub quick: bool,
+    /// Prints JSON Lines instead: an `environment` record, then a `measure` a case and a `ratio` an ordered pair of cases.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `atomseq torture`.
+#[derive(Args)]
+pub struct Torture {
+    /// The targets, which share the time; all when none is named.
+    #[arg(value_name = "TARGET", value_parser = target)]
+    pub targets: Vec<String>,
+    /// How long, for all targets together.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = seconds, allow_hyphen_values = true)]
+    pub seconds: u64,
+    /// Chooses every thread's operations, though not how threads interleave; from the clock if not given.
+    #[arg(long, value_name = "S", value_parser = seed, allow_hyphen_values = true)]
+    pub seed: Option<u64>,
+    /// A self-check: the torture injects a fault into itself, and must fail.
+    #[arg(long, value_name = "KIND", value_enum)]
+    pub sabotage: Option<Sabotage>,
+}
+
+impl Torture {
+    /// What was asked for, with defaults filled in and everything once.
+    pub fn plan(&self) -> torture::Plan {
+        let asked =
+            |name: &str| self.targets.is_empty() || self.targets.iter().any(|asked| asked == name);
+        torture::Plan {
+            targets: targets::ALL
+                .iter()
+                .filter(|target| asked(target.name))
+                .collect(),
+            length: Duration::from_secs(self.seconds),
+            seed: self.seed.unwrap_or_else(torture::any_seed),
+            sabotage: self.sabotage,
+        }
+    }
+}
+
+fn target(name: &str) -> Result<String, String> {
+    if targets::find(name).is_some() {
+        return Ok(name.to_string());
+    }
+    let known: Vec<_> = targets::ALL.iter().map(|target| target.name).collect();
+    Err(format!(
+        "there is no such target; there are {}",
+        known.join(", ")
+    ))
+}
+
+fn seconds(number: &str) -> Result<u64, String> {
+    /// A year.
+    const MOST: u64 = 366 * 24 * 60 * 60;
+    match number.trim().parse() {
+        Ok(0) => Err("in no time nothing can be tested; give whole seconds from 1".to_string()),
+        Ok(seconds @ 1..=MOST) => Ok(seconds),
+        Ok(_) => Err(format!(
+            "longer than a year; give whole seconds up to {MOST}"
+        )),
+        Err(_) => Err(format!(
+            "not a number of seconds; give whole seconds from 1 to {MOST}"
+        )),
+    }
+}
+
+fn seed(number: &str) -> Result<u64, String> {
+    let seed = number.trim().parse();
+    seed.map_err(|_| format!("not a seed; give a whole number from 0 to {}", u64::MAX))
+}
+
+/// The targets, for `torture --help`.
+fn targets_catalogue() -> String {
+    let width = targets::ALL
+        .iter()
+        .map(|target| target.name.len())
+        .max()
+        .unwrap_or(0);
+    let mut text = "Targets:\n".to_string();
+    for target in &targets::ALL {
+        text += &format!("\n  {:width$}  {}", target.name, target.about);
+    }
+    text
+}
+
+impl Bench {
+    /// What `atomseq` without a command measures.
+    pub fn quick() -> Self {
+        Self {
+            experiments: Vec::new(),
+            threads: Vec::new(),
+            quick: true,
+            json: false,
+        }
+    }
+
+    /// What was asked for, with defaults filled in and everything once.
+    pub fn plan(&self) -> bench::Plan {
+        let mut experiments = Vec::new();
+        for experiment in self
+            .experiments
+            .iter()
+            .filter_map(|name| experiments::find(name))
+        {
+            if !experiments
+                .iter()
+                .any(|known: &&experiments::Experiment| known.name == experiment.name)
+            {
+                experiments.push(experiment);
+            }
+        }
+        if experiments.is_empty() {
+            experiments = experiments::ALL.to_vec();
+        }
+        let mut threads = Vec::new();
+        for &number in &self.threads {
+            if !threads.contains(&number) {
+                threads.push(number);
+            }
+        }
+        if threads.is_empty() {
+            threads = bench::default_threads();
+        }
+        bench::Plan {
+            experiments,
+            threads,
+            quick: self.quick,
+        }
+    }
+}
+
+fn experiment(name: &str) -> Result<String, String> {
+    if experiments::find(name).is_some() {
+        return Ok(name.to_string());
+    }
+    let known: Vec<_> = experiments::ALL
+        .iter()
+        .map(|experiment| experiment.name)
+        .collect();
+    Err(format!(
+        "there is no such experiment; there are {}",
+        known.join(", ")
+    ))
+}
+
+fn threads(number: &str) -> Result<usize, String> {
+    match number.trim().parse() {
+        Ok(threads @ 1..=MOST_THREADS) => Ok(threads),
+        Ok(0) => Err("without a thread nothing can be measured; give numbers from 1".to_string()),
+        Ok(_) => Err(format!(
+            "that many threads would measure the scheduler; give numbers up to {MOST_THREADS}"
+        )),
+        Err(_) => Err(format!(
+            "not a number of threads; give whole numbers from 1 to {MOST_THREADS}, such as 1,2"
+        )),
+    }
+}
+
+/// The experiments and their cases, for `bench --help`.
+fn catalogue() -> String {
+    let mut text = "Experiments and their cases:".to_string();
+    for experiment in experiments::ALL {
+        text += &format!("\n\n  {}: {}", experiment.name, experiment.about);
+        let width = experiment
+            .cases
+            .iter()
+            .map(|(name, _)| name.len())
+            .max()
+            .unwrap_or(0);
+        for (name, about) in experiment.cases {
+            text += &format!("\n    {name:width$}  {about}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn everything_is_measured_once() {
+        let bench = Bench {
+            experiments: vec![
+                "percpu-stack".into(),
+                "percpu-counter".into(),
+                "percpu-stack".into(),
+            ],
+            threads: vec![2, 1, 2],
+            quick: true,
+            json: false,
+        };
+        let plan = bench.plan();
+        let names: Vec<_> = plan
+            .experiments
+            .iter()
+            .map(|experiment| experiment.name)
+            .collect();
+        assert_eq!(names, ["percpu-stack", "percpu-counter"]);
+        assert_eq!(plan.threads, [2, 1]);
+    }
+}

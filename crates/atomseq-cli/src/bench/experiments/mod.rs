@@ -1,0 +1,82 @@
+//! The experiments, a file each. An experiment measures one structure beside what one would use without atomseq; a
+//! subject does its work through the public safe interface, and all subjects of an experiment share one loop, so that
+//! what keeps the compiler from removing work costs each the same.
+
+mod percpu_counter;
+mod percpu_footprint;
+mod percpu_pool;
+mod percpu_queue;
+mod percpu_ring;
+mod percpu_stack;
+
+pub use percpu_counter::Count;
+pub use percpu_pool::{Block, Blocks};
+pub use percpu_ring::{BURST, Channel, each_received, each_sent};
+
+use super::engine::{Case, Effort};
+use super::record::Series;
+use crate::error::Error;
+
+/// One experiment.
+pub struct Experiment {
+    /// What it is called on the command line and in records.
+    pub name: &'static str,
+    /// What it measures, in a phrase.
+    pub about: &'static str,
+    /// The structure of atomseq's that it measures.
+    pub structure: &'static str,
+    /// What is done to that structure, as the beginning of a phrase.
+    pub operation: &'static str,
+    /// Its cases, with what each stands for.
+    pub cases: &'static [(&'static str, &'static str)],
+    /// How it is done.
+    pub method: Method,
+}
+
+/// An experiment's own way to measure.
+pub type Run = fn(Effort, &dyn Fn(f64)) -> Result<Vec<Series>, Error>;
+
+/// How an experiment is done.
+pub enum Method {
+    /// The engine runs these cases, made for so many threads.
+    Timed(fn(usize) -> Vec<Case>),
+    /// It has its own way, with a number of threads of its own.
+    Own {
+        /// That number.
+        threads: usize,
+        /// Measures, telling a share done to the function.
+        run: Run,
+    },
+}
+
+/// Every experiment, in the order they run in.
+pub const ALL: [&Experiment; 6] = [
+    &percpu_counter::EXPERIMENT,
+    &percpu_stack::EXPERIMENT,
+    &percpu_queue::EXPERIMENT,
+    &percpu_ring::EXPERIMENT,
+    &percpu_pool::EXPERIMENT,
+    &percpu_footprint::EXPERIMENT,
+];
+
+/// The experiment of that name.
+pub fn find(name: &str) -> Option<&'static Experiment> {
+    ALL.into_iter().find(|experiment| experiment.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_experiment_has_the_cases_it_lists() {
+        for experiment in ALL {
+            let Method::Timed(cases) = experiment.method else {
+                continue;
+            };
+            let made: Vec<_> = cases(2).iter().map(|case| case.name).collect();
+            let listed: Vec<_> = experiment.cases.iter().map(|(name, _)| *name).collect();
+            assert_eq!(made, listed, "{}", experiment.name);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! `percpu-footprint`: what a count costs while 1,000 threads that have added to it are alive: the bytes it holds, and
+//! the time to read it whole.
+//!
+//! Bytes are what was really asked for: every allocation of the construction and of each thread's first addition, less
+//! what was freed, and, for what maps its memory itself, the growth of the process's mappings. Thread-local storage
+//! that the program's image reserves in every thread is not counted, to the thread-local count's advantage.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use atomseq::percpu::Counter;
+
+use super::{Count, Experiment, Method};
+use crate::bench::crowd::{self, Member};
+use crate::bench::engine::Effort;
+use crate::bench::peers::interlocked::InterlockedPerCpu;
+use crate::bench::peers::thread_local::Registered;
+use crate::bench::record::Series;
+use crate::error::Error;
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "percpu-footprint",
+    about: "a count that 1,000 living threads have added to: bytes held and time of a full read (always 1,000 threads)",
+    structure: "percpu::Counter",
+    operation: "a full read of",
+    cases: &[
+        ("bytes:rseq", "bytes held by a percpu::Counter"),
+        (
+            "bytes:thread-local",
+            "bytes held by a padded word a thread in a registry",
+        ),
+        (
+            "bytes:interlocked-percpu",
+            "bytes held by a padded word a CPU",
+        ),
+        ("read:rseq", "time of percpu::Counter::sum"),
+        (
+            "read:thread-local",
+            "time to lock the registry and read them all",
+        ),
+        ("read:interlocked-percpu", "time to read them all"),
+    ],
+    method: Method::Own {
+        threads: THREADS,
+        run,
+    },
+};
+
+/// How many threads there are, whatever `--threads` says.
+const THREADS: usize = 1_000;
+
+/// How many times each count is read by itself while a crowd is alive, in turns.
+const READS: usize = 10;
+
+/// How long a series of reads takes that is timed as one.
+const RUN: Duration = Duration::from_micros(500);
+
+/// A way to count: its two case names, and how one is made.
+struct Way {
+    bytes: &'static str,
+    read: &'static str,
+    make: fn() -> Box<dyn Tally>,
+}
+
+const WAYS: [Way; 3] = [
+    Way {
+        bytes: "bytes:rseq",
+        read: "read:rseq",
+        make: || Box::new(Tallying(Counter::new())),
+    },
+    Way {
+        bytes: "bytes:thread-local",
+        read: "read:thread-local",
+        make: || Box::new(Tallying(Registered::default())),
+    },
+    Way {
+        bytes: "bytes:interlocked-percpu",
+        read: "read:interlocked-percpu",
+        make: || Box::new(Tallying(InterlockedPerCpu::new())),
+    },
+];
+
+/// A count that can be read many times over.
+trait Tally: Member {
+    /// Reads the whole count `times` times; how long that took and whether it was `expected` each time.
+    fn read(&self, times: u32, expected: u64) -> (Duration, bool);
+}
+
+struct Tallying<C>(C);
+
+impl<C: Count> Member for Tallying<C> {
+    fn join(&self) {
+        self.0.add(1);
+    }
+}
+
+impl<C: Count> Tally for Tallying<C> {
+    fn read(&self, times: u32, expected: u64) -> (Duration, bool) {
+        let mut right = true;
+        let start = Instant::now();
+        for _ in 0..times {
+            right &= black_box(&self.0).sum() == expected;
+        }
+        (start.elapsed(), right)
+    }
+}
+
+fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Vec<Series>, Error> {
+    let mut bytes = vec![Vec::new(); WAYS.len()];
+    let mut nanoseconds = vec![Vec::new(); WAYS.len()];
+    let makers: Vec<_> = WAYS.iter().map(|way| way.make).collect();
+    for crowd in 0..effort.crowds {
+        crowd::gather(THREADS, &makers, |tallies, held| {
+            for (way, tally) in tallies.iter().enumerate() {
+                bytes[way].push(held[way] as f64);
+                // Warm-up.
+                time_a_read(tally.as_ref(), WAYS[way].read)?;
+            }
+            for _ in 0..READS {
+                for (way, tally) in tallies.iter().enumerate() {
+                    nanoseconds[way].push(time_a_read(tally.as_ref(), WAYS[way].read)?);
+                }
+            }
+            Ok(())
+        })?;
+        advance(f64::from(crowd + 1) / f64::from(effort.crowds));
+    }
+    let bytes = WAYS.iter().zip(bytes).map(|(way, values)| Series {
+        case: way.bytes,
+        unit: "bytes",
+        values,
+    });
+    let reads = WAYS.iter().zip(nanoseconds).map(|(way, values)| Series {
+        case: way.read,
+        unit: "ns",
+        values,
+    });
+    Ok(bytes.chain(reads).collect())
+}
+
+/// Nanoseconds of one full read, over as many reads as take about `RUN`.
+fn time_a_read(tally: &dyn Tally, case: &'static str) -> Result<f64, Error> {
+    let mut times = 16;
+    loop {
+        let (took, right) = tally.read(times, THREADS as u64);
+        if !right {
+            let fault = format!("it did not read {THREADS} when as many threads had added 1 each");
+            return Err(Error::Wrong {
+                experiment: EXPERIMENT.name,
+                case,
+                threads: THREADS,
+                fault,
+            });
+        }
+        if took >= RUN / 2 {
+            return Ok(took.as_nanos() as f64 / f64::from(times));
+        }
+        times *= 2;
+    }
+}

@@ -1,0 +1,162 @@
+//! `percpu-pool`: getting a block of 64 bytes and putting it back.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use atomseq::percpu::{Pool, Source};
+
+use super::{Experiment, Method};
+use crate::bench::engine::{Case, Subject};
+use crate::bench::peers::crossbeam::QueuedBlocks;
+use crate::bench::peers::malloc::Malloc;
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "percpu-pool",
+    about: "getting a block of 64 bytes and putting it back",
+    structure: "percpu::Pool",
+    operation: "a get and a put on",
+    cases: &[
+        ("rseq", "percpu::Pool of boxes"),
+        ("malloc", "the C library's malloc and free"),
+        ("crossbeam", "idle blocks in a crossbeam_queue::ArrayQueue"),
+    ],
+    method: Method::Timed(cases),
+};
+
+/// How many idle blocks a pool may keep for each thread.
+const IDLE: usize = 64;
+
+fn cases(threads: usize) -> Vec<Case> {
+    vec![
+        Case::new("rseq", Borrowing::new(Pool::new(threads * IDLE, new_block))),
+        Case::new("malloc", Borrowing::new(Malloc)),
+        Case::new(
+            "crossbeam",
+            Borrowing::new(QueuedBlocks::new(threads * IDLE)),
+        ),
+    ]
+}
+
+fn new_block() -> Box<[u64; 8]> {
+    Box::new([0; 8])
+}
+
+impl<S: Source<Box<[u64; 8]>> + Sync> Blocks for Pool<Box<[u64; 8]>, S> {
+    type Block = Box<[u64; 8]>;
+
+    #[inline(always)]
+    fn get(&self) -> Self::Block {
+        Self::get(self).expect("the source has no end")
+    }
+
+    #[inline(always)]
+    fn put(&self, block: Self::Block) {
+        Self::put(self, block);
+    }
+}
+
+/// Where blocks come from and go to.
+pub trait Blocks: Sync {
+    /// A block of 64 bytes, owned.
+    type Block: Block;
+
+    /// Gets one.
+    fn get(&self) -> Self::Block;
+
+    /// Puts one back.
+    fn put(&self, block: Self::Block);
+}
+
+/// A block of 64 bytes.
+pub trait Block {
+    /// Writes a mark at the block's start, lets nobody know what becomes of it, and reads it: whether it is still there.
+    /// Every kind of block does the same, so that it costs them the same.
+    fn keeps(&mut self, mark: u64) -> bool;
+}
+
+impl Block for Box<[u64; 8]> {
+    #[inline(always)]
+    fn keeps(&mut self, mark: u64) -> bool {
+        let word = &mut self[0];
+        *word = mark;
+        *black_box(word) == mark
+    }
+}
+
+struct Borrowing<B> {
+    blocks: B,
+    /// How many blocks were written to by somebody else while they were owned.
+    shared: AtomicU64,
+}
+
+impl<B: Blocks> Borrowing<B> {
+    fn new(blocks: B) -> Self {
+        Self {
+            blocks,
+            shared: AtomicU64::new(0),
+        }
+    }
+}
+
+impl<B: Blocks> Subject for Borrowing<B> {
+    fn run(&self, thread: usize, operations: u64) {
+        let mark = thread as u64;
+        let mut shared = 0;
+        for _ in 0..operations {
+            let mut block = self.blocks.get();
+            shared += u64::from(!block.keeps(mark));
+            self.blocks.put(block);
+        }
+        self.shared.fetch_add(shared, Ordering::Relaxed);
+    }
+
+    fn check(&self, _operations: u64) -> Result<(), String> {
+        match self.shared.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            shared => Err(format!("{shared} blocks were given to two threads at once")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::engine::GRAIN;
+
+    /// Blocks of which somebody else has every eighth.
+    #[derive(Default)]
+    struct Careless(AtomicU64);
+
+    struct Borrowed(bool);
+
+    impl Block for Borrowed {
+        fn keeps(&mut self, _mark: u64) -> bool {
+            self.0
+        }
+    }
+
+    impl Blocks for Careless {
+        type Block = Borrowed;
+
+        fn get(&self) -> Borrowed {
+            Borrowed(!self.0.fetch_add(1, Ordering::Relaxed).is_multiple_of(8))
+        }
+
+        fn put(&self, _block: Borrowed) {}
+    }
+
+    fn judge(blocks: impl Blocks) -> Result<(), String> {
+        let borrowing = Borrowing::new(blocks);
+        borrowing.run(0, GRAIN);
+        borrowing.check(GRAIN)
+    }
+
+    #[test]
+    fn the_check_tells_owned_blocks_from_shared_ones() {
+        assert_eq!(judge(Malloc), Ok(()));
+        assert_eq!(judge(Pool::new(1, new_block)), Ok(()));
+        let fault = judge(Careless::default()).unwrap_err();
+        assert_eq!(fault, "8 blocks were given to two threads at once");
+    }
+}

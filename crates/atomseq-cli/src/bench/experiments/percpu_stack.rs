@@ -1,0 +1,115 @@
+//! `percpu-stack`: a push and a pop.
+
+use std::mem::offset_of;
+use std::ptr::NonNull;
+
+use atomseq::percpu::{Link, List, Node, RawNode, Stack};
+use crossbeam_queue::ArrayQueue;
+use crossbeam_utils::CachePadded;
+
+use super::{Experiment, Method};
+use crate::bench::engine::Case;
+use crate::bench::exchange::{Container, Exchange, elements};
+use crate::bench::peers::mutexed::Mutexed;
+use crate::bench::peers::treiber::TreiberStack;
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "percpu-stack",
+    about: "a push and a pop, last in, first out",
+    structure: "percpu::Stack",
+    operation: "a push and a pop on",
+    cases: &[
+        ("rseq", "percpu::Stack"),
+        (
+            "rseq-list",
+            "percpu::List, whose nodes are its user's, as treiber's are",
+        ),
+        (
+            "treiber",
+            "Treiber's stack with a tagged head, double-width compare-and-swap",
+        ),
+        ("mutex", "std::sync::Mutex<Vec>"),
+        ("crossbeam", "crossbeam_queue::ArrayQueue as a bag"),
+    ],
+    method: Method::Timed(cases),
+};
+
+fn cases(threads: usize) -> Vec<Case> {
+    let elements = elements(threads);
+    vec![
+        Exchange::case("rseq", threads, Stack::new(elements)),
+        Exchange::case("rseq-list", threads, NodeList::new(elements)),
+        Exchange::case("treiber", threads, TreiberStack::new(elements)),
+        Exchange::case("mutex", threads, Mutexed::new(Vec::with_capacity(elements))),
+        Exchange::case("crossbeam", threads, ArrayQueue::new(elements)),
+    ]
+}
+
+impl Container for Stack<u64> {
+    #[inline(always)]
+    unsafe fn push(&self, element: u64) -> Result<(), u64> {
+        Self::push(self, element)
+    }
+
+    #[inline(always)]
+    fn pop(&self) -> Option<u64> {
+        Self::pop(self)
+    }
+
+    fn pop_anywhere(&self) -> Option<u64> {
+        (0..self.cpus()).find_map(|cpu| self.steal_from(cpu))
+    }
+}
+
+/// A list of nodes that are numbered like the elements.
+struct NodeList {
+    list: List<RawNode<Linked>>,
+    nodes: Box<[CachePadded<Linked>]>,
+}
+
+/// A node that is nothing but a link.
+#[derive(Default)]
+struct Linked {
+    link: Link,
+}
+
+// SAFETY: that is where the link is.
+unsafe impl Node for Linked {
+    const LINK: usize = offset_of!(Linked, link);
+}
+
+impl NodeList {
+    fn new(elements: usize) -> Self {
+        Self {
+            list: List::new(),
+            nodes: (0..elements).map(|_| CachePadded::default()).collect(),
+        }
+    }
+
+    #[inline(always)]
+    fn number(&self, node: RawNode<Linked>) -> u64 {
+        let offset = node.into_inner().addr().get() - self.nodes.as_ptr().addr();
+        (offset / size_of::<CachePadded<Linked>>()) as u64
+    }
+}
+
+impl Container for NodeList {
+    #[inline(always)]
+    unsafe fn push(&self, element: u64) -> Result<(), u64> {
+        let node = NonNull::from(&*self.nodes[element as usize]);
+        // SAFETY: the caller holds the element and so its node, which lives as long as the list.
+        self.list.push(unsafe { RawNode::new(node) });
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn pop(&self) -> Option<u64> {
+        self.list.pop().map(|node| self.number(node))
+    }
+
+    fn pop_anywhere(&self) -> Option<u64> {
+        let node = (0..self.list.cpus()).find_map(|cpu| self.list.steal_from(cpu));
+        node.map(|node| self.number(node))
+    }
+}

@@ -1,0 +1,74 @@
+//! crossbeam-queue: `ArrayQueue`, its fastest shared container, as the bag beside the stack, as the ring and under the
+//! pool; `SegQueue`, its unbounded queue, beside the queue.
+
+use crossbeam_queue::{ArrayQueue, SegQueue};
+
+use crate::bench::exchange::Container;
+use crate::bench::experiments::{BURST, Blocks, Channel, each_received, each_sent};
+
+impl Container for ArrayQueue<u64> {
+    #[inline(always)]
+    unsafe fn push(&self, element: u64) -> Result<(), u64> {
+        Self::push(self, element)
+    }
+
+    #[inline(always)]
+    fn pop(&self) -> Option<u64> {
+        Self::pop(self)
+    }
+}
+
+impl Container for SegQueue<u64> {
+    #[inline(always)]
+    unsafe fn push(&self, element: u64) -> Result<(), u64> {
+        Self::push(self, element);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn pop(&self) -> Option<u64> {
+        Self::pop(self)
+    }
+}
+
+impl Channel for ArrayQueue<u64> {
+    #[inline(always)]
+    fn send(&self, elements: &[u64; BURST]) -> usize {
+        each_sent(elements, |element| Self::push(self, element).is_ok())
+    }
+
+    #[inline(always)]
+    fn receive(&self, elements: &mut [u64]) -> usize {
+        each_received(elements, || Self::pop(self))
+    }
+}
+
+/// Idle blocks in a shared queue; when it is empty a block is allocated, when it is full one is freed.
+pub struct QueuedBlocks(ArrayQueue<Box<[u64; 8]>>);
+
+impl QueuedBlocks {
+    /// A pool of up to `capacity` idle blocks, half full.
+    pub fn new(capacity: usize) -> Self {
+        let idle = ArrayQueue::new(capacity);
+        for _ in 0..capacity / 2 {
+            // Cannot fail: it is at most half full.
+            let _ = idle.push(Box::new([0; 8]));
+        }
+        Self(idle)
+    }
+}
+
+impl Blocks for QueuedBlocks {
+    type Block = Box<[u64; 8]>;
+
+    #[inline(always)]
+    fn get(&self) -> Self::Block {
+        self.0.pop().unwrap_or_else(|| Box::new([0; 8]))
+    }
+
+    #[inline(always)]
+    fn put(&self, block: Self::Block) {
+        // A block that does not fit comes back in the error and is freed with it.
+        drop(self.0.push(block));
+    }
+}

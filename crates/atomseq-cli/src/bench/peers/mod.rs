@@ -1,0 +1,10 @@
+//! What the field uses instead: each peer in its best documented configuration (padded where its users would pad,
+//! backing off where its users would back off), behind the same small trait as atomseq's own structure.
+
+pub mod crossbeam;
+pub mod interlocked;
+pub mod malloc;
+pub mod mutexed;
+pub mod thread_local;
+pub mod treiber;
+pub mod treiber_queue;

@@ -1,0 +1,216 @@
+//! What the benchmark reports, one record a line with `--json`. Fields are only ever added: other programs read them.
+
+use serde::{Serialize, Serializer};
+
+use super::environment::Environment;
+use super::statistics::{Summary, pairwise};
+
+/// A line of `bench --json`.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Record<'a> {
+    /// Where and with what the figures were taken; always the first line.
+    Environment(&'a Environment),
+    /// One case at one number of threads.
+    Measure(&'a Measure),
+    /// Two cases of one workload, compared round by round.
+    Ratio(&'a Ratio),
+}
+
+/// One case of an experiment at one number of threads.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measure {
+    /// The experiment's name.
+    pub experiment: &'static str,
+    /// The case's name: `subject`, or `workload:subject` where an experiment has several workloads.
+    pub case: &'static str,
+    /// How many threads ran it at once.
+    pub threads: usize,
+    /// `ns/op`, `ns` or `bytes`.
+    pub unit: &'static str,
+    /// How many runs the statistics are over.
+    pub runs: usize,
+    /// The smallest run.
+    #[serde(serialize_with = "rounded")]
+    pub min: f64,
+    /// The 10th percentile of the runs.
+    #[serde(serialize_with = "rounded")]
+    pub p10: f64,
+    /// The median run.
+    #[serde(serialize_with = "rounded")]
+    pub median: f64,
+    /// The largest run.
+    #[serde(serialize_with = "rounded")]
+    pub max: f64,
+    /// Whether there were more threads than CPUs, so that some shared one.
+    pub oversubscribed: bool,
+}
+
+/// How two cases of one workload compare: the per-round ratios of interleaved runs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Ratio {
+    /// The experiment's name.
+    pub experiment: &'static str,
+    /// The case divided.
+    pub numerator: &'static str,
+    /// The case it is divided by.
+    pub denominator: &'static str,
+    /// How many threads ran each at once.
+    pub threads: usize,
+    /// The median of the per-round ratios.
+    #[serde(serialize_with = "rounded")]
+    pub median: f64,
+    /// The smallest per-round ratio.
+    #[serde(serialize_with = "rounded")]
+    pub min: f64,
+    /// The largest per-round ratio.
+    #[serde(serialize_with = "rounded")]
+    pub max: f64,
+}
+
+/// The values one case took, a value a round.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// The case's name.
+    pub case: &'static str,
+    /// The values' unit.
+    pub unit: &'static str,
+    /// The values, in the order of the rounds.
+    pub values: Vec<f64>,
+}
+
+/// One experiment at one number of threads.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The experiment's name.
+    pub experiment: &'static str,
+    /// How many threads there were.
+    pub threads: usize,
+    /// A measure a case.
+    pub measures: Vec<Measure>,
+    /// A ratio an ordered pair of cases of one workload.
+    pub ratios: Vec<Ratio>,
+}
+
+impl Outcome {
+    /// Sums up series that were taken in the same rounds.
+    pub fn of(
+        experiment: &'static str,
+        threads: usize,
+        oversubscribed: bool,
+        series: &[Series],
+    ) -> Self {
+        let measures = series.iter().filter_map(|series| {
+            let s = Summary::of(&series.values)?;
+            Some(Measure {
+                experiment,
+                case: series.case,
+                threads,
+                unit: series.unit,
+                runs: s.runs,
+                min: s.min,
+                p10: s.p10,
+                median: s.median,
+                max: s.max,
+                oversubscribed,
+            })
+        });
+        let pairs = series
+            .iter()
+            .flat_map(|n| series.iter().map(move |d| (n, d)))
+            .filter(|(n, d)| n.case != d.case && workload(n.case) == workload(d.case));
+        let ratios = pairs.filter_map(|(n, d)| {
+            let s = Summary::of(&pairwise(&n.values, &d.values))?;
+            Some(Ratio {
+                experiment,
+                numerator: n.case,
+                denominator: d.case,
+                threads,
+                median: s.median,
+                min: s.min,
+                max: s.max,
+            })
+        });
+        Self {
+            experiment,
+            threads,
+            measures: measures.collect(),
+            ratios: ratios.collect(),
+        }
+    }
+
+    /// The measure of a case.
+    pub fn measure(&self, case: &str) -> Option<&Measure> {
+        self.measures.iter().find(|m| m.case == case)
+    }
+
+    /// The ratio of two cases.
+    pub fn ratio(&self, numerator: &str, denominator: &str) -> Option<&Ratio> {
+        self.ratios
+            .iter()
+            .find(|r| r.numerator == numerator && r.denominator == denominator)
+    }
+}
+
+/// The workload in a case's name; empty when the experiment has only one.
+pub fn workload(case: &'static str) -> &'static str {
+    case.split_once(':').map_or("", |(workload, _)| workload)
+}
+
+/// The subject in a case's name.
+pub fn subject(case: &'static str) -> &'static str {
+    case.split_once(':').map_or(case, |(_, subject)| subject)
+}
+
+/// Six decimals: a picosecond would be noise already, a small ratio still keeps its digits.
+fn rounded<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64((value * 1e6).round() / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(case: &'static str, values: &[f64]) -> Series {
+        Series {
+            case,
+            unit: "ns",
+            values: values.to_vec(),
+        }
+    }
+
+    #[test]
+    fn every_ordered_pair_of_a_workload_has_a_ratio_and_no_other() {
+        let all = [
+            series("a:x", &[1.0, 2.0]),
+            series("a:y", &[2.0, 4.0]),
+            series("b:x", &[5.0, 5.0]),
+            series("b:y", &[5.0, 10.0]),
+        ];
+        let outcome = Outcome::of("e", 3, false, &all);
+        let pairs: Vec<_> = outcome
+            .ratios
+            .iter()
+            .map(|r| (r.numerator, r.denominator))
+            .collect();
+        assert_eq!(
+            pairs,
+            [
+                ("a:x", "a:y"),
+                ("a:y", "a:x"),
+                ("b:x", "b:y"),
+                ("b:y", "b:x")
+            ]
+        );
+        assert_eq!(outcome.ratio("a:x", "a:y").unwrap().median, 0.5);
+        assert_eq!(outcome.measure("b:y").unwrap().median, 7.5);
+    }
+
+    #[test]
+    fn a_record_names_its_kind() {
+        let outcome = Outcome::of("e", 1, false, &[series("x", &[0.123_456_789])]);
+        let line = serde_json::to_value(Record::Measure(&outcome.measures[0])).unwrap();
+        assert_eq!(line["kind"], "measure");
+        assert_eq!(line["median"], 0.123_457);
+    }
+}

@@ -1,0 +1,179 @@
+//! What this machine is, as far as the command needs to know it: for the report's heading, for pinning threads, and for
+//! the peers that ask which CPU they run on. A fact the system does not tell is `None`, never a guess.
+
+use std::fs;
+
+/// The processor's name, as the system gives it.
+pub fn cpu_model() -> Option<String> {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let field = |name: &str| {
+        cpuinfo.lines().find_map(|line| {
+            let (key, value) = line.split_once(':')?;
+            (key.trim() == name).then(|| value.trim().to_string())
+        })
+    };
+    // arm64 kernels print numbers instead of a name.
+    field("model name").or_else(|| {
+        let (implementer, part) = (field("CPU implementer")?, field("CPU part")?);
+        Some(format!(
+            "{} implementer {implementer} part {part}",
+            std::env::consts::ARCH
+        ))
+    })
+}
+
+/// The frequency governor of the first CPU; absent on most virtual machines.
+pub fn governor() -> Option<String> {
+    first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+}
+
+/// The CPUs this process may run on; at least one.
+pub fn allowed_cpus() -> Vec<usize> {
+    let cpus = system::affinity().unwrap_or_default();
+    if !cpus.is_empty() {
+        return cpus;
+    }
+    (0..std::thread::available_parallelism().map_or(1, usize::from)).collect()
+}
+
+/// How many CPU numbers the system may ever use; more than `allowed_cpus` where CPUs may be plugged in.
+pub fn possible_cpus() -> Option<usize> {
+    let list = first_line("/sys/devices/system/cpu/possible")?;
+    highest_in_list(&list).map(|highest| highest + 1)
+}
+
+/// The largest number in a kernel CPU list such as `0-3,8`.
+fn highest_in_list(list: &str) -> Option<usize> {
+    list.trim()
+        .split([',', '-'])
+        .filter_map(|number| number.parse().ok())
+        .max()
+}
+
+fn first_line(path: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    text.lines().next().map(|line| line.trim().to_string())
+}
+
+pub use system::{current_cpu, kernel, libc_version, pin};
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::ffi::CStr;
+
+    /// Bits for 8,192 CPUs, Linux's largest configuration.
+    type CpuSet = [u64; 128];
+
+    /// The CPUs in this thread's affinity mask.
+    pub fn affinity() -> Option<Vec<usize>> {
+        let mut set: CpuSet = [0; 128];
+        // SAFETY: the kernel writes at most `size_of::<CpuSet>()` bytes, all of them inside `set`.
+        let result =
+            unsafe { libc::sched_getaffinity(0, size_of::<CpuSet>(), (&raw mut set).cast()) };
+        let bit = |cpu: &usize| set[cpu / 64] >> (cpu % 64) & 1 == 1;
+        (result == 0).then(|| (0..set.len() * 64).filter(bit).collect())
+    }
+
+    /// Binds this thread to one CPU; false when the system refuses.
+    pub fn pin(cpu: usize) -> bool {
+        let mut set: CpuSet = [0; 128];
+        let Some(word) = set.get_mut(cpu / 64) else {
+            return false;
+        };
+        *word = 1 << (cpu % 64);
+        // SAFETY: the kernel reads `size_of::<CpuSet>()` bytes, all of them inside `set`.
+        unsafe { libc::sched_setaffinity(0, size_of::<CpuSet>(), (&raw const set).cast()) == 0 }
+    }
+
+    /// The CPU this thread runs on, by the C library's fastest way (glibc from 2.35 reads it from rseq, older ones and
+    /// musl ask the vDSO).
+    #[inline(always)]
+    pub fn current_cpu() -> usize {
+        // SAFETY: it takes no argument and has no precondition.
+        usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0)
+    }
+
+    /// The kernel's name and release.
+    pub fn kernel() -> Option<String> {
+        // SAFETY: `utsname` is arrays of bytes, for which zero is a value.
+        let mut names: libc::utsname = unsafe { std::mem::zeroed() };
+        // SAFETY: `names` is a valid place to write one to.
+        if unsafe { libc::uname(&mut names) } != 0 {
+            return None;
+        }
+        let text = |bytes: &[libc::c_char]| {
+            // SAFETY: the kernel ends each name with a zero byte inside its array.
+            let name = unsafe { CStr::from_ptr(bytes.as_ptr()) };
+            name.to_string_lossy().into_owned()
+        };
+        Some(format!("{} {}", text(&names.sysname), text(&names.release)))
+    }
+
+    /// The C library and, where it tells, its version.
+    pub fn libc_version() -> Option<String> {
+        #[cfg(target_env = "gnu")]
+        {
+            // SAFETY: glibc returns a constant string that ends with a zero byte.
+            let version = unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) };
+            Some(format!("glibc {}", version.to_string_lossy()))
+        }
+        #[cfg(not(target_env = "gnu"))]
+        {
+            cfg!(target_env = "musl").then(|| "musl".to_string())
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    /// Affinity is not read here.
+    pub fn affinity() -> Option<Vec<usize>> {
+        None
+    }
+
+    /// Threads are not pinned here.
+    pub fn pin(_cpu: usize) -> bool {
+        false
+    }
+
+    /// The CPU is not known here, so everyone shares the first slot.
+    #[inline(always)]
+    pub fn current_cpu() -> usize {
+        0
+    }
+
+    /// The system's name.
+    pub fn kernel() -> Option<String> {
+        Some(std::env::consts::OS.to_string())
+    }
+
+    /// Not known here.
+    pub fn libc_version() -> Option<String> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_cpu_of_a_list() {
+        assert_eq!(highest_in_list("0"), Some(0));
+        assert_eq!(highest_in_list("0-1\n"), Some(1));
+        assert_eq!(highest_in_list("0-3,8,10-11"), Some(11));
+        assert_eq!(highest_in_list(""), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_pinned_thread_runs_where_it_was_told() {
+        let cpus = allowed_cpus();
+        let last = *cpus.last().unwrap();
+        let cpu = std::thread::spawn(move || pin(last).then(current_cpu))
+            .join()
+            .unwrap();
+        assert_eq!(cpu, Some(last));
+        assert!(!pin(usize::MAX));
+    }
+}

@@ -1,0 +1,177 @@
+//! How results are put before a person, and before a program.
+
+use std::io::Write;
+
+use comfy_table::{CellAlignment, Table, TableComponent, presets};
+
+use crate::bench::Listener;
+use crate::bench::environment::Environment;
+use crate::bench::record::{Measure, Outcome, Record, workload};
+use crate::error::Error;
+
+/// JSON Lines.
+pub struct Lines<W>(pub W);
+
+impl<W: Write> Lines<W> {
+    fn line(&mut self, record: &Record) -> Result<(), Error> {
+        let line = serde_json::to_string(record).map_err(std::io::Error::from)?;
+        Ok(writeln!(self.0, "{line}")?)
+    }
+}
+
+impl<W: Write> Listener for Lines<W> {
+    fn environment(&mut self, environment: &Environment) -> Result<(), Error> {
+        self.line(&Record::Environment(environment))?;
+        Ok(self.0.flush()?)
+    }
+
+    fn outcome(&mut self, outcome: &Outcome) -> Result<(), Error> {
+        for measure in &outcome.measures {
+            self.line(&Record::Measure(measure))?;
+        }
+        for ratio in &outcome.ratios {
+            self.line(&Record::Ratio(ratio))?;
+        }
+        Ok(self.0.flush()?)
+    }
+}
+
+/// Tables.
+pub struct Tables<W>(pub W);
+
+impl<W: Write> Listener for Tables<W> {
+    fn environment(&mut self, environment: &Environment) -> Result<(), Error> {
+        let unknown = || "unknown".to_string();
+        writeln!(
+            self.0,
+            "{} · {} · {} · {}",
+            environment.cpu.clone().unwrap_or_else(unknown),
+            match environment.cpus.len() {
+                1 => "1 CPU".to_string(),
+                cpus => format!("{cpus} CPUs"),
+            },
+            environment.kernel.clone().unwrap_or_else(unknown),
+            environment.rustc.unwrap_or("unknown compiler"),
+        )?;
+        if environment.profile == "debug" {
+            writeln!(
+                self.0,
+                "This is a debug build: its figures mean nothing. Use `cargo run --release`."
+            )?;
+        }
+        if environment.pinned.is_none() {
+            writeln!(
+                self.0,
+                "This system does not let a thread be pinned to a CPU: expect more spread."
+            )?;
+        }
+        Ok(self.0.flush()?)
+    }
+
+    fn outcome(&mut self, outcome: &Outcome) -> Result<(), Error> {
+        writeln!(self.0, "\n{}", title(outcome))?;
+        let mut start = 0;
+        while start < outcome.measures.len() {
+            let group = workload(outcome.measures[start].case);
+            let length = outcome.measures[start..]
+                .iter()
+                .take_while(|m| workload(m.case) == group)
+                .count();
+            writeln!(
+                self.0,
+                "{}",
+                table(outcome, &outcome.measures[start..start + length])
+            )?;
+            start += length;
+        }
+        Ok(self.0.flush()?)
+    }
+}
+
+fn title(outcome: &Outcome) -> String {
+    let threads = if outcome.threads == 1 {
+        "thread"
+    } else {
+        "threads"
+    };
+    let crowded = outcome
+        .measures
+        .iter()
+        .any(|measure| measure.oversubscribed);
+    let crowded = if crowded {
+        ", more than there are CPUs"
+    } else {
+        ""
+    };
+    format!(
+        "{} · {} {threads}{crowded}",
+        outcome.experiment, outcome.threads
+    )
+}
+
+/// One workload: its cases, and each beside the first, which is atomseq's.
+fn table(outcome: &Outcome, measures: &[Measure]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table
+        .set_style(TableComponent::HeaderLines, '─')
+        .set_style(TableComponent::MiddleHeaderIntersections, '─');
+    let (first, unit) = (measures[0].case, measures[0].unit);
+    table.set_header([
+        "case",
+        unit,
+        "min",
+        "p10",
+        "max",
+        &format!("beside {first}"),
+        "from",
+        "to",
+        "runs",
+    ]);
+    for measure in measures {
+        let ratio = outcome.ratio(measure.case, first);
+        let times = |of: fn(&crate::bench::record::Ratio) -> f64| {
+            ratio.map_or("1".to_string(), |r| figure(of(r)) + " x")
+        };
+        table.add_row([
+            measure.case.to_string(),
+            figure(measure.median),
+            figure(measure.min),
+            figure(measure.p10),
+            figure(measure.max),
+            times(|r| r.median),
+            ratio.map_or(String::new(), |r| figure(r.min)),
+            ratio.map_or(String::new(), |r| figure(r.max)),
+            measure.runs.to_string(),
+        ]);
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+/// A number with about three digits that mean something.
+pub fn figure(value: f64) -> String {
+    let decimals = match value.abs() {
+        v if v >= 99.95 => 0,
+        v if v >= 9.995 => 1,
+        v if v >= 0.0995 => 2,
+        _ => 4,
+    };
+    format!("{value:.decimals$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::figure;
+
+    #[test]
+    fn figures() {
+        let figures = [0.01234, 0.1, 3.21159, 9.999, 31.4159, 99.96, 264_000.4].map(figure);
+        assert_eq!(
+            figures,
+            ["0.0123", "0.10", "3.21", "10.0", "31.4", "100", "264000"]
+        );
+    }
+}

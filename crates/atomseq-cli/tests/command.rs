@@ -1,0 +1,340 @@
+//! The command as its users run it: what it prints, and how it ends.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn atomseq(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_atomseq"));
+    command.args(arguments);
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    atomseq(arguments)
+        .output()
+        .expect("the command was built with the tests")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("the command prints UTF-8")
+}
+
+/// The records of a benchmark that must end well and say nothing else.
+fn records(arguments: &[&str]) -> Vec<Value> {
+    let output = run(arguments);
+    assert!(
+        output.status.success(),
+        "{arguments:?}: {}",
+        text(&output.stderr)
+    );
+    assert_eq!(
+        text(&output.stderr),
+        "",
+        "without a terminal there is no progress bar"
+    );
+    let lines = text(&output.stdout);
+    lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")))
+        .collect()
+}
+
+fn of_kind<'a>(records: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value> {
+    records.iter().filter(move |record| record["kind"] == kind)
+}
+
+/// The cases that `--help` lists for an experiment.
+fn listed_cases(experiment: &str) -> BTreeSet<String> {
+    let help = text(&run(&["bench", "--help"]).stdout);
+    let heading = format!("  {experiment}: ");
+    let cases = help
+        .lines()
+        .skip_while(|line| !line.starts_with(&heading))
+        .skip(1);
+    let cases = cases
+        .skip_while(|line| !line.starts_with("    "))
+        .take_while(|line| line.starts_with("    "));
+    cases
+        .filter_map(|line| Some(line.split_whitespace().next()?.to_string()))
+        .collect()
+}
+
+/// Checks the fields of every record, that measures and ratios are complete, and that ratios agree with each other.
+fn check_records(records: &[Value], experiment: &str, threads: &[u64]) {
+    assert_eq!(records[0]["kind"], "environment");
+    assert_eq!(of_kind(records, "environment").count(), 1);
+    let cases = listed_cases(experiment);
+    assert!(!cases.is_empty(), "--help lists the cases of {experiment}");
+    for &threads in threads {
+        let here =
+            |record: &&Value| record["experiment"] == experiment && record["threads"] == threads;
+        let mut measured = BTreeSet::new();
+        for measure in of_kind(records, "measure").filter(here) {
+            measured.insert(
+                measure["case"]
+                    .as_str()
+                    .expect("a case has a name")
+                    .to_string(),
+            );
+            assert!(measure["unit"].is_string());
+            assert!(
+                measure["runs"].as_u64().is_some_and(|runs| runs >= 3),
+                "{measure}"
+            );
+            let [min, p10, median, max] =
+                ["min", "p10", "median", "max"].map(|field| number(measure, field));
+            assert!(
+                0.0 < min && min <= p10 && p10 <= median && median <= max,
+                "{measure}"
+            );
+        }
+        assert_eq!(measured, cases, "{experiment} with {threads} threads");
+
+        let workload = |case: &str| {
+            case.split_once(':')
+                .map_or(String::new(), |(workload, _)| workload.to_string())
+        };
+        let mut wanted = BTreeSet::new();
+        for a in &cases {
+            wanted.extend(
+                cases
+                    .iter()
+                    .filter(|b| a != *b && workload(a) == workload(b))
+                    .map(|b| (a.clone(), b.clone())),
+            );
+        }
+        let mut compared = BTreeSet::new();
+        for ratio in of_kind(records, "ratio").filter(here) {
+            let name = |field: &str| {
+                ratio[field]
+                    .as_str()
+                    .expect("a case has a name")
+                    .to_string()
+            };
+            assert!(
+                compared.insert((name("numerator"), name("denominator"))),
+                "twice: {ratio}"
+            );
+            let [min, median, max] = ["min", "median", "max"].map(|field| number(ratio, field));
+            assert!(0.0 < min && min <= median && median <= max, "{ratio}");
+        }
+        assert_eq!(compared, wanted, "{experiment} with {threads} threads");
+    }
+    let all: BTreeSet<_> = of_kind(records, "measure")
+        .filter_map(|record| record["threads"].as_u64())
+        .collect();
+    assert_eq!(all, threads.iter().copied().collect());
+}
+
+fn number(record: &Value, field: &str) -> f64 {
+    record[field]
+        .as_f64()
+        .unwrap_or_else(|| panic!("{field} is a number in {record}"))
+}
+
+#[test]
+fn bench_prints_complete_records() {
+    // Asked for twice, measured once.
+    let records = records(&[
+        "bench",
+        "percpu-counter",
+        "percpu-counter",
+        "--threads",
+        "1,2,1",
+        "--quick",
+        "--json",
+    ]);
+    check_records(&records, "percpu-counter", &[1, 2]);
+    assert!(of_kind(&records, "measure").all(|measure| measure["unit"] == "ns/op"));
+    let environment = &records[0];
+    for field in [
+        "atomseq", "commit", "rustc", "profile", "date", "cpu", "cpus", "governor", "kernel",
+        "pinned",
+    ] {
+        assert!(environment.get(field).is_some(), "{field} in {environment}");
+    }
+    assert!(environment["rseq"]["active"].is_boolean());
+    assert_eq!(environment["threads"], serde_json::json!([1, 2]));
+}
+
+#[test]
+fn every_container_passes_its_check_with_more_threads_than_cpus() {
+    for experiment in ["percpu-stack", "percpu-queue", "percpu-ring", "percpu-pool"] {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+        let threads = (cpus + 1).to_string();
+        let records = records(&[
+            "bench",
+            experiment,
+            "--threads",
+            &threads,
+            "--quick",
+            "--json",
+        ]);
+        check_records(&records, experiment, &[cpus + 1]);
+        assert!(of_kind(&records, "measure").all(|measure| measure["oversubscribed"] == true));
+    }
+}
+
+#[test]
+fn footprint_has_two_workloads_and_its_own_threads() {
+    let records = records(&[
+        "bench",
+        "percpu-footprint",
+        "--threads",
+        "3",
+        "--quick",
+        "--json",
+    ]);
+    check_records(&records, "percpu-footprint", &[1_000]);
+    for measure in of_kind(&records, "measure") {
+        let unit = if measure["case"]
+            .as_str()
+            .is_some_and(|case| case.starts_with("bytes:"))
+        {
+            "bytes"
+        } else {
+            "ns"
+        };
+        assert_eq!(measure["unit"], unit);
+    }
+}
+
+#[test]
+fn bench_for_people_ends_in_sentences() {
+    let output = run(&["bench", "percpu-counter", "--threads", "1", "--quick"]);
+    let text = text(&output.stdout);
+    assert!(output.status.success());
+    assert!(text.contains("percpu-counter · 1 thread"), "{text}");
+    assert!(text.trim_end().ends_with('.'), "{text}");
+}
+
+#[test]
+fn doctor_prints_one_object() {
+    let output = run(&["doctor", "--json"]);
+    assert!(output.status.success());
+    let diagnosis: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    let rseq = &diagnosis["rseq"];
+    let active = rseq["active"].as_bool().expect("active is a boolean");
+    assert_eq!(rseq["registered_by"].is_null(), !active);
+    assert_eq!(rseq["reason"].is_null(), active);
+    for field in ["gates", "membarrier", "cpus", "kernel", "libc", "uses"] {
+        assert!(diagnosis.get(field).is_some(), "{field} in {diagnosis}");
+    }
+}
+
+#[test]
+fn what_is_switched_off_is_said() {
+    let off = |arguments: &[&str]| {
+        atomseq(arguments)
+            .env("ATOMSEQ_DISABLE_RSEQ", "1")
+            .output()
+            .expect("it runs")
+    };
+    let diagnosis: Value =
+        serde_json::from_slice(&off(&["doctor", "--json"]).stdout).expect("one JSON object");
+    assert_eq!(diagnosis["rseq"]["active"], false);
+    assert!(diagnosis["rseq"]["reason"].is_string());
+    assert!(
+        diagnosis["uses"]
+            .as_array()
+            .is_some_and(|uses| uses.iter().all(|of| of["path"] != "section"))
+    );
+    let doctor = text(&off(&["doctor"]).stdout);
+    assert!(
+        doctor.contains("What to do\n  Sections do not run: "),
+        "{doctor}"
+    );
+    let bench = text(&off(&["bench", "percpu-counter", "--threads", "1", "--quick"]).stdout);
+    assert!(
+        bench.contains("Per-CPU sections do not run on this machine"),
+        "{bench}"
+    );
+}
+
+#[test]
+fn bad_arguments_end_in_a_sentence_and_exit_code_2() {
+    for (arguments, sentence) in [
+        (
+            &["bench", "percpu-nothing"][..],
+            "there is no such experiment; there are percpu-counter, ",
+        ),
+        (
+            &["bench", "--threads", "0"],
+            "without a thread nothing can be measured",
+        ),
+        (&["bench", "--threads", "-1"], "not a number of threads"),
+        (&["bench", "--threads", "two"], "not a number of threads"),
+        (&["bench", "--threads", "1,,2"], "not a number of threads"),
+        (
+            &["bench", "--threads", "1000000"],
+            "that many threads would measure the scheduler",
+        ),
+        (
+            &["bench", "--threads", "99999999999999999999999"],
+            "not a number of threads",
+        ),
+        (&["bench", "--threads"], "a value is required"),
+        (&["bench", "--fast"], "unexpected argument '--fast'"),
+        (&["doctor", "now"], "unexpected argument 'now'"),
+        (&["fly"], "unrecognized subcommand 'fly'"),
+    ] {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert_eq!(text(&output.stdout), "", "{arguments:?}");
+        let message = text(&output.stderr);
+        assert!(message.contains(sentence), "{arguments:?}: {message}");
+    }
+}
+
+#[test]
+fn help_lists_everything() {
+    let help = text(&run(&["--help"]).stdout);
+    for command in ["doctor", "bench"] {
+        assert!(help.contains(command), "{help}");
+    }
+    let help = text(&run(&["bench", "--help"]).stdout);
+    for option in [
+        "--threads",
+        "--quick",
+        "--json",
+        "[EXPERIMENT]...",
+        "percpu-footprint",
+    ] {
+        assert!(help.contains(option), "{option} in {help}");
+    }
+    assert!(run(&["--version"]).status.success());
+}
+
+#[test]
+fn a_reader_who_leaves_ends_the_command_quietly() {
+    for arguments in [
+        &[
+            "bench",
+            "percpu-pool",
+            "--threads",
+            "1",
+            "--quick",
+            "--json",
+        ][..],
+        &["doctor"],
+    ] {
+        let mut child = atomseq(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the command was built with the tests");
+        drop(child.stdout.take());
+        let mut stderr = String::new();
+        child
+            .stderr
+            .take()
+            .expect("it is piped")
+            .read_to_string(&mut stderr)
+            .expect("it is UTF-8");
+        assert!(child.wait().expect("it ends").success(), "{stderr}");
+        assert_eq!(stderr, "");
+    }
+}

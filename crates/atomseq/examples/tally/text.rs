@@ -1,0 +1,203 @@
+//! Interned words: their bytes stay where they are as long as the arena lives, so that a word is one
+//! address; and the hash that every way to count uses.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+
+/// The hash of a word's bytes: multiply and fold, eight bytes at a time.
+#[inline]
+pub fn hash(bytes: &[u8]) -> u64 {
+    const START: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut state = START ^ bytes.len() as u64;
+    let mut chunks = bytes.chunks_exact(8);
+    for chunk in &mut chunks {
+        state = fold(state ^ u64::from_le_bytes(chunk.try_into().expect("a chunk of eight")));
+    }
+    let mut last = 0;
+    for byte in chunks.remainder() {
+        last = last << 8 | u64::from(*byte);
+    }
+    fold(state ^ last)
+}
+
+#[inline]
+fn fold(value: u64) -> u64 {
+    let product = u128::from(value) * 0xd6e8_feb8_6659_fd93;
+    product as u64 ^ (product >> 64) as u64
+}
+
+/// An interned word: the address of its header, behind which its bytes follow.
+#[derive(Clone, Copy)]
+pub struct Text<'a> {
+    header: NonNull<Header>,
+    arena: PhantomData<&'a [u8]>,
+}
+
+#[repr(C)]
+struct Header {
+    hash: u64,
+    length: usize,
+}
+
+// SAFETY: a text is as good as a shared slice: nobody changes its bytes any more.
+unsafe impl Send for Text<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Text<'_> {}
+
+impl<'a> Text<'a> {
+    #[inline]
+    pub fn hash(self) -> u64 {
+        // SAFETY: `Store::text` wrote the header, which lives as long as the arena.
+        unsafe { self.header.as_ref() }.hash
+    }
+
+    #[inline]
+    pub fn bytes(self) -> &'a [u8] {
+        // SAFETY: as above, and behind the header it wrote that many bytes.
+        unsafe {
+            let length = self.header.as_ref().length;
+            std::slice::from_raw_parts(self.header.add(1).cast().as_ptr(), length)
+        }
+    }
+
+    /// The address, which is never 0.
+    pub fn address(self) -> usize {
+        self.header.as_ptr().expose_provenance()
+    }
+
+    /// The text at an address.
+    ///
+    /// # Safety
+    ///
+    /// [`address`](Text::address) of a text that lives as long as `'a`.
+    #[inline]
+    pub unsafe fn at(address: usize) -> Text<'a> {
+        let header = std::ptr::with_exposed_provenance_mut(address);
+        Text {
+            // SAFETY: the caller's promise; no header is at 0.
+            header: unsafe { NonNull::new_unchecked(header) },
+            arena: PhantomData,
+        }
+    }
+}
+
+type Chunk = [MaybeUninit<u64>];
+
+/// The memory of one thread's texts.
+#[derive(Default)]
+pub struct Arena {
+    chunks: Vec<NonNull<Chunk>>,
+}
+
+// SAFETY: an arena owns its chunks.
+unsafe impl Send for Arena {}
+
+impl Arena {
+    /// What makes texts that live as long as the arena is borrowed for it.
+    pub fn store(&mut self) -> Store<'_> {
+        Store {
+            arena: self,
+            next: NonNull::dangling(),
+            left: 0,
+        }
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        for chunk in self.chunks.drain(..) {
+            // SAFETY: `Store::text` made it of a box, and the texts' lifetime is over.
+            drop(unsafe { Box::from_raw(chunk.as_ptr()) });
+        }
+    }
+}
+
+/// Makes texts.
+pub struct Store<'a> {
+    arena: &'a mut Arena,
+    next: NonNull<MaybeUninit<u64>>,
+    /// How many words of memory are left from `next` on.
+    left: usize,
+}
+
+// SAFETY: `next` lies in a chunk of the arena that the store has for itself.
+unsafe impl Send for Store<'_> {}
+
+impl<'a> Store<'a> {
+    /// Words of memory a chunk, at least.
+    const CHUNK: usize = 8192;
+
+    /// Copies a word's bytes to where they stay.
+    pub fn text(&mut self, hash: u64, bytes: &[u8]) -> Text<'a> {
+        let words = (size_of::<Header>() + bytes.len()).div_ceil(size_of::<u64>());
+        if words > self.left {
+            let chunk = Box::new_uninit_slice(words.max(Self::CHUNK));
+            self.left = chunk.len();
+            let chunk = NonNull::from(Box::leak(chunk));
+            self.arena.chunks.push(chunk);
+            self.next = chunk.cast();
+        }
+        let header = self.next.cast::<Header>();
+        // SAFETY: `words` words from `next` on are in the chunk and used by nobody yet; they are
+        // aligned for the header and have room for it and the bytes.
+        unsafe {
+            header.write(Header {
+                hash,
+                length: bytes.len(),
+            });
+            let to = header.add(1).cast::<u8>();
+            to.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
+            self.next = self.next.add(words);
+        }
+        self.left -= words;
+        Text {
+            header,
+            arena: PhantomData,
+        }
+    }
+}
+
+/// Passes on the hash of a byte slice, which feeds a hasher its length and then its bytes.
+#[derive(Default)]
+pub struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write_usize(&mut self, _length: usize) {}
+
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = hash(bytes);
+    }
+}
+
+/// How often each word occurs.
+pub type Map<'a> = HashMap<&'a [u8], u64, BuildHasherDefault<Hashed>>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_stay_as_they_were_stored() {
+        let mut arena = Arena::default();
+        let mut store = arena.store();
+        let words: Vec<Vec<u8>> = (0..3000).map(|length| vec![length as u8; length]).collect();
+        let texts: Vec<Text> = words
+            .iter()
+            .map(|word| store.text(hash(word), word))
+            .collect();
+        for (text, word) in texts.iter().zip(&words) {
+            assert_eq!(text.bytes(), word);
+            assert_eq!(text.hash(), hash(word));
+            // SAFETY: the address of a text that is alive.
+            assert_eq!(unsafe { Text::at(text.address()) }.bytes(), word);
+        }
+    }
+}

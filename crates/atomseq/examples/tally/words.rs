@@ -1,0 +1,135 @@
+//! What a word is, and cutting a stream of bytes into words.
+
+use std::io::{self, ErrorKind, Read};
+
+/// The longest word; a longer run counts as its pieces.
+pub const LONGEST: usize = 1 << 16;
+
+/// Room for a piece that is not finished and plenty behind it.
+const BUFFER: usize = 4 * LONGEST;
+
+/// Bytes of words: ASCII letters, digits, the underscore, and everything beyond ASCII, so that words
+/// in UTF-8 stay whole and other encodings do no harm.
+static OF_WORDS: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric() || byte as u8 == b'_' || byte >= 128;
+        byte += 1;
+    }
+    table
+};
+
+fn is_of_word(byte: u8) -> bool {
+    OF_WORDS[usize::from(byte)]
+}
+
+/// A buffer for [`each_word`], to be used again.
+pub fn buffer() -> Vec<u8> {
+    vec![0; BUFFER]
+}
+
+/// Calls `word` with each word; returns how many bytes there were.
+pub fn each_word(
+    mut from: impl Read,
+    buffer: &mut [u8],
+    mut word: impl FnMut(&[u8]),
+) -> io::Result<u64> {
+    let mut bytes = 0;
+    // The beginning of a word, less than a whole piece of it, at the start of the buffer.
+    let mut kept = 0;
+    loop {
+        let read = match from.read(&mut buffer[kept..]) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        bytes += read as u64;
+        let end = kept + read;
+        let rest = split(&buffer[..end], kept, &mut word);
+        buffer.copy_within(rest..end, 0);
+        kept = end - rest;
+    }
+    if kept > 0 {
+        word(&buffer[..kept]);
+    }
+    Ok(bytes)
+}
+
+/// Finds the words in `text`, whose first `kept` bytes are known to be a word's; returns where a
+/// word begins that may go on behind the end.
+#[inline]
+fn split(text: &[u8], kept: usize, word: &mut impl FnMut(&[u8])) -> usize {
+    let (mut start, mut at) = (0, kept);
+    loop {
+        while at < text.len() && is_of_word(text[at]) {
+            at += 1;
+        }
+        if at == text.len() {
+            break;
+        }
+        text[start..at].chunks(LONGEST).for_each(&mut *word);
+        while at < text.len() && !is_of_word(text[at]) {
+            at += 1;
+        }
+        start = at;
+    }
+    let whole = (at - start) / LONGEST * LONGEST;
+    text[start..start + whole].chunks(LONGEST).for_each(word);
+    start + whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words_of(text: &[u8], most_at_once: usize) -> Vec<Vec<u8>> {
+        struct Dribble<'a>(&'a [u8], usize);
+        impl Read for Dribble<'_> {
+            fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+                let most = into.len().min(self.1);
+                self.0.read(&mut into[..most])
+            }
+        }
+        let mut words = Vec::new();
+        let from = Dribble(text, most_at_once);
+        let bytes = each_word(from, &mut buffer(), |word| words.push(word.to_vec())).unwrap();
+        assert_eq!(bytes, text.len() as u64);
+        words
+    }
+
+    #[test]
+    fn words_do_not_depend_on_how_they_are_read() {
+        let text = "<p>naïve_2 \0\u{1}x</p>\r\n--ÿ".as_bytes();
+        let expected: Vec<Vec<u8>> = ["p", "naïve_2", "x", "p", "ÿ"]
+            .map(|word| word.as_bytes().to_vec())
+            .to_vec();
+        for most in [1, 2, 3, 7, 1000] {
+            assert_eq!(words_of(text, most), expected);
+        }
+        assert!(words_of(b"", 1).is_empty());
+        assert!(words_of(b" - ", 1).is_empty());
+    }
+
+    #[test]
+    fn long_words_fall_into_pieces() {
+        for length in [
+            LONGEST - 1,
+            LONGEST,
+            LONGEST + 1,
+            5 * LONGEST,
+            5 * LONGEST + 3,
+        ] {
+            let text = [vec![b'a'; length], vec![b' '], vec![b'b'; length]].concat();
+            let expected: Vec<usize> = text
+                .split(|byte| *byte == b' ')
+                .flat_map(|run| run.chunks(LONGEST).map(<[u8]>::len))
+                .collect();
+            for most in [1000, LONGEST, usize::MAX] {
+                let lengths: Vec<usize> = words_of(&text, most).iter().map(Vec::len).collect();
+                assert_eq!(lengths, expected);
+            }
+        }
+    }
+}
