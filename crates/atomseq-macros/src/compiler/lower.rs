@@ -9,7 +9,7 @@ use syn::spanned::Spanned;
 use syn::{BinOp, Error, Expr, ExprCall, ExprIf, ExprLit, Ident, Lit, Local, Pat, Result, Stmt};
 
 use super::ir::*;
-use super::parse::{named, no_attributes, no_constant_name, Item};
+use super::parse::{Item, named, no_attributes, no_constant_name};
 use super::words::{arguments, call_name, refuse, strip, unknown_call};
 
 /// Lowers one function.

@@ -8,7 +8,7 @@ use quote::{quote, quote_spanned};
 use syn::{Error, Ident, Result};
 
 use super::attempt::attempt;
-use super::emit::{self, Assembly, ConstantOperand, Leaving, LONGEST};
+use super::emit::{self, Assembly, ConstantOperand, LONGEST, Leaving};
 use super::ir::*;
 use super::rules::message;
 use super::{gated, model};
@@ -228,7 +228,7 @@ fn fits(
 ) -> Result<()> {
     if let Some(beyond) = assembly.beyond_longest {
         return Err(Error::new(
-            sequence.steps[beyond].span,
+            beyond,
             format!(
                 "too long: {} instructions on {architecture}, and at most {LONGEST} run between \
                  interruptions; move work before or after the sequence",

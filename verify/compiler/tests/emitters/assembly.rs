@@ -15,6 +15,9 @@ use super::compiler::ir::Sequence;
 /// The registers rustc may hand out; x18 is the platform's, x29 the frame's.
 const POOL: std::ops::RangeInclusive<usize> = 3..=28;
 
+/// From slot to slot.
+const STRIDE: usize = 128;
+
 /// The emitted form, and a value for each of its constants.
 pub struct Emitted {
     pub sequence: Sequence,
@@ -40,7 +43,7 @@ impl Emitted {
                 .expect("the compiler counts registers")
                 .to_string()
         };
-        let mut operands = HashMap::from([("rseq".to_string(), next())]);
+        let mut operands = HashMap::from([("rseq".into(), next()), ("stride".into(), next())]);
         for index in 0..self.sequence.parameters.len() {
             operands.insert(format!("a{index}"), next());
         }
@@ -94,6 +97,7 @@ impl Emitted {
             line("    stp x29, x30, [sp, #-96]!\n    stp x19, x20, [sp, #16]\n    stp x21, x22, [sp, #32]".into());
             line("    stp x23, x24, [sp, #48]\n    stp x25, x26, [sp, #64]\n    stp x27, x28, [sp, #80]".into());
             line(format!("    mov x{}, x2", registers["rseq"]));
+            line(format!("    mov x{}, #{STRIDE}", registers["stride"]));
             for index in 0..self.sequence.parameters.len() {
                 line(format!(
                     "    ldr x{}, [x0, #{}]",

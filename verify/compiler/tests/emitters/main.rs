@@ -7,6 +7,7 @@
 
 #[path = "../../../../crates/atomseq-macros/src/compiler/mod.rs"]
 #[allow(dead_code, missing_docs)]
+#[rustfmt::skip] // of another edition
 mod compiler;
 
 mod assembly;

@@ -9,7 +9,7 @@
 use super::super::ir::*;
 use super::indexing::Indexed;
 use super::registers::Registers;
-use super::{aborted_status, label, Assembly, Builder, Leaving};
+use super::{Assembly, Builder, Leaving, aborted_status, label};
 
 /// Emits the `on_cpu` form.
 pub fn on_cpu(sequence: &Sequence) -> Assembly {
@@ -99,7 +99,7 @@ impl Emitter<'_> {
                 1
             };
             self.registers.end_of_step(index - 1);
-            self.out.end_of_step(index - 1);
+            self.out.end_of_step(self.indexed.steps[index - 1]);
         }
     }
 

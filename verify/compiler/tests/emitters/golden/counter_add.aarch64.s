@@ -5,7 +5,7 @@
     str {t1}, [{t0}, #8]
 51:
     ldrsw {t1}, [{t0}, #4]
-    add {t1}, {a0}, {t1}, lsl #7
+    madd {t1}, {t1}, {stride}, {a0}
     load-acquire {t2:w}, [{t1}]
     cbnz {t2:w}, {closed}
     ldr {t2}, [{t1}, #{c0}]

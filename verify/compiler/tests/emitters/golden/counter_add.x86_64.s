@@ -2,7 +2,7 @@
     mov qword ptr fs:[{rseq} + 8], {t0}
 51:
     movsxd {t0}, dword ptr fs:[{rseq} + 4]
-    shl {t0}, 7
+    imul {t0}, {stride}
     add {t0}, {a0}
     cmp dword ptr [{t0}], 0
     jne {closed}

@@ -6,15 +6,16 @@
     str {t1}, [{t0}, #8]
 51:
     ldrsw {t1}, [{t0}, #4]
-    add {t1}, {a0}, {t1}, lsl #7
+    madd {t1}, {t1}, {stride}, {a0}
     load-acquire {t2:w}, [{t1}]
     cbnz {t2:w}, 54f
     ldr {t2}, [{t1}, #{c0}]
     ldr {t3}, [{t1}, #{c1}]
-    cmp {t2}, {t3}
-    b.eq 60f
-    sub {t3}, {t2}, #8
-    ldr {t4}, [{t2}, #-8]
+    sub {t4}, {t3}, {t2}
+    cbz {t4}, 60f
+    add {t3}, {t1}, {t4}
+    ldr {t4}, [{t3}, #{c2}]
+    add {t3}, {t2}, #8
     str {t3}, [{t1}, #{c0}]
 52:
     .subsection 1

@@ -3,16 +3,18 @@
     mov qword ptr fs:[{rseq} + 8], {t0}
 51:
     movsxd {t0}, dword ptr fs:[{rseq} + 4]
-    shl {t0}, 7
+    imul {t0}, {stride}
     add {t0}, {a0}
     cmp dword ptr [{t0}], 0
     jne 54f
     mov {t1}, qword ptr [{t0} + {c0}]
-    cmp {t1}, qword ptr [{t0} + {c1}]
+    mov {t2}, qword ptr [{t0} + {c1}]
+    sub {t2}, {t1}
+    test {t2}, {t2}
     je 60f
-    lea {t2}, [{t1} + -8]
-    mov {t3}, qword ptr [{t1} + -8]
-    mov qword ptr [{t0} + {c0}], {t2}
+    mov {t3}, qword ptr [{t0} + {t2} + {c2}]
+    add {t1}, 8
+    mov qword ptr [{t0} + {c0}], {t1}
 52:
     .pushsection .text.unlikely.atomseq, "ax", @progbits
     .byte 0x0f, 0xb9, 0x3d

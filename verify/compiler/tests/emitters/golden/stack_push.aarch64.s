@@ -5,14 +5,16 @@
     str {t1}, [{t0}, #8]
 51:
     ldrsw {t1}, [{t0}, #4]
-    add {t1}, {a0}, {t1}, lsl #7
+    madd {t1}, {t1}, {stride}, {a0}
     load-acquire {t2:w}, [{t1}]
     cbnz {t2:w}, {closed}
     ldr {t2}, [{t1}, #{c0}]
     ldr {t3}, [{t1}, #{c1}]
-    cmp {t2}, {t3}
+    sub {t4}, {t2}, {t3}
+    cmp {t4}, {a1}
     b.eq {exit0}
-    str {a1}, [{t2}]
+    add {t3}, {t1}, {t4}
+    str {a2}, [{t3}, #{c2}]
     add {t3}, {t2}, #8
     str {t3}, [{t1}, #{c0}]
 52:

@@ -2,14 +2,16 @@
     mov qword ptr fs:[{rseq} + 8], {t0}
 51:
     movsxd {t0}, dword ptr fs:[{rseq} + 4]
-    shl {t0}, 7
+    imul {t0}, {stride}
     add {t0}, {a0}
     cmp dword ptr [{t0}], 0
     jne {closed}
     mov {t1}, qword ptr [{t0} + {c0}]
-    cmp {t1}, qword ptr [{t0} + {c1}]
+    mov {t2}, {t1}
+    sub {t2}, qword ptr [{t0} + {c1}]
+    cmp {t2}, {a1}
     je {exit0}
-    mov qword ptr [{t1}], {a1}
+    mov qword ptr [{t0} + {t2} + {c2}], {a2}
     add {t1}, 8
     mov qword ptr [{t0} + {c0}], {t1}
 52:
