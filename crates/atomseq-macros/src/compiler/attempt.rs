@@ -1,10 +1,10 @@
 //! One attempt at the `on_cpu` form: the `asm!` and what follows from where control leaves it.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{format_ident, quote, quote_spanned};
+use quote::{format_ident, quote};
 use syn::Ident;
 
-use super::emit::{self, Assembly, ConstantOperand, Leaving, Line, Place};
+use super::emit::{self, Assembly, Leaving, Line, Place};
 use super::ir::*;
 use super::output::result;
 
@@ -27,6 +27,9 @@ pub fn attempt(sequence: &Sequence, assembly: &Assembly, aborted: TokenStream) -
         .enumerate()
         .map(|(index, parameter)| {
             let (operand, name) = (format_ident!("a{index}"), &parameter.name);
+            if !assembly.reads_parameter(index) {
+                return quote!();
+            }
             match parameter.is_slot {
                 true => quote!(#operand = in(reg) #name.base(),),
                 false => quote!(#operand = in(reg) #name,),
@@ -37,8 +40,8 @@ pub fn attempt(sequence: &Sequence, assembly: &Assembly, aborted: TokenStream) -
         .iter()
         .enumerate()
         .map(|(index, constant)| {
-            let (operand, checked) = (format_ident!("c{index}"), checked(constant));
-            quote!(#operand = const #checked,)
+            let (operand, tokens) = (format_ident!("c{index}"), &constant.constant().tokens);
+            quote!(#operand = const ::atomseq::sequence::check::operand(#tokens),)
         });
     let fixed = assembly
         .fixed
@@ -81,14 +84,17 @@ pub fn attempt(sequence: &Sequence, assembly: &Assembly, aborted: TokenStream) -
         .slots()
         .next()
         .map(|_| quote!(return ::core::result::Result::Err(::atomseq::sequence::Closed)));
-    let stride = sequence.slots().map(|(_, parameter)| {
-        let name = &parameter.name;
-        quote!(stride = in(reg) #name.stride(),)
-    });
+    // An area knows where struct rseq is: in a loop, rustc keeps it in a register.
+    let place = match sequence.slots().next() {
+        Some((_, slot)) => {
+            let slot = &slot.name;
+            quote!(rseq = in(reg) #slot.rseq_offset(), stride = in(reg) #slot.stride(),)
+        }
+        None => quote!(rseq = in(reg) ::atomseq::internals::rseq_offset(),),
+    };
     let common = quote! {
         #(#template,)*
-        #(#stride)*
-        rseq = in(reg) ::atomseq::internals::rseq_offset(),
+        #place
         #(#inputs)* #(#constants)* #(#fixed)* #(#temporaries)*
     };
     match leaving {
@@ -152,20 +158,6 @@ fn place(sequence: &Sequence, place: &Place) -> TokenStream {
         Place::Constant(constant) => {
             let tokens = &constant.tokens;
             quote!(#tokens)
-        }
-    }
-}
-
-/// The operand's value, or an error at its line if no instruction could hold it.
-pub fn checked(constant: &ConstantOperand) -> TokenStream {
-    match constant {
-        ConstantOperand::Immediate(constant) => {
-            let tokens = &constant.tokens;
-            quote_spanned!(generated(constant.span)=> ::atomseq::sequence::check::immediate(#tokens))
-        }
-        ConstantOperand::Offset(constant, bytes) => {
-            let tokens = &constant.tokens;
-            quote_spanned!(generated(constant.span)=> ::atomseq::sequence::check::offset(#tokens, #bytes))
         }
     }
 }

@@ -250,6 +250,15 @@ impl StepKind {
         }
     }
 
+    /// The address this step loads from or stores to.
+    pub fn address(&self) -> Option<&Address> {
+        match self {
+            StepKind::Load { from, .. } => Some(from),
+            StepKind::Store { to, .. } => Some(to),
+            _ => None,
+        }
+    }
+
     /// The registers this step reads, those of its exit's result aside.
     pub fn uses(&self) -> Vec<Register> {
         let operands = |operands: &[&Operand]| {

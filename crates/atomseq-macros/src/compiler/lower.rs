@@ -146,6 +146,9 @@ impl Lowering {
         }
         let returned = match branch.then_branch.stmts.as_slice() {
             [Stmt::Expr(Expr::Return(returned), _)] => returned,
+            [Stmt::Expr(other @ (Expr::Continue(_) | Expr::Break(_)), _)] => {
+                return Err(refuse(other));
+            }
             [Stmt::Expr(Expr::Return(_), _), other, ..] | [other, ..] => {
                 return Err(Error::new(other.span(), SHAPE));
             }
@@ -208,6 +211,7 @@ impl Lowering {
         };
         match (self.returns, returned.map(strip)) {
             (Returns::Nothing, None) => plain(vec![], Shape::Plain),
+            (_, Some(statement)) if !is_word(statement) => Err(refuse(statement)),
             (Returns::Nothing, Some(_)) => mismatch("no result"),
             (
                 Returns::Bool,
@@ -348,6 +352,14 @@ fn is_statement(expression: &Expr) -> bool {
         }),
         _ => false,
     }
+}
+
+/// Could it be a result?
+fn is_word(expression: &Expr) -> bool {
+    matches!(
+        expression,
+        Expr::Path(_) | Expr::Lit(_) | Expr::Binary(_) | Expr::Call(_) | Expr::Tuple(_)
+    )
 }
 
 fn is_name(expression: &Expr, name: &str) -> bool {

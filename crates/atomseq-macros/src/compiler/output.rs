@@ -7,9 +7,10 @@ use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::{Error, Ident, Result};
 
-use super::attempt::{attempt, checked};
-use super::emit::{self, Assembly, LONGEST, Leaving};
+use super::attempt::attempt;
+use super::emit::{self, Assembly, ConstantOperand, LONGEST, Leaving};
 use super::ir::*;
+use super::rules::message;
 use super::{gated, model};
 
 /// General registers rustc can hand to one `asm!`.
@@ -25,7 +26,7 @@ pub fn sequence(sequence: &Sequence) -> Result<TokenStream> {
     let (visibility, name) = (&sequence.visibility, &sequence.name);
     let (on_type, on_all) = (&sequence.attributes.on_type, &sequence.attributes.on_all);
     let model = model::program(sequence);
-    let constants = constants(sequence, [&x86_64, &aarch64]);
+    let assertions = assertions(sequence, [&x86_64, &aarch64]);
     let on_cpu = on_cpu(sequence, &x86_64, &aarch64);
     let gated = sequence.slots().next().is_some().then(|| gated(sequence));
     let allowed = allowed();
@@ -47,7 +48,7 @@ pub fn sequence(sequence: &Sequence) -> Result<TokenStream> {
 
         #(#on_all)*
         #allowed
-        const _: () = { #constants };
+        const _: () = { #assertions };
     })
 }
 
@@ -57,6 +58,7 @@ fn allowed() -> TokenStream {
     quote! {
         #[allow(
             dead_code,
+            deprecated,
             unused_parens,
             clippy::inline_always,
             clippy::missing_inline_in_public_items,
@@ -108,8 +110,9 @@ fn on_cpu(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> TokenSt
     };
     let (first_x86_64, first_aarch64) = (first(x86_64), first(aarch64));
     let (again_x86_64, again_aarch64) = (again(x86_64), again(aarch64));
+    // A parameter may be there for other forms, or for the caller's sake.
+    let unused = quote!(#(let _ = #names;)*);
     let otherwise = quote! {
-        #(let _ = #names;)*
         ::core::result::Result::Err(::atomseq::sequence::Closed)
     };
     let without_slot = sequence.slots().next().is_none().then(|| {
@@ -138,6 +141,7 @@ fn on_cpu(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> TokenSt
         #visibility unsafe fn on_cpu(
             #parameters
         ) -> ::core::result::Result<#returned, ::atomseq::sequence::Closed> {
+            #unused
             ::atomseq::__on_cpu! {
                 x86_64 { #first_x86_64 }
                 aarch64 { #first_aarch64 }
@@ -152,6 +156,7 @@ fn on_cpu(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> TokenSt
         unsafe fn again(
             #parameters
         ) -> ::core::result::Result<#returned, ::atomseq::sequence::Closed> {
+            #unused
             ::atomseq::__on_cpu! {
                 x86_64 { #again_x86_64 }
                 aarch64 { #again_aarch64 }
@@ -177,27 +182,41 @@ fn gated(sequence: &Sequence) -> TokenStream {
     }
 }
 
-/// Makes a wrong constant an error on every architecture, not only where it is an operand.
-fn constants(sequence: &Sequence, assemblies: [&Assembly; 2]) -> TokenStream {
-    let mut seen = HashSet::new();
-    let operands = assemblies
-        .into_iter()
-        .flat_map(|assembly| &assembly.constants)
-        .map(checked)
-        .filter(|operand| seen.insert(operand.to_string()))
-        .collect::<Vec<_>>();
-    let assertions = sequence.assertions.iter().map(|assertion| {
-        let Assertion {
-            holds,
-            message,
-            span,
-        } = assertion;
-        quote_spanned!(generated(*span)=> ::core::assert!(#holds, #message);)
-    });
-    quote! {
-        #(let _ = #operands;)*
-        #(#assertions)*
+/// What rustc has to check of named constants. A constant out of range is an error on every
+/// architecture, not only where it is an operand.
+fn assertions(sequence: &Sequence, assemblies: [&Assembly; 2]) -> TokenStream {
+    let assert = |holds: TokenStream, message: &str, span: Span| {
+        let at = generated(span);
+        quote_spanned!(at=> ::core::assert!(#holds, #message);)
+    };
+    let mut all = Vec::new();
+    for operand in assemblies.iter().flat_map(|assembly| &assembly.constants) {
+        let Constant { tokens, span, .. } = operand.constant();
+        let at = generated(*span);
+        let check = quote_spanned!(at=> ::atomseq::sequence::check);
+        match operand {
+            ConstantOperand::Immediate(_) => {
+                let holds = quote_spanned!(at=> #check::immediate(#tokens));
+                all.push(assert(holds, message::IMMEDIATE, *span));
+            }
+            ConstantOperand::Offset(_, bytes) => {
+                let multiple = quote_spanned!(at=> #check::multiple(#tokens, #bytes));
+                all.push(assert(multiple, message::MULTIPLE, *span));
+                let reachable = quote_spanned!(at=> #check::reachable(#tokens, #bytes));
+                all.push(assert(reachable, message::REACHABLE, *span));
+            }
+        }
     }
+    for assertion in &sequence.assertions {
+        all.push(assert(
+            assertion.holds.clone(),
+            assertion.message,
+            assertion.span,
+        ));
+    }
+    let mut seen = HashSet::new();
+    all.retain(|assertion| seen.insert(assertion.to_string()));
+    quote!(#(#all)*)
 }
 
 /// Refuses what no processor could run between two interruptions, or no register file hold.
@@ -207,9 +226,9 @@ fn fits(
     architecture: &str,
     available: usize,
 ) -> Result<()> {
-    if assembly.instructions > LONGEST {
+    if let Some(beyond) = assembly.beyond_longest {
         return Err(Error::new(
-            sequence.name.span(),
+            sequence.steps[beyond].span,
             format!(
                 "too long: {} instructions on {architecture}, and at most {LONGEST} run between \
                  interruptions; move work before or after the sequence",
@@ -220,13 +239,12 @@ fn fits(
     let status_registers = usize::from(Leaving::of(sequence) == Leaving::Status);
     let fixed_registers = usize::from(assembly.fixed.is_some());
     let slot_registers = usize::from(sequence.slots().next().is_some());
-    // One more for `rseq`.
-    let registers = sequence.parameters.len()
-        + assembly.temporaries
-        + slot_registers
-        + status_registers
-        + fixed_registers
-        + 1;
+    let parameters = (0..sequence.parameters.len())
+        .filter(|index| assembly.reads_parameter(*index))
+        .count();
+    // One more leads to struct rseq.
+    let registers =
+        parameters + assembly.temporaries + slot_registers + status_registers + fixed_registers + 1;
     if registers > available {
         return Err(Error::new(
             sequence.name.span(),

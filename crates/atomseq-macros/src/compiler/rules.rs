@@ -18,9 +18,20 @@ const GATE_BYTES: i64 = 8;
 const SLOT_BYTES: i64 = 128;
 
 /// Offsets that every architecture's loads and stores hold. Must agree with
-/// `atomseq::sequence::check::offset`.
+/// `atomseq::sequence::check::reachable`.
 const LOWEST_OFFSET: i64 = -256;
 const HIGHEST_MULTIPLE: i64 = 4095;
+
+/// What a constant is told, whether it is a literal or rustc finds it out.
+pub mod message {
+    pub const IMMEDIATE: &str = "a named constant in a sequence is at most 65,535";
+    pub const MULTIPLE: &str =
+        "an offset is a multiple of what is loaded or stored; take a tag off with `^`";
+    pub const REACHABLE: &str = "an offset is at least -256 and at most 4,095 times what is \
+                                 loaded or stored; pass a larger one as a parameter";
+    pub const IN_SLOT: &str =
+        "outside the slot: its words are at the offsets 8 to 127, after the gate";
+}
 
 pub fn check(sequence: &mut Sequence) -> Result<()> {
     one_commit_at_the_end(sequence)?;
@@ -43,14 +54,9 @@ fn one_commit_at_the_end(sequence: &Sequence) -> Result<()> {
         ));
     };
     let after = &sequence.steps[commit + 1..];
-    let stores = |step: &&Step| {
-        matches!(
-            step.kind,
-            StepKind::Store { .. } | StepKind::Copy { .. } | StepKind::Exit { .. }
-        )
-    };
     // An address is computed before it is used: name what it is used for.
-    let Some(after) = after.iter().find(stores).or(after.first()) else {
+    let telling = |step: &&Step| !matches!(step.kind, StepKind::Binary { .. });
+    let Some(after) = after.iter().find(telling).or(after.first()) else {
         return Ok(());
     };
     let why = match after.kind {
@@ -262,7 +268,6 @@ impl Overlap {
 
 /// An access at a literal offset is one instruction everywhere, and stays inside the slot.
 fn offsets_fit(sequence: &Sequence, assertions: &mut Vec<Assertion>) -> Result<()> {
-    const IN_SLOT: &str = "outside the slot: its words are at the offsets 8 to 127, after the gate";
     let slot = sequence.slots().map(|(register, _)| register).next();
     for step in &sequence.steps {
         let is_copy = matches!(step.kind, StepKind::Copy { .. });
@@ -273,7 +278,7 @@ fn offsets_fit(sequence: &Sequence, assertions: &mut Vec<Assertion>) -> Result<(
                     let (offset, bytes) = (&range.address.offset.tokens, range.bytes as u64);
                     assertions.push(Assertion {
                         holds: quote_spanned!(generated(step.span)=> ::atomseq::sequence::check::in_slot(#offset, #bytes)),
-                        message: IN_SLOT,
+                        message: message::IN_SLOT,
                         span: step.span,
                     });
                 }
@@ -282,24 +287,17 @@ fn offsets_fit(sequence: &Sequence, assertions: &mut Vec<Assertion>) -> Result<(
             if slot == Some(range.address.base)
                 && (offset < GATE_BYTES || offset.saturating_add(range.bytes) > SLOT_BYTES)
             {
-                return Err(Error::new(step.span, IN_SLOT));
+                return Err(Error::new(step.span, message::IN_SLOT));
             }
             // A copy's addresses are computed in full.
             if is_copy {
                 continue;
             }
             if offset % range.unit != 0 {
-                return Err(Error::new(
-                    step.span,
-                    "an offset is a multiple of what is loaded or stored; take a tag off with `^`",
-                ));
+                return Err(Error::new(step.span, message::MULTIPLE));
             }
             if !(LOWEST_OFFSET..=HIGHEST_MULTIPLE * range.unit).contains(&offset) {
-                return Err(Error::new(
-                    step.span,
-                    "an offset is at least -256 and at most 4,095 times what is loaded or stored; \
-                     pass a larger one as a parameter",
-                ));
+                return Err(Error::new(step.span, message::REACHABLE));
             }
         }
     }

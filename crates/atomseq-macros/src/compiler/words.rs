@@ -265,7 +265,7 @@ pub fn arguments<const N: usize>(call: &ExprCall) -> Result<[&Expr; N]> {
     arguments.try_into().map_err(|_| {
         Error::new(
             call.span(),
-            format!("this takes {N} arguments, and {count} are given"),
+            format!("arguments expected: {N}, given: {count}"),
         )
     })
 }

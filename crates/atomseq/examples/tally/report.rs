@@ -156,7 +156,7 @@ fn print_input(
     }
     writeln!(
         out,
-        "Files      {}, {} bytes; half of them have at most {}; {} paths skipped",
+        "Files      {}, {} bytes; half of them have at most {}; skipped: {}",
         grouped(files),
         grouped(statistics.bytes.sum()),
         grouped(half),
@@ -239,10 +239,53 @@ fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (index, digit) in digits.char_indices() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_that_differ_are_told() {
+        let map = |words: &[(&'static [u8], u64)]| words.iter().copied().collect::<Map>();
+        let expected = map(&[(b"a", 1), (b"b", 2)]);
+        let told = |counted: &Map| {
+            let mut err = Vec::new();
+            let differ = differ("a way", counted, &expected, &mut err).unwrap();
+            (differ, String::from_utf8(err).unwrap())
+        };
+        assert_eq!(told(&expected), (false, String::new()));
+        for (counted, sentence) in [
+            (
+                map(&[(b"a", 1), (b"b", 3)]),
+                "\"b\" 3 times, one thread 2 times",
+            ),
+            (map(&[(b"a", 1)]), "\"b\" 0 times, one thread 2 times"),
+            (
+                map(&[(b"a", 1), (b"b", 2), (b"c", 1)]),
+                "\"c\" 1 times, one thread 0 times",
+            ),
+        ] {
+            let (differ, told) = told(&counted);
+            assert!(differ && told.contains(sentence), "{told}");
+        }
+    }
+
+    #[test]
+    fn digits_come_in_threes() {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (1234567, "1,234,567"),
+        ] {
+            assert_eq!(grouped(number), text);
+        }
+    }
 }

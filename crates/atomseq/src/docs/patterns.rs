@@ -1,27 +1,28 @@
 //! A guide: builds a per-CPU structure from nothing with [`sequence!`](crate::sequence!).
 //!
 //! The structure is a cache of page numbers, such as an allocator keeps: a thread takes a page that
-//! was released on its CPU, most likely still in that CPU's cache, and pays no atomic instruction for it. Where
-//! none is there it takes a new page, and other CPUs can collect what lies unused. The code below is
-//! compiled and run as it stands.
+//! was released on its CPU, most likely still in that CPU's cache, and pays no atomic instruction
+//! for it. Where none is there it takes a new page, and other CPUs can collect what lies unused.
+//! The code below is compiled and run as it stands.
 //!
 //! # 1. Choose the commit word
 //!
 //! A sequence may be interrupted anywhere and then starts again at its top, so it has exactly one
-//! store that anybody may see: its last instruction, the **commit** (B91 2.4). Designing a per-CPU structure
-//! is finding a layout in which every operation changes one word.
+//! store that anybody may see: its last instruction, the **commit** (B91 2.4). Designing a per-CPU
+//! structure is finding a layout in which every operation changes one word.
 //!
-//! Pages in a list can do that: an array holds, for each page, the number of the next one in its list, and
-//! the slot of a CPU holds the first. Taking and releasing change only the slot's word. But other CPUs
-//! should see how many pages lie there, and a list and its length are two words. Four ways out:
+//! Pages in a list can do that: an array holds, for each page, the number of the next one in its
+//! list, and the slot of a CPU holds the first. Taking and releasing change only the slot's word.
+//! But other CPUs should see how many pages lie there, and a list and its length are two words.
+//! Four ways out:
 //!
-//! * **Derive** the second from the first. [`Stack`](crate::percpu::Stack) has a length because its one word is
-//!   an address in an array.
+//! * **Derive** the second from the first. [`Stack`](crate::percpu::Stack) has a length because its
+//!   one word is an address in an array.
 //! * **Pack** both into one word. That is what we do: page numbers have sixteen bits, and the count
 //!   lies above them.
 //! * **Point**: prepare a record in memory that nobody sees, and commit its address.
-//! * **Publish less**: keep two words that one operation never changes together, as head and tail of
-//!   [`Ring`](crate::percpu::Ring).
+//! * **Publish less**: keep two words that one operation never changes together, as head and tail
+//!   of [`Ring`](crate::percpu::Ring).
 //!
 //! # 2. Write the sequences
 //!
@@ -30,29 +31,31 @@
 //! ```
 //!
 //! `links` is the address of the array. A page that is being released belongs to the caller, so
-//! nobody reads its link: that store is a `prepare`. It may happen again after a restart, or happen and
-//! never be followed by a commit; either way no one has seen it.
+//! nobody reads its link: that store is a `prepare`. It may happen again after a restart, or happen
+//! and never be followed by a commit; either way no one has seen it.
 //!
-//! `take` needs no tag against the ABA problem. If anybody else took a page on this CPU
-//! between the load of `head` and the commit, this thread was interrupted, and starts again.
+//! `take` needs no tag against the ABA problem. If anybody else took a page on this CPU between the
+//! load of `head` and the commit, this thread was interrupted, and starts again.
 //!
-//! Each function became a type with the forms `on_cpu`, `gated` and [`MODEL`](crate::sequence::model).
-//! Both functions are `unsafe`; what their caller vouches for is:
+//! Each function became a type with the forms `on_cpu`, `gated` and
+//! [`MODEL`](crate::sequence::model). Both functions are `unsafe`; what their caller vouches for
+//! is:
 //!
-//! * Every address that any step reaches is valid for what is done there, also in an attempt that is
-//!   going to be restarted.
+//! * Every address that any step reaches is valid for what is done there, also in an attempt that
+//!   is going to be restarted.
 //! * Nobody else reads a prepared word before the commit.
-//! * Other CPUs read only the committed word, and only as a value. To follow it as a pointer from outside the
-//!   gate, commit with `commit_release`, and keep the memory alive for the reader.
-//! * [`status()`](crate::status()) has been called. Making an [`Area`](crate::percpu::Area) does so.
+//! * Other CPUs read only the committed word, and only as a value. To follow it as a pointer from
+//!   outside the gate, commit with `commit_release`, and keep the memory alive for the reader.
+//! * [`status()`](crate::status()) has been called. Making an [`Area`](crate::percpu::Area) does
+//!   so.
 //!
 //! # 3. Fast path and slow path
 //!
-//! An [`Area`](crate::percpu::Area) is the memory: one zeroed slot a CPU. `on_cpu` works on the slot of
-//! whichever CPU the thread is on, and returns `Err(Closed)` if it did nothing: because the slot's gate is closed,
-//! because this thread cannot run sections, or because it was interrupted too often in a row. Then
-//! [`on_slow_path`](crate::percpu::Area::on_slow_path) closes the gate of this CPU, and `gated` runs the
-//! same steps.
+//! An [`Area`](crate::percpu::Area) is the memory: one zeroed slot a CPU. `on_cpu` works on the
+//! slot of whichever CPU the thread is on, and returns `Err(Closed)` if it did nothing: because the
+//! slot's gate is closed, because this thread cannot run sections, or because it was interrupted
+//! too often in a row. Then [`on_slow_path`](crate::percpu::Area::on_slow_path) closes the gate of
+//! this CPU, and `gated` runs the same steps.
 //!
 //! ```
 //! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/docs/patterns/sequences.rs"));
@@ -67,20 +70,21 @@
 //! }
 //! ```
 //!
-//! Note what `take` does not do: it does not ask whether the fast path works, and it does not pin the thread. On a
-//! system without rseq, every `on_cpu` is `Err(Closed)` and the same program runs on locks.
+//! Note what `take` does not do: it does not ask whether the fast path works, and it does not pin
+//! the thread. On a system without rseq, every `on_cpu` is `Err(Closed)` and the same program runs
+//! on locks.
 //!
-//! Two rules for the closure under the gate. It runs with all signals blocked while other threads may wait, so it
-//! does the steps and nothing else: here, even `take_new` comes after it. And it closes no second
-//! gate and does not fork ([why](super::limitations#hold-one-gate-at-a-time)).
+//! Two rules for the closure under the gate. It runs with all signals blocked while other threads
+//! may wait, so it does the steps and nothing else: here, even `take_new` comes after it. And it
+//! closes no second gate and does not fork ([why](super::limitations#hold-one-gate-at-a-time)).
 //!
 //! # 4. Other CPUs
 //!
-//! A thread on another CPU may look at a committed word with [`peek`](crate::percpu::Area::peek). To change
-//! anything it closes the gate with [`close`](crate::percpu::Area::close): sequences on that CPU that have
-//! begun are restarted and find the gate closed, and those that come later find it closed at once. A plain atomic
-//! instruction on a sequence's word is never a substitute: a sequence that has loaded the
-//! word already would overwrite what the instruction wrote.
+//! A thread on another CPU may look at a committed word with [`peek`](crate::percpu::Area::peek).
+//! To change anything it closes the gate with [`close`](crate::percpu::Area::close): sequences on
+//! that CPU that have begun are restarted and find the gate closed, and those that come later find
+//! it closed at once. A plain atomic instruction on a sequence's word is never a substitute: a
+//! sequence that has loaded the word already would overwrite what the instruction wrote.
 //!
 //! ```
 //! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/docs/patterns/sequences.rs"));
@@ -102,9 +106,9 @@
 //! }
 //! ```
 //!
-//! `take_all` moves the whole list out with one store, so the gate is closed for an instant, however long the
-//! list is. `reclaim` follows the links after the gate is open again: by then the pages are
-//! its own.
+//! `take_all` moves the whole list out with one store, so the gate is closed for an instant,
+//! however long the list is. `reclaim` follows the links after the gate is open again: by then the
+//! pages are its own.
 //!
 //! # 5. What the compiler refuses
 //!
@@ -146,14 +150,14 @@
 //!
 //! It also refuses loops, calls, anything after the commit, a prepared word that is loaded first or
 //! committed as well, and more than 32 instructions. These are the restrictions that M94 2.3.1
-//! proposes to check before code is run as a sequence; [`sequence!`](crate::sequence!) lists all of them.
-//! It cannot see that two different expressions are the same address, nor who else reads a prepared word. For
-//! that there is the model.
+//! proposes to check before code is run as a sequence; [`sequence!`](crate::sequence!) lists all of
+//! them. It cannot see that two addresses that come from different words are the same, nor who else
+//! reads a prepared word. For that there is the model.
 //!
 //! # 6. Check it
 //!
-//! `MODEL` is the sequence as data. A test can interrupt it after every step, spoil what was prepared, let
-//! something else happen on the CPU, and start it again, as the kernel would:
+//! `MODEL` is the sequence as data. A test can interrupt it after every step, spoil what was
+//! prepared, let something else happen on the CPU, and start it again, as the kernel would:
 //!
 //! ```
 //! # mod pages {
@@ -178,10 +182,7 @@
 //!     pages
 //! }
 //!
-//! #[test]
-//! # fn hidden() {}
-//! # pub
-//! fn an_interrupted_take_is_a_take() {
+//! pub fn an_interrupted_take_is_a_take() {
 //!     for interrupted_after in 0.. {
 //!         let mut memory = Memory::default();
 //!         for page in [5, 4, 3] {
@@ -195,8 +196,8 @@
 //!         if attempt.committed() {
 //!             return;
 //!         }
-//!         for address in attempt.prepared() {
-//!             memory.store(*address, 0xdead);
+//!         for span in attempt.prepared() {
+//!             memory.store_bytes(span.address, 0xdead, span.bytes);
 //!         }
 //!         // Meanwhile: take 3 and 4, and put 3 back. The word's page is as before.
 //!         run(&take::MODEL, &mut memory, &[SLOT, LINKS]);
@@ -214,10 +215,11 @@
 //!
 //! # 7. In a signal handler
 //!
-//! The kernel restarts a sequence that a signal interrupts as well, so handler and thread may use the same
-//! structure, and nothing above needs to change: the fast path is atomic against handlers, and the slow path
-//! blocks signals before it closes a gate. What a handler calls must not allocate or take locks, which is why
-//! structures are made outside: [`OnceLock::get`](std::sync::OnceLock::get) is one load.
+//! The kernel restarts a sequence that a signal interrupts as well, so handler and thread may use
+//! the same structure, and nothing above needs to change: the fast path is atomic against handlers,
+//! and the slow path blocks signals before it closes a gate. What a handler calls must not allocate
+//! or take locks, which is why structures are made outside:
+//! [`OnceLock::get`](std::sync::OnceLock::get) is one load.
 //!
 //! ```
 //! # mod pages {
@@ -249,11 +251,11 @@
 //!
 //! # 8. Inside an allocator
 //!
-//! An area's memory comes from the operating system, and no operation calls the global allocator,
-//! a lock of the standard library or a thread-local that is set up on first use. So a structure may stand behind
-//! `#[global_allocator]`, in a static that is made on the first allocation. Two things are left to its author: the
-//! structure's own memory must not come from the allocator either (here the links lie in `Pages`
-//! itself), and nothing may panic with a message, which allocates.
+//! An area's memory comes from the operating system, and no operation calls the global allocator, a
+//! lock of the standard library or a thread-local that is set up on first use. So a structure may
+//! stand behind `#[global_allocator]`, in a static that is made on the first allocation. Two things
+//! are left to its author: the structure's own memory must not come from the allocator either (here
+//! the links lie in `Pages` itself), and nothing may panic with a message, which allocates.
 //!
 //! ```standalone_crate
 //! # mod pages {
@@ -317,9 +319,11 @@
 //!
 //! # 9. Several words, several numbers
 //!
-//! A slot has fifteen words after its gate, from [`Area::FIRST_WORD`](crate::percpu::Area::FIRST_WORD) on, eight bytes
-//! apart; [`Area::new`](crate::percpu::Area::new) gives each CPU more memory if asked, whose address
-//! [`bulk`](crate::percpu::Area::bulk) tells. Fifteen counters in one area cost no more memory than one
+//! A slot has fifteen words after its gate, from
+//! [`Area::FIRST_WORD`](crate::percpu::Area::FIRST_WORD) on, eight bytes apart.
+//! [`Area::new`](crate::percpu::Area::new) puts as much zeroed memory behind each slot as it is
+//! asked for; a sequence finds it at `slot + Area::BULK`, others with
+//! [`bulk`](crate::percpu::Area::bulk). Fifteen counters in one area cost no more memory than one
 //! [`Counter`](crate::percpu::Counter):
 //!
 //! ```

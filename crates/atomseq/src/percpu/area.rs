@@ -36,11 +36,13 @@ const GUARDS: usize = 2;
 /// One slot a CPU, zeroed: the memory of one per-CPU structure.
 ///
 /// Sized by the largest CPU number the kernel may ever use, so that no CPU that comes online later
-/// is without a slot. Comes from the operating system, never from the global allocator.
+/// is without a slot. Comes from the operating system, never from the global allocator. For
+/// structures of your own; [`docs::patterns`](crate::docs::patterns) shows how.
 #[derive(Debug)]
 pub struct Area {
     base: NonNull<u8>,
     stride: usize,
+    rseq_offset: isize,
     cpus: usize,
     bytes: usize,
 }
@@ -55,6 +57,7 @@ unsafe impl Sync for Area {}
 pub struct Slots<'a> {
     base: NonNull<u8>,
     stride: usize,
+    rseq_offset: isize,
     area: PhantomData<&'a Area>,
 }
 
@@ -72,6 +75,13 @@ impl Slots<'_> {
     pub fn stride(self) -> usize {
         self.stride
     }
+
+    /// Where the thread's `struct rseq` lies, from its thread pointer.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn rseq_offset(self) -> isize {
+        self.rseq_offset
+    }
 }
 
 impl Area {
@@ -81,7 +91,8 @@ impl Area {
     /// The byte offset from a slot to its bulk memory.
     pub const BULK: usize = SLOT_BYTES;
 
-    /// An area whose gates are used: operations on other CPUs' slots close them.
+    /// A zeroed area, its gates open where [`gates_active`](crate::status::Status::gates_active)
+    /// says so, else closed for good. Starts atomseq up.
     ///
     /// Each slot is followed by `bulk_bytes` bytes, zeroed: sequences find them at the offset
     /// [`BULK`](Area::BULK) from the slot, others with [`bulk`](Area::bulk).
@@ -117,6 +128,7 @@ impl Area {
         let area = Area {
             base,
             stride,
+            rseq_offset: platform::rseq_offset(),
             cpus,
             bytes,
         };
@@ -132,22 +144,23 @@ impl Area {
         Ok(area)
     }
 
-    /// How many CPUs have a slot: the largest CPU number the kernel may use, plus one.
+    /// How many CPUs have a slot: the largest CPU number the kernel may ever use, plus one.
     pub fn cpus(&self) -> usize {
         self.cpus
     }
 
-    /// How many bytes of address space the area takes.
+    /// How many bytes of address space the area takes, the guards' included.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The slots, for a sequence.
+    /// The slots, for the `Slot` parameter of a sequence's `on_cpu` form.
     #[inline(always)]
     pub fn slots(&self) -> Slots<'_> {
         Slots {
             base: self.base,
             stride: self.stride,
+            rseq_offset: self.rseq_offset,
             area: PhantomData,
         }
     }
@@ -184,7 +197,11 @@ impl Area {
         unsafe { AtomicUsize::from_ptr(address.cast()) }
     }
 
-    /// A word of this CPU's slot as a value; it may change at any time.
+    /// A word of a CPU's slot, counted from 0 for the first after the gate, as a value. It may
+    /// change at any time: look at it, but do not follow it as a pointer and do not pair it with
+    /// another word.
+    ///
+    /// Wait-free: one relaxed load.
     ///
     /// # Panics
     ///
@@ -220,7 +237,9 @@ impl Area {
     /// The slow path of an operation on this CPU's slot: registers the thread if that is why it
     /// came here, then does the work under the gate.
     ///
-    /// Blocks while another thread holds the gate. What holds for [`Held`] holds for the work.
+    /// For after an `on_cpu` that returned [`Closed`](crate::sequence::Closed): the work runs the
+    /// sequence's `gated` form. What holds for [`Held`] holds for the work; blocks, costs and may
+    /// be called like [`close`](Area::close).
     #[cold]
     pub fn on_slow_path<R>(&self, work: impl FnOnce(&Held<'_>) -> R) -> R {
         platform::register_this_thread();

@@ -17,9 +17,12 @@ use crate::platform;
 
 /// A slot whose gate this thread has closed; dropped, it opens.
 ///
-/// All signals are blocked meanwhile, and forks wait. So hold one at a time, briefly, and neither fork
-/// nor run code you do not know: two threads that each hold a gate and want the other's wait
-/// forever, and so does a fork by a holder.
+/// All signals are blocked on this thread meanwhile, and forks wait. So hold one at a time,
+/// briefly, and neither fork nor run code you do not know: two threads that each hold a gate and
+/// want the other's wait forever, and so does a fork by a holder
+/// ([why](crate::docs::limitations#hold-one-gate-at-a-time)).
+///
+/// M94 2.3.2 has gates for page faults; opening other CPUs' data with one is atomseq's.
 pub struct Held<'a> {
     area: &'a Area,
     cpu: usize,
@@ -33,13 +36,13 @@ impl Held<'_> {
         self.cpu
     }
 
-    /// The address of the slot, its gate first.
+    /// The address of the slot, its gate first; its words begin at [`Area::FIRST_WORD`].
     #[inline]
     pub fn address(&self) -> usize {
         self.area.slot_at(self.cpu as isize).as_ptr() as usize
     }
 
-    /// The memory that comes with the slot.
+    /// The area the slot is in.
     pub fn area(&self) -> &Area {
         self.area
     }
@@ -48,8 +51,10 @@ impl Held<'_> {
 impl Area {
     /// Closes the gate of a CPU's slot: until the guard is dropped, no sequence touches the slot.
     ///
-    /// Blocks while another thread holds it. Two system calls and a fence; no allocation. Works from
-    /// a signal handler.
+    /// Blocks while another thread holds it. Costs, opening included, two system calls for the
+    /// signal mask, four atomic instructions and, unless the gate is closed for good, the fence,
+    /// which is a third system call. Allocates nothing, and may be called in a signal handler. The
+    /// thread must hold no other gate: see [`Held`].
     ///
     /// # Panics
     ///

@@ -1,7 +1,7 @@
 //! A histogram with its buckets once a CPU.
 //!
-//! As in a counter, the slow path adds to buckets of its own with an atomic instruction, and draining
-//! moves a base line: no gate is ever closed. Both live in the guards' share of the bulk.
+//! As in a counter, the slow path adds to buckets of its own with an atomic instruction, and
+//! draining moves a base line: no gate is ever closed. Both live in the guards' share of the bulk.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,8 +34,10 @@ const DRAINED: isize = -2;
 
 /// A histogram that many threads record in and few read: recording is one plain add to memory.
 ///
-/// Scope `SameCpu`; wait-free but for interruptions, which restart it; no atomic instruction (one on
-/// the slow path). May be used in signal handlers. Reading does not allocate.
+/// Scope `SameCpu`; wait-free; recording costs no atomic instruction, on the slow path one. May be
+/// used in signal handlers. Fast also where the kernel's fence cannot be trusted, for it never
+/// closes a gate. Reading does not allocate. Takes a slot and eight bytes a bucket for each CPU;
+/// [the module](super) tells the rest.
 ///
 /// ```
 /// use atomseq::percpu::Histogram;
@@ -106,7 +108,7 @@ impl Histogram {
         Ok(Histogram { area, scale })
     }
 
-    /// Counts a value.
+    /// Counts a value; with bounds, after a binary search among them.
     #[inline]
     pub fn record(&self, value: u64) {
         let bucket = self.scale.bucket(value);
@@ -125,6 +127,9 @@ impl Histogram {
     }
 
     /// What was recorded since the start, or since it was last drained, on all CPUs together.
+    ///
+    /// Includes every `record` that happened before; of those that happen meanwhile, some.
+    /// Wait-free: one load for each bucket and possible CPU.
     pub fn snapshot(&self) -> Snapshot<'_> {
         self.read(|total, drained| {
             // Acquire: pairs with the exchange in `drain`; the total is at least what was drained.
@@ -159,7 +164,7 @@ impl Histogram {
 
     /// Takes the snapshot and starts again at zero: every value is in exactly one drained snapshot.
     ///
-    /// Lock-free; one atomic instruction a bucket and no fence.
+    /// Lock-free; one atomic instruction a bucket and try, and no fence.
     pub fn drain(&self) -> Snapshot<'_> {
         self.read(|total, drained| {
             // Acquire: pairs with the exchange, so that the total is at least what was drained.
@@ -239,7 +244,7 @@ impl fmt::Debug for Histogram {
     }
 }
 
-/// What a [`Histogram`] held, merged over all CPUs.
+/// What a [`Histogram`] held, merged over all CPUs: plain numbers that no longer change.
 #[derive(Clone)]
 pub struct Snapshot<'a> {
     counts: [u64; MOST_BUCKETS],
@@ -252,7 +257,8 @@ impl Snapshot<'_> {
         &self.counts[..self.scale.buckets()]
     }
 
-    /// Each bucket's largest value and its count, from the smallest values up.
+    /// Each bucket's largest value, in the unit that was recorded, and its count, from the smallest
+    /// values up.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.counts()
             .iter()

@@ -5,9 +5,9 @@
 //! ```
 //!
 //! Head and tail count elements and never wrap in practice; `& mask` makes an index of them. The
-//! buffer has a power of two of places, of which `capacity` are used at a time. Elements are copied in
-//! and out by the sequence itself, so that an interrupted batch leaves nothing behind: what it wrote
-//! lies outside head and tail, or in the caller's own buffer.
+//! buffer has a power of two of places, of which `capacity` are used at a time. Elements are copied
+//! in and out by the sequence itself, so that an interrupted batch leaves nothing behind: what it
+//! wrote lies outside head and tail, or in the caller's own buffer.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -89,11 +89,14 @@ const MOST_WORDS: usize = 512;
 /// A bounded first-in-first-out store with a part a CPU, of values of any size, in place; a batch
 /// goes in or out in one sequence.
 ///
-/// Scope `SameCpu`; wait-free but for interruptions, which restart it; no atomic instruction. Usable
-/// in signal handlers. Nothing allocates after construction. Order holds on each CPU alone.
+/// Scope `SameCpu`; putting in and taking out cost no atomic instruction and wait only while
+/// another thread holds this CPU's gate. Every operation may be used in signal handlers; nothing
+/// allocates after construction. Order holds on each CPU alone. Takes a slot and room for
+/// `capacity` elements, rounded up to a power of two, for each CPU; [the module](super) tells the
+/// rest.
 ///
-/// A batch that crosses the end of the buffer, or is longer than 4 KiB, takes more than one sequence;
-/// so do elements whose size is no multiple of a word, one each.
+/// A batch that crosses the end of the buffer, or is longer than 4 KiB, takes more than one
+/// sequence; so do elements whose size is no multiple of a word, one each.
 ///
 /// ```
 /// use atomseq::percpu::Ring;
@@ -274,8 +277,8 @@ impl<T> Ring<T> {
         pushed
     }
 
-    /// Moves the oldest elements pushed on this CPU to the end of a vector, as many as there are and
-    /// fit its spare capacity; returns how many.
+    /// Moves the oldest elements pushed on this CPU to the end of a vector, as many as there are
+    /// and fit its spare capacity; returns how many.
     pub fn pop_into(&self, elements: &mut Vec<T>) -> usize {
         let spare = elements.spare_capacity_mut();
         let popped = self.pop_all(spare.as_mut_ptr().cast(), spare.len());
@@ -334,7 +337,8 @@ impl<T> Ring<T> {
     ///
     /// # Safety
     ///
-    /// `count` elements in whole words lie at `from`; those taken, from the first on, are the ring's.
+    /// `count` elements in whole words lie at `from`; those taken, from the first on, are the
+    /// ring's.
     #[inline]
     unsafe fn push_from(&self, from: usize, count: usize) -> usize {
         let slots = self.area.slots();
@@ -396,9 +400,10 @@ impl<T> Ring<T> {
             .on_slow_path(|held| unsafe { pop_batch::gated(held, to, count, Self::WORDS) })
     }
 
-    /// Takes the oldest element pushed on another CPU, through its gate.
+    /// Takes the oldest element pushed on a CPU, through its gate.
     ///
-    /// Blocks while another thread holds that gate; about as dear as three system calls.
+    /// Costs two loads if there seems to be none, else as much as [`Area::close`]; waits while
+    /// another thread holds that gate.
     ///
     /// # Panics
     ///
@@ -410,7 +415,8 @@ impl<T> Ring<T> {
         remote::steal_from(self, cpu)
     }
 
-    /// Takes an element from any CPU, the next ones first.
+    /// Takes an element from any CPU, the next ones first and this one last, by
+    /// [`steal_from`](Ring::steal_from).
     pub fn steal(&self) -> Option<T>
     where
         T: Send,
@@ -418,7 +424,8 @@ impl<T> Ring<T> {
         remote::steal(self)
     }
 
-    /// Takes every element out, CPU by CPU, the oldest first.
+    /// Takes every element out, CPU by CPU, the oldest first: sixteen at a time, each time at the
+    /// cost of [`Area::close`].
     pub fn drain(&self) -> Drain<'_, T>
     where
         T: Send,

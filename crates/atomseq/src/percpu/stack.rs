@@ -1,15 +1,15 @@
-//! A bounded stack a CPU: an array behind the slot, and where its first free word is.
+//! A bounded stack a CPU: an array behind the slot, and how much was ever pushed and popped.
 //!
 //! ```text
-//!   +------+-----+-------+------+------+------+----
-//!   | gate | top |       | word | word |      |  …     array, `capacity` words
-//!   +------+--│--+-------+------+------+------+----
-//!             └─ 16, in bytes ─────────^
+//!   +------+--------+--------+------+------+------+------+----
+//!   | gate | pushed | popped |      | word | word |      |  …     array, `capacity` bytes
+//!   +------+--------+--------+------+------+------+------+----
+//!              pushed - popped = 16, in bytes ────^
 //! ```
 //!
-//! The array has no address of its own and its bounds come as parameters, so that an operation
-//! reads one word of the slot beside the gate: the way from one store of `top` to the next load of
-//! it is all an operation has to wait for.
+//! Two counts instead of one height, because a push then changes one word and a pop the other: in a
+//! run of pushes and pops, no operation has to wait until the one before has stored what it loads,
+//! adds to and stores again. Both counts wrap around.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -22,44 +22,48 @@ use super::remote::{self, Drain, Take};
 use crate::Word;
 use crate::sequence::model::Program;
 
-const TOP: usize = WORDS;
+const PUSHED: usize = WORDS;
+const POPPED: usize = WORDS + 8;
 const ARRAY: usize = Area::BULK;
 
 crate::sequence! {
     /// Puts a word on top; `false` when the array of `capacity` bytes is full.
     unsafe fn push(slot: Slot, capacity: Word, value: Word) -> bool {
-        let top = load(slot + TOP);
-        if top == capacity { return false }
-        prepare(slot + top + ARRAY, value);
-        commit(slot + TOP, top + 8);
+        let pushed = load(slot + PUSHED);
+        let height = pushed - load(slot + POPPED);
+        if height == capacity { return false }
+        prepare(slot + height + ARRAY, value);
+        commit(slot + PUSHED, pushed + 8);
         true
     }
 
     /// Takes the word on top.
     unsafe fn pop(slot: Slot) -> Option<Word> {
-        let top = load(slot + TOP);
-        if top == 0 { return None }
-        let value = load(slot + top + (ARRAY - 8));
-        commit(slot + TOP, top - 8);
+        let popped = load(slot + POPPED);
+        let height = load(slot + PUSHED) - popped;
+        if height == 0 { return None }
+        let value = load(slot + height + (ARRAY - 8));
+        commit(slot + POPPED, popped + 8);
         Some(value)
     }
 
     /// Puts as many words on top as there is room for, of `count` at `from`; returns how many.
     unsafe fn push_batch(slot: Slot, capacity: Word, from: Word, count: Word) -> Word {
-        let top = load(slot + TOP);
-        let taken = min((capacity - top) >> 3, count);
-        prepare_copy(slot + top + ARRAY, from, taken);
-        commit(slot + TOP, top + (taken << 3));
+        let pushed = load(slot + PUSHED);
+        let height = pushed - load(slot + POPPED);
+        let taken = min((capacity - height) >> 3, count);
+        prepare_copy(slot + height + ARRAY, from, taken);
+        commit(slot + PUSHED, pushed + (taken << 3));
         taken
     }
 
     /// Takes up to `count` words from the top into `to`, the topmost last; returns how many.
     unsafe fn pop_batch(slot: Slot, to: Word, count: Word) -> Word {
-        let top = load(slot + TOP);
-        let taken = min(top >> 3, count);
-        let rest = top - (taken << 3);
-        prepare_copy(to, slot + rest + ARRAY, taken);
-        commit(slot + TOP, rest);
+        let popped = load(slot + POPPED);
+        let height = load(slot + PUSHED) - popped;
+        let taken = min(height >> 3, count);
+        prepare_copy(to, slot + (height - (taken << 3)) + ARRAY, taken);
+        commit(slot + POPPED, popped + (taken << 3));
         taken
     }
 }
@@ -75,9 +79,11 @@ pub(super) const SEQUENCES: &[&Program] = &[
 /// A bounded last-in-first-out store with a part a CPU: what a thread pushes, a thread on the same
 /// CPU pops, most likely still in its cache.
 ///
-/// Scope `SameCpu`; wait-free but for interruptions, which restart it; no atomic instruction.
-/// [`push`](Stack::push) and [`pop`](Stack::pop) may be used in signal handlers. Nothing allocates after
-/// construction. Order holds on each CPU alone: a thread that moves finds the other CPU's elements.
+/// Scope `SameCpu`; [`push`](Stack::push) and [`pop`](Stack::pop) cost no atomic instruction and
+/// wait only while another thread holds this CPU's gate. Every operation may be used in signal
+/// handlers; nothing allocates after construction. Order holds on each CPU alone: a thread that
+/// moves finds the other CPU's elements. Takes a slot and eight bytes an element for each CPU; [the
+/// module](super) tells the rest.
 ///
 /// ```
 /// use atomseq::percpu::Stack;
@@ -145,7 +151,9 @@ impl<T: Word> Stack<T> {
     ///
     /// If there is no such CPU.
     pub fn len_of(&self, cpu: usize) -> usize {
-        self.area.peek(cpu, 0) / 8
+        // What was popped first: then what was pushed is at least that, if not much more.
+        let popped = self.area.peek(cpu, 1);
+        (self.area.peek(cpu, 0).wrapping_sub(popped) / 8).min(self.capacity())
     }
 
     /// How many elements there are on all CPUs; already history when it returns.
@@ -166,42 +174,46 @@ impl<T: Word> Stack<T> {
     #[inline]
     pub fn push(&self, element: T) -> Result<(), T> {
         let word = element.into_word();
-        // SAFETY: `top` stays within the capacity, and the array lives as long as the area.
-        let pushed = match unsafe { push::on_cpu(self.area.slots(), self.capacity, word) } {
-            Ok(pushed) => pushed,
-            Err(_) => self.push_slowly(word),
-        };
-        if pushed {
-            Ok(())
-        } else {
+        // SAFETY: the height stays within the capacity, and the array lives as long as the area.
+        match unsafe { push::on_cpu(self.area.slots(), self.capacity, word) } {
+            Ok(true) => Ok(()),
             // SAFETY: the word was made above, and the stack did not take it.
-            Err(unsafe { T::from_word(word) })
+            Ok(false) => Err(unsafe { T::from_word(word) }),
+            Err(_) => self.push_slowly(word),
         }
     }
 
     #[cold]
-    fn push_slowly(&self, word: usize) -> bool {
+    #[inline(never)]
+    fn push_slowly(&self, word: usize) -> Result<(), T> {
         // SAFETY: as in `push`.
-        self.area
-            .on_slow_path(|held| unsafe { push::gated(held, self.capacity, word) })
+        let pushed = |held: &Held<'_>| unsafe { push::gated(held, self.capacity, word) };
+        match self.area.on_slow_path(pushed) {
+            true => Ok(()),
+            // SAFETY: `push` made the word, and the stack did not take it.
+            false => Err(unsafe { T::from_word(word) }),
+        }
     }
 
     /// Takes the last element pushed on this CPU.
     #[inline]
     pub fn pop(&self) -> Option<T> {
         // SAFETY: as in `push`.
-        let word = match unsafe { pop::on_cpu(self.area.slots()) } {
-            Ok(word) => word,
+        match unsafe { pop::on_cpu(self.area.slots()) } {
+            // SAFETY: `push` made the word, and it left the stack just now.
+            Ok(Some(word)) => Some(unsafe { T::from_word(word) }),
+            Ok(None) => None,
             Err(_) => self.pop_slowly(),
-        }?;
-        // SAFETY: `push` made the word, and it left the stack just now.
-        Some(unsafe { T::from_word(word) })
+        }
     }
 
     #[cold]
-    fn pop_slowly(&self) -> Option<usize> {
+    #[inline(never)]
+    fn pop_slowly(&self) -> Option<T> {
         // SAFETY: as in `push`.
-        self.area.on_slow_path(|held| unsafe { pop::gated(held) })
+        let word = self.area.on_slow_path(|held| unsafe { pop::gated(held) })?;
+        // SAFETY: `push` made the word, and it left the stack just now.
+        Some(unsafe { T::from_word(word) })
     }
 
     /// Moves as many of the words onto this CPU's stack as there is room for; returns how many.
@@ -240,9 +252,10 @@ impl<T: Word> Stack<T> {
         unsafe { pop_batch::gated(&self.area.close(cpu), to, count) }
     }
 
-    /// Takes the last element pushed on another CPU, through its gate.
+    /// Takes the last element pushed on a CPU, through its gate.
     ///
-    /// Blocks while another thread holds that gate; about as dear as three system calls.
+    /// Costs one load if there seems to be none, else as much as [`Area::close`]; waits while
+    /// another thread holds that gate.
     ///
     /// # Panics
     ///
@@ -254,7 +267,8 @@ impl<T: Word> Stack<T> {
         remote::steal_from(self, cpu)
     }
 
-    /// Takes an element from any CPU, the next ones first.
+    /// Takes an element from any CPU, the next ones first and this one last, by
+    /// [`steal_from`](Stack::steal_from).
     pub fn steal(&self) -> Option<T>
     where
         T: Send,
@@ -262,7 +276,8 @@ impl<T: Word> Stack<T> {
         remote::steal(self)
     }
 
-    /// Takes every element out, CPU by CPU, the last pushed first.
+    /// Takes every element out, CPU by CPU, the last pushed first: sixteen at a time, each time at
+    /// the cost of [`Area::close`].
     pub fn drain(&self) -> Drain<'_, T>
     where
         T: Send,
@@ -293,7 +308,7 @@ impl<T: Word> Drop for Stack<T> {
         for cpu in 0..self.area.cpus() {
             let bottom = self.area.bulk(cpu).as_ptr().cast::<usize>();
             for index in 0..self.len_of(cpu) {
-                // SAFETY: below `top` lie words that `push` made; nobody else has the stack now.
+                // SAFETY: below the height lie words that `push` made; nobody else has the stack now.
                 drop(unsafe { T::from_word(bottom.add(index).read()) });
             }
         }

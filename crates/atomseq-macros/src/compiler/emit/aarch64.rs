@@ -7,6 +7,7 @@
 //! of line stays in the function's own section, as a subsection.
 
 use super::super::ir::*;
+use super::indexing::Indexed;
 use super::registers::Registers;
 use super::{Assembly, Builder, Leaving, aborted_status, label};
 
@@ -16,7 +17,7 @@ pub fn on_cpu(sequence: &Sequence) -> Assembly {
         sequence,
         leaving: Leaving::of(sequence),
         out: Builder::default(),
-        registers: Registers::new(sequence),
+        registers: Registers::new(sequence, &Indexed::none(sequence)),
         results: Vec::new(),
         rseq: String::new(),
     };
@@ -26,6 +27,7 @@ pub fn on_cpu(sequence: &Sequence) -> Assembly {
     for index in 0..sequence.steps.len() {
         emitter.step(index);
         emitter.registers.end_of_step(index);
+        emitter.out.end_of_step(index);
     }
     emitter.out.end();
     emitter.out_of_line();

@@ -7,16 +7,19 @@
 //! becomes its memory operand; `load p; add; commit p` becomes one `add` to memory.
 
 use super::super::ir::*;
+use super::indexing::Indexed;
 use super::registers::Registers;
 use super::{Assembly, Builder, Leaving, aborted_status, label};
 
 /// Emits the `on_cpu` form.
 pub fn on_cpu(sequence: &Sequence) -> Assembly {
+    let indexed = Indexed::all(sequence);
     let mut emitter = Emitter {
         sequence,
         leaving: Leaving::of(sequence),
         out: Builder::default(),
-        registers: Registers::new(sequence),
+        registers: Registers::new(sequence, &indexed),
+        indexed,
         fixed: None,
         results: Vec::new(),
     };
@@ -41,6 +44,7 @@ pub fn on_cpu(sequence: &Sequence) -> Assembly {
 
 struct Emitter<'a> {
     sequence: &'a Sequence,
+    indexed: Indexed<'a>,
     leaving: Leaving,
     out: Builder,
     registers: Registers,
@@ -83,9 +87,8 @@ impl Emitter<'_> {
     }
 
     fn steps(&mut self) {
-        let steps = &self.sequence.steps;
         let mut index = 0;
-        while index < steps.len() {
+        while index < self.indexed.steps.len() {
             // What was folded into one instruction ends its step together.
             index += if self.update_in_memory(index) {
                 3
@@ -96,12 +99,13 @@ impl Emitter<'_> {
                 1
             };
             self.registers.end_of_step(index - 1);
+            self.out.end_of_step(index - 1);
         }
     }
 
     /// `load p; op; commit p` at the end, the words used nowhere else: one instruction.
     fn update_in_memory(&mut self, index: usize) -> bool {
-        let [load, binary, commit] = match self.sequence.steps.get(index..index + 3) {
+        let [load, binary, commit] = match self.indexed.steps.get(index..index + 3) {
             Some([load, binary, commit]) => [&load.kind, &binary.kind, &commit.kind],
             _ => return false,
         };
@@ -163,7 +167,7 @@ impl Emitter<'_> {
 
     /// A load used once, by the next step, as an operand that may stand in memory.
     fn with_memory_operand(&mut self, index: usize) -> bool {
-        let [load, next] = match self.sequence.steps.get(index..index + 2) {
+        let [load, next] = match self.indexed.steps.get(index..index + 2) {
             Some([load, next]) => [&load.kind, &next.kind],
             _ => return false,
         };
@@ -223,8 +227,8 @@ impl Emitter<'_> {
     }
 
     fn step(&mut self, index: usize) {
-        let sequence = self.sequence;
-        match &sequence.steps[index].kind {
+        let step = self.indexed.steps[index];
+        match &step.kind {
             StepKind::Load {
                 to, from, width, ..
             } => {
@@ -490,7 +494,13 @@ impl Emitter<'_> {
     }
 
     fn memory(&mut self, address: &Address, bytes: u32) -> String {
-        let base = self.registers.name(address.base);
+        let base = match self.indexed.sum(address.base) {
+            None => self.registers.name(address.base),
+            Some((base, index)) => {
+                let (base, index) = (self.registers.name(base), self.registers.name(index));
+                format!("{base} + {index}")
+            }
+        };
         match self.out.offset(&address.offset, bytes) {
             None => format!("[{base}]"),
             Some(offset) => format!("[{base} + {offset}]"),

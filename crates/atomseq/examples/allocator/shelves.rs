@@ -1,0 +1,260 @@
+//! What lies behind the pools: a shelf a size class, with the free blocks that no CPU has room for.
+//!
+//! ```text
+//! top ──> block ──next batch──> block ──> …        a block's first word leads to the next block of
+//!           │ next block          │                its batch, the second word of a batch's first
+//!           v                     v                block to the next batch
+//!         block                 block
+//! ```
+//!
+//! No lock: one that a thread held would stop a signal handler on the same thread, or a forked child,
+//! for ever. A batch is put on top by a compare-and-swap. To take one, a thread takes all, keeps the
+//! first and puts the rest back, so that no thread ever looks into a batch that it does not own (the
+//! compare-and-swap that takes just the top would have to, and meet the ABA problem). Others see
+//! meanwhile that all is taken: they wait a little, then carve new blocks. A fork in that moment costs
+//! the child those blocks, and nothing else.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use atomseq::Word;
+use atomseq::percpu::{Batch, Source};
+
+/// Blocks have room for two words and are aligned to it.
+pub const ALIGNMENT: usize = 16;
+
+/// How often to look again while another thread has taken all.
+const LOOKS: usize = 200;
+
+/// A free block of memory; its size is its class's.
+pub struct Block(NonNull<u8>);
+
+impl Block {
+    /// # Safety
+    ///
+    /// The block was allocated from this class, and whoever did is done with it.
+    pub unsafe fn new(memory: NonNull<u8>) -> Block {
+        Block(memory)
+    }
+
+    pub fn into_memory(self) -> NonNull<u8> {
+        self.0
+    }
+}
+
+// SAFETY: a free block belongs to whoever has it, on any thread.
+unsafe impl Send for Block {}
+
+// SAFETY: the word is that of the pointer.
+unsafe impl Word for Block {
+    #[inline]
+    fn into_word(self) -> usize {
+        self.0.into_word()
+    }
+
+    #[inline]
+    unsafe fn from_word(word: usize) -> Block {
+        // SAFETY: the caller's promise.
+        Block(unsafe { NonNull::from_word(word) })
+    }
+}
+
+/// What is written into free blocks on a shelf.
+#[repr(C)]
+struct Free {
+    next_block: *mut Free,
+    next_batch: *mut Free,
+}
+
+/// The free blocks of a size class that are in no CPU's cache.
+pub struct Shelf {
+    bytes: usize,
+    top: AtomicPtr<Free>,
+    visits: AtomicUsize,
+    carved: AtomicUsize,
+}
+
+/// What is on top while a thread has taken all.
+fn all_taken() -> *mut Free {
+    ptr::without_provenance_mut(1)
+}
+
+impl Shelf {
+    /// An empty shelf for blocks of so many bytes, a multiple of [`ALIGNMENT`].
+    pub const fn new(bytes: usize) -> Shelf {
+        Shelf {
+            bytes,
+            top: AtomicPtr::new(ptr::null_mut()),
+            visits: AtomicUsize::new(0),
+            carved: AtomicUsize::new(0),
+        }
+    }
+
+    /// How often a batch was asked for.
+    pub fn visits(&self) -> usize {
+        // Relaxed, here and below: numbers on their own.
+        self.visits.load(Ordering::Relaxed)
+    }
+
+    /// How many bytes were carved from the system.
+    pub fn carved(&self) -> usize {
+        self.carved.load(Ordering::Relaxed) * self.bytes
+    }
+
+    /// One block, while there is no pool.
+    pub fn take_one(&'static self) -> Option<Block> {
+        let mut batch = Batch::new();
+        self.refill(&mut batch);
+        let block = batch.pop();
+        self.spill(&mut batch);
+        block
+    }
+
+    /// Puts one block back, while there is no pool.
+    pub fn put_one(&'static self, block: Block) {
+        let mut batch = Batch::new();
+        // An empty batch has room.
+        let _ = batch.push(block);
+        self.spill(&mut batch);
+    }
+
+    /// Puts a batch on top.
+    fn put(&self, batch: NonNull<Free>) {
+        // Relaxed: only the exchange counts.
+        let mut top = self.top.load(Ordering::Relaxed);
+        loop {
+            let below = if top == all_taken() {
+                ptr::null_mut()
+            } else {
+                top
+            };
+            // SAFETY: the batch is this thread's until the exchange.
+            unsafe { (*batch.as_ptr()).next_batch = below };
+            // Release: pairs with the Acquire in `take` and `put_back`: the links are written.
+            match self.top.compare_exchange_weak(
+                top,
+                batch.as_ptr(),
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return,
+                Err(now) => top = now,
+            }
+        }
+    }
+
+    /// Takes the batch on top.
+    fn take(&self) -> Option<NonNull<Free>> {
+        for _ in 0..LOOKS {
+            // Relaxed: only the exchange counts.
+            let top = self.top.load(Ordering::Relaxed);
+            if top == all_taken() {
+                std::hint::spin_loop();
+                continue;
+            }
+            let batch = NonNull::new(top)?;
+            // Acquire: pairs with the Release in `put` and `put_back`.
+            let taken =
+                self.top
+                    .compare_exchange(top, all_taken(), Ordering::Acquire, Ordering::Relaxed);
+            if taken.is_ok() {
+                // SAFETY: taken with all that is below it, so this thread's.
+                self.put_back(unsafe { (*top).next_batch });
+                return Some(batch);
+            }
+        }
+        None
+    }
+
+    /// Puts back what was below a batch that was taken.
+    fn put_back(&self, mut rest: *mut Free) {
+        let mut top = all_taken();
+        loop {
+            if top.is_null() || top == all_taken() {
+                // Release: pairs with the Acquire in `take` and below.
+                match self
+                    .top
+                    .compare_exchange(top, rest, Ordering::Release, Ordering::Relaxed)
+                {
+                    Ok(_) => return,
+                    Err(now) => top = now,
+                }
+            } else {
+                // Others have put batches there meanwhile. They go on top of the rest.
+                if rest.is_null() {
+                    return;
+                }
+                // Acquire: pairs with the Release in `put` and above.
+                let newer = self.top.swap(all_taken(), Ordering::Acquire);
+                top = all_taken();
+                if newer.is_null() || newer == all_taken() {
+                    continue;
+                }
+                let mut last = newer;
+                // SAFETY: the newer batches are this thread's now, and the rest is.
+                unsafe {
+                    while !(*last).next_batch.is_null() {
+                        last = (*last).next_batch;
+                    }
+                    (*last).next_batch = rest;
+                }
+                rest = newer;
+            }
+        }
+    }
+
+    /// Fills a batch with new blocks.
+    fn carve(&self, batch: &mut Batch<Block>) {
+        let bytes = self.bytes * Batch::<Block>::CAPACITY;
+        let Ok(layout) = Layout::from_size_align(bytes, ALIGNMENT) else {
+            return;
+        };
+        // SAFETY: the layout is not empty.
+        let Some(memory) = NonNull::new(unsafe { System.alloc(layout) }) else {
+            return;
+        };
+        self.carved
+            .fetch_add(Batch::<Block>::CAPACITY, Ordering::Relaxed);
+        for index in 0..Batch::<Block>::CAPACITY {
+            // SAFETY: block by block within the allocation, which is never given back.
+            let block = Block(unsafe { memory.add(index * self.bytes) });
+            // There is room: the batch was empty.
+            let _ = batch.push(block);
+        }
+    }
+}
+
+impl Source<Block> for &'static Shelf {
+    fn refill(&self, batch: &mut Batch<Block>) {
+        self.visits.fetch_add(1, Ordering::Relaxed);
+        let Some(first) = self.take() else {
+            return self.carve(batch);
+        };
+        let mut next = Some(first);
+        while let Some(block) = next {
+            // SAFETY: the batch is this thread's, and each of its blocks has its link.
+            next = NonNull::new(unsafe { block.as_ref() }.next_block);
+            // There is room: `spill` makes batches of at most as many.
+            let _ = batch.push(Block(block.cast()));
+        }
+    }
+
+    fn spill(&self, batch: &mut Batch<Block>) {
+        let mut first: *mut Free = ptr::null_mut();
+        for block in batch {
+            let free = block.into_memory().cast::<Free>();
+            // SAFETY: a free block, aligned and large enough for two pointers.
+            unsafe {
+                free.write(Free {
+                    next_block: first,
+                    next_batch: ptr::null_mut(),
+                });
+            }
+            first = free.as_ptr();
+        }
+        if let Some(first) = NonNull::new(first) {
+            self.put(first);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Looks for locks of the standard library and thread-locals in the sources that an allocator may run.
+
+use std::fs;
+use std::path::Path;
+
+/// What waits inside the standard library, or is set up on first use.
+const FORBIDDEN: [&str; 11] = [
+    "Mutex",
+    "RwLock",
+    "Condvar",
+    "OnceLock",
+    "LazyLock",
+    "OnceCell",
+    "LazyCell",
+    "Once::",
+    "Barrier",
+    "mpsc",
+    "thread_local!",
+];
+
+/// The lines of a source, without comments and without what is behind the tests' heading, that name
+/// something forbidden.
+fn offences(source: &str) -> Vec<&str> {
+    source
+        .lines()
+        .take_while(|line| !line.starts_with("#[cfg(test)]"))
+        .filter(|line| {
+            let code = line.split("//").next().unwrap_or("");
+            // A thread-local without an initialiser that runs is a plain word of the thread's.
+            let plain = code.contains("thread_local!") && code.contains("= const {");
+            !plain && FORBIDDEN.iter().any(|name| code.contains(name))
+        })
+        .collect()
+}
+
+fn look(directory: &Path, looked_at: &mut usize) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            look(&path, looked_at);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let source = fs::read_to_string(&path).unwrap();
+            assert_eq!(offences(&source), [""; 0], "in {path:?}");
+            *looked_at += 1;
+        }
+    }
+}
+
+#[test]
+fn no_source_has_a_lock_or_a_thread_local() {
+    let mut looked_at = 0;
+    look(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),
+        &mut looked_at,
+    );
+    assert!(looked_at > 20, "only {looked_at} sources found");
+}
+
+#[test]
+fn offences_are_seen() {
+    let source = "use std::sync::Mutex;\n// a Mutex\nstatic A: u8 = 1; // Once::new\nthread_local! {\n\
+                  thread_local!(static B: u8 = const { 0 });\n\
+                  #[cfg(test)]\nmod tests { use std::sync::RwLock; }";
+    assert_eq!(
+        offences(source),
+        ["use std::sync::Mutex;", "thread_local! {"]
+    );
+}
