@@ -32,6 +32,7 @@
 //!
 //! * close a gate that a thread may hold which wants this one: they would wait for each other for
 //!   ever. An operation may close the gate of its own CPU, so none on the same structure is safe;
+//! * fork: it would wait for itself;
 //! * run long, or run code it does not know, such as a destructor or a callback.
 //!
 //! A `Held` that is leaked, or skipped by `longjmp`, leaves its gate closed and signals blocked.

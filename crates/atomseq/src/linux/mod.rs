@@ -15,6 +15,7 @@ mod rseq;
 mod selftest;
 mod signals;
 mod start;
+mod traffic;
 
 pub use cpus::{cpu_slots, current_cpu};
 pub use futex::{wait, wake_all, wake_one};

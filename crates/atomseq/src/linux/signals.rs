@@ -8,6 +8,7 @@ use core::marker::PhantomData;
 ///
 /// A thread enters before it closes a gate: a handler on the same thread that met the closed gate would wait
 /// for the very thread it interrupted, and a child forked meanwhile would find the gate closed for good.
+/// Run no code of a user's inside: one that forks would wait for itself.
 pub struct Quiet {
     mask: u64,
     counted: bool,

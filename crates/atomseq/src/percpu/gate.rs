@@ -18,7 +18,7 @@ use crate::platform;
 /// A slot whose gate this thread has closed; dropped, it opens.
 ///
 /// All signals are blocked on this thread meanwhile, and forks in other threads wait. So hold one at
-/// a time, briefly, and run no code you do not know: two threads that each hold a gate and want the
+/// a time, briefly, and neither fork nor run code you do not know: two threads that each hold a gate and want the
 /// other's wait forever
 /// ([why](crate::docs::limitations#hold-one-gate-at-a-time)).
 ///
