@@ -1,8 +1,12 @@
 //! The command line.
 
+use std::time::Duration;
+
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::bench::{self, experiments};
+use crate::torture::harness::sabotage::Sabotage;
+use crate::torture::{self, targets};
 
 /// The most threads a benchmark runs; beyond it a machine measures its own scheduler.
 const MOST_THREADS: usize = 1_024;
@@ -29,6 +33,14 @@ pub enum Command {
     /// time of a run, all threads running, divided by the operations of one thread: what a thread waits for an operation.
     #[command(after_long_help = catalogue(), after_help = "`--help` lists the experiments and their cases.")]
     Bench(Bench),
+    /// Tests whether the structures hold on this machine, under everything that could disturb them.
+    ///
+    /// More threads than there are CPUs use each structure, while they are moved between CPUs, interrupted by signals
+    /// whose handlers use the same structure, preempted, and kept from restarting. What must hold is checked all the time:
+    /// every value comes out once, whole and in order, and sums are exact. Ends with exit code 1 at the first violation or
+    /// when nothing goes on for 10 seconds, and prints what is needed to repeat it.
+    #[command(after_long_help = targets_catalogue(), after_help = "`--help` lists the targets.")]
+    Torture(Torture),
 }
 
 /// `atomseq doctor`.
@@ -56,6 +68,85 @@ pub struct Bench {
     /// Prints JSON Lines instead: an `environment` record, then a `measure` a case and a `ratio` an ordered pair of cases.
     #[arg(long)]
     pub json: bool,
+}
+
+/// `atomseq torture`.
+#[derive(Args)]
+pub struct Torture {
+    /// The targets, which share the time; all when none is named.
+    #[arg(value_name = "TARGET", value_parser = target)]
+    pub targets: Vec<String>,
+    /// How long, for all targets together.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = seconds, allow_hyphen_values = true)]
+    pub seconds: u64,
+    /// Chooses every thread's operations, though not how threads interleave; from the clock if not given.
+    #[arg(long, value_name = "S", value_parser = seed, allow_hyphen_values = true)]
+    pub seed: Option<u64>,
+    /// A self-check: the torture injects a fault into itself, and must fail.
+    #[arg(long, value_name = "KIND", value_enum)]
+    pub sabotage: Option<Sabotage>,
+}
+
+impl Torture {
+    /// What was asked for, with defaults filled in and everything once.
+    pub fn plan(&self) -> torture::Plan {
+        let asked =
+            |name: &str| self.targets.is_empty() || self.targets.iter().any(|asked| asked == name);
+        torture::Plan {
+            targets: targets::ALL
+                .iter()
+                .filter(|target| asked(target.name))
+                .collect(),
+            length: Duration::from_secs(self.seconds),
+            seed: self.seed.unwrap_or_else(torture::any_seed),
+            sabotage: self.sabotage,
+        }
+    }
+}
+
+fn target(name: &str) -> Result<String, String> {
+    if targets::find(name).is_some() {
+        return Ok(name.to_string());
+    }
+    let known: Vec<_> = targets::ALL.iter().map(|target| target.name).collect();
+    Err(format!(
+        "there is no such target; there are {}",
+        known.join(", ")
+    ))
+}
+
+fn seconds(number: &str) -> Result<u64, String> {
+    /// A year.
+    const MOST: u64 = 366 * 24 * 60 * 60;
+    match number.trim().parse() {
+        Ok(0) => Err("in no time nothing can be tested; give whole seconds from 1".to_string()),
+        Ok(seconds @ 1..=MOST) => Ok(seconds),
+        Ok(_) => Err(format!(
+            "longer than a year; give whole seconds up to {MOST}"
+        )),
+        Err(_) => Err(format!(
+            "not a number of seconds; give whole seconds from 1 to {MOST}"
+        )),
+    }
+}
+
+fn seed(number: &str) -> Result<u64, String> {
+    let seed = number.trim().parse();
+    seed.map_err(|_| format!("not a seed; give a whole number from 0 to {}", u64::MAX))
+}
+
+/// The targets, for `torture --help`.
+fn targets_catalogue() -> String {
+    let width = targets::ALL
+        .iter()
+        .map(|target| target.name.len())
+        .max()
+        .unwrap_or(0);
+    let mut text = "Targets:\n".to_string();
+    for target in &targets::ALL {
+        text += &format!("\n  {:width$}  {}", target.name, target.about);
+    }
+    text
 }
 
 impl Bench {

@@ -158,42 +158,91 @@ fn gains(decisive: &[Standing]) -> Option<String> {
     ))
 }
 
-/// Every case that was faster than atomseq's, with the numbers of threads where it was.
+/// Every case that was faster than atomseq's, by workload, with how many times over at least and at most.
 fn losses(outcomes: &[Outcome]) -> String {
-    let mut rivals: Vec<(String, Vec<String>)> = Vec::new();
+    let mut workloads: Vec<(String, Vec<Loss>)> = Vec::new();
     for outcome in outcomes {
         for ratio in outcome.ratios.iter().filter(|ratio| is_loss(ratio)) {
-            let what = match workload(ratio.numerator) {
+            let name = match workload(ratio.numerator) {
                 "" => outcome.experiment.to_string(),
                 workload => format!("{} ({workload})", outcome.experiment),
             };
-            let rival = format!("to {} in {what}", subject(ratio.denominator));
-            let times = format!(
-                "{} times as much with {}",
-                figure(ratio.median),
-                count(outcome.threads)
-            );
-            match rivals.iter_mut().find(|(known, _)| *known == rival) {
-                Some((_, all)) => all.push(times),
-                None => rivals.push((rival, vec![times])),
+            let known = workloads.iter().position(|(workload, _)| *workload == name);
+            let index = known.unwrap_or_else(|| {
+                workloads.push((name, Vec::new()));
+                workloads.len() - 1
+            });
+            let losses = &mut workloads[index].1;
+            let rival = subject(ratio.denominator);
+            match losses.iter_mut().find(|loss| loss.rival == rival) {
+                Some(loss) => loss.add(outcome.threads, ratio.median),
+                None => losses.push(Loss::new(rival, outcome.threads, ratio.median)),
             }
         }
     }
-    if rivals.is_empty() {
+    if workloads.is_empty() {
         return "atomseq lost to nothing that was measured.".to_string();
     }
-    let private = rivals
+    let private = workloads
         .iter()
-        .any(|(rival, _)| rival.starts_with(&format!("to {PRIVATE} in")));
-    let phrases: Vec<_> = rivals
+        .flat_map(|(_, losses)| losses)
+        .any(|loss| loss.rival == PRIVATE);
+    let phrases: Vec<_> = workloads
         .iter()
-        .map(|(rival, times)| format!("{rival} ({})", times.join(", ")))
+        .map(|(workload, losses)| {
+            let losses: Vec<_> = losses.iter().map(Loss::phrase).collect();
+            format!("in {workload} to {}", list(&losses))
+        })
         .collect();
-    let mut sentence = format!("atomseq loses {}.", list(&phrases));
+    let mut sentence = format!("atomseq loses {}.", phrases.join("; "));
     if private {
         sentence += " Where nobody has to read a count before its thread hands it in, keep it thread-local.";
     }
     sentence
+}
+
+/// A rival that was faster, at one number of threads or several.
+struct Loss {
+    rival: &'static str,
+    threads: Vec<String>,
+    least: f64,
+    most: f64,
+}
+
+impl Loss {
+    fn new(rival: &'static str, threads: usize, ratio: f64) -> Self {
+        Self {
+            rival,
+            threads: vec![threads.to_string()],
+            least: ratio,
+            most: ratio,
+        }
+    }
+
+    fn add(&mut self, threads: usize, ratio: f64) {
+        self.threads.push(threads.to_string());
+        self.least = self.least.min(ratio);
+        self.most = self.most.max(ratio);
+    }
+
+    fn phrase(&self) -> String {
+        let (least, most) = (figure(self.least), figure(self.most));
+        let times = if least == most {
+            most
+        } else {
+            format!("{least} to {most}")
+        };
+        let unit = if self.threads == ["1"] {
+            "thread"
+        } else {
+            "threads"
+        };
+        format!(
+            "{} ({times} times as much, {} {unit})",
+            self.rival,
+            list(&self.threads)
+        )
+    }
 }
 
 fn is_loss(ratio: &Ratio) -> bool {

@@ -22,6 +22,15 @@ pub enum Error {
         /// What was found.
         fault: String,
     },
+    /// The torture found a law broken, or nothing going on any more.
+    #[error("{0}")]
+    Tortured(String),
+    /// The system refused a thread of the torture.
+    #[error(
+        "cannot start the threads of the torture: {0}; raise the limit on threads (`ulimit -u`, the container's pids \
+         limit) or on memory (`ulimit -v`)"
+    )]
+    Torturer(#[source] io::Error),
     /// The system refused a thread.
     #[error(
         "cannot start more than {started} of {wanted} threads: {source}; ask for fewer, or raise the limit on threads \

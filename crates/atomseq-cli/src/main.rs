@@ -7,13 +7,14 @@ mod doctor;
 mod error;
 mod machine;
 mod report;
+mod torture;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use self::arguments::{Arguments, Bench, Command, Doctor};
+use self::arguments::{Arguments, Bench, Command, Doctor, Torture};
 use self::conclusions::{Sections, sentences};
 use self::doctor::Diagnosis;
 use self::error::Error;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         None => doctor_and_bench(),
         Some(Command::Doctor(arguments)) => doctor(arguments),
         Some(Command::Bench(arguments)) => bench(arguments),
+        Some(Command::Torture(arguments)) => torture(arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -68,4 +70,8 @@ fn bench(arguments: &Bench) -> Result<(), Error> {
         writeln!(output, "{sentence}")?;
     }
     Ok(output.flush()?)
+}
+
+fn torture(arguments: &Torture) -> Result<(), Error> {
+    torture::run(&arguments.plan(), &mut io::stdout().lock())
 }

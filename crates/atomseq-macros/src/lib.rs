@@ -1,29 +1,36 @@
 //! The sequence compiler: [`sequence!`] turns an atomic sequence, written once in a tiny subset of
 //! Rust, into one form per mechanism.
 //!
-//! Data flows one way: [`compiler::parse`] reads the syntax, [`compiler::lower`] makes the
-//! intermediate representation ([`compiler::ir`]) and reports every broken rule at its line,
-//! [`compiler::emit`] writes assembly for each architecture, [`compiler::output`] wraps it all into
-//! Rust.
+//! Data flows one way: `compiler::parse` reads the syntax, `compiler::lower` makes the intermediate
+//! representation (`compiler::ir`) and reports every broken rule at its line, `compiler::emit`
+//! writes assembly for each architecture, `compiler::output` wraps it all into Rust.
 
 mod compiler;
 
 use proc_macro::TokenStream;
 
-/// Compiles atomic sequences; see the `atomseq` crate's `docs::patterns` for a guide.
+/// Compiles atomic sequences; `atomseq::docs::patterns` is the guide.
+///
+/// A sequence has one visible store, its last instruction, so that it can be restarted wherever it
+/// was interrupted (B91 2.4). What M94 2.3.1 proposes to inspect before code may run as a sequence
+/// is checked here.
 ///
 /// Each function in the macro becomes an uninhabited type of the same name with one associated
 /// function per form:
 ///
 /// * `on_cpu`: atomic against every thread and signal handler on this CPU (scope `SameCpu`),
-///   restarted by the Linux kernel when interrupted. No atomic instruction.
-/// * `gated`: the same steps in plain Rust, for a caller that holds the slot's gate.
+///   restarted by the Linux kernel when interrupted. No atomic instruction. `Err(Closed)`: nothing
+///   was done, take the slow path. Its caller vouches that every address the steps reach is valid,
+///   in attempts that are restarted as well; that nobody else reads a prepared word before the
+///   commit; and that `atomseq::status()` has been called, which making an `Area` does.
+/// * `gated`: the same steps in plain Rust, for a caller that holds the slot's gate. Only where
+///   there is a `Slot`.
 /// * `MODEL`: the same steps as data, for a checker to run one at a time.
 ///
 /// # Language
 ///
-/// Parameters are `Slot` (this CPU's slot of a per-CPU area) or `Word` (a machine word). The
-/// result is nothing, `Word`, `bool`, `(Word, Word)`, or `Option` of `Word` or of a pair.
+/// Parameters are `Slot` (this CPU's slot of a per-CPU area) or `Word` (a machine word). The result
+/// is nothing, `Word`, `bool`, `(Word, Word)`, or `Option` of `Word` or of a pair.
 ///
 /// | | |
 /// |---|---|

@@ -1,4 +1,89 @@
-//! Mutual exclusion that costs nothing until something interrupts you.
+//! Per-CPU data at the price of a plain store, and the compiler for the atomic sequences it is made
+//! of.
+//!
+//! ```
+//! use atomseq::percpu::{Counter, Pool};
+//!
+//! let requests = Counter::new();
+//! let buffers = Pool::new(64, || Box::new([0u8; 4096]));
+//!
+//! std::thread::scope(|scope| {
+//!     for _ in 0..4 {
+//!         scope.spawn(|| {
+//!             for _ in 0..1000 {
+//!                 let mut buffer = buffers.lease().unwrap();
+//!                 buffer[0] = 1;
+//!                 requests.increment();
+//!             }
+//!         });
+//!     }
+//! });
+//! println!("{} requests", requests.sum());
+//! # assert_eq!(requests.sum(), 4000);
+//! ```
+//!
+//! It prints:
+//!
+//! ```text
+//! 4000 requests
+//! ```
+//!
+//! The loops above execute no atomic read-modify-write instruction and take no lock. An increment
+//! is one add to the memory of the CPU that the thread is on. Should the thread be interrupted
+//! between finding that memory and the add, the Linux kernel restarts those few instructions; that
+//! almost never happens, and so almost nothing is paid for it. Where the kernel cannot do that,
+//! every operation takes a slow path by itself: [`status()`] tells which it is, and why.
+//!
+//! # What is where
+//!
+//! * [`percpu`]: the structures, safe to use.
+//! * [`sequence!`] and [`sequence`](mod@sequence): the compiler for atomic sequences, for
+//!   structures of your own, and the model to check them with. [`docs::patterns`] is the guide.
+//! * [`status`](mod@status): what this process can use.
+//! * [`docs`]: how it works, where it ends, when to use what.
+//!
+//! # The structures
+//!
+//! All have scope `SameCpu`: what they do is atomic against every thread and signal handler on this
+//! CPU, and other CPUs come in through a gate. All work in signal handlers and inside an allocator.
+//! *Cost* is the fast path's, in atomic read-modify-write instructions; [`percpu`] says what the
+//! slow path costs and when it is taken.
+//!
+//! | structure | what it is | progress | cost |
+//! |---|---|---|---|
+//! | [`Counter`](percpu::Counter) | a sum | wait-free | 0 |
+//! | [`Histogram`](percpu::Histogram) | counts by value | wait-free | 0 |
+//! | [`Stack`](percpu::Stack) | bounded, last in first out, one-word elements | waits only for a held gate | 0 |
+//! | [`List`](percpu::List) | unbounded, last in first out, nodes of your own | waits only for a held gate | 0 |
+//! | [`Queue`](percpu::Queue) | unbounded, first in first out, one-word elements | waits only for a held gate | 0 |
+//! | [`Ring`](percpu::Ring) | bounded, first in first out, elements of any size, in batches | waits only for a held gate | 0 |
+//! | [`Pool`](percpu::Pool) | a cache of objects over a shared source | that of its source; else waits only for a held gate | 0 |
+//! | [`Area`](percpu::Area) | the memory for a structure of your own | | |
+//!
+//! # Papers
+//!
+//! | paper | what of it is here | where |
+//! |---|---|---|
+//! | B91: Bershad, *Mutual Exclusion for Uniprocessors*, 1991 | 2.4, restartable sequences: one visible store, the last instruction | [`sequence!`] |
+//! | | 3.1, restart by the kernel; 3.1.1, finding out at start-up whether it works | [`status`](mod@status), [`docs::internals`] |
+//! | | 5, software against the interlocked instructions of its processors | the command `atomseq bench` |
+//! | M94: Mosberger, Druschel, Peterson, *A Fast and General Software Solution to Mutual Exclusion on Uniprocessors*, 1994 | 2.1.3 and 2.1.4, dynamic and hybrid registration | [`sequence!`] |
+//! | | 2.3.1, inspecting sequences before they run | [`sequence!`] |
+//! | | 2.3.2, gates | [`percpu::Held`] |
+//!
+//! [`docs::internals`] lists where the code differs from them, and why.
+//!
+//! # Platforms
+//!
+//! | target | what runs |
+//! |---|---|
+//! | Linux, x86-64, glibc or musl | sections |
+//! | Linux, AArch64, glibc or musl | sections |
+//! | every other target with std; any with `--cfg atomseq_portable` | the slow path |
+//!
+//! Sections need Linux 5.5, and all structures but [`Counter`](percpu::Counter) and
+//! [`Histogram`](percpu::Histogram) a kernel whose fence is [known to be
+//! sound](docs::internals#start-up). The repository's README says what was run where.
 
 // Generated code names this crate from outside; inside, this makes the same name work.
 extern crate self as atomseq;
@@ -40,9 +125,11 @@ mod portable;
 )))]
 use portable as platform;
 
+pub mod docs;
 pub mod percpu;
 pub mod sequence;
 pub mod status;
+mod sync;
 mod word;
 
 pub use atomseq_macros::sequence;
@@ -53,5 +140,11 @@ pub use word::Word;
 /// What generated code and the crates in `verify/` reach into; no part of the interface.
 #[doc(hidden)]
 pub mod internals {
+    pub use crate::percpu::SEQUENCES;
     pub use crate::platform::*;
 }
+
+/// README.md's Rust examples, compiled and run with the other doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -13,9 +13,13 @@ use core::fmt;
 /// Starts atomseq up, once for the process, and says what came of it.
 ///
 /// Every per-CPU structure calls this when it is built. Later calls cost one load. Neither the first nor a
-/// later call allocates through Rust's global allocator. The first one takes a fraction of a millisecond,
-/// starts and reaps one short-lived child that shares this process's memory, and registers `pthread_atfork`
-/// handlers; call it before a seccomp filter forbids `clone`, `rseq` or `membarrier`.
+/// later call allocates through Rust's global allocator, so an allocator may be built on atomseq.
+///
+/// The first call takes a fraction of a millisecond (more on a busy machine), starts and reaps a short-lived child
+/// or two that share this process's memory, and registers `pthread_atfork` handlers. So it
+///
+/// * comes before a seccomp filter that forbids `clone`, `rseq` or `membarrier`;
+/// * does not come from a signal handler: the C library may take memory for what start-up registers. Later calls may.
 ///
 /// ```
 /// let status = atomseq::status();

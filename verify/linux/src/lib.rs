@@ -80,6 +80,8 @@ fn spawn(test: &str, circumstances: Circumstances) -> Output {
     // SAFETY: between fork and exec, only system calls and memory that is there already.
     unsafe {
         command.pre_exec(move || {
+            // No fresh process hangs for ever: an alarm outlives the exec.
+            libc::alarm(60);
             const UNAME26: libc::c_ulong = 0x0020000;
             if ancient && libc::personality(UNAME26) < 0 {
                 return Err(std::io::Error::last_os_error());
@@ -202,15 +204,24 @@ pub fn pin() -> i32 {
     cpu
 }
 
-/// Waits for a child, which must exit with 0.
-pub fn wait_for(child: i32) {
+/// Waits for a child of a fork, and returns what it exited with; `None` when a signal ended it. A child that takes more
+/// than ten seconds hangs, and is killed (it may have blocked every other signal).
+pub fn exit_code(child: i32) -> Option<i32> {
     let mut status = 0;
-    // SAFETY: the kernel writes one word.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    assert!(
-        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,
-        "child: exited {}, signal {}",
-        libc::WEXITSTATUS(status),
-        libc::WTERMSIG(status)
-    );
+    for _ in 0..10_000 {
+        // SAFETY: the kernel writes one word.
+        match unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } {
+            0 => std::thread::sleep(std::time::Duration::from_millis(1)),
+            ended => {
+                assert_eq!(ended, child);
+                return libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status));
+            }
+        }
+    }
+    // SAFETY: a child of ours that has not been waited for.
+    unsafe {
+        libc::kill(child, libc::SIGKILL);
+        libc::waitpid(child, &mut status, 0);
+    }
+    None
 }

@@ -4,6 +4,7 @@
 
 use atomseq::internals::{cpu_id, current_cpu, fence, register_this_thread};
 use atomseq::status::{Reason, Registrant};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use verify_linux::{
     Answer, Circumstances, Refusal, When, in_fresh_process, killed_in_fresh_process, pin, refuse,
 };
@@ -352,11 +353,17 @@ fn the_callers_affinity_stays_and_no_child_is_left() {
     );
 }
 
-/// Handlers that run while start-up decides, and ask for the decision themselves.
+/// Handlers that run while start-up decides, and use what it decided as soon as it has.
 #[test]
 fn start_up_in_a_storm_of_signals() {
+    static DECIDED: AtomicBool = AtomicBool::new(false);
+    static SIGNALS: AtomicU32 = AtomicU32::new(0);
     extern "C" fn ask(_signal: i32) {
-        let _ = atomseq::status().is_active();
+        SIGNALS.fetch_add(1, Ordering::Relaxed);
+        if DECIDED.load(Ordering::Relaxed) {
+            assert!(atomseq::status().is_active());
+            assert!(current_cpu() < atomseq::internals::cpu_slots());
+        }
     }
     for _ in 0..20 {
         in_fresh_process(

@@ -153,12 +153,12 @@ impl Outcome {
 }
 
 /// The workload in a case's name; empty when the experiment has only one.
-pub fn workload(case: &str) -> &str {
+pub fn workload(case: &'static str) -> &'static str {
     case.split_once(':').map_or("", |(workload, _)| workload)
 }
 
 /// The subject in a case's name.
-pub fn subject(case: &str) -> &str {
+pub fn subject(case: &'static str) -> &'static str {
     case.split_once(':').map_or(case, |(_, subject)| subject)
 }
 

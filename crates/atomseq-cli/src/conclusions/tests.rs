@@ -47,22 +47,35 @@ fn thread_local_is_a_loss_but_no_reason_against() {
     let text = sentences(&RUNNING, &[counter]).join("\n");
     assert!(text.contains("Use percpu::Counter here."), "{text}");
     assert!(
-        text.contains("loses to thread-local in percpu-counter (3.00 times as much with 1 thread)"),
+        text.contains("loses in percpu-counter to thread-local (3.00 times as much, 1 thread)"),
         "{text}"
     );
 }
 
 #[test]
 fn a_loss_is_told_once_for_all_numbers_of_threads() {
-    let cases = [("rseq", 3.0), ("thread-local", 1.0)];
-    let counters = [
-        outcome("percpu-counter", 1, &cases),
-        outcome("percpu-counter", 2, &cases),
+    let outcomes = [
+        outcome(
+            "percpu-counter",
+            1,
+            &[("rseq", 3.0), ("mutex", 4.0), ("thread-local", 1.0)],
+        ),
+        outcome(
+            "percpu-counter",
+            2,
+            &[("rseq", 4.0), ("mutex", 2.0), ("thread-local", 1.0)],
+        ),
+        outcome(
+            "percpu-footprint",
+            1_000,
+            &[("bytes:rseq", 4096.0), ("bytes:mutex", 1024.0)],
+        ),
     ];
-    let text = losses(&counters);
-    assert!(
-        text.contains("in percpu-counter (3.00 times as much with 1 thread, 3.00 times as much with 2 threads)."),
-        "{text}"
+    assert_eq!(
+        losses(&outcomes),
+        "atomseq loses in percpu-counter to thread-local (3.00 to 4.00 times as much, 1 and 2 threads) and mutex (2.00 \
+         times as much, 2 threads); in percpu-footprint (bytes) to mutex (4.00 times as much, 1000 threads). Where \
+         nobody has to read a count before its thread hands it in, keep it thread-local."
     );
 }
 
@@ -87,7 +100,7 @@ fn a_rival_that_wins_is_recommended() {
         "{text}"
     );
     assert!(
-        text.contains("loses to crossbeam in percpu-ring (1.50 times as much with 1 thread)"),
+        text.contains("loses in percpu-ring to crossbeam (1.50 times as much, 1 thread)"),
         "{text}"
     );
     assert!(!text.contains("rseq-single"), "{text}");

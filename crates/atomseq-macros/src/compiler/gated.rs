@@ -15,8 +15,9 @@ pub fn body(sequence: &Sequence) -> TokenStream {
         .enumerate()
         .map(|(index, parameter)| {
             let register = name(Register(index));
+            let is_slot = parameter.is_slot;
             let parameter = &parameter.name;
-            match sequence.parameters[index].is_slot {
+            match is_slot {
                 true => quote!(let #register: usize = #parameter.address();),
                 false => quote!(let #register: usize = #parameter;),
             }
@@ -29,8 +30,8 @@ pub fn body(sequence: &Sequence) -> TokenStream {
         .steps
         .iter()
         .map(|step| statement(sequence, &step.kind, cpu));
-    let words = sequence.result.iter().map(operand);
-    let result = result(sequence, None, words.collect());
+    let words = sequence.end.result.iter().map(operand);
+    let result = result(&sequence.end, words.collect());
     quote!(#(#bindings)* #(#steps)* #result)
 }
 
@@ -108,8 +109,9 @@ fn statement(sequence: &Sequence, step: &StepKind, cpu: Option<&Ident>) -> Token
                 Comparison::Greater => quote!(>),
                 Comparison::GreaterOrEqual => quote!(>=),
             };
-            let words = sequence.exits[*exit].result.iter().map(operand);
-            let result = result(sequence, Some(*exit), words.collect());
+            let exit = &sequence.exits[*exit];
+            let words = exit.result.iter().map(operand);
+            let result = result(exit, words.collect());
             quote!(if #a #comparison #b { return #result; })
         }
         StepKind::Store {
@@ -128,7 +130,7 @@ fn statement(sequence: &Sequence, step: &StepKind, cpu: Option<&Ident>) -> Token
             quote!(unsafe { ::atomseq::sequence::gated::#store(#to, #value) };)
         }
         StepKind::Copy { to, from, words } => {
-            let (to, from, words) = (operand(to), operand(from), operand(words));
+            let (to, from, words) = (name(*to), name(*from), operand(words));
             quote!(unsafe { ::atomseq::sequence::gated::copy(#to, #from, #words) };)
         }
     }

@@ -5,12 +5,17 @@
 //! compare-and-swap and an abort block have their place as further steps; each comes with its
 //! emitters, its model and its rejection test.
 
+use std::collections::HashMap;
+
 use proc_macro2::{Span, TokenStream};
-use syn::{Attribute, Ident, Visibility};
+use quote::quote_spanned;
+use syn::{Ident, Visibility};
+
+use super::parse::Attributes;
 
 /// One sequence, lowered.
 pub struct Sequence {
-    pub attributes: Vec<Attribute>,
+    pub attributes: Attributes,
     pub visibility: Visibility,
     pub name: Ident,
     pub parameters: Vec<Parameter>,
@@ -19,10 +24,21 @@ pub struct Sequence {
     /// Where early returns leave, in order; a `StepKind::Exit` names one by index.
     pub exits: Vec<Exit>,
     /// The result after the commit.
-    pub result: Vec<Operand>,
-    pub shape: Shape,
+    pub end: Exit,
     /// How many registers there are; the parameters are the first of them.
     pub registers: usize,
+    /// Registers known to be another register plus a constant.
+    pub sums: HashMap<Register, Address>,
+    /// What only rustc can check, for it takes the values of named constants.
+    pub assertions: Vec<Assertion>,
+}
+
+/// A condition on named constants that must hold for the sequence to keep a rule.
+pub struct Assertion {
+    /// A constant expression of type `bool`.
+    pub holds: TokenStream,
+    pub message: &'static str,
+    pub span: Span,
 }
 
 impl Sequence {
@@ -35,11 +51,12 @@ impl Sequence {
             .map(|(index, parameter)| (Register(index), parameter))
     }
 
-    /// Does any step read the CPU number?
-    pub fn reads_cpu(&self) -> bool {
-        self.steps
-            .iter()
-            .any(|step| matches!(step.kind, StepKind::Cpu { .. }))
+    /// What a register is as an address: the register it is a sum of, and what was added.
+    pub fn address_of(&self, register: Register, span: Span) -> Address {
+        self.sums.get(&register).cloned().unwrap_or(Address {
+            base: register,
+            offset: Constant::literal(0, span),
+        })
     }
 }
 
@@ -66,6 +83,14 @@ impl Operand {
             Operand::Constant(_) => None,
         }
     }
+
+    /// Equal keys mean equal words.
+    pub fn key(&self) -> String {
+        match self {
+            Operand::Register(register) => format!("{register:?}"),
+            Operand::Constant(constant) => constant.key(),
+        }
+    }
 }
 
 /// A constant: a literal, whose value the compiler knows, or an expression over named constants,
@@ -86,7 +111,7 @@ pub struct Address {
 }
 
 impl Address {
-    /// Equal keys mean equal addresses; different keys may still alias.
+    /// Equal keys mean equal addresses; different keys may still mean the same address.
     pub fn key(&self) -> (Register, String) {
         (self.base, self.offset.key())
     }
@@ -98,7 +123,16 @@ pub enum Width {
     Half,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+impl Width {
+    pub fn bytes(self) -> u32 {
+        match self {
+            Width::Word => 8,
+            Width::Half => 4,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum BinaryOperator {
     Add,
     Subtract,
@@ -158,6 +192,15 @@ pub struct Step {
     pub span: Span,
 }
 
+impl Step {
+    pub fn is_commit(&self) -> bool {
+        let StepKind::Store { kind, .. } = self.kind else {
+            return false;
+        };
+        kind == StoreKind::Commit
+    }
+}
+
 pub enum StepKind {
     Load {
         to: Register,
@@ -190,8 +233,8 @@ pub enum StepKind {
     },
     /// Copies `words` words; only ever prepares.
     Copy {
-        to: Operand,
-        from: Operand,
+        to: Register,
+        from: Register,
         words: Operand,
     },
 }
@@ -204,6 +247,15 @@ impl StepKind {
                 Some(*to)
             }
             StepKind::Exit { .. } | StepKind::Store { .. } | StepKind::Copy { .. } => None,
+        }
+    }
+
+    /// The address this step loads from or stores to.
+    pub fn address(&self) -> Option<&Address> {
+        match self {
+            StepKind::Load { from, .. } => Some(from),
+            StepKind::Store { to, .. } => Some(to),
+            _ => None,
         }
     }
 
@@ -224,15 +276,21 @@ impl StepKind {
                 registers.extend(value.register());
                 registers
             }
-            StepKind::Copy { to, from, words } => operands(&[to, from, words]),
+            StepKind::Copy { to, from, words } => {
+                let mut registers = vec![*to, *from];
+                registers.extend(words.register());
+                registers
+            }
         }
     }
 }
 
-/// Where an early return leaves, and with what.
+/// Where control leaves, and with what.
 pub struct Exit {
     pub result: Vec<Operand>,
     pub shape: Shape,
+    /// The result as written.
+    pub span: Span,
 }
 
 /// What the caller sees of a result.
@@ -257,12 +315,19 @@ pub enum Returns {
     OptionWords(usize),
 }
 
+/// Where something was written, as part of what the macro made of it: lints are then rustc's
+/// about a macro's output, not about the user's text.
+pub fn generated(span: Span) -> Span {
+    span.resolved_at(Span::mixed_site())
+}
+
 impl Constant {
     pub fn literal(value: u64, span: Span) -> Constant {
-        let literal = proc_macro2::Literal::u64_unsuffixed(value);
+        let mut literal = proc_macro2::Literal::u64_unsuffixed(value);
+        literal.set_span(generated(span));
         Constant {
             value: Some(value),
-            tokens: quote::quote_spanned!(span=> (#literal as usize)),
+            tokens: quote_spanned!(generated(span)=> (#literal as usize)),
             span,
         }
     }
@@ -270,7 +335,7 @@ impl Constant {
     pub fn named(tokens: TokenStream, span: Span) -> Constant {
         Constant {
             value: None,
-            tokens: quote::quote_spanned!(span=> (#tokens as usize)),
+            tokens: quote_spanned!(generated(span)=> (#tokens as usize)),
             span,
         }
     }
@@ -299,20 +364,21 @@ impl Constant {
             return b.clone();
         }
         let (x, y) = (&a.tokens, &b.tokens);
+        let at = generated(span);
         let tokens = match operator {
-            Add => quote::quote_spanned!(span=> #x.wrapping_add(#y)),
-            Subtract => quote::quote_spanned!(span=> #x.wrapping_sub(#y)),
-            Multiply => quote::quote_spanned!(span=> #x.wrapping_mul(#y)),
-            And => quote::quote_spanned!(span=> (#x & #y)),
-            Or => quote::quote_spanned!(span=> (#x | #y)),
-            Xor => quote::quote_spanned!(span=> (#x ^ #y)),
-            ShiftLeft => quote::quote_spanned!(span=> #x.wrapping_shl(#y as u32)),
-            ShiftRight => quote::quote_spanned!(span=> #x.wrapping_shr(#y as u32)),
-            Minimum => quote::quote_spanned!(span=> if #x < #y { #x } else { #y }),
+            Add => quote_spanned!(at=> #x.wrapping_add(#y)),
+            Subtract => quote_spanned!(at=> #x.wrapping_sub(#y)),
+            Multiply => quote_spanned!(at=> #x.wrapping_mul(#y)),
+            And => quote_spanned!(at=> (#x & #y)),
+            Or => quote_spanned!(at=> (#x | #y)),
+            Xor => quote_spanned!(at=> (#x ^ #y)),
+            ShiftLeft => quote_spanned!(at=> #x.wrapping_shl(#y as u32)),
+            ShiftRight => quote_spanned!(at=> #x.wrapping_shr(#y as u32)),
+            Minimum => quote_spanned!(at=> if #x < #y { #x } else { #y }),
         };
         Constant {
             value: None,
-            tokens: quote::quote_spanned!(span=> (#tokens)),
+            tokens: quote_spanned!(generated(span)=> (#tokens)),
             span,
         }
     }

@@ -1,5 +1,6 @@
 //! From the text of a sequence to its forms.
 
+mod attempt;
 pub mod emit;
 pub mod gated;
 pub mod ir;
@@ -8,6 +9,7 @@ pub mod model;
 pub mod output;
 pub mod parse;
 mod rules;
+mod words;
 
 use proc_macro2::TokenStream;
 
@@ -36,8 +38,8 @@ pub fn sequences(input: TokenStream) -> syn::Result<Vec<syn::Result<ir::Sequence
     Ok(items
         .into_iter()
         .map(|item| {
-            let sequence = lower::lower(item)?;
-            rules::check(&sequence)?;
+            let mut sequence = lower::lower(item)?;
+            rules::check(&mut sequence)?;
             Ok(sequence)
         })
         .collect())

@@ -11,20 +11,16 @@ pub fn program(sequence: &Sequence) -> TokenStream {
     let parameters = sequence.parameters.iter().map(|parameter| {
         let name = parameter.name.to_string();
         match parameter.is_slot {
-            true => quote!(Parameter::Slot(#name)),
-            false => quote!(Parameter::Word(#name)),
+            true => quote!(::atomseq::sequence::model::Parameter::Slot(#name)),
+            false => quote!(::atomseq::sequence::model::Parameter::Word(#name)),
         }
     });
     let steps = sequence.steps.iter().map(|step| self::step(&step.kind));
-    let exits = sequence
-        .exits
-        .iter()
-        .map(|exit| outcome(exit.shape, &exit.result));
-    let result = outcome(sequence.shape, &sequence.result);
+    let exits = sequence.exits.iter().map(outcome);
+    let result = outcome(&sequence.end);
     let registers = sequence.registers;
-    quote! {{
-        use ::atomseq::sequence::model::*;
-        Program {
+    quote! {
+        ::atomseq::sequence::model::Program {
             name: #name,
             parameters: &[#(#parameters),*],
             steps: &[#(#steps),*],
@@ -32,27 +28,29 @@ pub fn program(sequence: &Sequence) -> TokenStream {
             result: #result,
             registers: #registers,
         }
-    }}
+    }
 }
 
-fn outcome(shape: Shape, result: &[Operand]) -> TokenStream {
-    let words = result.iter().map(operand);
-    let shape = match shape {
+fn outcome(exit: &Exit) -> TokenStream {
+    let words = exit.result.iter().map(operand);
+    let shape = match exit.shape {
         Shape::Plain => quote!(Plain),
         Shape::Some => quote!(Some),
         Shape::None => quote!(None),
         Shape::True => quote!(True),
         Shape::False => quote!(False),
     };
-    quote!(Outcome { shape: Shape::#shape, words: &[#(#words),*] })
+    quote!(::atomseq::sequence::model::Outcome { shape: ::atomseq::sequence::model::Shape::#shape, words: &[#(#words),*] })
 }
 
 fn operand(operand: &Operand) -> TokenStream {
     match operand {
-        Operand::Register(Register(index)) => quote!(Operand::Register(#index)),
+        Operand::Register(Register(index)) => {
+            quote!(::atomseq::sequence::model::Operand::Register(#index))
+        }
         Operand::Constant(constant) => {
             let tokens = &constant.tokens;
-            quote!(Operand::Constant(#tokens))
+            quote!(::atomseq::sequence::model::Operand::Constant(#tokens))
         }
     }
 }
@@ -60,7 +58,7 @@ fn operand(operand: &Operand) -> TokenStream {
 fn address(address: &Address) -> TokenStream {
     let Register(base) = address.base;
     let offset = &address.offset.tokens;
-    quote!(Address { base: #base, offset: #offset })
+    quote!(::atomseq::sequence::model::Address { base: #base, offset: #offset })
 }
 
 fn step(step: &StepKind) -> TokenStream {
@@ -72,9 +70,11 @@ fn step(step: &StepKind) -> TokenStream {
             ..
         } => {
             let (from, bytes) = (address(from), bytes(*width));
-            quote!(Step::Load { to: #to, from: #from, bytes: #bytes })
+            quote!(::atomseq::sequence::model::Step::Load { to: #to, from: #from, bytes: #bytes })
         }
-        StepKind::Cpu { to: Register(to) } => quote!(Step::Cpu { to: #to }),
+        StepKind::Cpu { to: Register(to) } => {
+            quote!(::atomseq::sequence::model::Step::Cpu { to: #to })
+        }
         StepKind::Binary {
             to: Register(to),
             operator,
@@ -83,7 +83,7 @@ fn step(step: &StepKind) -> TokenStream {
         } => {
             let (a, b) = (operand(a), operand(b));
             let operator = quote::format_ident!("{operator:?}");
-            quote!(Step::Binary { to: #to, operator: Operator::#operator, a: #a, b: #b })
+            quote!(::atomseq::sequence::model::Step::Binary { to: #to, operator: ::atomseq::sequence::model::Operator::#operator, a: #a, b: #b })
         }
         StepKind::Exit {
             comparison,
@@ -93,7 +93,7 @@ fn step(step: &StepKind) -> TokenStream {
         } => {
             let (a, b) = (operand(a), operand(b));
             let comparison = quote::format_ident!("{comparison:?}");
-            quote!(Step::Exit { comparison: Comparison::#comparison, a: #a, b: #b, exit: #exit })
+            quote!(::atomseq::sequence::model::Step::Exit { comparison: ::atomseq::sequence::model::Comparison::#comparison, a: #a, b: #b, exit: #exit })
         }
         StepKind::Store {
             kind,
@@ -105,21 +105,21 @@ fn step(step: &StepKind) -> TokenStream {
             let (to, value, bytes) = (address(to), operand(value), bytes(*width));
             match kind {
                 StoreKind::Prepare => {
-                    quote!(Step::Prepare { to: #to, value: #value, bytes: #bytes })
+                    quote!(::atomseq::sequence::model::Step::Prepare { to: #to, value: #value, bytes: #bytes })
                 }
-                StoreKind::Commit => quote!(Step::Commit { to: #to, value: #value, bytes: #bytes }),
+                StoreKind::Commit => {
+                    quote!(::atomseq::sequence::model::Step::Commit { to: #to, value: #value, bytes: #bytes })
+                }
             }
         }
         StepKind::Copy { to, from, words } => {
-            let (to, from, words) = (operand(to), operand(from), operand(words));
-            quote!(Step::Copy { to: #to, from: #from, words: #words })
+            let to = operand(&Operand::Register(*to));
+            let (from, words) = (operand(&Operand::Register(*from)), operand(words));
+            quote!(::atomseq::sequence::model::Step::Copy { to: #to, from: #from, words: #words })
         }
     }
 }
 
 fn bytes(width: Width) -> usize {
-    match width {
-        Width::Word => 8,
-        Width::Half => 4,
-    }
+    width.bytes() as usize
 }

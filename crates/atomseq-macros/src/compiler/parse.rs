@@ -4,19 +4,30 @@
 use proc_macro2::TokenStream;
 use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
-use syn::{Attribute, Block, Error, FnArg, GenericArgument, Ident, ItemFn, Pat, PathArguments};
+use syn::{
+    AttrStyle, Attribute, Block, Error, FnArg, GenericArgument, Ident, ItemFn, Pat, PathArguments,
+};
 use syn::{Result, ReturnType, Type, Visibility};
 
 use super::ir::{Parameter, Returns};
 
 /// One function as written, its signature understood.
 pub struct Item {
-    pub attributes: Vec<Attribute>,
+    pub attributes: Attributes,
     pub visibility: Visibility,
     pub name: Ident,
     pub parameters: Vec<Parameter>,
     pub returns: Returns,
     pub body: Block,
+}
+
+/// What stands before a sequence, by where it belongs in what the macro makes.
+#[derive(Default)]
+pub struct Attributes {
+    /// On the type: documentation and deprecation.
+    pub on_type: Vec<Attribute>,
+    /// On everything: conditions and lint levels.
+    pub on_all: Vec<Attribute>,
 }
 
 struct Items(Vec<ItemFn>);
@@ -86,13 +97,63 @@ fn item(function: ItemFn) -> Result<Item> {
         }
     }
     Ok(Item {
-        attributes: function.attrs,
+        attributes: attributes(function.attrs)?,
         visibility: function.vis,
         name: signature.ident,
         parameters,
         returns: returns(&signature.output)?,
         body: *function.block,
     })
+}
+
+fn attributes(all: Vec<Attribute>) -> Result<Attributes> {
+    let mut attributes = Attributes::default();
+    for attribute in all {
+        let is = |names: &[&str]| names.iter().any(|name| attribute.path().is_ident(name));
+        if matches!(attribute.style, AttrStyle::Outer) && is(&["doc", "deprecated"]) {
+            attributes.on_type.push(attribute);
+        } else if matches!(attribute.style, AttrStyle::Outer)
+            && is(&["cfg", "allow", "expect", "warn", "deny"])
+        {
+            attributes.on_all.push(attribute);
+        } else {
+            return Err(Error::new(
+                attribute.span(),
+                "no such attribute on a sequence: it takes `doc`, `deprecated`, `cfg` and lint \
+                 levels; its forms are inlined where that pays",
+            ));
+        }
+    }
+    Ok(attributes)
+}
+
+/// Refuses attributes where the compiler would not heed them.
+pub fn no_attributes(attributes: &[Attribute]) -> Result<()> {
+    match attributes.first() {
+        None => Ok(()),
+        Some(attribute) => Err(Error::new(
+            attribute.span(),
+            "no attributes inside a sequence: put the condition on the whole sequence",
+        )),
+    }
+}
+
+/// Refuses to bind a name that the language reads as a constant.
+pub fn no_constant_name(name: &Ident) -> Result<()> {
+    match is_constant_name(name) {
+        false => Ok(()),
+        true => Err(Error::new(
+            name.span(),
+            format!("`{name}` in capitals would mean the constant of that name: use lower case"),
+        )),
+    }
+}
+
+/// Constants are told by their capitals.
+pub fn is_constant_name(name: &Ident) -> bool {
+    let name = name.to_string();
+    name.chars().any(|character| character.is_ascii_uppercase())
+        && !name.chars().any(|character| character.is_ascii_lowercase())
 }
 
 fn parameter(argument: &FnArg) -> Result<Parameter> {
@@ -109,6 +170,9 @@ fn parameter(argument: &FnArg) -> Result<Parameter> {
             "words are assigned once: no `mut`, no `ref`",
         ));
     }
+    no_attributes(&typed.attrs)?;
+    no_attributes(&pattern.attrs)?;
+    no_constant_name(&pattern.ident)?;
     let is_slot = match named(&typed.ty).as_deref() {
         Some("Slot") => true,
         Some("Word") => false,
@@ -172,6 +236,8 @@ fn words(returned: &Type) -> Option<usize> {
 pub fn named(of: &Type) -> Option<String> {
     match of {
         Type::Path(path) if path.qself.is_none() => path.path.get_ident().map(ToString::to_string),
+        // What a `macro_rules!` variable brings.
+        Type::Group(inner) => named(&inner.elem),
         _ => None,
     }
 }

@@ -1,154 +1,376 @@
 //! The rules every restartable sequence keeps, checked on the intermediate representation:
-//! one commit, last; no slot escapes; nothing prepared is read too early or seen twice; something
-//! ties the sequence to its CPU.
+//! one commit, last; no slot escapes; accesses stay inside the slot; nothing prepared is read too
+//! early or seen twice; something ties the sequence to its CPU.
+//!
+//! What two addresses have in common is known when they start from the same register: then their
+//! offsets tell. If an offset is a named constant, the rule becomes an assertion for rustc.
 
 use std::collections::HashSet;
 
+use proc_macro2::{Span, TokenStream};
+use quote::quote_spanned;
 use syn::{Error, Result};
 
 use super::ir::*;
 
-pub fn check(sequence: &Sequence) -> Result<()> {
-    one_commit_at_the_end(sequence)?;
-    no_slot_escapes(sequence)?;
-    prepared_words_stay_hidden(sequence)?;
-    tied_to_its_cpu(sequence)
+/// The bytes of a slot: its gate, then its words. Must agree with `atomseq::percpu::Area`.
+const GATE_BYTES: i64 = 8;
+const SLOT_BYTES: i64 = 128;
+
+/// Offsets that every architecture's loads and stores hold. Must agree with
+/// `atomseq::sequence::check::reachable`.
+const LOWEST_OFFSET: i64 = -256;
+const HIGHEST_MULTIPLE: i64 = 4095;
+
+/// What a constant is told, whether it is a literal or rustc finds it out.
+pub mod message {
+    pub const IMMEDIATE: &str = "a named constant in a sequence is at most 65,535";
+    pub const MULTIPLE: &str =
+        "an offset is a multiple of what is loaded or stored; take a tag off with `^`";
+    pub const REACHABLE: &str = "an offset is at least -256 and at most 4,095 times what is \
+                                 loaded or stored; pass a larger one as a parameter";
+    pub const IN_SLOT: &str =
+        "outside the slot: its words are at the offsets 8 to 127, after the gate";
 }
 
-fn is_commit(step: &Step) -> bool {
-    matches!(
-        step.kind,
-        StepKind::Store {
-            kind: StoreKind::Commit,
-            ..
-        }
-    )
+pub fn check(sequence: &mut Sequence) -> Result<()> {
+    one_commit_at_the_end(sequence)?;
+    one_slot(sequence)?;
+    no_slot_escapes(sequence)?;
+    let mut assertions = Vec::new();
+    offsets_fit(sequence, &mut assertions)?;
+    prepared_words_stay_hidden(sequence, &mut assertions)?;
+    tied_to_its_cpu(sequence)?;
+    sequence.assertions = assertions;
+    Ok(())
 }
 
 /// B91 2.4: a restarted sequence may repeat anything but its last store.
 fn one_commit_at_the_end(sequence: &Sequence) -> Result<()> {
-    let Some(commit) = sequence.steps.iter().position(is_commit) else {
+    let Some(commit) = sequence.steps.iter().position(Step::is_commit) else {
         return Err(Error::new(
             sequence.name.span(),
             "no commit: a restartable sequence ends in one visible store",
         ));
     };
-    let Some(after) = sequence.steps.get(commit + 1) else {
+    let after = &sequence.steps[commit + 1..];
+    // An address is computed before it is used: name what it is used for.
+    let telling = |step: &&Step| !matches!(step.kind, StepKind::Binary { .. });
+    let Some(after) = after.iter().find(telling).or(after.first()) else {
         return Ok(());
     };
     let why = match after.kind {
-        StepKind::Store {
-            kind: StoreKind::Commit,
-            ..
-        } => "a second commit: a restart between the two would repeat the first",
+        _ if after.is_commit() => {
+            "a second commit: a restart between the two would repeat the first"
+        }
         StepKind::Store { .. } | StepKind::Copy { .. } => {
             "a store after the commit: an interruption in between would leave it out"
         }
-        _ => "a step after the commit: compute and load before it, then return what you named",
+        StepKind::Exit { .. } => "an early return after the commit: leave before it",
+        StepKind::Load { .. } => {
+            "a load after the commit, where the sequence has ended: load before it, then return \
+             what you named"
+        }
+        _ => "a step after the commit: compute before it, then return what you named",
     };
     Err(Error::new(after.span, why))
 }
 
+fn one_slot(sequence: &Sequence) -> Result<()> {
+    match sequence.slots().nth(1) {
+        None => Ok(()),
+        Some((_, second)) => Err(Error::new(
+            second.name.span(),
+            "a second Slot: a sequence tests one gate, that of the one slot it works on",
+        )),
+    }
+}
+
 /// An address of one CPU's slot is of no use on another CPU, where the caller may already be.
 fn no_slot_escapes(sequence: &Sequence) -> Result<()> {
-    let mut slots: HashSet<Register> = sequence.slots().map(|(register, _)| register).collect();
-    let escapes = |slots: &HashSet<Register>, operand: &Operand| {
+    let slots = derived(sequence, sequence.slots().map(|(register, _)| register));
+    let escapes = |operand: &Operand| {
         operand
             .register()
             .is_some_and(|register| slots.contains(&register))
     };
     for step in &sequence.steps {
-        match &step.kind {
-            StepKind::Binary { to, a, b, .. } if escapes(&slots, a) || escapes(&slots, b) => {
-                slots.insert(*to);
-            }
-            StepKind::Store { value, .. } if escapes(&slots, value) => {
+        if let StepKind::Store { value, .. } = &step.kind {
+            if escapes(value) {
                 return Err(Error::new(
                     step.span,
-                    "a Slot escapes: its address is stored, but only this attempt on this CPU may use it",
+                    "a Slot escapes: its address is stored, but only this attempt on this CPU may \
+                     use it",
                 ));
             }
-            StepKind::Exit { exit, .. }
-                if sequence.exits[*exit]
-                    .result
-                    .iter()
-                    .any(|operand| escapes(&slots, operand)) =>
-            {
-                return Err(Error::new(step.span, SLOT_RETURNED));
-            }
-            _ => {}
         }
     }
-    if sequence
-        .result
-        .iter()
-        .any(|operand| escapes(&slots, operand))
-    {
-        return Err(Error::new(sequence.name.span(), SLOT_RETURNED));
+    for exit in sequence.exits.iter().chain([&sequence.end]) {
+        if exit.result.iter().any(escapes) {
+            return Err(Error::new(
+                exit.span,
+                "a Slot escapes: its address is returned, but the caller may be on another CPU by \
+                 then",
+            ));
+        }
     }
     Ok(())
 }
 
-const SLOT_RETURNED: &str =
-    "a Slot escapes: its address is returned, but the caller may be on another CPU by then";
+/// These registers, and all that is computed from them.
+fn derived(sequence: &Sequence, from: impl Iterator<Item = Register>) -> HashSet<Register> {
+    let mut derived: HashSet<Register> = from.collect();
+    for step in &sequence.steps {
+        if let StepKind::Binary { to, a, b, .. } = &step.kind {
+            if [a, b]
+                .into_iter()
+                .filter_map(Operand::register)
+                .any(|register| derived.contains(&register))
+            {
+                derived.insert(*to);
+            }
+        }
+    }
+    derived
+}
+
+/// Bytes of memory that a step reads or writes.
+struct Range {
+    address: Address,
+    /// What is accessed at once.
+    unit: i64,
+    /// How many bytes at least; of a copy whose length is not known, one word.
+    bytes: i64,
+}
+
+impl Range {
+    fn of(address: &Address, width: Width) -> Range {
+        let bytes = i64::from(width.bytes());
+        Range {
+            address: address.clone(),
+            unit: bytes,
+            bytes,
+        }
+    }
+
+    fn copied(sequence: &Sequence, register: Register, words: &Operand, span: Span) -> Range {
+        let words = match words {
+            Operand::Constant(Constant {
+                value: Some(value), ..
+            }) => i64::try_from(*value)
+                .unwrap_or(i64::MAX / 8)
+                .clamp(1, 1 << 40),
+            _ => 1,
+        };
+        Range {
+            address: sequence.address_of(register, span),
+            unit: 8,
+            bytes: 8 * words,
+        }
+    }
+
+    fn reads(sequence: &Sequence, step: &Step) -> Option<Range> {
+        match &step.kind {
+            StepKind::Load { from, width, .. } => Some(Range::of(from, *width)),
+            StepKind::Copy { from, words, .. } => {
+                Some(Range::copied(sequence, *from, words, step.span))
+            }
+            _ => None,
+        }
+    }
+
+    fn writes(sequence: &Sequence, step: &Step) -> Option<Range> {
+        match &step.kind {
+            StepKind::Store { to, width, .. } => Some(Range::of(to, *width)),
+            StepKind::Copy { to, words, .. } => {
+                Some(Range::copied(sequence, *to, words, step.span))
+            }
+            _ => None,
+        }
+    }
+
+    /// The offset, if it is a literal.
+    fn literal(&self) -> Option<i64> {
+        self.address.offset.value.map(|value| value as i64)
+    }
+
+    /// Is every byte of `other` surely one of these?
+    fn covers(&self, other: &Range) -> bool {
+        if self.address.base != other.address.base {
+            return false;
+        }
+        if self.address.key() == other.address.key() {
+            return self.bytes >= other.bytes;
+        }
+        match (self.literal(), other.literal()) {
+            (Some(own), Some(others)) => {
+                own <= others
+                    && others.saturating_add(other.bytes) <= own.saturating_add(self.bytes)
+            }
+            _ => false,
+        }
+    }
+
+    fn overlap(&self, other: &Range, span: Span) -> Overlap {
+        if self.address.base != other.address.base {
+            return Overlap::Unknown;
+        }
+        if self.address.key() == other.address.key() {
+            return Overlap::Surely;
+        }
+        if let (Some(own), Some(others)) = (self.literal(), other.literal()) {
+            let apart = own.saturating_add(self.bytes) <= others
+                || others.saturating_add(other.bytes) <= own;
+            return if apart {
+                Overlap::Unknown
+            } else {
+                Overlap::Surely
+            };
+        }
+        let (a, b) = (&self.address.offset.tokens, &other.address.offset.tokens);
+        let (a_bytes, b_bytes) = (self.bytes as u64, other.bytes as u64);
+        Overlap::Unless(
+            quote_spanned!(generated(span)=> ::atomseq::sequence::check::apart(#a, #a_bytes, #b, #b_bytes)),
+        )
+    }
+}
+
+enum Overlap {
+    /// Nothing is known against it, or they are known to be apart.
+    Unknown,
+    Surely,
+    /// Unless this holds of named constants.
+    Unless(TokenStream),
+}
+
+impl Overlap {
+    /// Refuses the overlap now, or leaves it to rustc.
+    fn refuse(
+        self,
+        message: &'static str,
+        span: Span,
+        assertions: &mut Vec<Assertion>,
+    ) -> Result<()> {
+        match self {
+            Overlap::Unknown => Ok(()),
+            Overlap::Surely => Err(Error::new(span, message)),
+            Overlap::Unless(holds) => {
+                assertions.push(Assertion {
+                    holds,
+                    message,
+                    span,
+                });
+                Ok(())
+            }
+        }
+    }
+}
+
+/// An access at a literal offset is one instruction everywhere, and stays inside the slot.
+fn offsets_fit(sequence: &Sequence, assertions: &mut Vec<Assertion>) -> Result<()> {
+    let slot = sequence.slots().map(|(register, _)| register).next();
+    for step in &sequence.steps {
+        let is_copy = matches!(step.kind, StepKind::Copy { .. });
+        let ranges = [Range::reads(sequence, step), Range::writes(sequence, step)];
+        for range in ranges.into_iter().flatten() {
+            let Some(offset) = range.literal() else {
+                if slot == Some(range.address.base) {
+                    let (offset, bytes) = (&range.address.offset.tokens, range.bytes as u64);
+                    assertions.push(Assertion {
+                        holds: quote_spanned!(generated(step.span)=> ::atomseq::sequence::check::in_slot(#offset, #bytes)),
+                        message: message::IN_SLOT,
+                        span: step.span,
+                    });
+                }
+                continue;
+            };
+            if slot == Some(range.address.base)
+                && (offset < GATE_BYTES || offset.saturating_add(range.bytes) > SLOT_BYTES)
+            {
+                return Err(Error::new(step.span, message::IN_SLOT));
+            }
+            // A copy's addresses are computed in full.
+            if is_copy {
+                continue;
+            }
+            if offset % range.unit != 0 {
+                return Err(Error::new(step.span, message::MULTIPLE));
+            }
+            if !(LOWEST_OFFSET..=HIGHEST_MULTIPLE * range.unit).contains(&offset) {
+                return Err(Error::new(step.span, message::REACHABLE));
+            }
+        }
+    }
+    Ok(())
+}
 
 /// What an interrupted attempt prepared is garbage to the next one, and to everybody else until
 /// the commit.
-fn prepared_words_stay_hidden(sequence: &Sequence) -> Result<()> {
-    let mut ahead: HashSet<_> = sequence.steps.iter().filter_map(prepares).collect();
-    let all = ahead.clone();
-    for step in &sequence.steps {
-        match &step.kind {
-            StepKind::Load { from, .. } if ahead.contains(&from.key()) => {
-                return Err(Error::new(
-                    step.span,
-                    "a prepared word is loaded before it is prepared: after a restart it holds \
-                     what an earlier attempt left there",
-                ));
+fn prepared_words_stay_hidden(sequence: &Sequence, assertions: &mut Vec<Assertion>) -> Result<()> {
+    let prepared: Vec<(usize, Range)> = sequence
+        .steps
+        .iter()
+        .enumerate()
+        .filter(|(_, step)| !step.is_commit())
+        .filter_map(|(index, step)| Some((index, Range::writes(sequence, step)?)))
+        .collect();
+    for (index, step) in sequence.steps.iter().enumerate() {
+        if let Some(read) = Range::reads(sequence, step) {
+            let before = |(at, range): &(usize, Range)| *at < index && range.covers(&read);
+            if !prepared.iter().any(before) {
+                // A copy counts among its own later stores: it starts again from its first word.
+                for (_, later) in prepared.iter().filter(|(at, _)| *at >= index) {
+                    read.overlap(later, step.span).refuse(
+                        "a prepared word is loaded before it is prepared: after a restart it \
+                         holds what an earlier attempt left there",
+                        step.span,
+                        assertions,
+                    )?;
+                }
             }
-            StepKind::Store {
-                kind: StoreKind::Commit,
-                to,
-                ..
-            } if all.contains(&to.key()) => {
-                return Err(Error::new(
-                    step.span,
-                    "the committed word is prepared as well: the first of the two stores would \
-                     be visible before the commit",
-                ));
-            }
-            _ => {}
         }
-        if let Some(key) = prepares(step) {
-            ahead.remove(&key);
+        if step.is_commit() {
+            let committed = Range::writes(sequence, step).expect("a commit is a store");
+            for (_, range) in &prepared {
+                committed.overlap(range, step.span).refuse(
+                    "the committed word is prepared as well: the first of the two stores would be \
+                     visible before the commit",
+                    step.span,
+                    assertions,
+                )?;
+            }
         }
     }
     Ok(())
 }
 
-fn prepares(step: &Step) -> Option<(Register, String)> {
-    match &step.kind {
-        StepKind::Store {
-            kind: StoreKind::Prepare,
-            to,
-            ..
-        } => Some(to.key()),
-        _ => None,
-    }
-}
-
+/// A slot is found by the CPU's number. Without one, that number must decide something.
 fn tied_to_its_cpu(sequence: &Sequence) -> Result<()> {
-    if let Some((_, second)) = sequence.slots().nth(1) {
-        return Err(Error::new(
-            second.name.span(),
-            "a second Slot: a sequence tests one gate, that of the one slot it works on",
-        ));
-    }
-    if sequence.slots().next().is_some() || sequence.reads_cpu() {
+    if sequence.slots().next().is_some() {
         return Ok(());
     }
-    Err(Error::new(
-        sequence.name.span(),
-        "nothing ties this sequence to a CPU: take a `Slot`, or compare `cpu()`",
-    ))
+    let cpu = sequence.steps.iter().filter_map(|step| match step.kind {
+        StepKind::Cpu { to } => Some(to),
+        _ => None,
+    });
+    let numbers = derived(sequence, cpu);
+    let is_number = |operand: &Operand| {
+        operand
+            .register()
+            .is_some_and(|register| numbers.contains(&register))
+    };
+    let decides = |step: &Step| match &step.kind {
+        StepKind::Exit { a, b, .. } => is_number(a) || is_number(b),
+        StepKind::Load { from, .. } => numbers.contains(&from.base),
+        StepKind::Store { to, .. } => numbers.contains(&to.base),
+        StepKind::Copy { to, from, .. } => numbers.contains(to) || numbers.contains(from),
+        StepKind::Cpu { .. } | StepKind::Binary { .. } => false,
+    };
+    match sequence.steps.iter().any(decides) {
+        true => Ok(()),
+        false => Err(Error::new(
+            sequence.name.span(),
+            "nothing ties this sequence to a CPU: take a `Slot`, or compare `cpu()`",
+        )),
+    }
 }

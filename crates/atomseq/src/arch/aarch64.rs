@@ -138,12 +138,11 @@ global_asm!(
     "ldr x1, [x9, #56]",  // its parent's attributes with a short slice
     "mov x2, #0",         //
     "svc #0",             // a refusal only makes the test slower
-    "ldr w11, [x9, #12]", // interrupt by running on the section's CPU?
-    "cbnz w11, 21f",      // no: by a fence
+    "ldr x1, [x9, #40]",  // length of the set of CPUs to stay on
+    "cbz x1, 21f",        // none: anywhere
     "mov x8, #122",       // sched_setaffinity
     "mov x0, #0",         // of this child
-    "ldr x1, [x9, #40]",  // length of the set
-    "ldr x2, [x9, #48]",  // the set: that CPU alone
+    "ldr x2, [x9, #48]",  // the set
     "svc #0",             //
     "str w0, [x9, #16]",  // 0, or why not
     "21:",                //
@@ -161,6 +160,7 @@ global_asm!(
     "b.ne 22b",           // look again
     "b 25f",              // give up
     "23:",                //
+    "ldr w11, [x9, #12]", // how to interrupt
     "cbz w11, 24f",       // running here was the interruption
     "mov x8, #283",       // membarrier
     "mov x0, #128",       // MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ
@@ -238,7 +238,7 @@ global_asm!(
     "ret",                   //
     concat!(".size ", name!("watch"), ", . - ", name!("watch")),
     ".popsection",
-    ".pushsection __rseq_cs,\"aw\",@progbits",
+    ".pushsection __rseq_cs,\"awR\",@progbits",
     ".balign 32",
     concat!(name!("watch_descriptor"), ":"),
     ".word 0, 0",           // version, flags

@@ -50,9 +50,9 @@ pub struct KickWords {
     pub rounds: u32,
     /// 24: how long it sleeps between two looks.
     pub nap: [i64; 2],
-    /// 40: length of the CPU set below, in bytes.
+    /// 40: length in bytes of the set of CPUs that the helper moves to; 0: anywhere.
     pub mask_bytes: usize,
-    /// 48: the CPU set that the helper moves itself to (`kick` 0).
+    /// 48: that set.
     pub mask: *const u8,
     /// 56: the scheduling attributes that the helper gives itself.
     pub attributes: *const u8,

@@ -135,12 +135,12 @@ global_asm!(
     "mov rsi, qword ptr [r9 + 56]",  // its parent's attributes with a short slice
     "xor edx, edx",                  //
     "syscall",                       // a refusal only makes the test slower
-    "cmp dword ptr [r9 + 12], 0",    // interrupt by running on the section's CPU?
-    "jne 21f",                       // no: by a fence
+    "cmp qword ptr [r9 + 40], 0",    // a set of CPUs to stay on?
+    "je 21f",                        // no: anywhere
     "mov eax, 203",                  // sched_setaffinity
     "xor edi, edi",                  // of this child
     "mov rsi, qword ptr [r9 + 40]",  // length of the set
-    "mov rdx, qword ptr [r9 + 48]",  // the set: that CPU alone
+    "mov rdx, qword ptr [r9 + 48]",  // the set
     "syscall",                       //
     "mov dword ptr [r9 + 16], eax",  // 0, or why not
     "21:",                           //
@@ -228,7 +228,7 @@ global_asm!(
     "ret",                          //
     concat!(".size ", name!("watch"), ", . - ", name!("watch")),
     ".popsection",
-    ".pushsection __rseq_cs,\"aw\",@progbits",
+    ".pushsection __rseq_cs,\"awR\",@progbits",
     ".balign 32",
     concat!(name!("watch_descriptor"), ":"),
     ".long 0, 0",           // version, flags

@@ -70,6 +70,10 @@ unsafe extern "C" fn prepare() {
 }
 
 unsafe extern "C" fn parent() {
+    if rseq::forks().load(Ordering::Relaxed) == 0 {
+        // Installed by another thread in the middle of this fork: there was no prepare to undo.
+        return;
+    }
     // Release: pairs with the Acquire in `enter`.
     let before = TRAFFIC.fetch_sub(FORK, Ordering::Release);
     rseq::forks().fetch_sub(1, Ordering::Relaxed);

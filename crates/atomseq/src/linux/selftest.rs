@@ -5,7 +5,7 @@
 //! this thread                      helper (a child that shares memory, made and reaped here)
 //!   arm; on the right CPU?           preemption: move to that CPU
 //!   ready = 1           ──────>      sleep and look until ready
-//!   spin until done                  fence: membarrier
+//!   spin until done                  fence: membarrier, from another CPU if there is one
 //!                       <──────      done = 1; exit
 //! ```
 //! *Preemption*: the helper can look only while this thread does not run, so by then the section must have been aborted.
@@ -69,10 +69,14 @@ pub(super) fn interrupt(kick: Kick) -> Outcome {
 fn attempt(kick: Kick, area: *mut u8, attributes: &Attributes) -> Outcome {
     let cpu = rseq::cpu_id().max(0) as usize;
     let mut mask = [0u64; 1024];
-    if cpu >= mask.len() * 64 {
+    let Some(word) = mask.get_mut(cpu / 64) else {
         return Outcome::Nothing;
-    }
-    mask[cpu / 64] = 1 << (cpu % 64);
+    };
+    *word = 1 << (cpu % 64);
+    let stay = match kick {
+        Kick::Preemption => true,
+        Kick::Fence => others(&mut mask, cpu),
+    };
     let words = KickWords {
         ready: AtomicU32::new(0),
         done: AtomicU32::new(0),
@@ -81,7 +85,7 @@ fn attempt(kick: Kick, area: *mut u8, attributes: &Attributes) -> Outcome {
         result: AtomicI32::new(0),
         rounds: LOOKS,
         nap: [0, NAP],
-        mask_bytes: size_of_val(&mask),
+        mask_bytes: if stay { size_of_val(&mask) } else { 0 },
         mask: mask.as_ptr().cast(),
         attributes: (&raw const *attributes).cast(),
         prepared: AtomicU32::new(0),
@@ -118,6 +122,20 @@ fn attempt(kick: Kick, area: *mut u8, attributes: &Attributes) -> Outcome {
             Outcome::Nothing
         }
     }
+}
+
+/// Fills `mask` with the CPUs that this thread may run on, but for `cpu`; whether there are any.
+fn others(mask: &mut [u64; 1024], cpu: usize) -> bool {
+    *mask = [0; 1024];
+    // SAFETY: the kernel writes at most the size given.
+    unsafe {
+        syscall(
+            libc::SYS_sched_getaffinity,
+            [0, size_of_val(mask), mask.as_mut_ptr() as usize, 0, 0, 0],
+        )
+    };
+    mask[cpu / 64] &= !(1 << (cpu % 64));
+    mask.iter().any(|&word| word != 0)
 }
 
 /// The kernel's `struct sched_attr`, first version.

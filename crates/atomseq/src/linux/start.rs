@@ -1,4 +1,7 @@
 //! Start-up: decides once for the process what can be used, and says why not.
+//!
+//! The C library allocates in `pthread_atfork` (musl) and in a `dlsym` that finds nothing (glibc), with its own allocator.
+//! Hence the first call must not come from a signal handler, which may have interrupted that allocator.
 
 use super::cpus::{self, Source};
 use super::futex::{wait, wake_all};

@@ -1,11 +1,11 @@
 //! The memory of a per-CPU structure.
 //!
 //! ```text
-//!        -2        -1         0         1             n-1
-//!   +---------+---------+---------+---------+--   --+---------+------- … -------+
-//!   |  guard  |  guard  |  slot   |  slot   |  ...  |  slot   |  bulk, a CPU    |
-//!   +---------+---------+---------+---------+--   --+---------+------- … -------+
-//!                       ^ base       128 bytes each: gate u32, then 15 words
+//!      -2           -1            0            1               n-1
+//!   +----+-----+----+-----+----+------+----+------+--    --+----+------+
+//!   |gate|     |gate|     |slot| bulk |slot| bulk |  ...   |slot| bulk |
+//!   +----+-----+----+-----+----+------+----+------+--    --+----+------+
+//!                         ^ base       a slot: 128 bytes, gate u32 first, then 15 words
 //! ```
 //!
 //! A sequence indexes by the `cpu_id` the kernel maintains. A thread without a registration reads
@@ -17,7 +17,9 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use super::error::Error;
-use super::gate::{FOR_GOOD, Held};
+use super::gate::Held;
+use super::lock::FOR_GOOD;
+use super::memory;
 use crate::platform;
 
 /// The size of a slot: two cache lines, for processors fetch them in pairs.
@@ -34,12 +36,14 @@ const GUARDS: usize = 2;
 /// One slot a CPU, zeroed: the memory of one per-CPU structure.
 ///
 /// Sized by the largest CPU number the kernel may ever use, so that no CPU that comes online later
-/// is without a slot. Comes from the operating system, never from the global allocator.
+/// is without a slot. Comes from the operating system, never from the global allocator. For
+/// structures of your own; [`docs::patterns`](crate::docs::patterns) shows how.
 #[derive(Debug)]
 pub struct Area {
     base: NonNull<u8>,
+    stride: usize,
+    rseq_offset: isize,
     cpus: usize,
-    bulk_bytes: usize,
     bytes: usize,
 }
 
@@ -52,6 +56,8 @@ unsafe impl Sync for Area {}
 #[derive(Clone, Copy, Debug)]
 pub struct Slots<'a> {
     base: NonNull<u8>,
+    stride: usize,
+    rseq_offset: isize,
     area: PhantomData<&'a Area>,
 }
 
@@ -62,15 +68,34 @@ impl Slots<'_> {
     pub fn base(self) -> *mut u8 {
         self.base.as_ptr()
     }
+
+    /// The bytes from one CPU's slot to the next one's.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn stride(self) -> usize {
+        self.stride
+    }
+
+    /// Where the thread's `struct rseq` lies, from its thread pointer.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn rseq_offset(self) -> isize {
+        self.rseq_offset
+    }
 }
 
 impl Area {
     /// The byte offset of the first of a slot's fifteen words; the gate lies before it.
     pub const FIRST_WORD: usize = WORDS;
 
-    /// An area whose gates are used: operations on other CPUs' slots close them.
+    /// The byte offset from a slot to its bulk memory.
+    pub const BULK: usize = SLOT_BYTES;
+
+    /// A zeroed area, its gates open where [`gates_active`](crate::status::Status::gates_active)
+    /// says so, else closed for good. Starts atomseq up.
     ///
-    /// Each CPU also gets `bulk_bytes` bytes, zeroed, found with [`bulk`](Area::bulk).
+    /// Each slot is followed by `bulk_bytes` bytes, zeroed: sequences find them at the offset
+    /// [`BULK`](Area::BULK) from the slot, others with [`bulk`](Area::bulk).
     ///
     /// # Errors
     ///
@@ -89,21 +114,22 @@ impl Area {
 
     fn with_gates(bulk_bytes: usize, open: bool) -> Result<Area, Error> {
         let cpus = platform::cpu_slots();
-        let bulk_bytes = bulk_bytes
+        let stride = bulk_bytes
             .checked_next_multiple_of(SLOT_BYTES)
+            .and_then(|bulk| bulk.checked_add(SLOT_BYTES))
             .ok_or(Error::TooLarge)?;
-        let bytes = SLOT_BYTES
-            .checked_add(bulk_bytes)
-            .and_then(|each| each.checked_mul(cpus + GUARDS))
+        let bytes = stride
+            .checked_mul(cpus + GUARDS)
             .filter(|bytes| *bytes <= isize::MAX as usize)
             .ok_or(Error::TooLarge)?;
-        let start = platform::map(bytes).ok_or(Error::OutOfMemory)?;
+        let start = memory::allocate(bytes).ok_or(Error::OutOfMemory)?;
         // SAFETY: the mapping holds the guards and at least one slot.
-        let base = unsafe { start.add(GUARDS * SLOT_BYTES) };
+        let base = unsafe { start.add(GUARDS * stride) };
         let area = Area {
             base,
+            stride,
+            rseq_offset: platform::rseq_offset(),
             cpus,
-            bulk_bytes,
             bytes,
         };
         let closed = if open {
@@ -118,21 +144,23 @@ impl Area {
         Ok(area)
     }
 
-    /// How many CPUs have a slot: the largest CPU number the kernel may use, plus one.
+    /// How many CPUs have a slot: the largest CPU number the kernel may ever use, plus one.
     pub fn cpus(&self) -> usize {
         self.cpus
     }
 
-    /// How many bytes of address space the area takes.
+    /// How many bytes of address space the area takes, the guards' included.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The slots, for a sequence.
+    /// The slots, for the `Slot` parameter of a sequence's `on_cpu` form.
     #[inline(always)]
     pub fn slots(&self) -> Slots<'_> {
         Slots {
             base: self.base,
+            stride: self.stride,
+            rseq_offset: self.rseq_offset,
             area: PhantomData,
         }
     }
@@ -153,9 +181,8 @@ impl Area {
 
     /// The same for the guards, whose memory is shared by all.
     pub(super) fn bulk_at(&self, index: isize) -> NonNull<u8> {
-        let bulk = self.cpus * SLOT_BYTES + (index + GUARDS as isize) as usize * self.bulk_bytes;
-        // SAFETY: after the slots, each index from the guards on has its share of the mapping.
-        unsafe { self.base.add(bulk) }
+        // SAFETY: behind each slot and guard lies its bulk, in the same mapping.
+        unsafe { self.slot_at(index).add(SLOT_BYTES) }
     }
 
     /// A word of a slot or a guard, as an atomic: for values that outsiders may read.
@@ -170,7 +197,11 @@ impl Area {
         unsafe { AtomicUsize::from_ptr(address.cast()) }
     }
 
-    /// A word of this CPU's slot as a value; it may change at any time.
+    /// A word of a CPU's slot, counted from 0 for the first after the gate, as a value. It may
+    /// change at any time: look at it, but do not follow it as a pointer and do not pair it with
+    /// another word.
+    ///
+    /// Wait-free: one relaxed load.
     ///
     /// # Panics
     ///
@@ -200,13 +231,15 @@ impl Area {
     pub(super) fn slot_at(&self, index: isize) -> NonNull<u8> {
         assert!(index >= -(GUARDS as isize) && index < self.cpus as isize);
         // SAFETY: just checked to be a slot or a guard of the mapping.
-        unsafe { self.base.offset(index * SLOT_BYTES as isize) }
+        unsafe { self.base.offset(index * self.stride as isize) }
     }
 
     /// The slow path of an operation on this CPU's slot: registers the thread if that is why it
     /// came here, then does the work under the gate.
     ///
-    /// Blocks while another thread holds the gate.
+    /// For after an `on_cpu` that returned [`Closed`](crate::sequence::Closed): the work runs the
+    /// sequence's `gated` form. What holds for [`Held`] holds for the work; blocks, costs and may
+    /// be called like [`close`](Area::close).
     #[cold]
     pub fn on_slow_path<R>(&self, work: impl FnOnce(&Held<'_>) -> R) -> R {
         platform::register_this_thread();
@@ -216,8 +249,8 @@ impl Area {
 
 impl Drop for Area {
     fn drop(&mut self) {
-        // SAFETY: the mapping began with the guards and had this size; nobody borrows the area,
+        // SAFETY: the memory began with the guards and had this size; nobody borrows the area,
         // so no thread is in a section on it.
-        unsafe { platform::unmap(self.base.sub(GUARDS * SLOT_BYTES), self.bytes) }
+        unsafe { memory::free(self.base.sub(GUARDS * self.stride), self.bytes) }
     }
 }

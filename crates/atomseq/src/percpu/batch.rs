@@ -8,7 +8,9 @@ use crate::Word;
 
 const CAPACITY: usize = 32;
 
-/// Up to [`Batch::CAPACITY`] elements, without allocation.
+/// Up to [`Batch::CAPACITY`] elements on their way between a [`Pool`](super::Pool) and its
+/// [`Source`](super::Source), without allocation. As an iterator, it gives the last added first;
+/// elements left in it are dropped with it.
 pub struct Batch<T: Word> {
     words: [MaybeUninit<usize>; CAPACITY],
     len: usize,

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::area::{Area, WORDS};
 use super::error::Error;
 use crate::platform;
+use crate::sequence::model::Program;
 
 const VALUE: usize = WORDS;
 
@@ -20,13 +21,17 @@ crate::sequence! {
     }
 }
 
+/// For the checkers in `verify/`.
+pub(super) const SEQUENCES: &[&Program] = &[&add::MODEL];
+
 /// A counter that many threads add to and few read: an `add` is one plain add to memory.
 ///
-/// Scope `SameCpu`; wait-free but for interruptions, which restart it; no atomic instruction (one
-/// on the slow path). May be used in signal handlers. A sum reads one word a CPU.
+/// Scope `SameCpu`; wait-free; an addition costs no atomic instruction, on the slow path one. May
+/// be used in signal handlers. Fast also where the kernel's fence cannot be trusted, for it never
+/// closes a gate. Takes one slot a CPU; [the module](super) tells the rest.
 ///
 /// A thread-local counter is cheaper to add to, and costs memory and reading time for every
-/// thread; see the crate's `docs::performance`.
+/// thread; [`docs::performance`](crate::docs::performance) compares.
 ///
 /// ```
 /// use atomseq::percpu::Counter;
@@ -70,7 +75,7 @@ impl Counter {
         self.add(1);
     }
 
-    /// Adds; wraps around at 2^64.
+    /// Adds; wraps around at 2^64 (at 2^32 on 32-bit targets).
     #[inline]
     pub fn add(&self, amount: u64) {
         // SAFETY: the only word it touches lies in the slot, and only this sequence changes it.
@@ -89,7 +94,8 @@ impl Counter {
 
     /// What was added since the start, or since it was last drained.
     ///
-    /// Includes every `add` that happened before; of those that happen meanwhile, some.
+    /// Includes every `add` that happened before; of those that happen meanwhile, some. Wait-free:
+    /// one load for each possible CPU, no atomic read-modify-write.
     pub fn sum(&self) -> u64 {
         // Acquire: pairs with the exchange in `drain`; what follows is at least what was drained.
         let drained = self.drained().load(Ordering::Acquire);
@@ -104,7 +110,8 @@ impl Counter {
 
     /// Takes the sum and starts again at zero: every `add` is in exactly one drained sum.
     ///
-    /// Lock-free; one atomic instruction and no fence, for it moves the zero instead of the words.
+    /// Lock-free; one atomic instruction a try and no fence, for it moves the zero instead of the
+    /// words.
     pub fn drain(&self) -> u64 {
         // Acquire: pairs with the exchange below, so that the total is at least what was drained.
         let mut drained = self.drained().load(Ordering::Acquire);

@@ -1,25 +1,29 @@
 //! A histogram with its buckets once a CPU.
 //!
-//! As in a counter, the slow path adds to buckets of its own with an atomic instruction, and draining
-//! moves a base line: no gate is ever closed. Both live in the guards' share of the bulk.
+//! As in a counter, the slow path adds to buckets of its own with an atomic instruction, and
+//! draining moves a base line: no gate is ever closed. Both live in the guards' share of the bulk.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::area::{Area, WORDS};
+use super::area::Area;
 use super::error::Error;
 use crate::platform;
+use crate::sequence::model::Program;
 
-const BUCKETS: usize = WORDS;
+const BUCKETS: usize = Area::BULK;
 
 crate::sequence! {
     /// Adds one to the bucket at a byte offset.
     unsafe fn record(slot: Slot, offset: Word) {
-        let bucket = load(slot + BUCKETS) + offset;
+        let bucket = slot + offset + BUCKETS;
         let count = load(bucket);
         commit(bucket, count + 1);
     }
 }
+
+/// For the checkers in `verify/`.
+pub(super) const SEQUENCES: &[&Program] = &[&record::MODEL];
 
 /// The most buckets a histogram has.
 const MOST_BUCKETS: usize = 256;
@@ -30,8 +34,10 @@ const DRAINED: isize = -2;
 
 /// A histogram that many threads record in and few read: recording is one plain add to memory.
 ///
-/// Scope `SameCpu`; wait-free but for interruptions, which restart it; no atomic instruction (one on
-/// the slow path). May be used in signal handlers. Reading does not allocate.
+/// Scope `SameCpu`; wait-free; recording costs no atomic instruction, on the slow path one. May be
+/// used in signal handlers. Fast also where the kernel's fence cannot be trusted, for it never
+/// closes a gate. Reading does not allocate. Takes a slot and eight bytes a bucket for each CPU;
+/// [the module](super) tells the rest.
 ///
 /// ```
 /// use atomseq::percpu::Histogram;
@@ -99,13 +105,10 @@ impl Histogram {
 
     fn with_scale(scale: Scale) -> Result<Histogram, Error> {
         let area = Area::ungated(scale.buckets() * 8)?;
-        for cpu in 0..area.cpus() {
-            area.set(cpu, BUCKETS, area.bulk(cpu).as_ptr() as usize);
-        }
         Ok(Histogram { area, scale })
     }
 
-    /// Counts a value.
+    /// Counts a value; with bounds, after a binary search among them.
     #[inline]
     pub fn record(&self, value: u64) {
         let bucket = self.scale.bucket(value);
@@ -124,6 +127,9 @@ impl Histogram {
     }
 
     /// What was recorded since the start, or since it was last drained, on all CPUs together.
+    ///
+    /// Includes every `record` that happened before; of those that happen meanwhile, some.
+    /// Wait-free: one load for each bucket and possible CPU.
     pub fn snapshot(&self) -> Snapshot<'_> {
         self.read(|total, drained| {
             // Acquire: pairs with the exchange in `drain`; the total is at least what was drained.
@@ -132,9 +138,33 @@ impl Histogram {
         })
     }
 
+    /// How many CPUs have buckets.
+    pub fn cpus(&self) -> usize {
+        self.area.cpus()
+    }
+
+    /// What one CPU has recorded since the start; what the slow path recorded belongs to no CPU.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such CPU.
+    pub fn snapshot_of(&self, cpu: usize) -> Snapshot<'_> {
+        let cpus = self.cpus();
+        assert!(cpu < cpus, "CPU {cpu} has no buckets: {cpus} have");
+        let mut counts = [0; MOST_BUCKETS];
+        for (bucket, into) in counts.iter_mut().enumerate().take(self.scale.buckets()) {
+            // Relaxed: a value on its own.
+            *into = self.bucket(cpu as isize, bucket).load(Ordering::Relaxed) as u64;
+        }
+        Snapshot {
+            counts,
+            scale: &self.scale,
+        }
+    }
+
     /// Takes the snapshot and starts again at zero: every value is in exactly one drained snapshot.
     ///
-    /// Lock-free; one atomic instruction a bucket and no fence.
+    /// Lock-free; one atomic instruction a bucket and try, and no fence.
     pub fn drain(&self) -> Snapshot<'_> {
         self.read(|total, drained| {
             // Acquire: pairs with the exchange, so that the total is at least what was drained.
@@ -214,7 +244,7 @@ impl fmt::Debug for Histogram {
     }
 }
 
-/// What a [`Histogram`] held, merged over all CPUs.
+/// What a [`Histogram`] held, merged over all CPUs: plain numbers that no longer change.
 #[derive(Clone)]
 pub struct Snapshot<'a> {
     counts: [u64; MOST_BUCKETS],
@@ -227,7 +257,8 @@ impl Snapshot<'_> {
         &self.counts[..self.scale.buckets()]
     }
 
-    /// Each bucket's largest value and its count, from the smallest values up.
+    /// Each bucket's largest value, in the unit that was recorded, and its count, from the smallest
+    /// values up.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.counts()
             .iter()
@@ -278,6 +309,13 @@ mod tests {
             [(0, 1), (1, 1), (3, 2), (7, 2), (15, 1), (u64::MAX, 1)]
         );
         assert_eq!(snapshot.total(), 8);
+        let slowly: usize = (0..65)
+            .map(|bucket| histogram.bucket(OVERFLOW, bucket).load(Ordering::Relaxed))
+            .sum();
+        let by_cpu: u64 = (0..histogram.cpus())
+            .map(|cpu| histogram.snapshot_of(cpu).total())
+            .sum();
+        assert_eq!(by_cpu + slowly as u64, 8);
         assert_eq!(snapshot.quantile(0.0), Some(0));
         assert_eq!(snapshot.quantile(1.0), Some(u64::MAX));
     }

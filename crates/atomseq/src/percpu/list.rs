@@ -14,6 +14,7 @@ use super::area::{Area, WORDS};
 use super::error::Error;
 use super::gate::Held;
 use super::remote::{self, Drain, Take};
+use crate::sequence::model::Program;
 
 const FIRST: usize = WORDS;
 
@@ -34,6 +35,9 @@ crate::sequence! {
         Some(first)
     }
 }
+
+/// For the checkers in `verify/`.
+pub(super) const SEQUENCES: &[&Program] = &[&push::MODEL, &pop::MODEL];
 
 /// The word in a node through which a [`List`] strings it; a node needs one for each list it may be
 /// in at the same time.
@@ -153,8 +157,10 @@ unsafe impl<N: Node> Owner for RawNode<N> {
 
 /// An unbounded last-in-first-out list with a part a CPU, of nodes the user owns.
 ///
-/// Scope `SameCpu`; wait-free but for interruptions, which restart it; no atomic instruction, no
-/// allocation ever. [`push`](List::push) and [`pop`](List::pop) may be used in signal handlers.
+/// Scope `SameCpu`; [`push`](List::push) and [`pop`](List::pop) cost no atomic instruction and wait
+/// only while another thread holds this CPU's gate. No operation ever allocates; every one may be
+/// used in signal handlers. Order holds on each CPU alone. Takes a slot a CPU, and one word in each
+/// node; [the module](super) tells the rest.
 ///
 /// ```
 /// use atomseq::percpu::{Link, List, Node};
@@ -216,7 +222,7 @@ impl<P: Owner> List<P> {
         (0..self.cpus()).all(|cpu| self.is_empty_on(cpu))
     }
 
-    /// Is there no node on this CPU? Already history when it returns.
+    /// Is there no node on a CPU? Already history when it returns.
     ///
     /// # Panics
     ///
@@ -260,9 +266,10 @@ impl<P: Owner> List<P> {
         self.area.on_slow_path(|held| unsafe { pop::gated(held) })
     }
 
-    /// Takes the last node pushed on another CPU, through its gate.
+    /// Takes the last node pushed on a CPU, through its gate.
     ///
-    /// Blocks while another thread holds that gate; about as dear as three system calls.
+    /// Costs one load if there seems to be none, else as much as [`Area::close`]; waits while
+    /// another thread holds that gate.
     ///
     /// # Panics
     ///
@@ -274,7 +281,8 @@ impl<P: Owner> List<P> {
         remote::steal_from(self, cpu)
     }
 
-    /// Takes a node from any CPU, the next ones first.
+    /// Takes a node from any CPU, the next ones first and this one last, by
+    /// [`steal_from`](List::steal_from).
     pub fn steal(&self) -> Option<P>
     where
         P: Send,
@@ -282,7 +290,8 @@ impl<P: Owner> List<P> {
         remote::steal(self)
     }
 
-    /// Takes every node out, CPU by CPU, the last pushed first.
+    /// Takes every node out, CPU by CPU, the last pushed first: sixteen at a time, each time at the
+    /// cost of [`Area::close`].
     pub fn drain(&self) -> Drain<'_, P>
     where
         P: Send,

@@ -1,9 +1,48 @@
-//! Structures with one part a CPU (scope `SameCpu`): no atomic instruction on the fast path.
+//! Structures with one part a CPU: no atomic instruction on the fast path.
 //!
 //! [`Area`] is the memory, [`Held`] a slot whose gate is closed; every structure is a handful of
-//! [`sequence!`](crate::sequence!)s over an area. An operation tries its sequence on this CPU's slot
-//! first; where that cannot be (see [`status`](crate::status())), it closes the gate and runs the
-//! same steps under it.
+//! [`sequence!`](crate::sequence!)s over an area. What follows holds for all of them; each
+//! structure's own page says what is different there.
+//!
+//! # Scope
+//!
+//! `SameCpu`: an operation is atomic against every thread and signal handler on the CPU it runs on.
+//! Operations on other CPUs' parts (`steal`, `drain`) close those parts' gates first. A thread may
+//! be moved to another CPU between two operations, never within one.
+//!
+//! # Progress
+//!
+//! The fast path makes at most one attempt and as many restarts as [the
+//! limit](crate::set_restart_limit) says. The slow path of [`Counter`] and [`Histogram`] is one
+//! atomic addition, so both are wait-free. That of the others closes the gate of this CPU, so it
+//! waits while another thread holds that gate: a thief, a drain, or another slow path. None of
+//! their operations runs code of yours while it holds a gate.
+//!
+//! # Cost
+//!
+//! | path | atomic instructions | system calls | taken |
+//! |---|---|---|---|
+//! | fast | 0 | 0 | [almost always](crate::status()) |
+//! | slow, `Counter` and `Histogram` | 1 | 0 | sections are off; too many restarts |
+//! | slow, the others | 4 | 2, or 3 with a fence | the same; gates are off; a gate is held |
+//! | `steal` of one element, `drain` of up to sixteen | 4 | 2, or 3 with a fence | a part looks occupied |
+//!
+//! The first operation of a thread that atomseq itself registers takes the slow path.
+//! [`docs::performance`](crate::docs::performance) has more.
+//!
+//! # Memory, allocation, signals
+//!
+//! A structure's memory comes from the operating system when it is made, for each CPU that the
+//! kernel may ever use. After that no operation calls the global allocator, takes a lock of the
+//! standard library or touches a thread-local that is set up on first use, and every operation may
+//! be called from a signal handler that interrupted another one on the same structure. (A [`Vec`]
+//! that is passed in, a [`Source`] and the elements' own destructors do what they do.)
+//!
+//! # Errors and panics
+//!
+//! `new` panics with the sentence of the [`Error`] that `try_new` returns. Methods that take a
+//! CPU's number panic if there is no such CPU; numbers below [`Area::cpus`] are valid, those of
+//! absent CPUs included. Dropped, a structure drops what it holds, once.
 
 mod area;
 mod batch;
@@ -12,6 +51,8 @@ mod error;
 mod gate;
 mod histogram;
 mod list;
+mod lock;
+mod memory;
 mod pool;
 mod queue;
 mod remote;
@@ -30,3 +71,14 @@ pub use queue::Queue;
 pub use remote::Drain;
 pub use ring::Ring;
 pub use stack::Stack;
+
+/// Every sequence here by its file, for the checkers in `verify/`.
+#[doc(hidden)]
+pub const SEQUENCES: &[(&str, &[&crate::sequence::model::Program])] = &[
+    ("counter", counter::SEQUENCES),
+    ("histogram", histogram::SEQUENCES),
+    ("list", list::SEQUENCES),
+    ("queue", queue::SEQUENCES),
+    ("ring", ring::SEQUENCES),
+    ("stack", stack::SEQUENCES),
+];

@@ -16,8 +16,8 @@ use crate::Word;
 
 /// Where a [`Pool`]'s objects come from and go to.
 ///
-/// Any `Fn() -> T` is a source that makes objects one at a time and drops those it gets back. Behind
-/// a pool in an allocator, a source must not allocate through it.
+/// Any `Fn() -> T` is a source that makes objects one at a time and drops those it gets back.
+/// Behind a pool in an allocator, a source must not allocate through it.
 pub trait Source<T: Word> {
     /// Adds objects to an empty batch: at least one, or none if there are no more.
     fn refill(&self, batch: &mut Batch<T>);
@@ -38,9 +38,11 @@ impl<T: Word, F: Fn() -> T> Source<T> for F {
 /// A cache of objects with a bounded part a CPU: [`get`](Pool::get) and [`put`](Pool::put) are one
 /// sequence each, and only a part that is empty or full asks the shared [`Source`], for a batch.
 ///
-/// Scope `SameCpu`; no atomic instruction; wait-free but for interruptions as long as the source is
-/// not asked. Usable in signal handlers if the source is. Once warm, nothing allocates. Dropped, it
-/// spills everything.
+/// Scope `SameCpu`; [`get`](Pool::get) and [`put`](Pool::put) cost no atomic instruction and wait
+/// only while another thread holds this CPU's gate, as long as the source is not asked; then it is
+/// the source that decides. Usable in signal handlers if the source is. Once warm, nothing
+/// allocates. Dropped, it spills everything. Takes a slot and eight bytes an object for each CPU;
+/// [the module](super) tells the rest.
 ///
 /// ```
 /// use atomseq::percpu::Pool;
@@ -108,7 +110,8 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
         }
     }
 
-    /// Gives an object back, to this CPU or, with half of its full part, to the source.
+    /// Gives an object back, to this CPU or, together with half of its full part (at most 31), to
+    /// the source.
     #[inline]
     pub fn put(&self, object: T) {
         if let Err(object) = self.cache.push(object) {
@@ -116,7 +119,7 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
         }
     }
 
-    /// Takes an object that goes back by itself.
+    /// Takes an object that goes back by itself, or `None` as [`get`](Pool::get).
     pub fn lease(&self) -> Option<Lease<'_, T, S>> {
         self.get().map(|object| Lease {
             pool: self,
@@ -124,7 +127,7 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
         })
     }
 
-    /// Takes every cached object out, CPU by CPU through the gates.
+    /// Takes every cached object out, CPU by CPU through the gates; see [`Stack::drain`].
     pub fn drain(&self) -> Drain<'_, T>
     where
         T: Send,
@@ -132,7 +135,8 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
         self.cache.drain()
     }
 
-    /// Takes an object that another CPU has cached, through its gate.
+    /// Takes an object that any CPU has cached, the next ones first and this one last, through its
+    /// gate; see [`Stack::steal`].
     pub fn steal(&self) -> Option<T>
     where
         T: Send,
@@ -140,7 +144,7 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
         self.cache.steal()
     }
 
-    /// Takes an object that one other CPU has cached, through its gate.
+    /// Takes an object that a CPU has cached, through its gate; see [`Stack::steal_from`].
     ///
     /// # Panics
     ///

@@ -19,6 +19,7 @@ use super::area::{Area, WORDS};
 use super::error::Error;
 use super::gate::Held;
 use super::remote::{self, Drain, Take};
+use crate::sequence::model::Program;
 use crate::{Word, platform};
 
 const HEAD: usize = WORDS;
@@ -57,6 +58,9 @@ crate::sequence! {
     }
 }
 
+/// For the checkers in `verify/`.
+pub(super) const SEQUENCES: &[&Program] = &[&push::MODEL, &pop::MODEL, &grow::MODEL];
+
 /// A word and the address of the next cell.
 #[repr(C)]
 struct Cell {
@@ -81,10 +85,12 @@ const LARGEST_CHUNK: usize = 1 << 20;
 /// An unbounded first-in-first-out store with a part a CPU: a thread pops the oldest of what was
 /// pushed on its CPU.
 ///
-/// Scope `SameCpu`; wait-free but for interruptions, which restart it; no atomic instruction. Usable in
-/// signal handlers. A part that is full takes a chunk of memory from the operating system and
-/// keeps it until the queue is dropped, so nothing allocates once a queue has been as long as it
-/// gets. Order holds on each CPU alone.
+/// Scope `SameCpu`; [`push`](Queue::push) and [`pop`](Queue::pop) cost no atomic instruction and
+/// wait only while another thread holds this CPU's gate. Every operation may be used in signal
+/// handlers. A part that is full takes a chunk of memory from the operating system and keeps it
+/// until the queue is dropped, so nothing allocates once a queue has been as long as it gets. Order
+/// holds on each CPU alone. Takes a slot and sixteen bytes an element for each CPU; [the
+/// module](super) tells the rest.
 ///
 /// ```
 /// use atomseq::percpu::Queue;
@@ -151,7 +157,7 @@ impl<T: Word> Queue<T> {
         (0..self.cpus()).all(|cpu| self.is_empty_on(cpu))
     }
 
-    /// Is there no element on this CPU? Already history when it returns.
+    /// Is there no element on a CPU? Already history when it returns.
     ///
     /// # Panics
     ///
@@ -160,7 +166,8 @@ impl<T: Word> Queue<T> {
         self.area.peek(cpu, 0) == self.area.peek(cpu, 1)
     }
 
-    /// Puts an element at the end of this CPU's queue.
+    /// Puts an element at the end of this CPU's queue. A full one costs a system call for memory,
+    /// each time for twice as much up to a mebibyte.
     ///
     /// # Errors
     ///
@@ -247,9 +254,10 @@ impl<T: Word> Queue<T> {
         self.area.on_slow_path(|held| unsafe { pop::gated(held) })
     }
 
-    /// Takes the oldest element pushed on another CPU, through its gate.
+    /// Takes the oldest element pushed on a CPU, through its gate.
     ///
-    /// Blocks while another thread holds that gate; about as dear as three system calls.
+    /// Costs two loads if there seems to be none, else as much as [`Area::close`]; waits while
+    /// another thread holds that gate.
     ///
     /// # Panics
     ///
@@ -261,7 +269,8 @@ impl<T: Word> Queue<T> {
         remote::steal_from(self, cpu)
     }
 
-    /// Takes an element from any CPU, the next ones first.
+    /// Takes an element from any CPU, the next ones first and this one last, by
+    /// [`steal_from`](Queue::steal_from).
     pub fn steal(&self) -> Option<T>
     where
         T: Send,
@@ -269,7 +278,8 @@ impl<T: Word> Queue<T> {
         remote::steal(self)
     }
 
-    /// Takes every element out, CPU by CPU, the oldest first.
+    /// Takes every element out, CPU by CPU, the oldest first: sixteen at a time, each time at the
+    /// cost of [`Area::close`].
     pub fn drain(&self) -> Drain<'_, T>
     where
         T: Send,

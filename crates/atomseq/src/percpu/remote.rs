@@ -42,8 +42,9 @@ const BATCH: usize = 16;
 
 /// The elements of a structure, taken out CPU by CPU; made by the structures' `drain`.
 ///
-/// A gate is closed for sixteen elements at a time, and is open while the caller has them.
-/// Elements that were taken out but not asked for are dropped with the iterator.
+/// A gate is closed for sixteen elements at a time, at the cost of [`Area::close`], and is open
+/// while the caller has them. What is put on a CPU that was passed already stays there. Elements
+/// that were taken out but not asked for are dropped with the iterator.
 pub struct Drain<'a, T> {
     structure: &'a dyn Take<T>,
     cpu: usize,

@@ -1,13 +1,13 @@
 //! A bounded queue a CPU, of values of any size kept in place.
 //!
 //! ```text
-//! slot:   gate | head | tail | buffer | mask | capacity
+//! slot:   gate | head | tail | mask | capacity | … | buffer
 //! ```
 //!
 //! Head and tail count elements and never wrap in practice; `& mask` makes an index of them. The
-//! buffer has a power of two of places, of which `capacity` are used at a time. Elements are copied in
-//! and out by the sequence itself, so that an interrupted batch leaves nothing behind: what it wrote
-//! lies outside head and tail, or in the caller's own buffer.
+//! buffer has a power of two of places, of which `capacity` are used at a time. Elements are copied
+//! in and out by the sequence itself, so that an interrupted batch leaves nothing behind: what it
+//! wrote lies outside head and tail, or in the caller's own buffer.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -17,20 +17,21 @@ use super::area::{Area, WORDS};
 use super::error::Error;
 use super::gate::Held;
 use super::remote::{self, Drain, Take};
+use crate::sequence::model::Program;
 
 const HEAD: usize = WORDS;
 const TAIL: usize = WORDS + 8;
-const BUFFER: usize = WORDS + 16;
-const MASK: usize = WORDS + 24;
-const CAPACITY: usize = WORDS + 32;
+const MASK: usize = WORDS + 16;
+const CAPACITY: usize = WORDS + 24;
+const BUFFER: usize = Area::BULK;
 
 crate::sequence! {
     /// Copies one word in from an address; `false` when the ring is full.
     unsafe fn push_word(slot: Slot, from: Word) -> bool {
         let tail = load(slot + TAIL);
         if tail - load(slot + HEAD) == load(slot + CAPACITY) { return false }
-        let place = load(slot + BUFFER) + ((tail & load(slot + MASK)) << 3);
-        prepare(place, load(from));
+        let place = slot + ((tail & load(slot + MASK)) << 3);
+        prepare(place + BUFFER, load(from));
         commit(slot + TAIL, tail + 1);
         true
     }
@@ -39,8 +40,8 @@ crate::sequence! {
     unsafe fn pop_word(slot: Slot, to: Word) -> bool {
         let head = load(slot + HEAD);
         if head == load(slot + TAIL) { return false }
-        let place = load(slot + BUFFER) + ((head & load(slot + MASK)) << 3);
-        prepare(to, load(place));
+        let place = slot + ((head & load(slot + MASK)) << 3);
+        prepare(to, load(place + BUFFER));
         commit(slot + HEAD, head + 1);
         true
     }
@@ -53,7 +54,7 @@ crate::sequence! {
         let mask = load(slot + MASK);
         let index = tail & mask;
         let taken = min(min(mask + 1 - index, room), count);
-        let to = load(slot + BUFFER) + ((index * words) << 3);
+        let to = slot + ((index * words) << 3) + BUFFER;
         prepare_copy(to, from, taken * words);
         commit(slot + TAIL, tail + taken);
         taken
@@ -67,12 +68,20 @@ crate::sequence! {
         let mask = load(slot + MASK);
         let index = head & mask;
         let taken = min(min(mask + 1 - index, there), count);
-        let from = load(slot + BUFFER) + ((index * words) << 3);
+        let from = slot + ((index * words) << 3) + BUFFER;
         prepare_copy(to, from, taken * words);
         commit(slot + HEAD, head + taken);
         taken
     }
 }
+
+/// For the checkers in `verify/`.
+pub(super) const SEQUENCES: &[&Program] = &[
+    &push_word::MODEL,
+    &pop_word::MODEL,
+    &push_batch::MODEL,
+    &pop_batch::MODEL,
+];
 
 /// The most words one sequence copies: a few hundred nanoseconds, far less than a time slice.
 const MOST_WORDS: usize = 512;
@@ -80,11 +89,14 @@ const MOST_WORDS: usize = 512;
 /// A bounded first-in-first-out store with a part a CPU, of values of any size, in place; a batch
 /// goes in or out in one sequence.
 ///
-/// Scope `SameCpu`; wait-free but for interruptions, which restart it; no atomic instruction. Usable
-/// in signal handlers. Nothing allocates after construction. Order holds on each CPU alone.
+/// Scope `SameCpu`; putting in and taking out cost no atomic instruction and wait only while
+/// another thread holds this CPU's gate. Every operation may be used in signal handlers; nothing
+/// allocates after construction. Order holds on each CPU alone. Takes a slot and room for
+/// `capacity` elements, rounded up to a power of two, for each CPU; [the module](super) tells the
+/// rest.
 ///
-/// A batch that crosses the end of the buffer, or is longer than 4 KiB, takes more than one sequence;
-/// so do elements whose size is no multiple of a word, one each.
+/// A batch that crosses the end of the buffer, or is longer than 4 KiB, takes more than one
+/// sequence; so do elements whose size is no multiple of a word, one each.
 ///
 /// ```
 /// use atomseq::percpu::Ring;
@@ -160,7 +172,6 @@ impl<T> Ring<T> {
         let bytes = places.checked_mul(Self::WORDS * 8).ok_or(Error::TooLarge)?;
         let area = Area::new(bytes)?;
         for cpu in 0..area.cpus() {
-            area.set(cpu, BUFFER, area.bulk(cpu).as_ptr() as usize);
             area.set(cpu, MASK, places - 1);
             area.set(cpu, CAPACITY, capacity);
         }
@@ -266,8 +277,8 @@ impl<T> Ring<T> {
         pushed
     }
 
-    /// Moves the oldest elements pushed on this CPU to the end of a vector, as many as there are and
-    /// fit its spare capacity; returns how many.
+    /// Moves the oldest elements pushed on this CPU to the end of a vector, as many as there are
+    /// and fit its spare capacity; returns how many.
     pub fn pop_into(&self, elements: &mut Vec<T>) -> usize {
         let spare = elements.spare_capacity_mut();
         let popped = self.pop_all(spare.as_mut_ptr().cast(), spare.len());
@@ -326,7 +337,8 @@ impl<T> Ring<T> {
     ///
     /// # Safety
     ///
-    /// `count` elements in whole words lie at `from`; those taken, from the first on, are the ring's.
+    /// `count` elements in whole words lie at `from`; those taken, from the first on, are the
+    /// ring's.
     #[inline]
     unsafe fn push_from(&self, from: usize, count: usize) -> usize {
         let slots = self.area.slots();
@@ -388,9 +400,10 @@ impl<T> Ring<T> {
             .on_slow_path(|held| unsafe { pop_batch::gated(held, to, count, Self::WORDS) })
     }
 
-    /// Takes the oldest element pushed on another CPU, through its gate.
+    /// Takes the oldest element pushed on a CPU, through its gate.
     ///
-    /// Blocks while another thread holds that gate; about as dear as three system calls.
+    /// Costs two loads if there seems to be none, else as much as [`Area::close`]; waits while
+    /// another thread holds that gate.
     ///
     /// # Panics
     ///
@@ -402,7 +415,8 @@ impl<T> Ring<T> {
         remote::steal_from(self, cpu)
     }
 
-    /// Takes an element from any CPU, the next ones first.
+    /// Takes an element from any CPU, the next ones first and this one last, by
+    /// [`steal_from`](Ring::steal_from).
     pub fn steal(&self) -> Option<T>
     where
         T: Send,
@@ -410,7 +424,8 @@ impl<T> Ring<T> {
         remote::steal(self)
     }
 
-    /// Takes every element out, CPU by CPU, the oldest first.
+    /// Takes every element out, CPU by CPU, the oldest first: sixteen at a time, each time at the
+    /// cost of [`Area::close`].
     pub fn drain(&self) -> Drain<'_, T>
     where
         T: Send,
@@ -451,11 +466,14 @@ impl<T> Drop for Ring<T> {
             return;
         }
         for cpu in 0..self.area.cpus() {
-            if self.len_of(cpu) > 0 {
-                let held = self.area.close(cpu);
-                while let Some(element) = Ring::<T>::pop_held(&held) {
-                    drop(element);
-                }
+            let (head, mask) = (self.area.peek(cpu, 0), self.area.peek(cpu, 2));
+            let buffer = self.area.bulk(cpu).as_ptr();
+            for position in 0..self.len_of(cpu) {
+                let place = (head + position) & mask;
+                let element = buffer.wrapping_add(place * Self::WORDS * 8).cast::<T>();
+                // SAFETY: between head and tail lie elements of the ring, each read once; nobody
+                // else has the ring now.
+                drop(unsafe { element.read() });
             }
         }
     }
@@ -565,6 +583,12 @@ mod tests {
         let ring = Ring::new(8);
         for _ in 0..5 {
             ring.push((shared.clone(), 0u8)).unwrap();
+        }
+        // Around the end of the buffer.
+        for _ in 0..6 {
+            if let Some(element) = ring.pop() {
+                ring.push(element).unwrap();
+            }
         }
         drop(ring.pop().or_else(|| ring.steal()));
         assert_eq!(Arc::strong_count(&shared), 5);

@@ -1,11 +1,15 @@
-//! A bounded stack a CPU: an array and the address of its first free word.
+//! A bounded stack a CPU: an array behind the slot, and how much was ever pushed and popped.
 //!
 //! ```text
-//! slot:   gate | top | bottom | limit            bulk:  [ word | word | word |  …  ]
-//!                 │      └────────────│──────────────────^             ^      ^
-//!                 └───────────────────│────────────────────────────────┘      │
-//!                                     └───────────────────────────────────────┘
+//!   +------+--------+--------+------+------+------+------+----
+//!   | gate | pushed | popped |      | word | word |      |  …     array, `capacity` bytes
+//!   +------+--------+--------+------+------+------+------+----
+//!              pushed - popped = 16, in bytes ────^
 //! ```
+//!
+//! Two counts instead of one height, because a push then changes one word and a pop the other: in a
+//! run of pushes and pops, no operation has to wait until the one before has stored what it loads,
+//! adds to and stores again. Both counts wrap around.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -16,56 +20,70 @@ use super::error::Error;
 use super::gate::Held;
 use super::remote::{self, Drain, Take};
 use crate::Word;
+use crate::sequence::model::Program;
 
-const TOP: usize = WORDS;
-const BOTTOM: usize = WORDS + 8;
-const LIMIT: usize = WORDS + 16;
+const PUSHED: usize = WORDS;
+const POPPED: usize = WORDS + 8;
+const ARRAY: usize = Area::BULK;
 
 crate::sequence! {
-    /// Puts a word on top; `false` when the array is full.
-    unsafe fn push(slot: Slot, value: Word) -> bool {
-        let top = load(slot + TOP);
-        if top == load(slot + LIMIT) { return false }
-        prepare(top, value);
-        commit(slot + TOP, top + 8);
+    /// Puts a word on top; `false` when the array of `capacity` bytes is full.
+    unsafe fn push(slot: Slot, capacity: Word, value: Word) -> bool {
+        let pushed = load(slot + PUSHED);
+        let height = pushed - load(slot + POPPED);
+        if height == capacity { return false }
+        prepare(slot + height + ARRAY, value);
+        commit(slot + PUSHED, pushed + 8);
         true
     }
 
     /// Takes the word on top.
     unsafe fn pop(slot: Slot) -> Option<Word> {
-        let top = load(slot + TOP);
-        if top == load(slot + BOTTOM) { return None }
-        let value = load(top - 8);
-        commit(slot + TOP, top - 8);
+        let popped = load(slot + POPPED);
+        let height = load(slot + PUSHED) - popped;
+        if height == 0 { return None }
+        let value = load(slot + height + (ARRAY - 8));
+        commit(slot + POPPED, popped + 8);
         Some(value)
     }
 
     /// Puts as many words on top as there is room for, of `count` at `from`; returns how many.
-    unsafe fn push_batch(slot: Slot, from: Word, count: Word) -> Word {
-        let top = load(slot + TOP);
-        let taken = min((load(slot + LIMIT) - top) >> 3, count);
-        prepare_copy(top, from, taken);
-        commit(slot + TOP, top + (taken << 3));
+    unsafe fn push_batch(slot: Slot, capacity: Word, from: Word, count: Word) -> Word {
+        let pushed = load(slot + PUSHED);
+        let height = pushed - load(slot + POPPED);
+        let taken = min((capacity - height) >> 3, count);
+        prepare_copy(slot + height + ARRAY, from, taken);
+        commit(slot + PUSHED, pushed + (taken << 3));
         taken
     }
 
     /// Takes up to `count` words from the top into `to`, the topmost last; returns how many.
     unsafe fn pop_batch(slot: Slot, to: Word, count: Word) -> Word {
-        let top = load(slot + TOP);
-        let taken = min((top - load(slot + BOTTOM)) >> 3, count);
-        let rest = top - (taken << 3);
-        prepare_copy(to, rest, taken);
-        commit(slot + TOP, rest);
+        let popped = load(slot + POPPED);
+        let height = load(slot + PUSHED) - popped;
+        let taken = min(height >> 3, count);
+        prepare_copy(to, slot + (height - (taken << 3)) + ARRAY, taken);
+        commit(slot + POPPED, popped + (taken << 3));
         taken
     }
 }
 
+/// For the checkers in `verify/`.
+pub(super) const SEQUENCES: &[&Program] = &[
+    &push::MODEL,
+    &pop::MODEL,
+    &push_batch::MODEL,
+    &pop_batch::MODEL,
+];
+
 /// A bounded last-in-first-out store with a part a CPU: what a thread pushes, a thread on the same
 /// CPU pops, most likely still in its cache.
 ///
-/// Scope `SameCpu`; wait-free but for interruptions, which restart it; no atomic instruction.
-/// [`push`](Stack::push) and [`pop`](Stack::pop) may be used in signal handlers. Nothing allocates after
-/// construction. Order holds on each CPU alone: a thread that moves finds the other CPU's elements.
+/// Scope `SameCpu`; [`push`](Stack::push) and [`pop`](Stack::pop) cost no atomic instruction and
+/// wait only while another thread holds this CPU's gate. Every operation may be used in signal
+/// handlers; nothing allocates after construction. Order holds on each CPU alone: a thread that
+/// moves finds the other CPU's elements. Takes a slot and eight bytes an element for each CPU; [the
+/// module](super) tells the rest.
 ///
 /// ```
 /// use atomseq::percpu::Stack;
@@ -79,6 +97,7 @@ crate::sequence! {
 /// ```
 pub struct Stack<T: Word> {
     area: Area,
+    /// In bytes.
     capacity: usize,
     elements: PhantomData<T>,
 }
@@ -107,13 +126,8 @@ impl<T: Word> Stack<T> {
         if capacity == 0 {
             return Err(Error::ZeroCapacity);
         }
-        let area = Area::new(capacity.checked_mul(8).ok_or(Error::TooLarge)?)?;
-        for cpu in 0..area.cpus() {
-            let bottom = area.bulk(cpu).as_ptr() as usize;
-            area.set(cpu, TOP, bottom);
-            area.set(cpu, BOTTOM, bottom);
-            area.set(cpu, LIMIT, bottom + capacity * 8);
-        }
+        let capacity = capacity.checked_mul(8).ok_or(Error::TooLarge)?;
+        let area = Area::new(capacity)?;
         Ok(Stack {
             area,
             capacity,
@@ -123,7 +137,7 @@ impl<T: Word> Stack<T> {
 
     /// How many elements each CPU has room for.
     pub fn capacity(&self) -> usize {
-        self.capacity
+        self.capacity / 8
     }
 
     /// How many CPUs have a part.
@@ -137,8 +151,9 @@ impl<T: Word> Stack<T> {
     ///
     /// If there is no such CPU.
     pub fn len_of(&self, cpu: usize) -> usize {
-        let bottom = self.area.bulk(cpu).as_ptr() as usize;
-        (self.area.peek(cpu, (TOP - WORDS) / 8) - bottom) / 8
+        // What was popped first: then what was pushed is at least that, if not much more.
+        let popped = self.area.peek(cpu, 1);
+        (self.area.peek(cpu, 0).wrapping_sub(popped) / 8).min(self.capacity())
     }
 
     /// How many elements there are on all CPUs; already history when it returns.
@@ -159,54 +174,58 @@ impl<T: Word> Stack<T> {
     #[inline]
     pub fn push(&self, element: T) -> Result<(), T> {
         let word = element.into_word();
-        // SAFETY: `top` stays within the array, which lives as long as the area.
-        let pushed = match unsafe { push::on_cpu(self.area.slots(), word) } {
-            Ok(pushed) => pushed,
-            Err(_) => self.push_slowly(word),
-        };
-        if pushed {
-            Ok(())
-        } else {
+        // SAFETY: the height stays within the capacity, and the array lives as long as the area.
+        match unsafe { push::on_cpu(self.area.slots(), self.capacity, word) } {
+            Ok(true) => Ok(()),
             // SAFETY: the word was made above, and the stack did not take it.
-            Err(unsafe { T::from_word(word) })
+            Ok(false) => Err(unsafe { T::from_word(word) }),
+            Err(_) => self.push_slowly(word),
         }
     }
 
     #[cold]
-    fn push_slowly(&self, word: usize) -> bool {
+    #[inline(never)]
+    fn push_slowly(&self, word: usize) -> Result<(), T> {
         // SAFETY: as in `push`.
-        self.area
-            .on_slow_path(|held| unsafe { push::gated(held, word) })
+        let pushed = |held: &Held<'_>| unsafe { push::gated(held, self.capacity, word) };
+        match self.area.on_slow_path(pushed) {
+            true => Ok(()),
+            // SAFETY: `push` made the word, and the stack did not take it.
+            false => Err(unsafe { T::from_word(word) }),
+        }
     }
 
     /// Takes the last element pushed on this CPU.
     #[inline]
     pub fn pop(&self) -> Option<T> {
         // SAFETY: as in `push`.
-        let word = match unsafe { pop::on_cpu(self.area.slots()) } {
-            Ok(word) => word,
+        match unsafe { pop::on_cpu(self.area.slots()) } {
+            // SAFETY: `push` made the word, and it left the stack just now.
+            Ok(Some(word)) => Some(unsafe { T::from_word(word) }),
+            Ok(None) => None,
             Err(_) => self.pop_slowly(),
-        }?;
-        // SAFETY: `push` made the word, and it left the stack just now.
-        Some(unsafe { T::from_word(word) })
+        }
     }
 
     #[cold]
-    fn pop_slowly(&self) -> Option<usize> {
+    #[inline(never)]
+    fn pop_slowly(&self) -> Option<T> {
         // SAFETY: as in `push`.
-        self.area.on_slow_path(|held| unsafe { pop::gated(held) })
+        let word = self.area.on_slow_path(|held| unsafe { pop::gated(held) })?;
+        // SAFETY: `push` made the word, and it left the stack just now.
+        Some(unsafe { T::from_word(word) })
     }
 
     /// Moves as many of the words onto this CPU's stack as there is room for; returns how many.
     pub(super) fn push_words(&self, words: &[MaybeUninit<usize>]) -> usize {
         let (from, count) = (words.as_ptr() as usize, words.len());
         // SAFETY: reads `count` words from the slice; otherwise as in `push`.
-        match unsafe { push_batch::on_cpu(self.area.slots(), from, count) } {
+        match unsafe { push_batch::on_cpu(self.area.slots(), self.capacity, from, count) } {
             Ok(taken) => taken,
             // SAFETY: the same.
-            Err(_) => self
-                .area
-                .on_slow_path(|held| unsafe { push_batch::gated(held, from, count) }),
+            Err(_) => self.area.on_slow_path(|held| unsafe {
+                push_batch::gated(held, self.capacity, from, count)
+            }),
         }
     }
 
@@ -233,9 +252,10 @@ impl<T: Word> Stack<T> {
         unsafe { pop_batch::gated(&self.area.close(cpu), to, count) }
     }
 
-    /// Takes the last element pushed on another CPU, through its gate.
+    /// Takes the last element pushed on a CPU, through its gate.
     ///
-    /// Blocks while another thread holds that gate; about as dear as three system calls.
+    /// Costs one load if there seems to be none, else as much as [`Area::close`]; waits while
+    /// another thread holds that gate.
     ///
     /// # Panics
     ///
@@ -247,7 +267,8 @@ impl<T: Word> Stack<T> {
         remote::steal_from(self, cpu)
     }
 
-    /// Takes an element from any CPU, the next ones first.
+    /// Takes an element from any CPU, the next ones first and this one last, by
+    /// [`steal_from`](Stack::steal_from).
     pub fn steal(&self) -> Option<T>
     where
         T: Send,
@@ -255,7 +276,8 @@ impl<T: Word> Stack<T> {
         remote::steal(self)
     }
 
-    /// Takes every element out, CPU by CPU, the last pushed first.
+    /// Takes every element out, CPU by CPU, the last pushed first: sixteen at a time, each time at
+    /// the cost of [`Area::close`].
     pub fn drain(&self) -> Drain<'_, T>
     where
         T: Send,
@@ -286,7 +308,7 @@ impl<T: Word> Drop for Stack<T> {
         for cpu in 0..self.area.cpus() {
             let bottom = self.area.bulk(cpu).as_ptr().cast::<usize>();
             for index in 0..self.len_of(cpu) {
-                // SAFETY: below `top` lie words that `push` made; nobody else has the stack now.
+                // SAFETY: below the height lie words that `push` made; nobody else has the stack now.
                 drop(unsafe { T::from_word(bottom.add(index).read()) });
             }
         }
@@ -297,7 +319,7 @@ impl<T: Word> fmt::Debug for Stack<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stack")
             .field("len", &self.len())
-            .field("capacity", &self.capacity)
+            .field("capacity", &self.capacity())
             .finish()
     }
 }

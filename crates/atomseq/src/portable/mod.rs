@@ -9,6 +9,7 @@ mod waiting;
 
 pub use cpus::{cpu_slots, current_cpu};
 pub use memory::{map, unmap};
+pub use on_cpu::rseq_offset;
 pub use signals::Quiet;
 pub use waiting::{wait, wake_all, wake_one};
 

@@ -1,27 +1,65 @@
-//! Ranges of the named constants in a sequence, checked while the caller's crate is compiled.
+//! What a sequence asks of its named constants, checked while the caller's crate is compiled.
+//!
+//! Literals are held to the same by the compiler itself.
 
-/// An immediate operand: every supported architecture holds sixteen bits.
+/// A constant as an instruction's operand.
 #[doc(hidden)]
-pub const fn immediate(value: usize) -> i64 {
-    assert!(
-        value <= 65_535,
-        "a named constant in a sequence is at most 65,535"
-    );
+pub const fn operand(value: usize) -> i64 {
     value as i64
 }
 
-/// The offset of an address: a multiple of the access, and small enough for one instruction.
+/// Every supported architecture holds sixteen bits in an instruction.
 #[doc(hidden)]
-pub const fn offset(value: usize, bytes: u32) -> i64 {
-    let value = value as isize as i64;
-    let bytes = bytes as i64;
-    assert!(
-        value % bytes == 0,
-        "an offset in a sequence is a multiple of what is loaded or stored"
-    );
-    assert!(
-        value >= -256 && value <= 4095 * bytes,
-        "an offset in a sequence is at least -256 and at most 4,095 times what is loaded or stored"
-    );
-    value
+pub const fn immediate(value: usize) -> bool {
+    value <= 65_535
+}
+
+/// Is an offset a multiple of what is accessed there?
+#[doc(hidden)]
+pub const fn multiple(offset: usize, bytes: u32) -> bool {
+    offset as i64 % bytes as i64 == 0
+}
+
+/// Does an offset fit a load or store of every architecture?
+#[doc(hidden)]
+pub const fn reachable(offset: usize, bytes: u32) -> bool {
+    let offset = offset as i64;
+    offset >= -256 && offset <= 4095 * bytes as i64
+}
+
+/// Do two ranges of bytes, at offsets from the same address, have no byte in common?
+#[doc(hidden)]
+pub const fn apart(a: usize, a_bytes: u64, b: usize, b_bytes: u64) -> bool {
+    let (a, b) = (a as i64, b as i64);
+    a.saturating_add(a_bytes as i64) <= b || b.saturating_add(b_bytes as i64) <= a
+}
+
+/// Do these bytes of a slot lie after its gate and before its end?
+#[doc(hidden)]
+pub const fn in_slot(offset: usize, bytes: u64) -> bool {
+    let offset = offset as i64;
+    offset >= 8 && offset.saturating_add(bytes as i64) <= 128
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEGATIVE: usize = 0usize.wrapping_sub(8);
+
+    #[test]
+    fn offsets_fit_an_instruction() {
+        assert!(multiple(NEGATIVE, 8) && !multiple(NEGATIVE + 4, 8) && multiple(NEGATIVE + 4, 4));
+        assert!(reachable(0usize.wrapping_sub(256), 8) && !reachable(0usize.wrapping_sub(264), 8));
+        assert!(reachable(32_760, 8) && !reachable(32_768, 8) && !reachable(32_760, 4));
+        assert!(immediate(65_535) && !immediate(65_536) && !immediate(NEGATIVE));
+    }
+
+    #[test]
+    fn ranges_touch_or_not() {
+        assert!(apart(0, 8, 8, 8) && apart(8, 8, 0, 8) && apart(NEGATIVE, 8, 0, 8));
+        assert!(!apart(0, 8, 4, 4) && !apart(4, 4, 0, 8) && !apart(NEGATIVE, 16, 0, 8));
+        assert!(in_slot(8, 120) && in_slot(120, 8));
+        assert!(!in_slot(4, 8) && !in_slot(124, 8) && !in_slot(NEGATIVE, 8));
+    }
 }

@@ -203,14 +203,16 @@ impl Memory {
         self.words.iter().map(|(address, word)| (*address, *word))
     }
 
-    fn load_bytes(&self, address: usize, bytes: usize) -> usize {
+    /// The 4 or 8 bytes at an address.
+    pub fn load_bytes(&self, address: usize, bytes: usize) -> usize {
         match bytes {
             8 => self.load(address),
             _ => self.load(address & !7) >> (8 * (address & 4)) & 0xffff_ffff,
         }
     }
 
-    fn store_bytes(&mut self, address: usize, value: usize, bytes: usize) {
+    /// Writes the 4 or 8 bytes at an address.
+    pub fn store_bytes(&mut self, address: usize, value: usize, bytes: usize) {
         match bytes {
             8 => self.store(address, value),
             _ => {
@@ -222,13 +224,21 @@ impl Memory {
     }
 }
 
+/// 4 or 8 bytes of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)]
+pub struct Span {
+    pub address: usize,
+    pub bytes: usize,
+}
+
 /// One attempt at a sequence, between two of its steps.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Attempt {
     registers: Vec<usize>,
     next: usize,
     copied: usize,
-    prepared: Vec<usize>,
+    prepared: Vec<Span>,
     outcome: Option<Value>,
     committed: bool,
 }
@@ -265,9 +275,34 @@ impl Attempt {
         self.committed
     }
 
-    /// The words this attempt has prepared so far: what an abort must leave as garbage.
-    pub fn prepared(&self) -> &[usize] {
+    /// What this attempt has prepared so far: what an abort must leave as garbage.
+    pub fn prepared(&self) -> &[Span] {
         &self.prepared
+    }
+
+    /// The step that comes next, unless this attempt is over.
+    pub fn next(&self, program: &Program) -> Option<Step> {
+        match &self.outcome {
+            Some(_) => None,
+            None => program.steps.get(self.next).copied(),
+        }
+    }
+
+    /// What the next step will read and what it will write, so that a checker can refuse an address
+    /// before it is used.
+    pub fn touches(&self, program: &Program) -> (Option<Span>, Option<Span>) {
+        let span = |address, bytes| Some(Span { address, bytes });
+        match self.next(program) {
+            Some(Step::Load { from, bytes, .. }) => (span(self.address(from), bytes), None),
+            Some(Step::Prepare { to, bytes, .. } | Step::Commit { to, bytes, .. }) => {
+                (None, span(self.address(to), bytes))
+            }
+            Some(Step::Copy { to, from, words }) if self.copied < self.word(words) => {
+                let at = |start: Operand| self.word(start).wrapping_add(8 * self.copied);
+                (span(at(from), 8), span(at(to), 8))
+            }
+            _ => (None, None),
+        }
     }
 
     /// Runs to the end without interruption.
@@ -307,7 +342,7 @@ impl Attempt {
             }
             Step::Prepare { to, value, bytes } => {
                 let to = self.address(to);
-                self.prepared.push(to & !7);
+                self.prepared.push(Span { address: to, bytes });
                 memory.store_bytes(to, self.word(value), bytes);
             }
             Step::Commit { to, value, bytes } => {
@@ -319,8 +354,12 @@ impl Attempt {
             Step::Copy { to, from, words } => {
                 if self.copied < self.word(words) {
                     let offset = 8 * self.copied;
-                    let (to, from) = (self.word(to) + offset, self.word(from) + offset);
-                    self.prepared.push(to);
+                    let to = self.word(to).wrapping_add(offset);
+                    let from = self.word(from).wrapping_add(offset);
+                    self.prepared.push(Span {
+                        address: to,
+                        bytes: 8,
+                    });
                     memory.store(to, memory.load(from));
                     self.copied += 1;
                     self.next -= 1;

@@ -83,3 +83,39 @@ impl<C: Count> Subject for Counting<C> {
         Err(format!("it counted {sum} where {operations} were added"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::engine::GRAIN;
+
+    /// Forgets what does not fit.
+    #[derive(Default)]
+    struct Forgetful(Interlocked);
+
+    impl Count for Forgetful {
+        fn add(&self, amount: u64) {
+            if self.0.sum() < 5 {
+                self.0.add(amount);
+            }
+        }
+
+        fn sum(&self) -> u64 {
+            self.0.sum()
+        }
+    }
+
+    fn judge(count: impl Count) -> Result<(), String> {
+        let counting = Counting(count);
+        counting.run(0, GRAIN);
+        counting.check(GRAIN)
+    }
+
+    #[test]
+    fn the_check_tells_a_whole_count_from_a_forgetful_one() {
+        assert_eq!(judge(Interlocked::default()), Ok(()));
+        assert_eq!(judge(ThreadLocal::default()), Ok(()));
+        let fault = judge(Forgetful::default()).unwrap_err();
+        assert_eq!(fault, "it counted 5 where 64 were added");
+    }
+}

@@ -69,13 +69,19 @@ pub trait Blocks: Sync {
 }
 
 /// A block of 64 bytes.
-///
-/// # Safety
-///
-/// `first_word` returns a pointer that is valid for writing a word, and then reading it, while the block is owned.
-pub unsafe trait Block {
-    /// Where the block starts.
-    fn first_word(&mut self) -> *mut u64;
+pub trait Block {
+    /// Writes a mark at the block's start, lets nobody know what becomes of it, and reads it: whether it is still there.
+    /// Every kind of block does the same, so that it costs them the same.
+    fn keeps(&mut self, mark: u64) -> bool;
+}
+
+impl Block for Box<[u64; 8]> {
+    #[inline(always)]
+    fn keeps(&mut self, mark: u64) -> bool {
+        let word = &mut self[0];
+        *word = mark;
+        *black_box(word) == mark
+    }
 }
 
 struct Borrowing<B> {
@@ -99,12 +105,7 @@ impl<B: Blocks> Subject for Borrowing<B> {
         let mut shared = 0;
         for _ in 0..operations {
             let mut block = self.blocks.get();
-            let word = block.first_word();
-            // SAFETY: the block is owned here and starts at `word`, as `Block` promises.
-            unsafe { word.write(mark) };
-            black_box(word);
-            // SAFETY: as above, and it was written just now.
-            shared += u64::from(unsafe { word.read() } != mark);
+            shared += u64::from(!block.keeps(mark));
             self.blocks.put(block);
         }
         self.shared.fetch_add(shared, Ordering::Relaxed);
@@ -115,5 +116,47 @@ impl<B: Blocks> Subject for Borrowing<B> {
             0 => Ok(()),
             shared => Err(format!("{shared} blocks were given to two threads at once")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::engine::GRAIN;
+
+    /// Blocks of which somebody else has every eighth.
+    #[derive(Default)]
+    struct Careless(AtomicU64);
+
+    struct Borrowed(bool);
+
+    impl Block for Borrowed {
+        fn keeps(&mut self, _mark: u64) -> bool {
+            self.0
+        }
+    }
+
+    impl Blocks for Careless {
+        type Block = Borrowed;
+
+        fn get(&self) -> Borrowed {
+            Borrowed(!self.0.fetch_add(1, Ordering::Relaxed).is_multiple_of(8))
+        }
+
+        fn put(&self, _block: Borrowed) {}
+    }
+
+    fn judge(blocks: impl Blocks) -> Result<(), String> {
+        let borrowing = Borrowing::new(blocks);
+        borrowing.run(0, GRAIN);
+        borrowing.check(GRAIN)
+    }
+
+    #[test]
+    fn the_check_tells_owned_blocks_from_shared_ones() {
+        assert_eq!(judge(Malloc), Ok(()));
+        assert_eq!(judge(Pool::new(1, new_block)), Ok(()));
+        let fault = judge(Careless::default()).unwrap_err();
+        assert_eq!(fault, "8 blocks were given to two threads at once");
     }
 }

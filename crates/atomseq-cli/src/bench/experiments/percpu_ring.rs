@@ -180,3 +180,36 @@ impl<C: Channel + 'static> Subject for Relaying<C> {
         ))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Puts something else in the place of one element.
+    struct Mistaken(ArrayQueue<u64>);
+
+    impl Channel for Mistaken {
+        fn send(&self, elements: &[u64; BURST]) -> usize {
+            let mut elements = *elements;
+            elements[3] = elements[4];
+            self.0.send(&elements)
+        }
+
+        fn receive(&self, elements: &mut [u64]) -> usize {
+            self.0.receive(elements)
+        }
+    }
+
+    fn judge(channel: impl Channel + 'static) -> Result<(), String> {
+        let case = Relaying::case("judged", 1, channel);
+        case.subject.run(0, GRAIN);
+        case.subject.check(GRAIN)
+    }
+
+    #[test]
+    fn the_check_tells_a_whole_channel_from_a_mistaken_one() {
+        assert_eq!(judge(ArrayQueue::new(BURST)), Ok(()));
+        let fault = judge(Mistaken(ArrayQueue::new(BURST))).unwrap_err();
+        assert_eq!(fault, "32 different elements went round, 31 are left");
+    }
+}

@@ -4,7 +4,7 @@
 use crossbeam_queue::{ArrayQueue, SegQueue};
 
 use crate::bench::exchange::Container;
-use crate::bench::experiments::{BURST, Block, Blocks, Channel, each_received, each_sent};
+use crate::bench::experiments::{BURST, Blocks, Channel, each_received, each_sent};
 
 impl Container for ArrayQueue<u64> {
     #[inline(always)]
@@ -70,13 +70,5 @@ impl Blocks for QueuedBlocks {
     fn put(&self, block: Self::Block) {
         // A block that does not fit comes back in the error and is freed with it.
         drop(self.0.push(block));
-    }
-}
-
-// SAFETY: the box owns eight words and the pointer is to the first.
-unsafe impl Block for Box<[u64; 8]> {
-    #[inline(always)]
-    fn first_word(&mut self) -> *mut u64 {
-        self.as_mut_ptr()
     }
 }

@@ -1,6 +1,7 @@
 //! The C library's allocator, called directly: `malloc` and `free` have thread caches of their own, which is what a
 //! pool must beat. The block is black-boxed and written to, so the pair cannot be removed.
 
+use std::hint::black_box;
 use std::ptr::NonNull;
 
 use crate::bench::experiments::{Block, Blocks};
@@ -31,10 +32,13 @@ impl Blocks for Malloc {
     }
 }
 
-// SAFETY: malloc gave 64 bytes, aligned for any type, and `free` waits until the block is put back.
-unsafe impl Block for Allocated {
+impl Block for Allocated {
     #[inline(always)]
-    fn first_word(&mut self) -> *mut u64 {
-        self.0.as_ptr()
+    fn keeps(&mut self, mark: u64) -> bool {
+        let word = self.0.as_ptr();
+        // SAFETY: malloc gave 64 bytes, aligned for any type, and `free` waits until the block is put back.
+        unsafe { word.write(mark) };
+        // SAFETY: as above, and it was written just now.
+        unsafe { black_box(word).read() == mark }
     }
 }

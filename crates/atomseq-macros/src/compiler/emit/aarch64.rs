@@ -1,11 +1,13 @@
 //! AArch64.
 //!
 //! Operands: `a0…` parameters (for a slot, the area's base), `t0…` temporaries, `c0…` constants,
+//! `stride` from slot to slot,
 //! `rseq` the offset of struct rseq from the thread pointer (tpidr_el0), `status`. Words enter and
 //! leave memory by loads and stores alone; conditional branches reach a megabyte, so what is out
 //! of line stays in the function's own section, as a subsection.
 
 use super::super::ir::*;
+use super::indexing::Indexed;
 use super::registers::Registers;
 use super::{Assembly, Builder, Leaving, aborted_status, label};
 
@@ -15,7 +17,7 @@ pub fn on_cpu(sequence: &Sequence) -> Assembly {
         sequence,
         leaving: Leaving::of(sequence),
         out: Builder::default(),
-        registers: Registers::new(sequence),
+        registers: Registers::new(sequence, &Indexed::none(sequence)),
         results: Vec::new(),
         rseq: String::new(),
     };
@@ -25,11 +27,13 @@ pub fn on_cpu(sequence: &Sequence) -> Assembly {
     for index in 0..sequence.steps.len() {
         emitter.step(index);
         emitter.registers.end_of_step(index);
+        emitter.out.end_of_step(index);
     }
     emitter.out.end();
     emitter.out_of_line();
     emitter.out.descriptor();
     let last = sequence
+        .end
         .result
         .iter()
         .map(|operand| emitter.registers.place(operand))
@@ -85,8 +89,10 @@ impl Emitter<'_> {
             let gate = self.registers.scratch();
             self.out
                 .instruction(format!("ldrsw {slot}, [{}, #4]", self.rseq));
-            self.out
-                .instruction(format!("add {slot}, {{a{}}}, {slot}, lsl #7", register.0));
+            self.out.instruction(format!(
+                "madd {slot}, {slot}, {{stride}}, {{a{}}}",
+                register.0
+            ));
             // Acquire: pairs with the release that opened the gate.
             self.out.load_acquire(format!("{{t{gate}:w}}, [{slot}]"));
             self.out
@@ -146,7 +152,7 @@ impl Emitter<'_> {
                 }
                 self.give_back(value_scratch);
             }
-            StepKind::Copy { to, from, words } => self.copy(to, from, words),
+            StepKind::Copy { to, from, words } => self.copy(*to, *from, words),
         }
     }
 
@@ -231,9 +237,8 @@ impl Emitter<'_> {
         );
     }
 
-    fn copy(&mut self, to: &Operand, from: &Operand, words: &Operand) {
-        let (to, to_scratch) = self.in_register(to);
-        let (from, from_scratch) = self.in_register(from);
+    fn copy(&mut self, to: Register, from: Register, words: &Operand) {
+        let (to, from) = (self.registers.name(to), self.registers.name(from));
         let (words, words_scratch) = self.in_register(words);
         let (index, word) = (self.registers.scratch(), self.registers.scratch());
         self.out.as_one(|out| {
@@ -249,9 +254,7 @@ impl Emitter<'_> {
         });
         self.registers.release(index);
         self.registers.release(word);
-        for scratch in [to_scratch, from_scratch, words_scratch] {
-            self.give_back(scratch);
-        }
+        self.give_back(words_scratch);
     }
 
     /// What is reached only when something happened, kept away from the fast path.
@@ -283,8 +286,7 @@ impl Emitter<'_> {
 
     fn memory(&mut self, address: &Address, width: Width) -> String {
         let base = self.registers.name(address.base);
-        let bytes = if width == Width::Word { 8 } else { 4 };
-        match self.out.offset(&address.offset, bytes) {
+        match self.out.offset(&address.offset, width.bytes()) {
             None => format!("[{base}]"),
             Some(offset) => format!("[{base}, #{offset}]"),
         }
@@ -293,14 +295,15 @@ impl Emitter<'_> {
     /// An address in a register, for the instructions that take no offset.
     fn bare_address(&mut self, address: &Address) -> (String, Option<usize>) {
         let base = self.registers.name(address.base);
-        if address.offset.value == Some(0) {
+        let Some(offset) = self.out.offset(&address.offset, Width::Word.bytes()) else {
             return (base, None);
-        }
-        let offset = Operand::Constant(address.offset.clone());
-        let (offset, scratch) = self.in_register(&offset);
-        self.out
-            .instruction(format!("add {offset}, {base}, {offset}"));
-        (offset, scratch)
+        };
+        let scratch = self.registers.scratch();
+        let name = format!("{{t{scratch}}}");
+        // One move holds every offset that the check of its range lets through.
+        self.out.instruction(format!("mov {name}, #{offset}"));
+        self.out.instruction(format!("add {name}, {base}, {name}"));
+        (name, Some(scratch))
     }
 
     fn stored(&mut self, value: &Operand, width: Width) -> (String, Option<usize>) {

@@ -6,7 +6,7 @@
 //! ```text
 //!         status = 0                      only if the sequence returns a loaded word
 //!         rseq->rseq_cs = &descriptor     arm
-//! start:  slot = base + (cpu_id << 7)     cpu_id read inside, sign-extended
+//! start:  slot = base + cpu_id * stride   cpu_id read inside, sign-extended
 //!         if slot->gate != 0 goto closed  guard slots -1 and -2 are closed for good
 //!         … the steps …                   conditional branches lead out of the section
 //!         commit                          the last instruction
@@ -16,6 +16,7 @@
 //! ```
 
 pub mod aarch64;
+pub mod indexing;
 pub mod registers;
 pub mod x86_64;
 
@@ -38,6 +39,8 @@ pub struct Assembly {
     pub fixed: Option<&'static str>,
     /// Machine instructions between start and end.
     pub instructions: usize,
+    /// The step that went beyond the longest sequence.
+    pub beyond_longest: Option<usize>,
     /// Where each exit, and last the commit, leaves its result.
     pub results: Vec<Vec<Place>>,
 }
@@ -54,6 +57,25 @@ pub enum Line {
 pub enum ConstantOperand {
     Immediate(Constant),
     Offset(Constant, u32),
+}
+
+impl Assembly {
+    /// Does the template name this parameter? `asm!` takes no operand that is not there.
+    pub fn reads_parameter(&self, index: usize) -> bool {
+        let (plain, sized) = (format!("{{a{index}}}"), format!("{{a{index}:"));
+        self.lines.iter().any(|line| {
+            let (Line::Text(text) | Line::Acquire(text)) = line;
+            text.contains(&plain) || text.contains(&sized)
+        })
+    }
+}
+
+impl ConstantOperand {
+    pub fn constant(&self) -> &Constant {
+        match self {
+            ConstantOperand::Immediate(constant) | ConstantOperand::Offset(constant, _) => constant,
+        }
+    }
 }
 
 /// Where a word is once the section is left.
@@ -86,7 +108,7 @@ impl Leaving {
             .exits
             .iter()
             .map(|exit| &exit.result)
-            .chain([&sequence.result]);
+            .chain([&sequence.end.result]);
         match results.any(|result| result.iter().any(computed)) {
             true => Leaving::Status,
             false => Leaving::Labels,
@@ -120,6 +142,7 @@ pub struct Builder {
     indices: HashMap<String, usize>,
     inside: bool,
     instructions: usize,
+    beyond_longest: Option<usize>,
 }
 
 impl Builder {
@@ -145,6 +168,13 @@ impl Builder {
         let before = self.instructions;
         build(self);
         self.instructions = before + usize::from(self.inside);
+    }
+
+    /// What was emitted so far came from the steps up to this one.
+    pub fn end_of_step(&mut self, step: usize) {
+        if self.instructions > LONGEST {
+            self.beyond_longest.get_or_insert(step);
+        }
     }
 
     pub fn start(&mut self) {
@@ -221,6 +251,7 @@ impl Builder {
             temporaries,
             fixed,
             instructions: self.instructions,
+            beyond_longest: self.beyond_longest,
             results,
         }
     }

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use super::super::ir::*;
 use super::Place;
+use super::indexing::Indexed;
 
 pub struct Registers {
     homes: HashMap<Register, Home>,
@@ -24,7 +25,7 @@ enum Home {
 }
 
 impl Registers {
-    pub fn new(sequence: &Sequence) -> Registers {
+    pub fn new(sequence: &Sequence, indexed: &Indexed) -> Registers {
         let mut registers = Registers {
             homes: HashMap::new(),
             last_use: HashMap::new(),
@@ -39,8 +40,8 @@ impl Registers {
                     .insert(Register(index), Home::Parameter(index));
             }
         }
-        for (index, step) in sequence.steps.iter().enumerate() {
-            for register in step.kind.uses() {
+        for (index, step) in indexed.steps.iter().enumerate() {
+            for register in indexed.uses(step) {
                 registers.use_at(register, index);
             }
             if let StepKind::Exit { exit, .. } = step.kind {
@@ -53,7 +54,7 @@ impl Registers {
                 }
             }
         }
-        for register in sequence.result.iter().filter_map(Operand::register) {
+        for register in sequence.end.result.iter().filter_map(Operand::register) {
             registers.use_at(register, usize::MAX);
         }
         registers

@@ -1,21 +1,25 @@
 //! x86-64, Intel syntax.
 //!
 //! Operands: `a0…` parameters (for a slot, the area's base), `t0…` temporaries, `c0…` constants,
+//! `stride` from slot to slot,
 //! `rseq` the offset of struct rseq from the thread pointer (fs), `status`. Two-address
 //! instructions take over the register of an operand that dies; a load used once by the next step
 //! becomes its memory operand; `load p; add; commit p` becomes one `add` to memory.
 
 use super::super::ir::*;
+use super::indexing::Indexed;
 use super::registers::Registers;
 use super::{Assembly, Builder, Leaving, aborted_status, label};
 
 /// Emits the `on_cpu` form.
 pub fn on_cpu(sequence: &Sequence) -> Assembly {
+    let indexed = Indexed::all(sequence);
     let mut emitter = Emitter {
         sequence,
         leaving: Leaving::of(sequence),
         out: Builder::default(),
-        registers: Registers::new(sequence),
+        registers: Registers::new(sequence, &indexed),
+        indexed,
         fixed: None,
         results: Vec::new(),
     };
@@ -27,6 +31,7 @@ pub fn on_cpu(sequence: &Sequence) -> Assembly {
     emitter.out_of_line();
     emitter.out.descriptor();
     let last = sequence
+        .end
         .result
         .iter()
         .map(|operand| emitter.registers.place(operand))
@@ -39,6 +44,7 @@ pub fn on_cpu(sequence: &Sequence) -> Assembly {
 
 struct Emitter<'a> {
     sequence: &'a Sequence,
+    indexed: Indexed<'a>,
     leaving: Leaving,
     out: Builder,
     registers: Registers,
@@ -72,7 +78,7 @@ impl Emitter<'_> {
             let slot = self.registers.define(register);
             self.out
                 .instruction(format!("movsxd {slot}, dword ptr fs:[{{rseq}} + 4]"));
-            self.out.instruction(format!("shl {slot}, 7"));
+            self.out.instruction(format!("imul {slot}, {{stride}}"));
             self.out
                 .instruction(format!("add {slot}, {{a{}}}", register.0));
             self.out.instruction(format!("cmp dword ptr [{slot}], 0"));
@@ -81,9 +87,8 @@ impl Emitter<'_> {
     }
 
     fn steps(&mut self) {
-        let steps = &self.sequence.steps;
         let mut index = 0;
-        while index < steps.len() {
+        while index < self.indexed.steps.len() {
             // What was folded into one instruction ends its step together.
             index += if self.update_in_memory(index) {
                 3
@@ -94,12 +99,13 @@ impl Emitter<'_> {
                 1
             };
             self.registers.end_of_step(index - 1);
+            self.out.end_of_step(index - 1);
         }
     }
 
     /// `load p; op; commit p` at the end, the words used nowhere else: one instruction.
     fn update_in_memory(&mut self, index: usize) -> bool {
-        let [load, binary, commit] = match self.sequence.steps.get(index..index + 3) {
+        let [load, binary, commit] = match self.indexed.steps.get(index..index + 3) {
             Some([load, binary, commit]) => [&load.kind, &binary.kind, &commit.kind],
             _ => return false,
         };
@@ -134,8 +140,12 @@ impl Emitter<'_> {
         let Some(mnemonic) = mnemonic(*operator) else {
             return false;
         };
+        let (a, b) = match operator.commutes() && b.register() == Some(*loaded) {
+            true => (b.register(), &Operand::Register(*a)),
+            false => (Some(*a), b),
+        };
         let matches = to.key() == from.key()
-            && a == loaded
+            && a == Some(*loaded)
             && value.register() == Some(*updated)
             && b.register() != Some(*loaded)
             && self.registers.used_once(*loaded)
@@ -157,7 +167,7 @@ impl Emitter<'_> {
 
     /// A load used once, by the next step, as an operand that may stand in memory.
     fn with_memory_operand(&mut self, index: usize) -> bool {
-        let [load, next] = match self.sequence.steps.get(index..index + 2) {
+        let [load, next] = match self.indexed.steps.get(index..index + 2) {
             Some([load, next]) => [&load.kind, &next.kind],
             _ => return false,
         };
@@ -217,13 +227,13 @@ impl Emitter<'_> {
     }
 
     fn step(&mut self, index: usize) {
-        let sequence = self.sequence;
-        match &sequence.steps[index].kind {
+        let step = self.indexed.steps[index];
+        match &step.kind {
             StepKind::Load {
                 to, from, width, ..
             } => {
                 // x86-64 orders loads after loads: every load is an acquire.
-                let bytes = bytes(*width);
+                let bytes = width.bytes();
                 let memory = self.memory(from, bytes);
                 self.registers.define(*to);
                 let (to, size) = self.sized(*to, *width);
@@ -267,13 +277,13 @@ impl Emitter<'_> {
                     }) if *width == Width::Half => ((*value as u32 as i32).to_string(), None),
                     Operand::Constant(_) => self.source(value),
                 };
-                let memory = self.memory(to, bytes(*width));
+                let memory = self.memory(to, width.bytes());
                 let size = size(*width);
                 self.out
                     .instruction(format!("mov {size} ptr {memory}, {value}"));
                 self.give_back(scratch);
             }
-            StepKind::Copy { to, from, words } => self.copy(to, from, words),
+            StepKind::Copy { to, from, words } => self.copy(index, *to, *from, words),
         }
     }
 
@@ -305,17 +315,18 @@ impl Emitter<'_> {
                 self.out.instruction(format!("lea {to}, [{x} + {y}]"));
             }
             (Add | Subtract, Operand::Register(x), Operand::Constant(constant))
-                if !self.registers.dies(*x, index) && constant.value.is_none_or(fits) =>
+                if !self.registers.dies(*x, index) =>
             {
-                let zero = Constant::literal(0, constant.span);
-                let offset = Constant::apply(operator, &zero, constant, constant.span);
-                let x = self.registers.name(*x);
-                let offset = match offset.value {
-                    Some(value) => (value as i64).to_string(),
-                    None if operator == Add => self.out.immediate(constant),
-                    // rustc prints the constant without its sign: subtract it.
-                    None => return self.two_address(index, to, operator, a, b),
+                let offset = match (operator, constant.value) {
+                    (Add, None) => self.out.immediate(constant),
+                    (Add, Some(value)) if fits(value) => (value as i64).to_string(),
+                    (Subtract, Some(value)) if fits(value.wrapping_neg()) => {
+                        (value.wrapping_neg() as i64).to_string()
+                    }
+                    // Too large; or named, and rustc prints it without its sign: subtract it.
+                    _ => return self.two_address(index, to, operator, a, b),
                 };
+                let x = self.registers.name(*x);
                 let to = self.registers.define(to);
                 self.out.instruction(format!("lea {to}, [{x} + {offset}]"));
             }
@@ -398,31 +409,35 @@ impl Emitter<'_> {
         to
     }
 
-    fn copy(&mut self, to: &Operand, from: &Operand, words: &Operand) {
-        let (to, to_scratch) = self.in_register(to);
-        let (from, from_scratch) = self.in_register(from);
-        let (words, words_scratch) = self.source(words);
-        let (index, word) = (self.registers.scratch(), self.registers.scratch());
+    fn copy(&mut self, step: usize, to: Register, from: Register, words: &Operand) {
+        // A count that nobody needs afterwards becomes the index.
+        let counted = words
+            .register()
+            .filter(|words| self.registers.dies(*words, step) && ![to, from].contains(words));
+        let (to, from) = (self.registers.name(to), self.registers.name(from));
+        let (index, index_scratch) = match counted {
+            Some(words) => (self.registers.name(words), None),
+            None => {
+                let (words, words_scratch) = self.source(words);
+                let index = self.registers.scratch();
+                self.out.instruction(format!("mov {{t{index}}}, {words}"));
+                self.give_back(words_scratch);
+                (format!("{{t{index}}}"), Some(index))
+            }
+        };
+        let word = self.registers.scratch();
         self.out.as_one(|out| {
             // Downwards from the last word; nothing at all for no words.
-            out.instruction(format!("mov {{t{index}}}, {words}"));
             out.instruction(format!("jmp {}f", label::COPY_TEST));
             out.directive(format!("{}:", label::COPY));
-            out.instruction(format!(
-                "mov {{t{word}}}, qword ptr [{from} + 8*{{t{index}}}]"
-            ));
-            out.instruction(format!(
-                "mov qword ptr [{to} + 8*{{t{index}}}], {{t{word}}}"
-            ));
+            out.instruction(format!("mov {{t{word}}}, qword ptr [{from} + 8*{index}]"));
+            out.instruction(format!("mov qword ptr [{to} + 8*{index}], {{t{word}}}"));
             out.directive(format!("{}:", label::COPY_TEST));
-            out.instruction(format!("sub {{t{index}}}, 1"));
+            out.instruction(format!("sub {index}, 1"));
             out.instruction(format!("jns {}b", label::COPY));
         });
-        self.registers.release(index);
         self.registers.release(word);
-        for scratch in [to_scratch, from_scratch, words_scratch] {
-            self.give_back(scratch);
-        }
+        self.give_back(index_scratch);
     }
 
     /// Branches out of the section if the comparison holds.
@@ -479,7 +494,13 @@ impl Emitter<'_> {
     }
 
     fn memory(&mut self, address: &Address, bytes: u32) -> String {
-        let base = self.registers.name(address.base);
+        let base = match self.indexed.sum(address.base) {
+            None => self.registers.name(address.base),
+            Some((base, index)) => {
+                let (base, index) = (self.registers.name(base), self.registers.name(index));
+                format!("{base} + {index}")
+            }
+        };
         match self.out.offset(&address.offset, bytes) {
             None => format!("[{base}]"),
             Some(offset) => format!("[{base} + {offset}]"),
@@ -538,13 +559,6 @@ fn mnemonic(operator: BinaryOperator) -> Option<&'static str> {
 /// Does a literal fit a sign-extended 32-bit immediate?
 fn fits(value: u64) -> bool {
     i32::try_from(value as i64).is_ok()
-}
-
-fn bytes(width: Width) -> u32 {
-    match width {
-        Width::Word => 8,
-        Width::Half => 4,
-    }
 }
 
 fn size(width: Width) -> &'static str {

@@ -1,0 +1,6 @@
+//! What several targets share: containers of values, arenas of objects, and a bundle of one structure of each kind.
+
+pub mod bundle;
+pub mod container;
+pub mod element;
+pub mod objects;

@@ -1,0 +1,32 @@
+//! Ring: elements of one word, of several, of an odd size, and boxes; one by one and in batches.
+
+use std::sync::Arc;
+
+use atomseq::percpu::Ring;
+
+use crate::torture::harness::{Round, STEPS, Setting, Target};
+use crate::torture::subjects::container::Conserving;
+use crate::torture::subjects::element::{Odd, Owned, Wide};
+
+/// The target.
+pub const TARGET: Target = Target {
+    name: "ring",
+    about: "elements of several sizes, one by one and in batches, come out once, whole, oldest first on each CPU",
+    round,
+    steps: STEPS,
+    timers: false,
+    counts: "",
+};
+
+fn round(setting: &mut Setting) -> Arc<dyn Round> {
+    // Not only powers of two.
+    let most = 1 << setting.rng.u32(1..=10);
+    let capacity = setting.rng.usize(1..=most);
+    match setting.rng.u32(..6) {
+        0 => Arc::new(Conserving::new(Ring::<Box<Owned>>::new(capacity), setting)),
+        1 => Arc::new(Conserving::new(Ring::<Odd>::new(capacity), setting)),
+        2 => Arc::new(Conserving::new(Ring::<Wide<3>>::new(capacity), setting)),
+        3 => Arc::new(Conserving::new(Ring::<Wide<17>>::new(capacity), setting)),
+        _ => Arc::new(Conserving::new(Ring::<u64>::new(capacity), setting)),
+    }
+}

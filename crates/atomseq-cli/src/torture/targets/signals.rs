@@ -1,0 +1,20 @@
+//! Signals: handlers that use every structure wherever they interrupt it, and each other.
+
+use std::sync::Arc;
+
+use crate::torture::harness::{STEPS, Target};
+use crate::torture::subjects::bundle::Bundle;
+use crate::torture::subjects::container::Mood;
+
+/// The target.
+pub const TARGET: Target = Target {
+    name: "signals",
+    about: "a storm of timer signals, whose handlers use all structures in the middle of the threads' operations",
+    round: |setting| {
+        let mood = Mood::any(&mut setting.rng);
+        Arc::new(Bundle::new(setting, mood))
+    },
+    steps: STEPS,
+    timers: true,
+    counts: "",
+};

@@ -1,0 +1,28 @@
+//! Stack: values and boxes, pushed, popped, stolen and drained.
+
+use std::sync::Arc;
+
+use atomseq::percpu::Stack;
+
+use crate::torture::harness::{Round, STEPS, Setting, Target};
+use crate::torture::subjects::container::Conserving;
+use crate::torture::subjects::element::Owned;
+
+/// The target.
+pub const TARGET: Target = Target {
+    name: "stack",
+    about: "every value comes out once, and what is left on a CPU leaves it newest first; boxes are dropped once",
+    round,
+    steps: STEPS,
+    timers: false,
+    counts: "",
+};
+
+fn round(setting: &mut Setting) -> Arc<dyn Round> {
+    // From always full to never full.
+    let capacity = 1 << setting.rng.u32(0..=10);
+    match setting.rng.u32(..3) {
+        0 => Arc::new(Conserving::new(Stack::<Box<Owned>>::new(capacity), setting)),
+        _ => Arc::new(Conserving::new(Stack::<u64>::new(capacity), setting)),
+    }
+}

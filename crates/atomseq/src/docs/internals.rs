@@ -1,0 +1,134 @@
+//! How a sequence becomes machine code, and what happens when it is interrupted.
+//!
+//! `ARCHITECTURE.md` in the repository walks one sequence through every step. This page says why
+//! the parts are as they are, and where they differ from the papers and from librseq.
+//!
+//! # From source to instructions
+//!
+//! [`sequence!`](crate::sequence!) parses a function, lowers it to straight-line steps over words
+//! that are assigned once, checks the rules on those steps, and makes three forms of them:
+//!
+//! | form | what it is | atomic because |
+//! |---|---|---|
+//! | `on_cpu` | inline assembly, for x86-64 and AArch64 | the kernel restarts it |
+//! | `gated` | plain Rust | its caller holds the gate |
+//! | `MODEL` | data, run by [an interpreter](crate::sequence::model) | the checker decides |
+//!
+//! All three come from the same steps, so a protocol that is wrong is wrong in the model too.
+//!
+//! # The section
+//!
+//! ```text
+//!         rseq->rseq_cs = &descriptor     arm
+//! start:  slot = base + cpu_id * stride   cpu_id is read inside, and sign-extended
+//!         if slot->gate != 0 goto closed
+//!         … the steps; branches lead out of the section …
+//!         commit                          the last instruction
+//! end:
+//!         (elsewhere, after a signature)
+//! abort:  try again, out of line
+//! ```
+//!
+//! **Arming** is one store: the address of a descriptor (start, length, abort address) into this
+//! thread's `struct rseq`, which lies at a fixed offset from the thread pointer. Whenever the
+//! kernel is about to return to a thread after preempting it, moving it to another CPU or
+//! delivering a signal to it, it looks at that pointer. If the program counter lies in the section,
+//! the thread continues at the abort address instead, and is disarmed; if it lies outside, it is
+//! only disarmed. So nothing is disarmed on the fast path: a stale pointer costs nothing.
+//!
+//! **The CPU number** is read inside the section. If the thread is moved after that, the section is
+//! aborted, so the number holds up to the commit.
+//!
+//! **The gate** is the first word of the slot; a section goes on only if it is zero. A thread
+//! without a registration reads its CPU number as -1 or -2 and lands on one of two **guard slots**
+//! in front of slot 0, whose gates are closed for good. The one test therefore answers three
+//! questions: may sections run in this process, may they run on this thread, and does somebody hold
+//! this slot. The fallback adds no branch.
+//!
+//! **Abort.** The first attempt is inlined at the call. What follows an abort is a copy of the
+//! section out of line, in a loop that gives up after
+//! [`set_restart_limit`](crate::set_restart_limit) restarts and takes the slow path. Without a
+//! limit, a debugger that steps through a section would step for ever.
+//!
+//! Each copy of a section, inlined or not, has its own descriptor in the linker section `__rseq_cs`
+//! and a pointer to it in `__rseq_cs_ptr_array`: the names that librseq uses, and that tests and
+//! debuggers find sections by.
+//!
+//! # Closing a gate
+//!
+//! ```text
+//! close   block all signals; wait until no fork is under way
+//!         set the LOCKED bit of the gate, parking on a futex while it is set
+//!         fence: membarrier aborts every section that runs on the slot's CPU
+//! work    the gated form, or anything else
+//! open    clear the bit and wake one waiter; restore the signal mask
+//! ```
+//!
+//! After the fence every section on that CPU either has committed, and its stores are visible, or
+//! starts again and finds the gate closed. Signals are blocked first: a handler that met the gate
+//! of the very thread it interrupted would wait for ever. A gate that is closed for good needs no
+//! fence, for no section has ever passed it; it is a lock, and that is the slow path of a process
+//! without sections.
+//!
+//! [`Counter`](crate::percpu::Counter) and [`Histogram`](crate::percpu::Histogram) never close a
+//! gate. Their slow path adds with an atomic instruction to words that no section touches, and
+//! `drain` moves a base line instead of resetting words.
+//!
+//! # Start-up
+//!
+//! The first call of [`status()`](crate::status()), or the first structure, decides for the whole
+//! process:
+//!
+//! 1. **Registration.** glibc 2.35 and newer register every thread; atomseq finds that by
+//!    `__rseq_offset`, looked up when the program runs, and uses it. With an older glibc, with
+//!    musl, or under `GLIBC_TUNABLES=glibc.pthread.rseq=0`, atomseq registers each thread itself,
+//!    on its first operation: the thread's own block says CPU -1 until then, which leads to a guard
+//!    and so to the slow path, which registers it. Threads that C code started are no exception. A
+//!    thread-specific key unregisters the thread before its storage goes; destructors that run
+//!    later use the slow path.
+//! 2. **CPUs.** The number of slots is the largest *possible* CPU number plus one, checked against
+//!    the width of the kernel's own CPU masks, which are the fallback where the list is missing or
+//!    contradicts them.
+//! 3. **Self-test.** A section of atomseq's own is interrupted by a helper process that shares this
+//!    process's memory, and must be seen to abort: there have been kernels that accept a
+//!    registration and abort nothing.
+//! 4. **The fence** is tested in the same way, and needs a kernel that is not on the **deny-list**:
+//!    before commit 6eb350a22331 (Linux 6.18, 6.17.4, 6.12.54, 6.6.113, 6.1.157) the abort that a
+//!    fence asks for could get lost, a race that no self-test can provoke.
+//!
+//! Hence two levels. [`is_active`](crate::status::Status::is_active): sections run, and `Counter`
+//! and `Histogram` are fast. [`gates_active`](crate::status::Status::gates_active): the fence can
+//! be trusted as well, and everything else is. Where a level is missing, the gates of the
+//! structures that need it are closed for good from the start, and
+//! [`reason`](crate::status::Status::reason) says why.
+//!
+//! # Fork
+//!
+//! A child has only the thread that forked, so a gate that another thread held would stay closed in
+//! it. `pthread_atfork` handlers therefore let a fork begin only when no thread holds a gate, and
+//! let no thread close one until it is over. Registration and fence are inherited by the child.
+//!
+//! # Differences from the papers
+//!
+//! | paper | there | here | why |
+//! |---|---|---|---|
+//! | B91 2.4 | the only store is the last instruction | stores before it are allowed if nobody sees them (`prepare`) | a restart repeats them unseen; without them a list could not be built |
+//! | B91 3.1 | explicit registration: one sequence an address space, announced at program start, not inlined | every thread announces each section by a store (M94 2.1.3, *dynamic*) that is cancelled lazily (the optimisation of M94 2.1.4, *hybrid*) | any number of sequences, inlined anywhere, for one store |
+//! | B91 3.1 | resumes at the top of the sequence | resumes at an abort address, before the arming store | the kernel disarms when it aborts |
+//! | B91 3.1.1 | a process without kernel support overwrites the sequence with other code | every section tests a gate that is then closed for good | code stays read-only, and the gate has other uses |
+//! | B91 | one processor | one slot a CPU, found by a number that is read inside the section | aborted on migration too |
+//! | M94 2.3.1 | inspect the code before it is rolled forward: no backward jumps, no calls | the compiler refuses such code; at most 32 instructions | costs nothing at run time |
+//! | M94 2.3.2 | a gate keeps others out while an interrupted sequence waits for a page | a gate keeps sections out for remote access and for the slow path | a restarted section needs no page to arrive: it begins again |
+//!
+//! One loop exists all the same: `prepare_copy`, a copy whose length the caller bounds. It counts
+//! as one instruction, because an interruption anywhere in it repeats it whole.
+//!
+//! # Differences from librseq
+//!
+//! * librseq takes the CPU number from its caller and compares it inside the section. Here the
+//!   section reads the number and uses it at once: one load and no comparison.
+//! * librseq returns to its caller on abort, who loops. Here the loop is part of the form, bounded,
+//!   and ends in a slow path that is atomic against the sections.
+//! * librseq leaves it to its caller to find out whether rseq works. Here an operation that cannot
+//!   be restarted takes its slow path by itself.
+//! * librseq's sequences are written once an architecture, by hand.

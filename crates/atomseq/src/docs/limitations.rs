@@ -1,0 +1,97 @@
+//! What atomseq does not do, and what not to do to it.
+//!
+//! # Each CPU for itself
+//!
+//! A per-CPU structure is as many structures as there are CPUs. A thread that is moved between a
+//! push and a pop does not find what it pushed: `pop` returns `None` while elements lie on other
+//! CPUs, until somebody calls `steal` or `drain`. Order holds on each CPU alone. A bounded
+//! structure is full when this CPU's part is full.
+//!
+//! Sums, lengths and snapshots read one CPU after the other: what happens meanwhile may or may not
+//! be in them.
+//!
+//! Elements that lie on a CPU when it goes offline stay there until they are stolen or drained.
+//! CPUs may come and go otherwise: a slot exists for every CPU that the kernel can ever name.
+//!
+//! # Memory
+//!
+//! Every structure takes 128 bytes and the room for its elements, once for each *possible* CPU and
+//! twice more for the guard slots. Small structures share pages, which stay with the process once
+//! it has them; others are mappings of their own. The list of possible CPUs is what the firmware or
+//! the hypervisor announced, often more than are there; see `/sys/devices/system/cpu/possible`.
+//! Pages that no CPU touches take address space only. To keep many small counters close together
+//! put several words into one [`Area`](crate::percpu::Area) (last part of
+//! [`patterns`](super::patterns)) or use a [`Histogram`](crate::percpu::Histogram).
+//!
+//! A [`Queue`](crate::percpu::Queue) that has grown gives nothing back until it is dropped.
+//!
+//! # Hold one gate at a time
+//!
+//! A [`Held`](crate::percpu::Held) blocks all signals and stops forks in other threads. While a
+//! thread has one, it must not
+//!
+//! * close another gate, be it by an operation that takes its slow path, nor make or drop a
+//!   structure: two threads that want each other's gate wait for ever, and so does a fork that
+//!   waits for the first gate while the second waits for the fork;
+//! * fork: it would wait for itself;
+//! * run long, or run code it does not know, such as a destructor or a callback.
+//!
+//! A `Held` that is leaked, or skipped by `longjmp`, leaves its gate closed and signals blocked.
+//! Gates do not inherit priority: a real-time thread may wait for an ordinary one that holds a
+//! gate.
+//!
+//! # Fork and its relatives
+//!
+//! * `fork` is safe, in any thread (Linux).
+//! * **vfork**, and `clone` with `CLONE_VM` but without a thread's own storage: the child must not
+//!   use atomseq. It shares the parent's thread storage but not its registration, so its CPU number
+//!   is wrong and nobody restarts it. `posix_spawn` and `std::process::Command` without `pre_exec`
+//!   run no user code there.
+//! * A **raw** `fork` or `clone` system call skips the `pthread_atfork` handlers. A gate that
+//!   another thread holds at that moment stays closed in the child.
+//! * Areas are private memory: other processes do not share them, and the fence would not reach
+//!   those processes.
+//!
+//! # dlclose
+//!
+//! A shared object that contains sequences must not be unloaded: link it with `-z nodelete`. A
+//! thread's last armed descriptor stays named until the kernel next looks at it, and if its memory
+//! is gone by then the process is killed. Hooks for thread exit and fork point into the object,
+//! too.
+//!
+//! # Debuggers, emulators, sandboxes
+//!
+//! * **valgrind, qemu-user** have no rseq. Everything runs on the slow path, and `status()` says
+//!   so.
+//! * **Stepping** in a debugger interrupts a section at every instruction. After
+//!   [`set_restart_limit`](crate::set_restart_limit) restarts the operation takes its slow path. To
+//!   see the steps one by one, step through the `gated` form: set `ATOMSEQ_DISABLE_RSEQ=1`.
+//! * **seccomp.** The self-test uses `clone`, `sched_setaffinity` and `membarrier`; call
+//!   [`status()`](crate::status()) before a filter forbids them. A `membarrier` that worked at
+//!   start-up and fails later aborts the process with a sentence on standard error, because there
+//!   is no safe way to go on. Where atomseq registers threads itself and `rseq` is forbidden later,
+//!   new threads use the slow path.
+//! * **Containers** that hide or replace `/sys/devices/system/cpu/possible` are recognised by the
+//!   width of the kernel's CPU masks; then there may be more slots than CPUs.
+//! * **Kernels.** Sections need Linux 5.5; structures other than `Counter` and `Histogram` need one
+//!   whose fence is [not known to get lost](super::internals#start-up). Distribution kernels that
+//!   carry the fix under an old number need `ATOMSEQ_TRUST_KERNEL=1`.
+//!
+//! The decision is made once. It does not follow a process to another kernel.
+//!
+//! # Platforms
+//!
+//! Sections exist on 64-bit Linux on x86-64 and AArch64. Everywhere else, and with `--cfg
+//! atomseq_portable`, the same interface runs on its slow path: correct, and slower than a mutex,
+//! because each operation also blocks signals. There, too,
+//!
+//! * slots are as many as configured CPUs, at most 64, and a thread keeps one slot, chosen by
+//!   hashing;
+//! * `Counter` and `Histogram` are a shared atomic word, and 32 bits wide on 32-bit targets;
+//! * `fork` is not watched: a child of a process with several threads may find a gate closed.
+//!
+//! # Binary size
+//!
+//! Every inlined call of an operation is a copy of its section with a descriptor of 32 bytes and a
+//! pointer of 8. They are marked to be kept, for tests and debuggers must find all, so the linker
+//! also keeps the functions they are in, called or not.

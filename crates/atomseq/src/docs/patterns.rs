@@ -1,0 +1,365 @@
+//! A guide: builds a per-CPU structure from nothing with [`sequence!`](crate::sequence!).
+//!
+//! The structure is a cache of page numbers, such as an allocator keeps: a thread takes a page that
+//! was released on its CPU, most likely still in that CPU's cache, and pays no atomic instruction
+//! for it. Where none is there it takes a new page, and other CPUs can collect what lies unused.
+//! The code below is compiled and run as it stands.
+//!
+//! # 1. Choose the commit word
+//!
+//! A sequence may be interrupted anywhere and then starts again at its top, so it has exactly one
+//! store that anybody may see: its last instruction, the **commit** (B91 2.4). Designing a per-CPU
+//! structure is finding a layout in which every operation changes one word.
+//!
+//! Pages in a list can do that: an array holds, for each page, the number of the next one in its
+//! list, and the slot of a CPU holds the first. Taking and releasing change only the slot's word.
+//! But other CPUs should see how many pages lie there, and a list and its length are two words.
+//! Four ways out:
+//!
+//! * **Derive** the second from the first. [`Stack`](crate::percpu::Stack) has a length because its
+//!   one word is an address in an array.
+//! * **Pack** both into one word. That is what we do: page numbers have sixteen bits, and the count
+//!   lies above them.
+//! * **Point**: prepare a record in memory that nobody sees, and commit its address.
+//! * **Publish less**: keep two words that one operation never changes together, as head and tail
+//!   of [`Ring`](crate::percpu::Ring).
+//!
+//! # 2. Write the sequences
+//!
+//! ```
+#![doc = include_str!("patterns/sequences.rs")]
+//! ```
+//!
+//! `links` is the address of the array. A page that is being released belongs to the caller, so
+//! nobody reads its link: that store is a `prepare`. It may happen again after a restart, or happen
+//! and never be followed by a commit; either way no one has seen it.
+//!
+//! `take` needs no tag against the ABA problem. If anybody else took a page on this CPU between the
+//! load of `head` and the commit, this thread was interrupted, and starts again.
+//!
+//! Each function became a type with the forms `on_cpu`, `gated` and
+//! [`MODEL`](crate::sequence::model). Both functions are `unsafe`; what their caller vouches for
+//! is:
+//!
+//! * Every address that any step reaches is valid for what is done there, also in an attempt that
+//!   is going to be restarted.
+//! * Nobody else reads a prepared word before the commit.
+//! * Other CPUs read only the committed word, and only as a value. To follow it as a pointer from
+//!   outside the gate, commit with `commit_release`, and keep the memory alive for the reader.
+//! * [`status()`](crate::status()) has been called. Making an [`Area`](crate::percpu::Area) does
+//!   so.
+//!
+//! # 3. Fast path and slow path
+//!
+//! An [`Area`](crate::percpu::Area) is the memory: one zeroed slot a CPU. `on_cpu` works on the
+//! slot of whichever CPU the thread is on, and returns `Err(Closed)` if it did nothing: because the
+//! slot's gate is closed, because this thread cannot run sections, or because it was interrupted
+//! too often in a row. Then [`on_slow_path`](crate::percpu::Area::on_slow_path) closes the gate of
+//! this CPU, and `gated` runs the same steps.
+//!
+//! ```
+//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/docs/patterns/sequences.rs"));
+#![doc = include_str!("patterns/pages.rs")]
+//!
+//! fn main() {
+//!     let pages = Pages::<1000>::new().unwrap();
+//!     let first = pages.take().unwrap();
+//!     let second = pages.take().unwrap();
+//!     assert_ne!(first, second);
+//!     pages.release(first);
+//! }
+//! ```
+//!
+//! Note what `take` does not do: it does not ask whether the fast path works, and it does not pin
+//! the thread. On a system without rseq, every `on_cpu` is `Err(Closed)` and the same program runs
+//! on locks.
+//!
+//! Two rules for the closure under the gate. It runs with all signals blocked while other threads
+//! may wait, so it does the steps and nothing else: here, even `take_new` comes after it. And it
+//! closes no second gate and does not fork ([why](super::limitations#hold-one-gate-at-a-time)).
+//!
+//! # 4. Other CPUs
+//!
+//! A thread on another CPU may look at a committed word with [`peek`](crate::percpu::Area::peek).
+//! To change anything it closes the gate with [`close`](crate::percpu::Area::close): sequences on
+//! that CPU that have begun are restarted and find the gate closed, and those that come later find
+//! it closed at once. A plain atomic instruction on a sequence's word is never a substitute: a
+//! sequence that has loaded the word already would overwrite what the instruction wrote.
+//!
+//! ```
+//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/docs/patterns/sequences.rs"));
+//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/docs/patterns/pages.rs"));
+#![doc = include_str!("patterns/remote.rs")]
+//!
+//! fn main() {
+//!     let pages = Pages::<1000>::new().unwrap();
+//!     let taken: Vec<_> = std::iter::from_fn(|| pages.take()).collect();
+//!     assert_eq!(taken.len(), 999);
+//!     taken.into_iter().for_each(|page| pages.release(page));
+//!
+//!     let mut collected = 0;
+//!     for cpu in 0..atomseq::status().features().cpus {
+//!         pages.reclaim(cpu, |_page| collected += 1);
+//!         assert_eq!(pages.free_on(cpu), 0);
+//!     }
+//!     assert_eq!(collected, 999);
+//! }
+//! ```
+//!
+//! `take_all` moves the whole list out with one store, so the gate is closed for an instant,
+//! however long the list is. `reclaim` follows the links after the gate is open again: by then the
+//! pages are its own.
+//!
+//! # 5. What the compiler refuses
+//!
+//! Two words changed at once: a restart between the two stores would repeat the first.
+//!
+//! ```compile_fail
+//! # use atomseq::percpu::Area;
+//! # const HEAD: usize = Area::FIRST_WORD;
+//! # const COUNT: usize = Area::FIRST_WORD + 8;
+//! atomseq::sequence! {
+//!     unsafe fn release(slot: Slot, links: Word, page: Word) {
+//!         let count = load(slot + COUNT);
+//!         prepare(links + (page << 3), load(slot + HEAD));
+//!         commit(slot + COUNT, count + 1);
+//!         commit(slot + HEAD, page);
+//!     }
+//! }
+//! ```
+//!
+//! ```text
+//! error: a second commit: a restart between the two would repeat the first
+//! ```
+//!
+//! The address of a slot given away: the caller may be on another CPU by the time it has it.
+//!
+//! ```compile_fail
+//! # const HEAD: usize = atomseq::percpu::Area::FIRST_WORD;
+//! atomseq::sequence! {
+//!     unsafe fn head_of(slot: Slot) -> Word {
+//!         commit(slot + HEAD, 0);
+//!         slot + HEAD
+//!     }
+//! }
+//! ```
+//!
+//! ```text
+//! error: a Slot escapes: its address is returned, but the caller may be on another CPU by then
+//! ```
+//!
+//! It also refuses loops, calls, anything after the commit, a prepared word that is loaded first or
+//! committed as well, and more than 32 instructions. These are the restrictions that M94 2.3.1
+//! proposes to check before code is run as a sequence; [`sequence!`](crate::sequence!) lists all of
+//! them. It cannot see that two addresses that come from different words are the same, nor who else
+//! reads a prepared word. For that there is the model.
+//!
+//! # 6. Check it
+//!
+//! `MODEL` is the sequence as data. A test can interrupt it after every step, spoil what was
+//! prepared, let something else happen on the CPU, and start it again, as the kernel would:
+//!
+//! ```
+//! # mod pages {
+//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/docs/patterns/sequences.rs"));
+//! use atomseq::sequence::model::{Attempt, Memory, Program, Value};
+//!
+//! const SLOT: usize = 0x1000;
+//! const LINKS: usize = 0x2000;
+//!
+//! fn run(program: &Program, memory: &mut Memory, arguments: &[usize]) -> Value {
+//!     Attempt::new(program, arguments).run(program, memory, 0)
+//! }
+//!
+//! /// The pages in the list, checked against the count beside the first of them.
+//! fn list(memory: &Memory) -> Vec<usize> {
+//!     let head = memory.load(SLOT + HEAD);
+//!     let next = |page: &usize| Some(memory.load(LINKS + page * LINK));
+//!     let pages: Vec<usize> = std::iter::successors(Some(head & PAGE), next)
+//!         .take_while(|page| *page != 0)
+//!         .collect();
+//!     assert_eq!(pages.len(), head >> 16);
+//!     pages
+//! }
+//!
+//! pub fn an_interrupted_take_is_a_take() {
+//!     for interrupted_after in 0.. {
+//!         let mut memory = Memory::default();
+//!         for page in [5, 4, 3] {
+//!             run(&release::MODEL, &mut memory, &[SLOT, LINKS, page]);
+//!         }
+//!
+//!         let mut attempt = Attempt::new(&take::MODEL, &[SLOT, LINKS]);
+//!         for _ in 0..interrupted_after {
+//!             attempt.step(&take::MODEL, &mut memory, 0);
+//!         }
+//!         if attempt.committed() {
+//!             return;
+//!         }
+//!         for span in attempt.prepared() {
+//!             memory.store_bytes(span.address, 0xdead, span.bytes);
+//!         }
+//!         // Meanwhile: take 3 and 4, and put 3 back. The word's page is as before.
+//!         run(&take::MODEL, &mut memory, &[SLOT, LINKS]);
+//!         run(&take::MODEL, &mut memory, &[SLOT, LINKS]);
+//!         run(&release::MODEL, &mut memory, &[SLOT, LINKS, 3]);
+//!
+//!         let taken = run(&take::MODEL, &mut memory, &[SLOT, LINKS]);
+//!         assert_eq!(taken.words, [3]);
+//!         assert_eq!(list(&memory), [5]);
+//!     }
+//! }
+//! # }
+//! # fn main() { pages::an_interrupted_take_is_a_take() }
+//! ```
+//!
+//! # 7. In a signal handler
+//!
+//! The kernel restarts a sequence that a signal interrupts as well, so handler and thread may use
+//! the same structure, and nothing above needs to change: the fast path is atomic against handlers,
+//! and the slow path blocks signals before it closes a gate. What a handler calls must not allocate
+//! or take locks, which is why structures are made outside:
+//! [`OnceLock::get`](std::sync::OnceLock::get) is one load.
+//!
+//! ```
+//! # mod pages {
+//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/docs/patterns/sequences.rs"));
+//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/docs/patterns/pages.rs"));
+//! # }
+//! # use pages::Pages;
+//! use std::sync::OnceLock;
+//!
+//! static PAGES: OnceLock<Pages<1000>> = OnceLock::new();
+//!
+//! extern "C" fn on_signal(_signal: i32) {
+//!     let Some(pages) = PAGES.get() else { return };
+//!     if let Some(page) = pages.take() {
+//!         pages.release(page);
+//!     }
+//! }
+//!
+//! PAGES.get_or_init(|| Pages::new().unwrap());
+//! # #[cfg(unix)]
+//! # {
+//! let handler = on_signal as extern "C" fn(i32);
+//! // SAFETY: the handler allocates nothing and takes no lock.
+//! unsafe { libc::signal(libc::SIGUSR1, handler as libc::sighandler_t) };
+//! // SAFETY: the handler is in place.
+//! unsafe { libc::raise(libc::SIGUSR1) };
+//! # }
+//! ```
+//!
+//! # 8. Inside an allocator
+//!
+//! An area's memory comes from the operating system, and no operation calls the global allocator, a
+//! lock of the standard library or a thread-local that is set up on first use. So a structure may
+//! stand behind `#[global_allocator]`, in a static that is made on the first allocation. Two things
+//! are left to its author: the structure's own memory must not come from the allocator either (here
+//! the links lie in `Pages` itself), and nothing may panic with a message, which allocates.
+//!
+//! ```standalone_crate
+//! # mod pages {
+//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/docs/patterns/sequences.rs"));
+//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/docs/patterns/pages.rs"));
+//! # impl<const N: usize> Page<N> {
+//! #     pub fn number(&self) -> usize { self.0 }
+//! #     pub unsafe fn from_number(number: usize) -> Page<N> { Page(number) }
+//! # }
+//! # }
+//! # use pages::{Page, Pages};
+//! use std::alloc::{GlobalAlloc, Layout, System};
+//! use std::cell::UnsafeCell;
+//! use std::sync::OnceLock;
+//!
+//! const COUNT: usize = 64;
+//!
+//! #[repr(align(4096))]
+//! struct Arena(UnsafeCell<[[u8; 4096]; COUNT]>);
+//! // SAFETY: whoever owns a page's number is the only one to use that page.
+//! unsafe impl Sync for Arena {}
+//!
+//! static ARENA: Arena = Arena(UnsafeCell::new([[0; 4096]; COUNT]));
+//! static PAGES: OnceLock<Option<Pages<COUNT>>> = OnceLock::new();
+//!
+//! /// Serves whole pages from the arena, and everything else from the system.
+//! struct PageAllocator;
+//!
+//! #[global_allocator]
+//! static ALLOCATOR: PageAllocator = PageAllocator;
+//!
+//! // SAFETY: memory comes from a page that was taken, or from the system, and goes back there.
+//! unsafe impl GlobalAlloc for PageAllocator {
+//!     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+//!         let fits = layout.size() == 4096 && layout.align() <= 4096;
+//!         let pages = PAGES.get_or_init(|| Pages::new().ok()).as_ref();
+//!         match pages.filter(|_| fits).and_then(|pages| pages.take()) {
+//!             Some(page) => ARENA.0.get().cast::<u8>().wrapping_add(4096 * page.number()),
+//!             // SAFETY: the caller's promise.
+//!             None => unsafe { System.alloc(layout) },
+//!         }
+//!     }
+//!
+//!     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+//!         let number = (memory as usize).wrapping_sub(ARENA.0.get() as usize) / 4096;
+//!         match PAGES.get() {
+//!             Some(Some(pages)) if number < COUNT => {
+//!                 // SAFETY: this page was taken in `alloc`, and its owner gives it up.
+//!                 pages.release(unsafe { Page::from_number(number) });
+//!             }
+//!             // SAFETY: the caller's promise, and not the arena's memory.
+//!             _ => unsafe { System.dealloc(memory, layout) },
+//!         }
+//!     }
+//! }
+//!
+//! let buffer = vec![7u8; 4096];
+//! let start = ARENA.0.get() as usize;
+//! assert!((start..start + 4096 * COUNT).contains(&(buffer.as_ptr() as usize)));
+//! ```
+//!
+//! # 9. Several words, several numbers
+//!
+//! A slot has fifteen words after its gate, from
+//! [`Area::FIRST_WORD`](crate::percpu::Area::FIRST_WORD) on, eight bytes apart.
+//! [`Area::new`](crate::percpu::Area::new) puts as much zeroed memory behind each slot as it is
+//! asked for; a sequence finds it at `slot + Area::BULK`, others with
+//! [`bulk`](crate::percpu::Area::bulk). Fifteen counters in one area cost no more memory than one
+//! [`Counter`](crate::percpu::Counter):
+//!
+//! ```
+//! use atomseq::percpu::Area;
+//!
+//! atomseq::sequence! {
+//!     /// Adds to the counter at a byte offset.
+//!     unsafe fn add(slot: Slot, offset: Word, amount: Word) {
+//!         let counter = slot + offset;
+//!         commit(counter, load(counter) + amount);
+//!     }
+//! }
+//!
+//! struct Traffic(Area);
+//! #[derive(Clone, Copy)]
+//! enum Kind { Requests, Errors, Bytes }
+//!
+//! impl Traffic {
+//!     fn add(&self, kind: Kind, amount: usize) {
+//!         let offset = Area::FIRST_WORD + 8 * kind as usize;
+//!         // SAFETY: the offset of one of the first three words of a slot.
+//!         if unsafe { add::on_cpu(self.0.slots(), offset, amount) }.is_err() {
+//!             // SAFETY: the same, and the gate is held.
+//!             self.0.on_slow_path(|held| unsafe { add::gated(held, offset, amount) });
+//!         }
+//!     }
+//!
+//!     fn total(&self, kind: Kind) -> usize {
+//!         (0..self.0.cpus()).map(|cpu| self.0.peek(cpu, kind as usize)).sum()
+//!     }
+//! }
+//!
+//! let traffic = Traffic(Area::new(0).unwrap());
+//! traffic.add(Kind::Requests, 2);
+//! traffic.add(Kind::Errors, 1);
+//! traffic.add(Kind::Bytes, 1500);
+//! assert_eq!(traffic.total(Kind::Requests), 2);
+//! assert_eq!(traffic.total(Kind::Bytes), 1500);
+//! ```

@@ -1,0 +1,83 @@
+//! Writes random sequences for rustc to compile: `sequence!` itself, and a table of their forms.
+
+#[path = "../../crates/atomseq-macros/src/compiler/mod.rs"]
+#[allow(dead_code, missing_docs)]
+mod compiler;
+#[path = "src/random.rs"]
+mod random;
+
+use std::fmt::Write;
+use std::path::Path;
+
+/// How many sequences.
+const SEQUENCES: usize = 300;
+
+/// What may be wrong with a random sequence: it may be too much for a processor.
+const EXPECTED: [&str; 2] = ["too long", "too many words"];
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=src/random.rs");
+    println!("cargo::rerun-if-changed=../../crates/atomseq-macros/src/compiler");
+    let (mut sequences, mut table, mut seeds) = (String::new(), String::new(), Vec::new());
+    for seed in 0.. {
+        let program = random::generate(seed);
+        let text = program.text();
+        if let Err(error) = compiler::compile(text.parse().expect("it is made of tokens")) {
+            let reason = error.to_string();
+            assert!(
+                EXPECTED.iter().any(|expected| reason.starts_with(expected)),
+                "the compiler refuses a sequence that keeps the rules: {reason}\n{text}"
+            );
+            continue;
+        }
+        seeds.push(seed);
+        write(&program, &text, &mut sequences, &mut table);
+        if seeds.len() == SEQUENCES {
+            break;
+        }
+    }
+    let mut file = String::new();
+    for (name, value) in random::CONSTANTS {
+        writeln!(
+            file,
+            "/// A named constant.\npub const {name}: usize = {value};"
+        )
+        .unwrap();
+    }
+    write!(
+        file,
+        "atomseq::sequence! {{\n{sequences}}}\n\
+         /// The seed of each sequence.\npub const SEEDS: &[u64] = &{seeds:?};\n\
+         /// The forms of each.\npub const FORMS: &[Forms] = &[\n{table}];\n"
+    )
+    .unwrap();
+    let directory = std::env::var("OUT_DIR").expect("cargo says where");
+    std::fs::write(Path::new(&directory).join("sequences.rs"), file).expect("cargo's directory");
+}
+
+fn write(program: &random::Program, text: &str, sequences: &mut String, table: &mut String) {
+    let name = &program.name;
+    writeln!(sequences, "/// Random.\n{text}").unwrap();
+    let arguments = |slot: &str| {
+        (0..program.parameters.len())
+            .map(|index| match program.parameters[index] {
+                random::Parameter::Slot => slot.to_string(),
+                _ => format!("a[{index}]"),
+            })
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let (slots, held) = (arguments("slots"), arguments("held"));
+    writeln!(
+        table,
+        "Forms {{\n\
+         model: &{name}::MODEL,\n\
+         // SAFETY: the caller's promise.\n\
+         on_cpu: |slots, a| unsafe {{ {name}::on_cpu({slots}) }}.map(IntoValue::into_value),\n\
+         // SAFETY: the caller's promise.\n\
+         gated: |held, a| unsafe {{ {name}::gated({held}) }}.into_value(),\n\
+         }},"
+    )
+    .unwrap();
+}

@@ -1,0 +1,300 @@
+//! Random sequences on this machine: what their syntax says, the model, the form under the gate and
+//! the form for this CPU must leave the same result and the same memory.
+//!
+//! An area's real slot is used, so addresses are real, and the thread stays on one CPU.
+
+use atomseq::percpu::Area;
+use atomseq::sequence::model::{self, Attempt, Operand, Operator, Step, Value};
+use verify_compiler::inputs::{self, BULK_BYTES};
+use verify_compiler::oracle::{self, Memory};
+use verify_compiler::random::{self, Program};
+use verify_compiler::{FORMS, SEEDS};
+
+/// How often each sequence runs, on other inputs each time.
+const ROUNDS: u64 = 100;
+
+struct Place {
+    area: Area,
+    cpu: usize,
+    slot: u64,
+    bulk: u64,
+}
+
+/// Keeps this thread on one CPU, and makes an area.
+fn place() -> Place {
+    // SAFETY: a CPU set is plain bits; the calls read and write this one only.
+    let cpu = unsafe {
+        let mut allowed: libc::cpu_set_t = std::mem::zeroed();
+        let size = size_of::<libc::cpu_set_t>();
+        assert_eq!(libc::sched_getaffinity(0, size, &mut allowed), 0);
+        let cpu = (0..libc::CPU_SETSIZE as usize)
+            .find(|cpu| libc::CPU_ISSET(*cpu, &allowed))
+            .expect("a thread may run somewhere");
+        libc::CPU_ZERO(&mut allowed);
+        libc::CPU_SET(cpu, &mut allowed);
+        assert_eq!(libc::sched_setaffinity(0, size, &allowed), 0);
+        cpu
+    };
+    let area = Area::new(BULK_BYTES as usize).expect("a few pages");
+    let slot = area.close(cpu).address() as u64;
+    let bulk = area.bulk(cpu).as_ptr() as u64;
+    Place {
+        area,
+        cpu,
+        slot,
+        bulk,
+    }
+}
+
+/// Puts a memory where its addresses say.
+fn write(memory: &Memory) {
+    for (address, bytes) in &memory.stretches {
+        // SAFETY: the stretches are a slot's words and its bulk memory, this thread's alone.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), *address as *mut u8, bytes.len()) };
+    }
+}
+
+/// The same stretches as they are now.
+fn read(like: &Memory) -> Memory {
+    let mut memory = like.clone();
+    for (address, bytes) in &mut memory.stretches {
+        // SAFETY: as in `write`.
+        unsafe {
+            std::ptr::copy_nonoverlapping(*address as *const u8, bytes.as_mut_ptr(), bytes.len())
+        };
+    }
+    memory
+}
+
+fn run_model(
+    program: &model::Program,
+    arguments: &[usize],
+    memory: &Memory,
+    cpu: usize,
+) -> (Value, Memory) {
+    let mut words = model::Memory::default();
+    for (start, bytes) in &memory.stretches {
+        for (index, word) in bytes.chunks_exact(8).enumerate() {
+            let word = usize::from_le_bytes(word.try_into().expect("eight bytes"));
+            words.store(*start as usize + 8 * index, word);
+        }
+    }
+    let value = Attempt::new(program, arguments).run(program, &mut words, cpu);
+    let mut after = memory.clone();
+    for (address, word) in words.words() {
+        after.store(address as u64, word as u64, 8);
+    }
+    (value, after)
+}
+
+/// The sequences and their inputs, with what must come out.
+fn cases(place: &Place, mut with: impl FnMut(usize, &Program, &[u64], &Memory, &(Value, Memory))) {
+    for (index, seed) in SEEDS.iter().enumerate() {
+        let program = random::generate(*seed);
+        let mut random = fastrand::Rng::with_seed(*seed);
+        for _ in 0..ROUNDS {
+            let memory = inputs::memory(&mut random, place.slot, place.bulk);
+            let arguments = inputs::arguments(&mut random, &program, place.slot, place.bulk);
+            let mut after = memory.clone();
+            let value = oracle::run(&program, &arguments, &mut after, place.cpu as u64);
+            with(index, &program, &arguments, &memory, &(value, after));
+        }
+    }
+}
+
+#[test]
+fn all_forms_do_what_the_sequence_says() {
+    let place = place();
+    let sections = atomseq::status().gates_active();
+    let (mut ran, mut changed) = (0u64, 0u64);
+    cases(&place, |index, program, arguments, memory, expected| {
+        let forms = &FORMS[index];
+        let arguments: Vec<usize> = arguments.iter().map(|word| *word as usize).collect();
+        let text = || format!("{}\non {arguments:#x?}", program.text());
+
+        let modelled = run_model(forms.model, &arguments, memory, place.cpu);
+        assert!(modelled == *expected, "the model differs:\n{}", text());
+
+        write(memory);
+        let held = place.area.close(place.cpu);
+        let gated = (forms.gated)(&held, &arguments);
+        drop(held);
+        assert!(
+            (gated, read(memory)) == *expected,
+            "`gated` differs:\n{}",
+            text()
+        );
+
+        write(memory);
+        match (forms.on_cpu)(place.area.slots(), &arguments) {
+            Ok(value) => {
+                ran += 1;
+                changed += u64::from(expected.1 != *memory);
+                let left = (value, read(memory));
+                assert!(
+                    left == *expected,
+                    "`on_cpu` differs:\n{}\n{left:x?}\n{expected:x?}",
+                    text()
+                );
+            }
+            // Sections are off, or this one was restarted more often than the limit. What it
+            // prepared may be there; the count below tells whether it happens too often.
+            Err(_) => {}
+        }
+    });
+    println!("{ran} runs on the CPU, {changed} of them changed memory");
+    if sections {
+        let all = SEEDS.len() as u64 * ROUNDS;
+        assert!(
+            ran > all * 99 / 100,
+            "only {ran} of {all} runs were on the CPU"
+        );
+        assert!(
+            changed > all / 4,
+            "only {changed} of {all} runs did anything"
+        );
+    } else {
+        assert_eq!(ran, 0, "sections ran although they are off");
+    }
+}
+
+#[test]
+fn the_random_sequences_use_the_whole_language() {
+    let texts: Vec<String> = SEEDS
+        .iter()
+        .map(|seed| random::generate(*seed).text())
+        .collect();
+    for feature in [
+        "load(",
+        "load32(",
+        "load_acquire(",
+        "cpu()",
+        "prepare(",
+        "prepare32(",
+        "prepare_copy(",
+        "commit(",
+        "commit32(",
+        "commit_release(",
+        " + ",
+        " - ",
+        " * ",
+        " & ",
+        " | ",
+        " ^ ",
+        " << ",
+        " >> ",
+        "min(",
+        " == ",
+        " != ",
+        " < ",
+        " <= ",
+        " > ",
+        " >= ",
+        "return",
+        "-> bool",
+        "-> Word",
+        "-> (Word, Word)",
+        "-> Option<Word>",
+        "-> Option<(Word, Word)>",
+        "LARGEST",
+        "FORTY",
+        "0xffffffffffffffff",
+    ] {
+        let uses = texts.iter().filter(|text| text.contains(feature)).count();
+        assert!(uses >= 5, "only {uses} sequences use `{feature}`");
+    }
+}
+
+/// The comparison above must see an error. Each step of each model is made wrong in turn.
+#[test]
+fn a_wrong_step_is_noticed() {
+    let place = place();
+    let mut noticed = vec![vec![]; SEEDS.len()];
+    let wrong: Vec<Vec<&'static model::Program>> = FORMS
+        .iter()
+        .map(|forms| wrong_models(forms.model))
+        .collect();
+    for (steps, models) in noticed.iter_mut().zip(&wrong) {
+        steps.resize(models.len(), false);
+    }
+    cases(&place, |index, _, arguments, memory, expected| {
+        let arguments: Vec<usize> = arguments.iter().map(|word| *word as usize).collect();
+        for (model, noticed) in wrong[index].iter().zip(&mut noticed[index]) {
+            *noticed = *noticed || run_model(model, &arguments, memory, place.cpu) != *expected;
+        }
+    });
+    let all: Vec<bool> = noticed.into_iter().flatten().collect();
+    let found = all.iter().filter(|noticed| **noticed).count();
+    println!("{found} of {} wrong steps noticed", all.len());
+    // A wrong step may make no difference: under a mask, or after a return that is always taken.
+    assert!(
+        found * 100 > all.len() * 80,
+        "only {found} of {} were noticed",
+        all.len()
+    );
+}
+
+/// The model with one of its steps wrong, for each step that can be wrong without touching what is
+/// not the sequence's.
+fn wrong_models(model: &model::Program) -> Vec<&'static model::Program> {
+    let wrong = |step: &Step| match *step {
+        // The others bound indices and lengths, which lead out of memory when wrong.
+        Step::Binary {
+            to,
+            operator: operator @ (Operator::Or | Operator::Xor),
+            a,
+            b,
+        } => {
+            let operator = match operator {
+                Operator::Or => Operator::Xor,
+                _ => Operator::Or,
+            };
+            Some(Step::Binary { to, operator, a, b })
+        }
+        Step::Exit {
+            comparison,
+            a,
+            b,
+            exit,
+        } => {
+            let comparison = match comparison {
+                model::Comparison::Equal => model::Comparison::NotEqual,
+                model::Comparison::NotEqual => model::Comparison::Equal,
+                model::Comparison::Less => model::Comparison::LessOrEqual,
+                model::Comparison::LessOrEqual => model::Comparison::Less,
+                model::Comparison::Greater => model::Comparison::Less,
+                model::Comparison::GreaterOrEqual => model::Comparison::Greater,
+            };
+            Some(Step::Exit {
+                comparison,
+                a,
+                b,
+                exit,
+            })
+        }
+        Step::Prepare { to, bytes, .. } => Some(Step::Prepare {
+            to,
+            bytes,
+            value: Operand::Constant(0x55aa),
+        }),
+        Step::Commit { to, bytes, .. } => Some(Step::Commit {
+            to,
+            bytes,
+            value: Operand::Constant(0x55aa),
+        }),
+        Step::Binary { .. } | Step::Load { .. } | Step::Cpu { .. } | Step::Copy { .. } => None,
+    };
+    let mut models = Vec::new();
+    for (index, step) in model.steps.iter().enumerate() {
+        if let Some(wrong) = wrong(step) {
+            let mut steps = model.steps.to_vec();
+            steps[index] = wrong;
+            let changed = model::Program {
+                steps: steps.leak(),
+                ..*model
+            };
+            models.push(&*Box::leak(Box::new(changed)));
+        }
+    }
+    models
+}

@@ -1,0 +1,10 @@
+//! An `if` holds one `return`.
+
+atomseq::sequence! {
+    pub unsafe fn refused(slot: Slot, a: Word, b: Word) {
+        if a == b { prepare(slot + 16, a); }
+        commit(slot + 8, a);
+    }
+}
+
+fn main() {}

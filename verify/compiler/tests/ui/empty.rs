@@ -1,0 +1,5 @@
+//! At least one sequence.
+
+atomseq::sequence! {}
+
+fn main() {}

@@ -1,0 +1,7 @@
+//! Functions only.
+
+atomseq::sequence! {
+    const A: usize = 1;
+}
+
+fn main() {}

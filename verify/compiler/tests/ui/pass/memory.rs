@@ -1,0 +1,40 @@
+//! Every access to memory.
+
+const VALUE: usize = 8;
+
+atomseq::sequence! {
+    /// Words and halves, read and prepared.
+    pub unsafe fn moves(slot: Slot, from: Word, to: Word, words: Word) -> Word {
+        let word = load(from);
+        let half = load32(from + 4);
+        let ordered = load_acquire(from + 8);
+        prepare(to, word);
+        prepare32(to + 8, half);
+        prepare32(to + 12, half + 1);
+        let again = load(to + 8);
+        prepare_copy(to + 16, from, min(words, 4));
+        commit(slot + VALUE, again);
+        ordered
+    }
+
+    /// A half is committed.
+    pub unsafe fn half(slot: Slot, value: Word) {
+        commit32(slot + VALUE + 4, value);
+    }
+
+    /// Readers outside the gate may follow the word.
+    pub unsafe fn publish(slot: Slot, value: Word) {
+        commit_release(slot + VALUE, value)
+    }
+
+    /// Slots are copied from and to, up to their last byte.
+    pub unsafe fn copies(slot: Slot, words: Word) {
+        prepare_copy(slot + 88, slot + 48, 5);
+        prepare_copy(slot + 24, slot + 16, words & 0);
+        commit(slot + 8, words);
+    }
+}
+
+fn main() {
+    let _ = (moves::MODEL, half::MODEL, publish::MODEL, copies::MODEL);
+}

@@ -1,0 +1,50 @@
+//! Names that the generated code uses as well, and names that need a raw identifier.
+
+atomseq::sequence! {
+    /// Parameters.
+    pub unsafe fn parameters(
+        slot: Slot, status: Word, restarts: Word, t0: Word, r0: Word, a0: Word, r#in: Word,
+    ) -> Word {
+        let rseq = load(slot + 8);
+        let held = status + restarts + t0;
+        let on_cpu = r0 + a0 + r#in;
+        if rseq == held { return on_cpu }
+        commit(slot + 8, on_cpu);
+        rseq
+    }
+
+    /// Parameters of a sequence that returns no loaded word.
+    pub unsafe fn labels(slot: Slot, closed: Word, aborted: Word, exit0: Word, c0: Word, r1: Word) -> Word {
+        if closed == aborted { return exit0 }
+        commit(slot + 8, c0 + r1);
+        r1
+    }
+
+    /// The operations' own names.
+    pub unsafe fn load(slot: Slot, load: Word, commit: Word, min: Word, cpu: Word) -> Word {
+        let load32 = load(load);
+        let cpu = min(min, cpu);
+        commit(slot + 8, commit + cpu);
+        load32
+    }
+
+    /// A keyword.
+    pub unsafe fn r#type(slot: Slot, word: Word) {
+        let word = word + 1;
+        let word = word + 1;
+        commit(slot + 8, word);
+    }
+
+    /// A form's name.
+    pub unsafe fn on_cpu(slot: Slot, word: Word) { commit(slot + 8, word) }
+
+    /// A parameter that is not used.
+    pub unsafe fn again(slot: Slot, word: Word) { commit(slot + 8, 1) }
+
+    /// A type's name.
+    pub unsafe fn Option(slot: Slot, word: Word) -> Option<Word> { commit(slot + 8, word); Some(word) }
+}
+
+fn main() {
+    let _ = (parameters::MODEL, labels::MODEL, load::MODEL, r#type::MODEL, Option::MODEL);
+}

@@ -1,0 +1,10 @@
+//! A loaded word that nobody uses.
+
+atomseq::sequence! {
+    pub unsafe fn refused(slot: Slot, a: Word, b: Word) {
+        let next = load(a);
+        commit(slot + 8, b);
+    }
+}
+
+fn main() {}

@@ -1,0 +1,269 @@
+//! Runs scenarios, interrupting them at each instruction of each window they reach.
+
+use std::time::Duration;
+
+use crate::cpu::{self, Cpus, move_to};
+use crate::gate;
+use crate::reach::Reachable;
+use crate::scenario::{Check, Interruption, Outcome, Scenario, Words};
+use crate::table::{self, Window};
+use crate::trap::{self, Stop};
+use crate::watchdog::Watchdog;
+
+/// To how many scenarios moves are applied at the same instruction: a move waits for its turn on two CPUs.
+const SCENARIOS_MOVED: usize = 2;
+/// How many kinds of them there are.
+const MOVES: usize = 3;
+
+/// Runs scenarios, and keeps what was covered and what went wrong.
+pub struct Checker {
+    windows: Vec<Window>,
+    covered: Vec<Vec<bool>>,
+    moved: Vec<Vec<usize>>,
+    gates: Vec<bool>,
+    cpus: Cpus,
+    watchdog: Watchdog,
+    /// How many interrupted runs there were.
+    pub runs: usize,
+    /// What went wrong.
+    pub violations: Vec<String>,
+}
+
+impl Checker {
+    /// Checks these windows of this program.
+    pub fn new(windows: Vec<Window>) -> Checker {
+        let cpus = Cpus::allowed();
+        move_to(cpus.home);
+        for window in &windows {
+            trap::unlock(window.boundaries[0]..window.end + 1);
+        }
+        let lengths = || windows.iter().map(|window| window.boundaries.len());
+        Checker {
+            covered: lengths().map(|length| vec![false; length]).collect(),
+            moved: lengths().map(|length| vec![0; length]).collect(),
+            gates: vec![false; windows.len()],
+            windows,
+            cpus,
+            watchdog: Watchdog::start(Duration::from_secs(20)),
+            runs: 0,
+            violations: Vec::new(),
+        }
+    }
+
+    /// The windows that are checked.
+    pub fn windows(&self) -> &[Window] {
+        &self.windows
+    }
+
+    /// The pairs of window and instruction at which an interruption happened, out of how many.
+    pub fn pairs(&self) -> (usize, usize) {
+        let covered = self.covered.iter().flatten().filter(|covered| **covered);
+        (covered.count(), self.covered.iter().flatten().count())
+    }
+
+    /// In how many windows the gate was found closed.
+    pub fn gates(&self) -> usize {
+        self.gates.iter().filter(|met| **met).count()
+    }
+
+    /// Forgets the windows in code that nothing leads to, and returns their names; fails on none that was interrupted.
+    pub fn set_unreachable_aside(&mut self) -> Vec<String> {
+        let reachable = Reachable::of_this_program(table::SECTION);
+        let (mut aside, mut index) = (Vec::new(), 0);
+        while let Some(window) = self.windows.get(index) {
+            let interrupted = self.covered[index].contains(&true);
+            if reachable.leads_to(window.address) {
+                index += 1;
+                continue;
+            }
+            assert!(!interrupted, "{} ran, and nothing leads to it", window.name);
+            aside.push(self.windows.remove(index).name);
+            self.covered.remove(index);
+            self.moved.remove(index);
+            self.gates.remove(index);
+        }
+        aside
+    }
+
+    /// The instructions no scenario reached, and the windows whose gate none tested.
+    pub fn missed(&self) -> Vec<String> {
+        let mut missed = Vec::new();
+        for (index, window) in self.windows.iter().enumerate() {
+            for (boundary, covered) in self.covered[index].iter().enumerate() {
+                if !covered {
+                    missed.push(window.describe(boundary));
+                }
+            }
+            if window.slot.is_some() && !self.gates[index] {
+                missed.push(format!("{}: never met a closed gate", window.name));
+            }
+        }
+        missed
+    }
+
+    /// The windows the operation runs through when each of them is aborted once, in order.
+    fn reached<S: 'static>(&self, scenario: &Scenario<S>) -> Vec<usize> {
+        self.watchdog.at(&*scenario.name);
+        let mut stops: Vec<Stop> = self.windows.iter().map(at_start).collect();
+        move_to(self.cpus.home);
+        let structure = (scenario.fresh)();
+        trap::run(&mut stops, &mut |_| (), || (scenario.operation)(&structure));
+        let mut reached: Vec<(usize, usize)> = stops
+            .iter()
+            .enumerate()
+            .filter_map(|(window, stop)| Some((stop.met()?.order, window)))
+            .collect();
+        reached.sort_unstable();
+        reached.into_iter().map(|(_, window)| window).collect()
+    }
+
+    fn interrupt<S: 'static>(
+        &mut self,
+        scenario: &Scenario<S>,
+        interruption: Interruption,
+        reached: &[usize],
+        target: usize,
+        boundary: usize,
+        expected: &[Outcome; 2],
+    ) {
+        let restarts = self.windows[target].restarts(boundary);
+        // The second copy of a sequence runs only after the first was aborted; a rare interruption that nobody
+        // here caused may get in between.
+        for alone in [true, false, false] {
+            let mut stops = self.stops(reached, target, boundary, alone);
+            move_to(self.cpus.home);
+            let structure = (scenario.fresh)();
+            let mut interference = Words::new();
+            let operation = trap::run(
+                &mut stops,
+                &mut |_| interference = scenario.interfere(&structure, interruption, self.cpus),
+                || (scenario.operation)(&structure),
+            );
+            move_to(self.cpus.home);
+            let outcome = Outcome {
+                operation,
+                interference,
+                content: (scenario.content)(&structure),
+            };
+            let Some(met) = stops[0].met() else { continue };
+            self.runs += 1;
+            self.covered[target][boundary] = true;
+            self.moved[target][boundary] += usize::from(interruption.moves());
+            let mut wrong = Vec::new();
+            if met.aborted != restarts {
+                wrong.push(format!(
+                    "the kernel restarted it: {}, and should: {restarts}",
+                    met.aborted
+                ));
+            }
+            wrong.extend(scenario.judge(&outcome, expected));
+            let window = &self.windows[target];
+            for wrong in wrong {
+                self.violations.push(format!(
+                    "{} ({}; {}): {wrong}",
+                    scenario.name,
+                    window.describe(boundary),
+                    scenario.describe(interruption),
+                ));
+            }
+            return;
+        }
+    }
+
+    /// The stop to act at, and, unless it stands alone, one at the start of every other window reached.
+    fn stops(&self, reached: &[usize], target: usize, boundary: usize, alone: bool) -> Vec<Stop> {
+        let window = &self.windows[target];
+        let mut stops = vec![Stop::new(window.boundaries[boundary], window.abort, true)];
+        if !alone {
+            let others = reached.iter().filter(|other| **other != target);
+            stops.extend(others.map(|other| at_start(&self.windows[*other])));
+        }
+        stops
+    }
+
+    /// Closes the gate as another thread would, when the operation is about to look at it: until it opens, the
+    /// operation must wait or leave the slot alone.
+    fn close_gate<S: 'static>(&mut self, scenario: &Scenario<S>, reached: &[usize], target: usize) {
+        let Some(slot) = self.windows[target].slot else {
+            return;
+        };
+        move_to(self.cpus.home);
+        let structure = (scenario.fresh)();
+        let expected = (
+            (scenario.operation)(&structure),
+            (scenario.total)(&structure),
+        );
+        for alone in [true, false, false] {
+            let mut stops = self.stops(reached, target, gate::TESTED_AT, alone);
+            let structure = (scenario.fresh)();
+            let keeper = gate::Keeper::default();
+            let operation = std::thread::scope(|scope| {
+                let kept = scope.spawn(|| keeper.keep());
+                let operation = trap::run(
+                    &mut stops,
+                    &mut |registers| keeper.close(gate::value(registers, slot)),
+                    || (scenario.operation)(&structure),
+                );
+                keeper.finished();
+                kept.join().expect("the keeper of the gate does not panic");
+                operation
+            });
+            if stops[0].met().is_none() {
+                continue;
+            }
+            self.runs += 1;
+            self.gates[target] = true;
+            let outcome = (operation, (scenario.total)(&structure));
+            let mut wrong = keeper.violations();
+            if outcome != expected {
+                wrong.push(format!("{outcome:?} instead of {expected:?}"));
+            }
+            for wrong in wrong {
+                let name = &self.windows[target].name;
+                self.violations.push(format!(
+                    "{} ({name}; the gate is closed): {wrong}",
+                    scenario.name
+                ));
+            }
+            return;
+        }
+    }
+}
+
+impl Check for Checker {
+    fn check<S: 'static>(&mut self, scenario: &Scenario<S>) {
+        let reached = self.reached(scenario);
+        if reached.is_empty() {
+            self.violations
+                .push(format!("{}: reaches no window", scenario.name));
+        }
+        for interruption in scenario.interruptions(self.cpus) {
+            cpu::use_other(interruption.moves());
+            let expected = scenario.serial(interruption, self.cpus, scenario.content);
+            for &window in &reached {
+                for boundary in 0..self.windows[window].boundaries.len() {
+                    let moved = self.moved[window][boundary];
+                    if interruption.moves() && moved >= SCENARIOS_MOVED * MOVES {
+                        continue;
+                    }
+                    self.interrupt(
+                        scenario,
+                        interruption,
+                        &reached,
+                        window,
+                        boundary,
+                        &expected,
+                    );
+                }
+            }
+        }
+        cpu::use_other(false);
+        for &window in &reached {
+            self.close_gate(scenario, &reached, window);
+        }
+    }
+}
+
+fn at_start(window: &Window) -> Stop {
+    Stop::new(window.start, window.abort, false)
+}

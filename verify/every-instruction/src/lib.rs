@@ -1,0 +1,21 @@
+//! Interrupts sequences at each of their instructions and compares the outcome with uninterrupted runs.
+//!
+//! [`table`] finds the sequences of the running program by the descriptors the kernel itself uses. [`trap`] puts a
+//! breakpoint on one instruction; the signal it raises makes the kernel abort the section, exactly as preemption
+//! there would. [`scenario`] says what is interrupted by what, and which outcomes are right. [`registry`] holds a
+//! scenario for each operation of the library.
+//!
+//! For x86-64 Linux with sections only; elsewhere the crate is empty and its tests say so.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable)))]
+
+pub mod checker;
+pub mod cpu;
+pub mod gate;
+pub mod platform;
+pub mod reach;
+pub mod registry;
+pub mod scenario;
+pub mod table;
+pub mod trap;
+pub mod watchdog;

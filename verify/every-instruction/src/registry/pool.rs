@@ -1,0 +1,110 @@
+//! [`Pool`], over a source with a fixed stock, so that every object can be accounted for.
+
+use std::sync::Mutex;
+
+use atomseq::percpu::{Batch, Pool, Source};
+
+use super::{by_cpu, found, on_both};
+use crate::cpu::Cpus;
+use crate::scenario::{Check, Fresh, Operation, Scenario, Words};
+
+#[derive(Debug)]
+struct Stock(Mutex<Words>);
+
+impl Stock {
+    fn objects(&self) -> std::sync::MutexGuard<'_, Words> {
+        self.0.lock().expect("nothing panics with the stock")
+    }
+}
+
+impl Source<u64> for Stock {
+    fn refill(&self, batch: &mut Batch<u64>) {
+        let mut objects = self.objects();
+        let left = objects.len().saturating_sub(3);
+        for object in objects.drain(left..) {
+            batch.push(object).expect("three fit into a batch");
+        }
+    }
+
+    fn spill(&self, batch: &mut Batch<u64>) {
+        self.objects().extend(batch);
+    }
+}
+
+type Objects = Pool<u64, Stock>;
+
+#[inline(never)]
+fn get(pool: &Objects) -> Words {
+    found(pool.get())
+}
+
+#[inline(never)]
+fn put(pool: &Objects, object: u64) -> Words {
+    pool.put(object);
+    vec![]
+}
+
+#[inline(never)]
+fn lease(pool: &Objects) -> Words {
+    drop(pool.lease());
+    vec![]
+}
+
+/// Room for two objects a CPU, `FILLED` of them there; `STOCK` in the source.
+fn with<const FILLED: u64, const STOCK: u64>() -> Objects {
+    let pool = Pool::new(2, Stock(Mutex::new((500..500 + STOCK).collect())));
+    on_both(|cpu| {
+        (1..=FILLED).for_each(|object| {
+            put(&pool, cpu + object);
+        })
+    });
+    pool
+}
+
+fn content(pool: &Objects) -> Words {
+    let mut words = by_cpu(|cpu| pool.steal_from(cpu));
+    words.push(u64::MAX);
+    words.extend(pool.source().objects().iter());
+    words
+}
+
+const INTERFERENCES: &[(&str, Operation<Objects>)] = &[
+    ("get", get),
+    ("put", |pool| put(pool, 200)),
+    ("steal", |pool| found(pool.steal_from(Cpus::allowed().home))),
+    ("drain", |pool| pool.drain().collect()),
+];
+
+pub fn check(checker: &mut impl Check) {
+    let states: [(&str, Fresh<Objects>); 4] = [
+        ("no object anywhere", with::<0, 0>),
+        ("an empty cache", with::<0, 4>),
+        ("one object", with::<1, 4>),
+        ("a full cache", with::<2, 4>),
+    ];
+    let operations: [(&str, Operation<Objects>); 3] = [
+        ("get", get),
+        ("put", |pool| put(pool, 100)),
+        ("lease", lease),
+    ];
+    for (state, fresh) in states {
+        for (operation_name, operation) in operations {
+            let from_cache = match operation_name {
+                "get" => state.contains("object") || state.contains("full"),
+                "put" => !state.contains("full"),
+                _ => false,
+            };
+            checker.check(&Scenario {
+                name: format!("Pool::{operation_name}, {state}"),
+                fresh,
+                operation,
+                interferences: INTERFERENCES,
+                // The stock's lock is not for handlers.
+                signal_safe: from_cache,
+                whole: from_cache,
+                content,
+                total: content,
+            });
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Sequences with one fault each, which the same harness must catch; and one without, which it must pass.
+//!
+//! Written by hand, for `sequence!` refuses them. Their descriptors lie in a section of their own.
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable)))]
+mod faulty;
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable)))]
+fn main() {
+    use verify_every_instruction::checker::Checker;
+    use verify_every_instruction::scenario::{Check, Scenario};
+    use verify_every_instruction::{platform, table};
+
+    if !platform::sections_run("controls") {
+        return;
+    }
+    let mut wrong = false;
+    for control in faulty::CONTROLS {
+        let windows = table::windows(faulty::SECTION)
+            .into_iter()
+            .filter(|window| window.name.ends_with(control.symbol))
+            .collect();
+        let mut checker = Checker::new(windows);
+        assert_eq!(checker.windows().len(), 1, "{}", control.symbol);
+        checker.check(&Scenario {
+            name: control.symbol.to_string(),
+            fresh: faulty::fresh,
+            operation: control.operation,
+            interferences: &[("an addition", faulty::add_correctly)],
+            whole: true,
+            signal_safe: true,
+            content: faulty::content,
+            total: faulty::total,
+        });
+        let (hit, all) = checker.pairs();
+        let count = checker.violations.len();
+        let found = match control.violation {
+            None => count == 0,
+            Some(text) => checker.violations.iter().any(|found| found.contains(text)),
+        };
+        println!(
+            "control {}: {hit} of {all} instructions interrupted, {count} violations in {} runs{}",
+            control.symbol,
+            checker.runs,
+            if found { "" } else { ": WRONG" }
+        );
+        if !found || hit != all {
+            wrong = true;
+            for violation in &checker.violations {
+                println!("  {violation}");
+            }
+        }
+    }
+    if wrong {
+        std::process::exit(1);
+    }
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable))))]
+fn main() {
+    println!("controls: does not apply, for sections are not built here");
+}

@@ -1,0 +1,50 @@
+//! Interrupts every sequence in this program at each of its instructions.
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable)))]
+fn main() {
+    use verify_every_instruction::checker::Checker;
+    use verify_every_instruction::{platform, registry, table};
+
+    if !platform::sections_run("every instruction") {
+        return;
+    }
+    // The self-test of start-up is no sequence: it runs with signals blocked, and every start interrupts it.
+    let (sequences, others): (Vec<_>, Vec<_>) = table::windows(table::SECTION)
+        .into_iter()
+        .partition(|window| {
+            !(window.name.starts_with("__atomseq_") && window.name.ends_with("_watch"))
+        });
+    assert_eq!(others.len(), 1, "one self-test: {others:?}");
+    let mut checker = Checker::new(sequences);
+    registry::check(&mut checker);
+    let aside = checker.set_unreachable_aside();
+    let (hit, all) = checker.pairs();
+    println!(
+        "every instruction: {} windows; {hit} of {all} (window, instruction) pairs interrupted, in {} runs; \
+         {} gates met closed; {} violations",
+        checker.windows().len(),
+        checker.runs,
+        checker.gates(),
+        checker.violations.len()
+    );
+    if !aside.is_empty() {
+        println!(
+            "set aside, for nothing in the program leads to these copies: {}",
+            aside.join(", ")
+        );
+    }
+    for violation in checker.violations.iter().take(20) {
+        println!("violation: {violation}");
+    }
+    for missed in checker.missed() {
+        println!("never interrupted: {missed}");
+    }
+    if !checker.violations.is_empty() || !checker.missed().is_empty() {
+        std::process::exit(1);
+    }
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable))))]
+fn main() {
+    println!("every instruction: does not apply, for sections are not built here");
+}

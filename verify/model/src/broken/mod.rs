@@ -1,0 +1,124 @@
+//! Sequences that are wrong, each in its own way.
+//!
+//! All but one compile: they keep every rule of `sequence!`, which cannot know what memory means. The
+//! checker has to find each out, or it could not fail.
+
+mod counters;
+mod lists;
+mod queues;
+mod rings;
+mod stacks;
+
+use atomseq::sequence::model::{Memory, Program};
+
+use crate::checker::Fault;
+use crate::structure::{Answer, Call, Content, Structure};
+
+/// A structure with one of its sequences replaced by a wrong one, of the same name.
+pub struct Broken {
+    /// What is wrong.
+    pub why: &'static str,
+    inner: Box<dyn Structure>,
+    by: &'static Program,
+    /// The words of the wrong sequence, for those of the right one.
+    words: fn(&[usize]) -> Vec<Vec<usize>>,
+    /// The answer where the wrong sequence rightly does nothing.
+    unless: Unless,
+    /// Is it this fault that must be found?
+    pub expected: fn(&Fault) -> bool,
+}
+
+type Unless = fn(&Content, &Call, usize) -> Option<Answer>;
+
+impl Broken {
+    fn new(
+        why: &'static str,
+        inner: impl Structure + 'static,
+        by: &'static Program,
+        expected: fn(&Fault) -> bool,
+    ) -> Broken {
+        Broken {
+            why,
+            inner: Box::new(inner),
+            by,
+            words: |words| vec![words.to_vec()],
+            unless: |_, _, _| None,
+            expected,
+        }
+    }
+
+    fn with_words(self, words: fn(&[usize]) -> Vec<Vec<usize>>) -> Broken {
+        Broken { words, ..self }
+    }
+
+    fn unless(self, unless: Unless) -> Broken {
+        Broken { unless, ..self }
+    }
+}
+
+/// Every wrong sequence.
+pub fn all() -> Vec<Broken> {
+    let mut all = counters::all();
+    all.extend(lists::all());
+    all.extend(queues::all());
+    all.extend(rings::all());
+    all.extend(stacks::all());
+    all
+}
+
+impl Structure for Broken {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn cpus(&self) -> usize {
+        self.inner.cpus()
+    }
+
+    fn bulk_bytes(&self) -> usize {
+        self.inner.bulk_bytes()
+    }
+
+    fn nodes(&self) -> std::ops::Range<usize> {
+        self.inner.nodes()
+    }
+
+    fn longest_history(&self) -> usize {
+        self.inner.longest_history()
+    }
+
+    fn empty(&self) -> Memory {
+        self.inner.empty()
+    }
+
+    fn calls(&self, memory: &Memory) -> Vec<Call> {
+        let mut calls = Vec::new();
+        for call in self.inner.calls(memory) {
+            if call.program.name != self.by.name {
+                calls.push(call);
+                continue;
+            }
+            for passed in (self.words)(&call.words) {
+                calls.push(Call {
+                    program: self.by,
+                    passed,
+                    ..call.clone()
+                });
+            }
+        }
+        calls
+    }
+
+    fn content(&self, memory: &Memory) -> Result<Content, String> {
+        self.inner.content(memory)
+    }
+
+    fn meaning(&self, content: &mut Content, call: &Call, cpu: usize) -> Answer {
+        if std::ptr::eq(call.program, self.by) {
+            if let Some(answer) = (self.unless)(content, call, cpu) {
+                return answer;
+            }
+        }
+        self.inner.meaning(content, call, cpu)
+    }
+}

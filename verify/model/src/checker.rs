@@ -1,0 +1,337 @@
+//! Exhausts the states of a structure.
+//!
+//! A state is the memory between attempts. From each state, each call is attempted on each CPU and
+//! stepped to its end. Before each step, and between the words of a copy:
+//!
+//! * nothing has changed that anybody could see;
+//! * the attempt is aborted: what it prepared stays as it is, or turns into garbage. The memory is
+//!   a new state, from which the restart (on any CPU), any interfering call and any number of both follow
+//!   as from every other state: an aborted attempt leaves nothing but memory behind;
+//! * a call by a neighbour, on another CPU, runs as a whole, and the attempt goes on, not aborted
+//!   (tried where either writes what the other touches; elsewhere their order makes no difference).
+//!
+//! With the last step the content and the answer must be what the call [means](Structure::meaning).
+//! So every history is equal to a serial one, with each call where it committed or left early.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::fmt;
+
+use atomseq::sequence::model::{Memory, Span};
+
+use crate::execution::{Execution, Footprint};
+use crate::layout;
+use crate::structure::{Answer, Call, Content, Structure};
+
+/// How much was explored.
+#[derive(Clone, Debug, Default)]
+pub struct Explored {
+    /// Different memories between attempts.
+    pub states: usize,
+    /// Attempts that ran to their end.
+    pub attempts: usize,
+    /// Aborts: one before each step of each attempt but its first.
+    pub aborts: usize,
+    /// Pairs of an attempt and a neighbour's that could have met.
+    pub neighbours: usize,
+    /// Those of them that touch common memory, tried in every order.
+    pub meetings: usize,
+    /// The longest history: how many calls in a row led to a state that no shorter one leads to.
+    pub history: usize,
+    /// No longer history leads anywhere new.
+    pub exhausted: bool,
+    /// The ways out that each sequence took, by its name: its exits by number, `None` the commit.
+    pub ways_out: BTreeMap<&'static str, BTreeSet<Option<usize>>>,
+}
+
+impl fmt::Display for Explored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} states{}, {} attempts, {} aborts, {} pairs of neighbours ({} met), histories of {} calls",
+            self.states,
+            if self.exhausted {
+                " (all there are)"
+            } else {
+                ""
+            },
+            self.attempts,
+            self.aborts,
+            self.neighbours,
+            self.meetings,
+            self.history,
+        )
+    }
+}
+
+/// What a checker found out about a sequence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "`expected`, `found`, `before`, `after` say it")]
+pub enum Fault {
+    /// Its only commit is not its last step.
+    Shape,
+    /// A step touches memory that is not the structure's, or not aligned.
+    Outside(Span),
+    /// It does not end.
+    Endless,
+    /// Somebody could see a change before the commit.
+    VisibleBeforeCommit { before: Content, after: Content },
+    /// The memory is no state of the structure any more.
+    Broken(String),
+    /// The content afterwards is not that of any serial order.
+    WrongContent { expected: Content, found: Content },
+    /// The answer is not that of any serial order.
+    WrongAnswer { expected: Answer, found: Answer },
+}
+
+/// A fault and how to get there.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// What is wrong.
+    pub fault: Fault,
+    /// What happened up to there, an event a line.
+    pub trace: Vec<String>,
+    /// What was explored before it was found.
+    pub explored: Explored,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for event in &self.trace {
+            writeln!(f, "  {event}")?;
+        }
+        write!(f, "  => {:?}", self.fault)
+    }
+}
+
+/// Exhausts the structure's states.
+///
+/// # Errors
+///
+/// The first violation, with a shortest history of calls that leads to it.
+pub fn check(structure: &dyn Structure) -> Result<Explored, Box<Violation>> {
+    let empty = structure.empty();
+    let search = Search {
+        structure,
+        explored: Explored::default(),
+        numbers: HashMap::from([(empty.clone(), 0)]),
+        origins: vec![None],
+        now: VecDeque::from([(0, empty)]),
+        next: VecDeque::new(),
+    };
+    search.run()
+}
+
+struct Search<'a> {
+    structure: &'a dyn Structure,
+    explored: Explored,
+    numbers: HashMap<Memory, usize>,
+    origins: Vec<Option<Origin>>,
+    /// States to look at: reached by as many calls as the current round, and by one more.
+    now: VecDeque<(usize, Memory)>,
+    next: VecDeque<(usize, Memory)>,
+}
+
+/// Where a state came from.
+struct Origin {
+    state: usize,
+    event: String,
+}
+
+impl Search<'_> {
+    fn run(mut self) -> Result<Explored, Box<Violation>> {
+        loop {
+            while let Some((state, memory)) = self.now.pop_front() {
+                self.state(state, &memory)?;
+            }
+            self.explored.exhausted = self.next.is_empty();
+            if self.next.is_empty() || self.explored.history == self.structure.longest_history() {
+                self.explored.states = self.numbers.len();
+                return Ok(self.explored);
+            }
+            self.explored.history += 1;
+            self.now = std::mem::take(&mut self.next);
+        }
+    }
+
+    /// Every call on every CPU from one state, then every pair of them on two CPUs.
+    fn state(&mut self, state: usize, memory: &Memory) -> Result<(), Box<Violation>> {
+        let structure = self.structure;
+        let content = structure
+            .content(memory)
+            .map_err(|why| self.violation(Fault::Broken(why), state, vec![]))?;
+        let calls = structure.calls(memory);
+        let mut runs = Vec::new();
+        for call in &calls {
+            for cpu in 0..structure.cpus() {
+                let fresh = Execution::new(structure, call, cpu, memory.clone());
+                let footprint = self.attempt(state, fresh.clone(), &content)?;
+                runs.push((fresh, footprint));
+            }
+        }
+        for (run, footprint) in &runs {
+            for (other, others_footprint) in &runs {
+                if run.cpu == other.cpu || have_one_caller(run.call, other.call) {
+                    continue;
+                }
+                self.explored.neighbours += 1;
+                if !footprint.is_apart_from(others_footprint) {
+                    self.explored.meetings += 1;
+                    self.meeting(state, run.clone(), other, &content)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One attempt, aborted before each of its steps; returns what it touched.
+    fn attempt(
+        &mut self,
+        state: usize,
+        mut execution: Execution<'_>,
+        content: &Content,
+    ) -> Result<Footprint, Box<Violation>> {
+        if !execution.has_its_commit_last() {
+            return Err(self.violation(Fault::Shape, state, vec![describe(&execution)]));
+        }
+        let mut prepared = 0;
+        loop {
+            let exit = execution.next_exit();
+            execution
+                .step()
+                .map_err(|fault| self.violation(fault, state, vec![progress(&execution)]))?;
+            if execution.is_over() {
+                self.explored.attempts += 1;
+                let name = execution.call.program.name;
+                self.explored.ways_out.entry(name).or_default().insert(exit);
+                let footprint = execution.footprint.clone();
+                let event = describe(&execution);
+                match execution.judge(content) {
+                    Ok(memory) => self.reached(state, memory, true, || event),
+                    Err(fault) => return Err(self.violation(fault, state, vec![event])),
+                }
+                return Ok(footprint);
+            }
+            execution
+                .is_unseen(content)
+                .map_err(|fault| self.violation(fault, state, vec![progress(&execution)]))?;
+            self.explored.aborts += 1;
+            // An abort that leaves no more than the one before it leads nowhere new.
+            if execution.prepared() > prepared {
+                prepared = execution.prepared();
+                self.abort(state, &execution, content)?;
+            }
+        }
+    }
+
+    /// What an abort at this point leaves: what was prepared, as it is and as garbage.
+    fn abort(
+        &mut self,
+        state: usize,
+        execution: &Execution<'_>,
+        content: &Content,
+    ) -> Result<(), Box<Violation>> {
+        for garbage in [false, true] {
+            let event = || {
+                let how = if garbage { "garbage" } else { "its words" };
+                format!("{}, aborted, leaving {how}", progress(execution))
+            };
+            match execution.aborted(content, garbage) {
+                Ok(left) => self.reached(state, left, false, event),
+                Err(fault) => return Err(self.violation(fault, state, vec![event()])),
+            }
+        }
+        Ok(())
+    }
+
+    /// A neighbour's call as a whole before each step of an attempt.
+    fn meeting(
+        &mut self,
+        state: usize,
+        mut execution: Execution<'_>,
+        other: &Execution<'_>,
+        content: &Content,
+    ) -> Result<(), Box<Violation>> {
+        while !execution.is_over() {
+            let trace = vec![
+                progress(&execution),
+                format!("meanwhile {}", describe(other)),
+            ];
+            let disturbed = || {
+                let mut neighbour = other.clone();
+                neighbour.memory = execution.memory.clone();
+                let mut content = content.clone();
+                let memory = neighbour.finish(&content)?;
+                self.structure.meaning(&mut content, other.call, other.cpu);
+                let mut rest = execution.clone();
+                rest.memory = memory;
+                rest.finish(&content)
+            };
+            disturbed().map_err(|fault| self.violation(fault, state, trace))?;
+            execution
+                .step()
+                .map_err(|fault| self.violation(fault, state, vec![progress(&execution)]))?;
+        }
+        Ok(())
+    }
+
+    /// Notes a state, to be looked at if it is new.
+    fn reached(
+        &mut self,
+        from: usize,
+        memory: Memory,
+        completed: bool,
+        event: impl FnOnce() -> String,
+    ) {
+        if self.numbers.contains_key(&memory) {
+            return;
+        }
+        let number = self.origins.len();
+        self.numbers.insert(memory.clone(), number);
+        self.origins.push(Some(Origin {
+            state: from,
+            event: event(),
+        }));
+        let list = if completed {
+            &mut self.next
+        } else {
+            &mut self.now
+        };
+        list.push_back((number, memory));
+    }
+
+    fn violation(&self, fault: Fault, mut state: usize, last: Vec<String>) -> Box<Violation> {
+        let mut trace = last;
+        trace.reverse();
+        while let Some(origin) = &self.origins[state] {
+            trace.push(origin.event.clone());
+            state = origin.state;
+        }
+        trace.reverse();
+        let mut explored = self.explored.clone();
+        explored.states = self.numbers.len();
+        Box::new(Violation {
+            fault,
+            trace,
+            explored,
+        })
+    }
+}
+
+/// Two calls that name the same node or buffer are one caller's, and never run at once.
+fn have_one_caller(a: &Call, b: &Call) -> bool {
+    let owned = |word: &&usize| **word >= layout::CALLERS && a.passed.contains(word);
+    b.passed.iter().any(|word| owned(&word))
+}
+
+fn describe(execution: &Execution<'_>) -> String {
+    let Call {
+        program, passed, ..
+    } = execution.call;
+    let words: Vec<String> = passed.iter().map(|word| format!("{word:#x}")).collect();
+    let (name, cpu) = (program.name, execution.cpu);
+    format!("{name}({}) on CPU {cpu}", words.join(", "))
+}
+
+fn progress(execution: &Execution<'_>) -> String {
+    format!("{}, {} steps in", describe(execution), execution.steps)
+}

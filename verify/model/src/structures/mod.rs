@@ -1,0 +1,95 @@
+//! The structures of `atomseq::percpu`, as the checker sees them.
+
+mod counter;
+mod histogram;
+mod list;
+mod queue;
+mod ring;
+mod stack;
+
+use atomseq::internals::SEQUENCES;
+use atomseq::sequence::model::{Memory, Program};
+
+use crate::layout;
+use crate::structure::Structure;
+
+pub use counter::Counter;
+pub use histogram::Histogram;
+pub use list::List;
+pub use queue::Queue;
+pub use ring::Ring;
+pub use stack::Stack;
+
+/// Every structure, in every configuration that is checked.
+pub fn all() -> Vec<Box<dyn Structure>> {
+    vec![
+        Box::new(Counter),
+        Box::new(Histogram),
+        Box::new(List),
+        Box::new(Queue {
+            cpus: 1,
+            chains: 1,
+            history: usize::MAX,
+        }),
+        Box::new(Queue {
+            cpus: 2,
+            chains: 1,
+            history: 6,
+        }),
+        Box::new(Ring {
+            cpus: 1,
+            capacity: 3,
+            words: 1,
+            history: 6,
+        }),
+        Box::new(Ring {
+            cpus: 1,
+            capacity: 2,
+            words: 2,
+            history: 6,
+        }),
+        Box::new(Ring {
+            cpus: 2,
+            capacity: 1,
+            words: 1,
+            history: 7,
+        }),
+        Box::new(Stack {
+            cpus: 1,
+            capacity: 3,
+            history: usize::MAX,
+        }),
+        Box::new(Stack {
+            cpus: 2,
+            capacity: 2,
+            history: 3,
+        }),
+    ]
+}
+
+/// The model form of one of the library's sequences.
+///
+/// # Panics
+///
+/// If there is none of that name in that file.
+pub fn program(file: &str, name: &str) -> &'static Program {
+    let (_, programs) = SEQUENCES
+        .iter()
+        .find(|(of, _)| *of == file)
+        .unwrap_or_else(|| panic!("atomseq::percpu has no {file} with sequences"));
+    programs
+        .iter()
+        .find(|program| program.name == name)
+        .unwrap_or_else(|| panic!("{file} has no sequence {name}"))
+}
+
+/// Slots that were never written.
+fn zeroed(cpus: usize, words: usize) -> Memory {
+    let mut memory = Memory::default();
+    for cpu in 0..cpus {
+        for index in 0..words {
+            memory.store(layout::word(cpu, index), 0);
+        }
+    }
+    memory
+}

@@ -1,0 +1,111 @@
+//! Every sequence of the library survives every abort, and none is left out: the library's source is
+//! read, so that nobody has to remember to list a new one.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use syn::visit::Visit;
+use verify_model::checker::check;
+use verify_model::structures;
+
+#[test]
+fn every_sequence_survives_every_abort() {
+    let mut checked = BTreeSet::new();
+    for structure in structures::all() {
+        let explored = check(&*structure)
+            .unwrap_or_else(|violation| panic!("{}:\n{violation}", structure.name()));
+        println!("model: {}: {explored}", structure.name());
+        // What a checker passes without looking at it proves nothing.
+        assert!(
+            explored.states > 100 && explored.aborts > 1000,
+            "{explored}"
+        );
+        assert!(explored.exhausted || explored.history == structure.longest_history());
+        let file = structure.file();
+        for (name, ways) in &explored.ways_out {
+            for way in ways {
+                checked.insert((format!("{file}::{name}"), *way));
+            }
+        }
+    }
+    let mut missed = Vec::new();
+    let sequences =
+        sequences_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/atomseq/src"));
+    for sequence in &sequences {
+        let (file, name) = sequence.split_once("::").expect("made with ::");
+        let exits = (0..structures::program(file, name).exits.len()).map(Some);
+        let ways = exits.chain([None]).map(|way| (sequence.clone(), way));
+        missed.extend(ways.filter(|way| !checked.contains(way)));
+    }
+    assert!(
+        missed.is_empty(),
+        "(sequence, exit) that no structure here takes: {missed:?}"
+    );
+    assert!(!sequences.is_empty(), "found no `sequence!` in the library");
+    println!(
+        "model: the source has {} sequences, all checked, by every way out: {sequences:?}",
+        sequences.len()
+    );
+}
+
+/// `file::name` of every function in every `sequence!` below a directory.
+fn sequences_in(directory: &Path) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for path in rust_files(directory) {
+        let text = std::fs::read_to_string(&path).expect("readable source");
+        let file = syn::parse_file(&text).expect("source that parses");
+        let mut sequences = Sequences(Vec::new());
+        sequences.visit_file(&file);
+        let stem = path.file_stem().expect("a file name").to_string_lossy();
+        found.extend(sequences.0.iter().map(|name| format!("{stem}::{name}")));
+    }
+    found
+}
+
+fn rust_files(directory: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("readable directory").path();
+        if path.is_dir() {
+            files.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}
+
+struct Sequences(Vec<String>);
+
+impl<'ast> Visit<'ast> for Sequences {
+    fn visit_macro(&mut self, invocation: &'ast syn::Macro) {
+        let name = invocation
+            .path
+            .segments
+            .last()
+            .map(|last| last.ident.to_string());
+        if name.as_deref() != Some("sequence") {
+            return;
+        }
+        let functions: Functions =
+            syn::parse2(invocation.tokens.clone()).expect("functions in a sequence!");
+        self.0.extend(
+            functions
+                .0
+                .iter()
+                .map(|function| function.sig.ident.to_string()),
+        );
+    }
+}
+
+struct Functions(Vec<syn::ItemFn>);
+
+impl syn::parse::Parse for Functions {
+    fn parse(input: syn::parse::ParseStream<'_>) -> syn::Result<Functions> {
+        let mut functions = Vec::new();
+        while !input.is_empty() {
+            functions.push(input.parse()?);
+        }
+        Ok(Functions(functions))
+    }
+}
