@@ -6,7 +6,8 @@ use comfy_table::{CellAlignment, Table, TableComponent, presets};
 
 use super::Plan;
 use super::harness::Target;
-use super::harness::crew::{Figures, Orders};
+use super::harness::crew::Orders;
+use super::harness::shared::Figures;
 use super::harness::watch::End;
 use crate::machine;
 
