@@ -1,8 +1,10 @@
 //! A stack of words.
 //!
 //! ```text
-//! part:   0 gate | 8 count | 16 … values           4096 bytes
+//! part:   0 gate | 8 bytes ever pushed | 16 bytes ever popped | 24 … values           4096 bytes
 //! ```
+//!
+//! Two words, and each operation changes its own: with one, a pop would wait for the store of the push before it.
 
 use std::arch::asm;
 
@@ -11,7 +13,7 @@ use crate::memory::Parts;
 const SHIFT: u32 = 12;
 
 /// How many words fit on each CPU.
-pub const CAPACITY: usize = ((1 << SHIFT) - 16) / 8;
+pub const CAPACITY: usize = ((1 << SHIFT) - 24) / 8;
 
 /// Words on each CPU, the last in the first out.
 #[derive(Default)]
@@ -44,12 +46,14 @@ impl Stack {
                 "add {part}, {base}",                    //
                 "cmp dword ptr [{part}], 0",             // its gate
                 "jne {closed}",                          //
-                "mov {count}, qword ptr [{part} + 8]",   // how many there are
-                "cmp {count}, {capacity}",               // no room?
-                "jae {full}",                            //
-                "mov qword ptr [{part} + 8*{count} + 16], {value}", // behind the last: nobody looks there
-                "inc {count}",                           // one more
-                "mov qword ptr [{part} + 8], {count}",   // the commit
+                "mov {pushed}, qword ptr [{part} + 8]",  // bytes ever pushed
+                "mov {height}, {pushed}",                //
+                "sub {height}, qword ptr [{part} + 16]", // less those popped
+                "cmp {height}, {capacity}",              // no room?
+                "je {full}",                             //
+                "mov qword ptr [{part} + {height} + 24], {value}", // behind the last: nobody looks there
+                "add {pushed}, 8",                       // one more
+                "mov qword ptr [{part} + 8], {pushed}",  // the commit
                 "52:",                                   // end
                 ".pushsection .text.unlikely.verify_yardstick, \"ax\", @progbits",
                 ".byte 0x0f, 0xb9, 0x3d",                // ud1 edi, [rip + signature]
@@ -65,9 +69,10 @@ impl Stack {
                 rseq = in(reg) self.parts.rseq(),
                 base = in(reg) self.parts.base().as_ptr(),
                 value = in(reg) value,
-                capacity = const CAPACITY,
+                capacity = const CAPACITY * 8,
                 part = out(reg) _,
-                count = out(reg) _,
+                height = out(reg) _,
+                pushed = out(reg) _,
                 closed = label { return Err(Closed) },
                 full = label { return Ok(false) },
                 options(nostack),
@@ -92,11 +97,13 @@ impl Stack {
                 "add {part}, {base}",                    //
                 "cmp dword ptr [{part}], 0",             // its gate
                 "jne 54f",                               //
-                "mov {count}, qword ptr [{part} + 8]",   // how many there are
-                "sub {count}, 1",                        // one less
-                "jb 55f",                                // there is none
-                "mov {value}, qword ptr [{part} + 8*{count} + 16]", // the last
-                "mov qword ptr [{part} + 8], {count}",   // the commit
+                "mov {popped}, qword ptr [{part} + 16]", // bytes ever popped
+                "mov {height}, qword ptr [{part} + 8]",  // those pushed
+                "sub {height}, {popped}",                // less those popped
+                "je 55f",                                // there is none
+                "mov {value}, qword ptr [{part} + {height} + 16]", // the last
+                "add {popped}, 8",                       // one more
+                "mov qword ptr [{part} + 16], {popped}", // the commit
                 "52:",                                   // end
                 ".pushsection .text.unlikely.verify_yardstick, \"ax\", @progbits",
                 ".byte 0x0f, 0xb9, 0x3d",                // ud1 edi, [rip + signature]
@@ -117,7 +124,8 @@ impl Stack {
                 rseq = in(reg) self.parts.rseq(),
                 base = in(reg) self.parts.base().as_ptr(),
                 part = out(reg) part,
-                count = out(reg) _,
+                height = out(reg) _,
+                popped = out(reg) _,
                 value = out(reg) value,
                 options(nostack),
             )
@@ -131,9 +139,11 @@ impl Stack {
 
     /// How many words there are on all CPUs.
     pub fn len(&self) -> u64 {
-        (0..self.parts.cpus())
-            .map(|cpu| self.parts.peek(cpu, 8))
-            .sum()
+        let height = |cpu| {
+            let [pushed, popped] = [8, 16].map(|word| self.parts.peek(cpu, word));
+            pushed.wrapping_sub(popped) / 8
+        };
+        (0..self.parts.cpus()).map(height).sum()
     }
 
     /// Is there none?
