@@ -57,7 +57,7 @@ pub fn all() -> Vec<Box<dyn Structure>> {
         Box::new(Stack {
             cpus: 1,
             capacity: 3,
-            history: usize::MAX,
+            history: 5,
         }),
         Box::new(Stack {
             cpus: 2,
