@@ -1,8 +1,8 @@
 //! Fork: a child must find every gate open, since the thread that would open a closed one exists only in the parent.
 //!
 //! So `pthread_atfork`'s prepare handler waits until no thread is inside a `Quiet`, and new ones wait until the
-//! fork is over; [`Traffic`] has the agreement. A `fork` or `clone` made by a raw system call runs no such handlers: a child made that way
-//! may use atomseq only if no other thread of the parent can have been on a slow path.
+//! fork is over; [`Traffic`] has the agreement. A `fork` or `clone` made by a raw system call runs no such handlers: a
+//! child made that way may use atomseq only if no other thread of the parent can have been on a slow path.
 
 use super::rseq;
 use super::signals::Blocked;
@@ -13,8 +13,12 @@ static TRAFFIC: Traffic = Traffic(AtomicU32::new(0));
 
 /// Counts this thread as one that may close gates. `false`: not counted, since this thread itself is forking (an
 /// atfork handler or a signal handler runs on it between prepare and parent or child): it would wait for itself,
-/// and has opened its gates again before the fork goes on.
+/// and has opened its gates again before the fork goes on. Nor is a thread counted once more that is inside already:
+/// a fork that waits for it must not make it wait. Called with signals blocked.
 pub(super) fn enter() -> bool {
+    if rseq::quiet().fetch_add(1, Ordering::Relaxed) != 0 {
+        return false;
+    }
     if rseq::forks().load(Ordering::Relaxed) != 0 {
         return false;
     }
@@ -22,9 +26,12 @@ pub(super) fn enter() -> bool {
     true
 }
 
-/// Undoes a counted [`enter`].
-pub(super) fn leave() {
-    TRAFFIC.leave();
+/// Undoes an [`enter`]; `counted` is what it returned.
+pub(super) fn leave(counted: bool) {
+    rseq::quiet().fetch_sub(1, Ordering::Relaxed);
+    if counted {
+        TRAFFIC.leave();
+    }
 }
 
 /// Registers the handlers; `Err` holds an error number.
