@@ -66,7 +66,8 @@ impl Structure for Stack {
             Call::new(push, &[bytes, 2]),
             Call::new(pop, &[]),
         ];
-        for count in [0, 2, 3] {
+        let counts: &[usize] = if self.cpus == 1 { &[0, 2, 3] } else { &[2] };
+        for &count in counts {
             calls.push(Call::new(push_batch, &[bytes, CALLERS, count]));
             let fills = BUFFER..BUFFER + 8 * count;
             calls.push(Call::new(pop_batch, &[BUFFER, count]).filling(fills));
