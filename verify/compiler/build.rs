@@ -2,6 +2,7 @@
 
 #[path = "../../crates/atomseq-macros/src/compiler/mod.rs"]
 #[allow(dead_code, missing_docs)]
+#[rustfmt::skip] // of another edition
 mod compiler;
 #[path = "src/random.rs"]
 mod random;

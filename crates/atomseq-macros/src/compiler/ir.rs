@@ -390,3 +390,60 @@ impl Constant {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn literal(value: u64) -> Constant {
+        Constant::literal(value, Span::call_site())
+    }
+
+    fn named() -> Constant {
+        Constant::named(quote::quote!(NAMED), Span::call_site())
+    }
+
+    fn apply(operator: BinaryOperator, a: &Constant, b: &Constant) -> Constant {
+        Constant::apply(operator, a, b, Span::call_site())
+    }
+
+    #[test]
+    fn literals_are_folded_as_processors_compute() {
+        use BinaryOperator::*;
+        for (operator, a, b, folded) in [
+            (Add, u64::MAX, 2, 1),
+            (Subtract, 0, 8, u64::MAX - 7),
+            (Multiply, 1 << 63, 3, 1 << 63),
+            (And, 12, 10, 8),
+            (Or, 12, 10, 14),
+            (Xor, 12, 10, 6),
+            (ShiftLeft, 1, 64, 1),
+            (ShiftLeft, 1, 63, 1 << 63),
+            (ShiftRight, 1 << 63, 1 << 32, 1 << 63),
+            (Minimum, 3, u64::MAX, 3),
+        ] {
+            let result = apply(operator, &literal(a), &literal(b));
+            assert_eq!(result.value, Some(folded), "{operator:?} of {a} and {b}");
+        }
+    }
+
+    #[test]
+    fn names_are_left_to_rustc_and_zero_changes_nothing() {
+        use BinaryOperator::*;
+        assert_eq!(apply(Add, &named(), &literal(8)).value, None);
+        assert_eq!(apply(Add, &named(), &literal(0)).key(), named().key());
+        assert_eq!(apply(Add, &literal(0), &named()).key(), named().key());
+        assert_eq!(apply(Subtract, &named(), &literal(0)).key(), named().key());
+        assert_ne!(apply(Subtract, &literal(0), &named()).key(), named().key());
+    }
+
+    #[test]
+    fn a_swapped_comparison_says_the_same() {
+        use Comparison::*;
+        for comparison in [Equal, NotEqual, Less, LessOrEqual, Greater, GreaterOrEqual] {
+            assert_eq!(comparison.swapped().swapped(), comparison);
+        }
+        assert_eq!(Less.swapped(), Greater);
+        assert_eq!(GreaterOrEqual.swapped(), LessOrEqual);
+    }
+}

@@ -44,3 +44,88 @@ pub fn sequences(input: TokenStream) -> syn::Result<Vec<syn::Result<ir::Sequence
         })
         .collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::emit::{Assembly, Line, aarch64, x86_64};
+    use super::sequences;
+
+    fn both(text: &str) -> [Assembly; 2] {
+        let tokens = text.parse().expect("tokens");
+        let sequence = sequences(tokens).expect("functions").remove(0);
+        let sequence = sequence.unwrap_or_else(|error| panic!("{error}"));
+        [x86_64::on_cpu(&sequence), aarch64::on_cpu(&sequence)]
+    }
+
+    fn text(assembly: &Assembly) -> String {
+        assembly
+            .lines
+            .iter()
+            .map(|line| match line {
+                Line::Text(text) => format!("{text}\n"),
+                Line::Acquire(operands) => format!("acquire {operands}\n"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn an_update_in_place_is_one_instruction_on_x86_64_either_way_round() {
+        for update in ["load(slot + 8) + amount", "amount + load(slot + 8)"] {
+            let [x86_64, _] = both(&format!(
+                "unsafe fn add(slot: Slot, amount: Word) {{ commit(slot + 8, {update}); }}"
+            ));
+            assert!(text(&x86_64).contains("add qword ptr [{t0} + 8], {a1}"));
+            assert_eq!(x86_64.instructions, 6);
+        }
+    }
+
+    #[test]
+    fn a_word_used_again_is_not_folded_away() {
+        let [x86_64, _] = both(
+            "unsafe fn add(slot: Slot, amount: Word) -> Word {
+                let old = load(slot + 8);
+                commit(slot + 8, old + amount);
+                old
+            }",
+        );
+        assert!(text(&x86_64).contains("mov {t1}, qword ptr [{t0} + 8]"));
+    }
+
+    #[test]
+    fn what_is_computed_twice_is_computed_once() {
+        let [_, aarch64] = both(
+            "unsafe fn twice(slot: Slot, a: Word, b: Word) {
+                let first = a + (b << 3);
+                prepare(first, b);
+                let second = a + (b << 3);
+                commit(slot + 8, load(second));
+            }",
+        );
+        assert_eq!(text(&aarch64).matches("lsl {t").count(), 1);
+    }
+
+    #[test]
+    fn a_difference_too_large_for_one_instruction_is_not_one() {
+        let [x86_64, _] = both(
+            "unsafe fn far(slot: Slot, a: Word, b: Word) {
+                prepare(b, a - 0xffff_ffff_8000_0000);
+                commit(slot + 8, a);
+            }",
+        );
+        assert!(!text(&x86_64).contains("2147483648]"), "{}", text(&x86_64));
+    }
+
+    #[test]
+    fn a_parameter_nobody_reads_is_no_operand() {
+        let [x86_64, aarch64] = both(
+            "unsafe fn ignores(slot: Slot, a: Word, b: Word) -> Word {
+                commit(slot + 8, a);
+                b
+            }",
+        );
+        for assembly in [x86_64, aarch64] {
+            assert!(assembly.reads_parameter(0) && assembly.reads_parameter(1));
+            assert!(!assembly.reads_parameter(2));
+        }
+    }
+}

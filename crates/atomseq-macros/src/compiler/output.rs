@@ -228,7 +228,7 @@ fn fits(
 ) -> Result<()> {
     if let Some(beyond) = assembly.beyond_longest {
         return Err(Error::new(
-            sequence.steps[beyond].span,
+            beyond,
             format!(
                 "too long: {} instructions on {architecture}, and at most {LONGEST} run between \
                  interruptions; move work before or after the sequence",

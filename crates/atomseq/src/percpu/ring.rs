@@ -198,7 +198,7 @@ impl<T> Ring<T> {
     ///
     /// If there is no such CPU.
     pub fn len_of(&self, cpu: usize) -> usize {
-        // The head never passes the tail, so reading it first keeps the difference from underflow.
+        // The head never passes the tail, but another CPU may see its commit first: hence the limit.
         let head = self.area.peek(cpu, 0);
         self.area.peek(cpu, 1).wrapping_sub(head).min(self.capacity)
     }

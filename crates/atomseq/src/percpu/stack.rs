@@ -151,7 +151,7 @@ impl<T: Word> Stack<T> {
     ///
     /// If there is no such CPU.
     pub fn len_of(&self, cpu: usize) -> usize {
-        // What was popped first: then what was pushed is at least that, if not much more.
+        // The second is never ahead, but another CPU may see its commit first: hence the limit.
         let popped = self.area.peek(cpu, 1);
         (self.area.peek(cpu, 0).wrapping_sub(popped) / 8).min(self.capacity())
     }

@@ -27,7 +27,7 @@ pub fn on_cpu(sequence: &Sequence) -> Assembly {
     for index in 0..sequence.steps.len() {
         emitter.step(index);
         emitter.registers.end_of_step(index);
-        emitter.out.end_of_step(index);
+        emitter.out.end_of_step(&sequence.steps[index]);
     }
     emitter.out.end();
     emitter.out_of_line();

@@ -22,7 +22,9 @@ pub mod x86_64;
 
 use std::collections::HashMap;
 
-use super::ir::{Constant, Operand, Register, Sequence};
+use proc_macro2::Span;
+
+use super::ir::{Constant, Operand, Register, Sequence, Step};
 
 /// The most machine instructions between start and end.
 pub const LONGEST: usize = 32;
@@ -40,7 +42,7 @@ pub struct Assembly {
     /// Machine instructions between start and end.
     pub instructions: usize,
     /// The step that went beyond the longest sequence.
-    pub beyond_longest: Option<usize>,
+    pub beyond_longest: Option<Span>,
     /// Where each exit, and last the commit, leaves its result.
     pub results: Vec<Vec<Place>>,
 }
@@ -142,7 +144,7 @@ pub struct Builder {
     indices: HashMap<String, usize>,
     inside: bool,
     instructions: usize,
-    beyond_longest: Option<usize>,
+    beyond_longest: Option<Span>,
 }
 
 impl Builder {
@@ -171,9 +173,9 @@ impl Builder {
     }
 
     /// What was emitted so far came from the steps up to this one.
-    pub fn end_of_step(&mut self, step: usize) {
+    pub fn end_of_step(&mut self, step: &Step) {
         if self.instructions > LONGEST {
-            self.beyond_longest.get_or_insert(step);
+            self.beyond_longest.get_or_insert(step.span);
         }
     }
 

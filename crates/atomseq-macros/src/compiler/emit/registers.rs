@@ -157,3 +157,62 @@ impl Registers {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compiler::sequences;
+
+    fn sequence(text: &str) -> Sequence {
+        let tokens = text.parse().expect("tokens");
+        sequences(tokens)
+            .expect("functions")
+            .remove(0)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn loaded(sequence: &Sequence, step: usize) -> Register {
+        sequence.steps[step].kind.defines().expect("a load")
+    }
+
+    /// Its steps: load, exit, load, commit. `next` is used once, `top` to the end.
+    const POP: &str = "unsafe fn pop(slot: Slot, limit: Word) -> Word {
+        let top = load(slot + 8);
+        if top == limit { return limit }
+        let next = load(top);
+        commit(slot + 8, next);
+        top
+    }";
+
+    #[test]
+    fn words_live_until_their_last_use() {
+        let sequence = sequence(POP);
+        let mut registers = Registers::new(&sequence, &Indexed::none(&sequence));
+        let (slot, top, next) = (Register(0), loaded(&sequence, 0), loaded(&sequence, 2));
+        assert_eq!(registers.define(slot), "{t0}");
+        assert_eq!(registers.define(top), "{t1}");
+        assert!(registers.used_once(next) && !registers.used_once(top));
+        assert!(!registers.dies(Register(1), 1), "a parameter never dies");
+        assert!(!registers.dies(top, 3), "a result never dies");
+        assert!(!registers.dies(slot, 2) && registers.dies(slot, 3));
+        registers.end_of_step(2);
+        assert_eq!(registers.define(next), "{t2}");
+        registers.end_of_step(3);
+        assert_eq!(registers.scratch(), 0, "the slot's temporary is free again");
+        assert_eq!(registers.count(), 3);
+    }
+
+    #[test]
+    fn a_word_that_takes_over_a_temporary_keeps_it() {
+        let sequence = sequence(POP);
+        let mut registers = Registers::new(&sequence, &Indexed::none(&sequence));
+        registers.define(Register(0));
+        let (top, next) = (loaded(&sequence, 0), loaded(&sequence, 2));
+        registers.define(top);
+        assert_eq!(registers.replace(top, next), "{t1}");
+        let scratch = registers.scratch();
+        assert_eq!(scratch, 2, "both are taken");
+        registers.release(scratch);
+        assert_eq!(registers.scratch(), 2);
+    }
+}

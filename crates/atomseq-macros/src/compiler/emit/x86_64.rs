@@ -99,7 +99,7 @@ impl Emitter<'_> {
                 1
             };
             self.registers.end_of_step(index - 1);
-            self.out.end_of_step(index - 1);
+            self.out.end_of_step(self.indexed.steps[index - 1]);
         }
     }
 

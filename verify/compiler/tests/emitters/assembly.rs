@@ -1,0 +1,137 @@
+//! A sequence's lines as a function for GNU as: what rustc would substitute, substituted.
+//!
+//! ```text
+//! u64 name(const u64 *arguments, u64 *temporaries, u64 rseq)      name_abort the same, from the abort address
+//!      x0 = arguments, x1 = where the temporaries go, x2 = offset of struct rseq
+//!      returns 0 after the commit, then the exits from 1, then aborted, closed
+//! ```
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use super::compiler::emit::{aarch64, Assembly, ConstantOperand, Leaving, Line};
+use super::compiler::ir::Sequence;
+
+/// The registers rustc may hand out; x18 is the platform's, x29 the frame's.
+const POOL: std::ops::RangeInclusive<usize> = 3..=28;
+
+/// From slot to slot.
+const STRIDE: usize = 128;
+
+/// The emitted form, and a value for each of its constants.
+pub struct Emitted {
+    pub sequence: Sequence,
+    pub assembly: Assembly,
+    pub constants: Vec<i64>,
+}
+
+impl Emitted {
+    pub fn new(sequence: Sequence, value: impl Fn(&ConstantOperand) -> i64) -> Emitted {
+        let assembly = aarch64::on_cpu(&sequence);
+        let constants = assembly.constants.iter().map(value).collect();
+        Emitted {
+            sequence,
+            assembly,
+            constants,
+        }
+    }
+
+    fn operands(&self) -> HashMap<String, String> {
+        let mut pool = POOL.filter(|register| *register != 18);
+        let mut next = || {
+            pool.next()
+                .expect("the compiler counts registers")
+                .to_string()
+        };
+        let mut operands = HashMap::from([("rseq".into(), next()), ("stride".into(), next())]);
+        for index in 0..self.sequence.parameters.len() {
+            operands.insert(format!("a{index}"), next());
+        }
+        for index in 0..self.assembly.temporaries {
+            operands.insert(format!("t{index}"), next());
+        }
+        operands.insert("status".to_string(), next());
+        operands
+    }
+
+    /// The lines between `asm!`'s parentheses; labels of Rust code begin with `.L` and the name.
+    pub fn template(&self, name: &str) -> String {
+        let registers = self.operands();
+        let mut text = String::new();
+        for line in &self.assembly.lines {
+            let line = match line {
+                Line::Text(text) => text.clone(),
+                Line::Acquire(operands) => format!("ldar {operands}"),
+            };
+            let mut rest = line.as_str();
+            text.push_str(if rest.ends_with(':') { "" } else { "    " });
+            while let Some((before, after)) = rest.split_once('{') {
+                let (operand, after) = after.split_once('}').expect("braces come in pairs");
+                text.push_str(before);
+                let (operand, size) = operand.split_once(':').unwrap_or((operand, "x"));
+                if let Some(register) = registers.get(operand) {
+                    write!(text, "{size}{register}").unwrap();
+                } else if let Some(index) = operand
+                    .strip_prefix('c')
+                    .and_then(|index| index.parse::<usize>().ok())
+                {
+                    write!(text, "{}", self.constants[index]).unwrap();
+                } else {
+                    write!(text, ".L{name}_{operand}").unwrap();
+                }
+                rest = after;
+            }
+            writeln!(text, "{rest}").unwrap();
+        }
+        text
+    }
+
+    /// Two functions: from the beginning, and from the abort address.
+    pub fn functions(&self, name: &str) -> String {
+        let registers = self.operands();
+        let mut text = String::new();
+        let exits = self.sequence.exits.len();
+        for (name, aborted) in [(name.to_string(), false), (format!("{name}_abort"), true)] {
+            let mut line = |line: String| writeln!(text, "{line}").unwrap();
+            line(format!(".section .text.{name},\"ax\",@progbits\n.global {name}\n.type {name}, %function\n{name}:"));
+            line("    stp x29, x30, [sp, #-96]!\n    stp x19, x20, [sp, #16]\n    stp x21, x22, [sp, #32]".into());
+            line("    stp x23, x24, [sp, #48]\n    stp x25, x26, [sp, #64]\n    stp x27, x28, [sp, #80]".into());
+            line(format!("    mov x{}, x2", registers["rseq"]));
+            line(format!("    mov x{}, #{STRIDE}", registers["stride"]));
+            for index in 0..self.sequence.parameters.len() {
+                line(format!(
+                    "    ldr x{}, [x0, #{}]",
+                    registers[&format!("a{index}")],
+                    8 * index
+                ));
+            }
+            if aborted {
+                line("    b 53f".into());
+            }
+            line(self.template(&name));
+            let arrived = |code: usize| format!("    mov x0, #{code}\n    b .L{name}_done");
+            match Leaving::of(&self.sequence) {
+                Leaving::Status => line(format!("    mov w0, w{}", registers["status"])),
+                Leaving::Labels => {
+                    line(arrived(0));
+                    for exit in 0..exits {
+                        line(format!(".L{name}_exit{exit}:\n{}", arrived(exit + 1)));
+                    }
+                    line(format!(".L{name}_aborted:\n{}", arrived(exits + 1)));
+                    line(format!(".L{name}_closed:\n{}", arrived(exits + 2)));
+                }
+            }
+            line(format!(".L{name}_done:"));
+            for index in 0..self.assembly.temporaries {
+                line(format!(
+                    "    str x{}, [x1, #{}]",
+                    registers[&format!("t{index}")],
+                    8 * index
+                ));
+            }
+            line("    ldp x19, x20, [sp, #16]\n    ldp x21, x22, [sp, #32]\n    ldp x23, x24, [sp, #48]".into());
+            line("    ldp x25, x26, [sp, #64]\n    ldp x27, x28, [sp, #80]\n    ldp x29, x30, [sp], #96\n    ret".into());
+        }
+        text
+    }
+}

@@ -1,0 +1,52 @@
+//! What becomes of a few of the library's sequences, kept in `golden/` so that a change of the
+//! compiler shows what it does to them. After a deliberate change:
+//! `BLESS=1 cargo test -p verify-compiler --test emitters`.
+
+use std::path::Path;
+
+use super::compiler::emit::{aarch64, x86_64, Assembly, Line};
+use super::library;
+
+const KEPT: [&str; 4] = ["counter_add", "list_pop", "stack_pop", "stack_push"];
+
+#[test]
+fn the_code_is_what_it_was() {
+    let sequences = library::sequences();
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/emitters/golden");
+    for name in KEPT {
+        let (_, sequence) = sequences
+            .iter()
+            .find(|(own, _)| own == name)
+            .unwrap_or_else(|| panic!("the library has no {name} any more: keep another one"));
+        for (architecture, assembly) in [
+            ("x86_64", x86_64::on_cpu(sequence)),
+            ("aarch64", aarch64::on_cpu(sequence)),
+        ] {
+            let file = directory.join(format!("{name}.{architecture}.s"));
+            let listing = listing(&assembly);
+            if std::env::var_os("BLESS").is_some() {
+                std::fs::write(&file, listing).expect("writable");
+                continue;
+            }
+            let kept = std::fs::read_to_string(&file)
+                .unwrap_or_else(|error| panic!("{}: {error}; run with BLESS=1", file.display()));
+            assert!(
+                kept == listing,
+                "{} was\n{kept}\nand now is\n{listing}",
+                file.display()
+            );
+        }
+    }
+}
+
+fn listing(assembly: &Assembly) -> String {
+    assembly
+        .lines
+        .iter()
+        .map(|line| match line {
+            Line::Text(text) if text.ends_with(':') => format!("{text}\n"),
+            Line::Text(text) => format!("    {text}\n"),
+            Line::Acquire(operands) => format!("    load-acquire {operands}\n"),
+        })
+        .collect()
+}

@@ -1,0 +1,28 @@
+    mrs {t0}, tpidr_el0
+    add {t0}, {t0}, {rseq}
+    adrp {t1}, 50f
+    add {t1}, {t1}, :lo12:50f
+    str {t1}, [{t0}, #8]
+51:
+    ldrsw {t1}, [{t0}, #4]
+    madd {t1}, {t1}, {stride}, {a0}
+    load-acquire {t2:w}, [{t1}]
+    cbnz {t2:w}, {closed}
+    ldr {t2}, [{t1}, #{c0}]
+    add {t3}, {t2}, {a1}
+    str {t3}, [{t1}, #{c0}]
+52:
+    .subsection 1
+    .inst 0xd428bc00
+53:
+    b {aborted}
+    .subsection 0
+    .pushsection __rseq_cs, "awR", @progbits
+    .balign 32
+50:
+    .long 0, 0
+    .quad 51b, 52b - 51b, 53b
+    .popsection
+    .pushsection __rseq_cs_ptr_array, "awR", @progbits
+    .quad 50b
+    .popsection

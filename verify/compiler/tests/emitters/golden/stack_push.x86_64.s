@@ -1,0 +1,32 @@
+    lea {t0}, [rip + 50f]
+    mov qword ptr fs:[{rseq} + 8], {t0}
+51:
+    movsxd {t0}, dword ptr fs:[{rseq} + 4]
+    imul {t0}, {stride}
+    add {t0}, {a0}
+    cmp dword ptr [{t0}], 0
+    jne {closed}
+    mov {t1}, qword ptr [{t0} + {c0}]
+    mov {t2}, {t1}
+    sub {t2}, qword ptr [{t0} + {c1}]
+    cmp {t2}, {a1}
+    je {exit0}
+    mov qword ptr [{t0} + {t2} + {c2}], {a2}
+    add {t1}, 8
+    mov qword ptr [{t0} + {c0}], {t1}
+52:
+    .pushsection .text.unlikely.atomseq, "ax", @progbits
+    .byte 0x0f, 0xb9, 0x3d
+    .long 0x53053053
+53:
+    jmp {aborted}
+    .popsection
+    .pushsection __rseq_cs, "awR", @progbits
+    .balign 32
+50:
+    .long 0, 0
+    .quad 51b, 52b - 51b, 53b
+    .popsection
+    .pushsection __rseq_cs_ptr_array, "awR", @progbits
+    .quad 50b
+    .popsection

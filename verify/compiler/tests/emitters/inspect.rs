@@ -1,0 +1,213 @@
+//! The assembled object file, read back: what the kernel demands of a section, and what a restart
+//! does. Instructions are told by their bits, so that nothing is shared with the emitter.
+
+use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget};
+use verify_compiler::random;
+use verify_compiler::SEEDS;
+
+use super::assembly::Emitted;
+use super::compiler::emit::{ConstantOperand, LONGEST};
+use super::{compiler, library, tools};
+
+const DESCRIPTOR_BYTES: usize = 32;
+const SIGNATURE: u32 = 0xd428_bc00;
+
+/// The most a constant may be where it stands, or the least.
+fn extreme(operand: &ConstantOperand, most: bool) -> i64 {
+    match (operand, most) {
+        (ConstantOperand::Immediate(_), true) => 65_535,
+        (ConstantOperand::Immediate(_), false) => 0,
+        (ConstantOperand::Offset(_, bytes), true) => 4095 * i64::from(*bytes),
+        (ConstantOperand::Offset(..), false) => -256,
+    }
+}
+
+/// The library's sequences and the random ones, each with the most and the least constants.
+fn all() -> Vec<(String, Emitted)> {
+    let random = || {
+        SEEDS.iter().map(|seed| {
+            let program = random::generate(*seed);
+            let tokens = program.text().parse().expect("it is made of tokens");
+            let sequence = compiler::sequences(tokens)
+                .and_then(|mut all| all.remove(0))
+                .expect("it is legal");
+            (program.name, sequence)
+        })
+    };
+    let mut all = Vec::new();
+    for most in [false, true] {
+        for (name, sequence) in library::sequences().into_iter().chain(random()) {
+            let emitted = Emitted::new(sequence, |operand| extreme(operand, most));
+            all.push((
+                format!("{name}_{}", if most { "most" } else { "least" }),
+                emitted,
+            ));
+        }
+    }
+    all
+}
+
+#[test]
+fn sections_are_as_the_kernel_and_a_restart_need_them() {
+    if !tools::are_there(&[tools::ASSEMBLER]) {
+        return;
+    }
+    let all = all();
+    let text: String = all
+        .iter()
+        .map(|(name, emitted)| emitted.functions(name))
+        .collect();
+    let file = tools::assemble(&tools::directory("inspect"), &text);
+    let data = std::fs::read(file).expect("just written");
+    let file = object::File::parse(&*data).expect("an ELF file");
+    let descriptors = file
+        .section_by_name("__rseq_cs")
+        .expect("there are sections");
+    let bytes = descriptors.data().expect("not compressed");
+    // Each sequence is there twice: to be entered at the start, and at the abort address.
+    assert_eq!(
+        bytes.len(),
+        2 * all.len() * DESCRIPTOR_BYTES,
+        "a descriptor a sequence"
+    );
+    let pointers = file
+        .section_by_name("__rseq_cs_ptr_array")
+        .expect("debuggers look here");
+    assert_eq!(pointers.size() as usize, 2 * all.len() * 8);
+    for section in [&descriptors, &pointers] {
+        let object::SectionFlags::Elf { sh_flags } = section.flags() else {
+            panic!("ELF has such flags");
+        };
+        assert_ne!(
+            sh_flags & 0x20_0000,
+            0,
+            "the linker must retain {:?}",
+            section.name()
+        );
+    }
+    let relocations: Vec<_> = descriptors.relocations().collect();
+    let target = |at: usize| -> (object::SectionIndex, u64) {
+        let (_, relocation) = relocations
+            .iter()
+            .find(|(offset, _)| *offset == at as u64)
+            .expect("an address is filled in by the linker");
+        let RelocationTarget::Symbol(symbol) = relocation.target() else {
+            panic!("addresses are symbols");
+        };
+        let symbol = file.symbol_by_index(symbol).expect("of this file");
+        let section = symbol.section_index().expect("code");
+        (
+            section,
+            symbol.address().wrapping_add_signed(relocation.addend()),
+        )
+    };
+    let (mut sections, mut instructions) = (0, 0);
+    for at in (0..bytes.len()).step_by(DESCRIPTOR_BYTES) {
+        let word = |offset: usize| {
+            u64::from_le_bytes(bytes[at + offset..at + offset + 8].try_into().unwrap())
+        };
+        assert_eq!(word(0), 0, "version 0, flags 0");
+        let ((code, start), length, (abort_code, abort)) =
+            (target(at + 8), word(16), target(at + 24));
+        assert_eq!(code, abort_code, "both in the same function");
+        let section = file.section_by_index(code).expect("of this file");
+        let data = section.data().expect("not compressed");
+        let instruction =
+            |at: u64| u32::from_le_bytes(data[at as usize..at as usize + 4].try_into().unwrap());
+        let (end, name) = (
+            start + length,
+            section.name().expect("it has one").to_string(),
+        );
+        assert!(
+            abort < start || abort >= end,
+            "{name}: the abort address lies outside"
+        );
+        assert_eq!(
+            instruction(abort - 4),
+            SIGNATURE,
+            "{name}: the signature before it"
+        );
+        assert!(
+            is_arming_store(instruction(start - 4)),
+            "{name}: it starts right after it is armed"
+        );
+        assert!(
+            is_store(instruction(end - 4)),
+            "{name}: its last instruction is the commit"
+        );
+        instructions += check(&name, start, end, instruction);
+        sections += 1;
+    }
+    println!("{sections} sections, {instructions} instructions");
+}
+
+/// Inside a section: how long it is and where it branches.
+fn check(name: &str, start: u64, end: u64, instruction: impl Fn(u64) -> u32) -> usize {
+    let (mut at, mut count) = (start, 0);
+    while at < end {
+        count += 1;
+        // mov; b; ldr; str; subs; b.pl: the copy, one step of a restart.
+        if copies(at, end, &instruction) {
+            at += 4 * COPY;
+            continue;
+        }
+        let word = instruction(at);
+        assert!(
+            !leaves_for_good(word),
+            "{name}: {word:#x} at {at:#x} calls or returns"
+        );
+        if let Some(to) = branch(word, at) {
+            assert!(
+                to >= end,
+                "{name}: {word:#x} at {at:#x} branches to {to:#x}, not out and forward"
+            );
+        }
+        at += 4;
+    }
+    assert!(count <= LONGEST, "{name}: {count} instructions");
+    count
+}
+
+const COPY: u64 = 6;
+
+fn copies(at: u64, end: u64, instruction: impl Fn(u64) -> u32) -> bool {
+    at + 4 * COPY <= end
+        && branch(instruction(at + 4), at + 4) == Some(at + 16)
+        && instruction(at + 8) & 0xffe0_fc00 == 0xf860_7800
+        && instruction(at + 12) & 0xffe0_fc00 == 0xf820_7800
+        && instruction(at + 16) & 0xffff_fc00 == 0xf100_0400
+        && branch(instruction(at + 20), at + 20) == Some(at + 8)
+}
+
+/// Where a direct branch leads.
+fn branch(word: u32, at: u64) -> Option<u64> {
+    let field =
+        |bits: u32, from: u32| i64::from((word << (32 - from - bits)) as i32 >> (32 - bits));
+    let words = match word {
+        _ if word & 0xfc00_0000 == 0x1400_0000 => field(26, 0),
+        _ if word & 0xff00_0010 == 0x5400_0000 => field(19, 5),
+        _ if word & 0x7e00_0000 == 0x3400_0000 => field(19, 5),
+        _ if word & 0x7e00_0000 == 0x3600_0000 => field(14, 5),
+        _ => return None,
+    };
+    Some(at.wrapping_add_signed(4 * words))
+}
+
+/// A call, an indirect branch, a return, or an exception.
+fn leaves_for_good(word: u32) -> bool {
+    word & 0xfc00_0000 == 0x9400_0000
+        || word & 0xfe00_0000 == 0xd600_0000
+        || word & 0xff00_0000 == 0xd400_0000
+}
+
+/// `str` with an offset or without, `stur`, `stlr`: of a word or a half.
+fn is_store(word: u32) -> bool {
+    word & 0xbfc0_0000 == 0xb900_0000
+        || word & 0xbfe0_0c00 == 0xb800_0000
+        || word & 0xbfff_fc00 == 0x889f_fc00
+}
+
+/// `str x, [x, #8]`: the descriptor's place in `struct rseq`.
+fn is_arming_store(word: u32) -> bool {
+    word & 0xffff_fc00 == 0xf900_0400
+}

@@ -1,0 +1,69 @@
+//! Every `sequence!` in the library's source, found by its syntax.
+
+use std::path::{Path, PathBuf};
+
+use syn::visit::Visit;
+
+use super::compiler;
+use super::compiler::ir::Sequence;
+
+struct Found {
+    file: PathBuf,
+    sequences: Vec<(String, Sequence)>,
+}
+
+impl<'ast> Visit<'ast> for Found {
+    fn visit_macro(&mut self, call: &'ast syn::Macro) {
+        if call
+            .path
+            .segments
+            .last()
+            .is_some_and(|last| last.ident == "sequence")
+        {
+            let module = self
+                .file
+                .file_stem()
+                .and_then(|stem| stem.to_str())
+                .expect("a file name");
+            for sequence in
+                compiler::sequences(call.tokens.clone()).expect("it compiles in the library")
+            {
+                let sequence = sequence.expect("it compiles in the library");
+                self.sequences
+                    .push((format!("{module}_{}", sequence.name), sequence));
+            }
+        }
+    }
+}
+
+/// All of them, named by file and name.
+pub fn sequences() -> Vec<(String, Sequence)> {
+    let mut sequences = Vec::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/atomseq/src");
+    collect(&source, &mut sequences);
+    sequences.sort_by(|(a, _), (b, _)| a.cmp(b));
+    assert!(
+        !sequences.is_empty(),
+        "no `sequence!` found in {}",
+        source.display()
+    );
+    sequences
+}
+
+fn collect(directory: &Path, sequences: &mut Vec<(String, Sequence)>) {
+    for entry in std::fs::read_dir(directory).expect("the library's source") {
+        let file = entry.expect("the library's source").path();
+        if file.is_dir() {
+            collect(&file, sequences);
+        } else if file.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(&file).expect("the library's source");
+            let syntax = syn::parse_file(&text).expect("the library's source is Rust");
+            let mut found = Found {
+                file,
+                sequences: Vec::new(),
+            };
+            found.visit_file(&syntax);
+            sequences.append(&mut found.sequences);
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The emitters. A few listings are kept; and the AArch64 emitter is tried without an AArch64
+//! machine: its lines are assembled by GNU as, the object file is inspected, and the code runs under
+//! qemu's user emulation on a `struct rseq` of our own, against what the sequences' syntax says.
+//!
+//! Needs binutils-aarch64-linux-gnu, gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and qemu-user.
+//! Without them the tests fail, unless `ATOMSEQ_SKIP_AARCH64=1` says that they may not run.
+
+#[path = "../../../../crates/atomseq-macros/src/compiler/mod.rs"]
+#[allow(dead_code, missing_docs)]
+#[rustfmt::skip] // of another edition
+mod compiler;
+
+mod assembly;
+mod golden;
+mod inspect;
+mod library;
+mod run;
+mod tools;

@@ -1,0 +1,358 @@
+//! The emitted code runs under qemu: a driver in C gives it memory at fixed addresses and a
+//! `struct rseq` of its own, and writes back what it left.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use atomseq::sequence::model::{Shape, Value};
+use verify_compiler::inputs;
+use verify_compiler::oracle::{self, Memory};
+use verify_compiler::random::{self, Program, CONSTANTS};
+use verify_compiler::SEEDS;
+
+use super::assembly::Emitted;
+use super::compiler::emit::{ConstantOperand, Place};
+use super::compiler::ir::{self, Constant};
+use super::{compiler, tools};
+
+/// Where the driver maps its memory, and how it is cut; must agree with `driver.c`.
+const ARENA: u64 = 0x2_0000_0000;
+const ARENA_BYTES: usize = 2048;
+const SLOTS: u64 = ARENA + 256;
+const BULK: u64 = ARENA + 1024;
+const CPUS: u64 = 4;
+const MOST_ARGUMENTS: usize = 8;
+const MOST_TEMPORARIES: usize = 32;
+
+const ROUNDS: u64 = 40;
+
+/// What one call is made with.
+struct Case {
+    program: usize,
+    /// -1 and -2 are what a thread without registration reads.
+    cpu: i64,
+    /// The driver enters at the abort address.
+    abort: bool,
+    gate: u32,
+    arguments: Vec<u64>,
+    before: Memory,
+}
+
+#[test]
+fn the_code_does_what_the_sequence_says() {
+    if !tools::are_there(&[tools::ASSEMBLER, tools::COMPILER, tools::EMULATOR]) {
+        return;
+    }
+    let programs = programs();
+    let cases = cases(&programs);
+    let (mut committed, mut left_early) = (0, 0);
+    try_all(
+        "run",
+        &programs,
+        &cases,
+        str::to_string,
+        |case, emitted, answer| {
+            let program = &programs[case.program];
+            if let Err(difference) = compare(case, program, emitted, &answer) {
+                let code = emitted.template(&program.name);
+                panic!(
+                    "{difference}\n{}\non {:x?}\n{code}",
+                    program.text(),
+                    case.arguments
+                );
+            }
+            committed += u64::from(answer.left == 0);
+            left_early +=
+                u64::from((1..=emitted.sequence.exits.len() as u64).contains(&answer.left));
+        },
+    );
+    let (programs, cases) = (programs.len(), cases.len());
+    println!("{programs} sequences, {cases} calls: {committed} committed, {left_early} left early");
+    assert!(committed > ROUNDS * 100 && left_early > ROUNDS * 10);
+}
+
+/// The comparison must see an error: one instruction for another, none that leads out of memory.
+#[test]
+fn a_wrong_instruction_is_noticed() {
+    if !tools::are_there(&[tools::ASSEMBLER, tools::COMPILER, tools::EMULATOR]) {
+        return;
+    }
+    let programs: Vec<Program> = programs().into_iter().take(100).collect();
+    let cases = cases(&programs);
+    for (number, (right, wrong)) in [
+        ("    eor ", "    orr "),
+        ("b.lo ", "b.ls "),
+        ("b.eq ", "b.ne "),
+        ("    lsr ", "    asr "),
+        ("    movn ", "    movz "),
+        ("    stlr ", "    ldar "),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut noticed = 0;
+        let spoil = |text: &str| {
+            assert!(text.contains(right), "no sequence has `{right}`");
+            text.replace(right, wrong)
+        };
+        try_all(
+            &format!("wrong-{number}"),
+            &programs,
+            &cases,
+            spoil,
+            |case, emitted, answer| {
+                noticed +=
+                    u64::from(compare(case, &programs[case.program], emitted, &answer).is_err());
+            },
+        );
+        assert!(noticed > 0, "`{wrong}` for `{right}` made no difference");
+    }
+}
+
+fn programs() -> Vec<Program> {
+    SEEDS.iter().map(|seed| random::generate(*seed)).collect()
+}
+
+/// What a call left.
+struct Answer<'a> {
+    left: u64,
+    armed: bool,
+    temporaries: Vec<u64>,
+    arena: &'a [u8],
+}
+
+/// Assembles, links and runs; `spoil` may change the assembly.
+fn try_all(
+    test: &str,
+    programs: &[Program],
+    cases: &[Case],
+    spoil: impl Fn(&str) -> String,
+    mut with: impl FnMut(&Case, &Emitted, Answer<'_>),
+) {
+    let emitted: Vec<Emitted> = programs.iter().map(emit).collect();
+    let directory = tools::directory(test);
+    let functions = programs.iter().zip(&emitted);
+    let text: String = functions
+        .map(|(program, emitted)| emitted.functions(&program.name))
+        .collect();
+    let mut text = spoil(&text);
+    text.push_str(".section .data.rel.ro,\"aw\"\n.balign 8\n.global sequences\nsequences:\n");
+    for program in programs {
+        text.push_str(&format!("    .quad {0}, {0}_abort\n", program.name));
+    }
+    let object = tools::assemble(&directory, &text);
+    let driver = directory.join("driver");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/emitters/driver.c");
+    let flags = ["-O1", "-static", "-o"];
+    tools::run(
+        Command::new(tools::COMPILER)
+            .args(flags)
+            .arg(&driver)
+            .arg(source)
+            .arg(&object),
+    );
+    let output = drive(&driver, cases);
+    let head = 8 * (2 + MOST_TEMPORARIES);
+    assert_eq!(
+        output.len(),
+        cases.len() * (head + ARENA_BYTES),
+        "the driver answers every case"
+    );
+    for (case, answer) in cases.iter().zip(output.chunks_exact(head + ARENA_BYTES)) {
+        let (head, arena) = answer.split_at(head);
+        let mut words = head
+            .chunks_exact(8)
+            .map(|word| u64::from_le_bytes(word.try_into().unwrap()));
+        let (left, armed) = (words.next().unwrap(), words.next().unwrap() != 0);
+        let temporaries = words.collect();
+        let answer = Answer {
+            left,
+            armed,
+            temporaries,
+            arena,
+        };
+        with(case, &emitted[case.program], answer);
+    }
+}
+
+fn compare(
+    case: &Case,
+    program: &Program,
+    emitted: &Emitted,
+    answer: &Answer<'_>,
+) -> Result<(), &'static str> {
+    let says = |right: bool, difference: &'static str| if right { Ok(()) } else { Err(difference) };
+    let exits = emitted.sequence.exits.len() as u64;
+    let left = memory(answer.arena, &case.before);
+    says(answer.armed != case.abort, "armed, or not armed")?;
+    if case.abort || case.gate != 0 {
+        let expected = if case.abort { exits + 1 } else { exits + 2 };
+        says(answer.left == expected, "not aborted, or not closed")?;
+        return says(
+            left == case.before,
+            "aborted or closed, and yet memory has changed",
+        );
+    }
+    let mut after = case.before.clone();
+    let expected = oracle::run(program, &case.arguments, &mut after, case.cpu as u64);
+    says(answer.left <= exits, "aborted or closed for no reason")?;
+    let value = value(
+        emitted,
+        answer.left as usize,
+        &case.arguments,
+        &answer.temporaries,
+    );
+    says(value == expected, "the result differs")?;
+    says(left == after, "memory differs")
+}
+
+fn emit(program: &Program) -> Emitted {
+    let tokens = program.text().parse().expect("it is made of tokens");
+    let sequence = compiler::sequences(tokens)
+        .and_then(|mut all| all.remove(0))
+        .expect("it is legal");
+    Emitted::new(sequence, |operand| match operand {
+        ConstantOperand::Immediate(constant) | ConstantOperand::Offset(constant, _) => {
+            evaluate(constant) as i64
+        }
+    })
+}
+
+/// What rustc makes of a constant's expression.
+fn evaluate(constant: &Constant) -> u64 {
+    fn value(expression: &syn::Expr) -> u64 {
+        match expression {
+            syn::Expr::Paren(inner) => value(&inner.expr),
+            syn::Expr::Group(inner) => value(&inner.expr),
+            syn::Expr::Cast(cast) => value(&cast.expr),
+            syn::Expr::Lit(syn::ExprLit {
+                lit: syn::Lit::Int(literal),
+                ..
+            }) => literal.base10_parse().expect("64 bits"),
+            syn::Expr::Path(path) => {
+                let name = path.path.get_ident().expect("one of ours").to_string();
+                CONSTANTS
+                    .iter()
+                    .find(|(constant, _)| *constant == name)
+                    .expect("one of ours")
+                    .1
+            }
+            syn::Expr::MethodCall(call) => {
+                let (a, b) = (value(&call.receiver), value(&call.args[0]));
+                match call.method.to_string().as_str() {
+                    "wrapping_add" => a.wrapping_add(b),
+                    "wrapping_sub" => a.wrapping_sub(b),
+                    other => panic!("the random sequences combine no constants by {other}"),
+                }
+            }
+            _ => panic!("the random sequences have no such constant"),
+        }
+    }
+    value(&syn::parse2(constant.tokens.clone()).expect("an expression"))
+}
+
+fn cases(programs: &[Program]) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (index, program) in programs.iter().enumerate() {
+        let mut random = fastrand::Rng::with_seed(SEEDS[index]);
+        for round in 0..ROUNDS {
+            let cpu = match round {
+                0 => -1,
+                1 => -2,
+                _ => random.u64(0..CPUS) as i64,
+            };
+            let slot = SLOTS.wrapping_add_signed(cpu * 128);
+            cases.push(Case {
+                program: index,
+                cpu,
+                abort: round == 2,
+                gate: if round == 3 || cpu < 0 { 4 } else { 0 },
+                arguments: inputs::arguments(&mut random, program, slot, BULK),
+                before: inputs::memory(&mut random, slot, BULK),
+            });
+        }
+    }
+    cases
+}
+
+fn drive(driver: &std::path::Path, cases: &[Case]) -> Vec<u8> {
+    let mut input = Vec::new();
+    for case in cases {
+        let mut word = |word: u64| input.extend_from_slice(&word.to_le_bytes());
+        word(2 * case.program as u64 + u64::from(case.abort));
+        word(case.cpu as u64);
+        for index in 0..MOST_ARGUMENTS {
+            // A slot goes in as the area's base.
+            let argument = case.arguments.get(index).copied().unwrap_or(0);
+            let is_slot = argument == SLOTS.wrapping_add_signed(case.cpu * 128);
+            word(if is_slot { SLOTS } else { argument });
+        }
+        let mut arena = vec![0u8; ARENA_BYTES];
+        for (address, bytes) in &case.before.stretches {
+            let from = (address - ARENA) as usize;
+            arena[from..from + bytes.len()].copy_from_slice(bytes);
+        }
+        let gate = (SLOTS.wrapping_add_signed(case.cpu * 128) - ARENA) as usize;
+        arena[gate..gate + 4].copy_from_slice(&case.gate.to_le_bytes());
+        input.extend_from_slice(&arena);
+    }
+    let mut child = Command::new(tools::EMULATOR)
+        .arg(driver)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it was found before");
+    let mut stdin = child.stdin.take().expect("piped");
+    let writer = std::thread::spawn(move || stdin.write_all(&input));
+    let output = child.wait_with_output().expect("the driver ends");
+    assert!(
+        output.status.success(),
+        "the driver failed: {}",
+        output.status
+    );
+    writer
+        .join()
+        .expect("no panic")
+        .expect("the driver reads all");
+    output.stdout
+}
+
+/// The same stretches as the arena holds now.
+fn memory(arena: &[u8], like: &Memory) -> Memory {
+    let mut memory = like.clone();
+    for (address, bytes) in &mut memory.stretches {
+        let from = (*address - ARENA) as usize;
+        let length = bytes.len();
+        bytes.copy_from_slice(&arena[from..from + length]);
+    }
+    memory
+}
+
+fn value(emitted: &Emitted, left: usize, arguments: &[u64], temporaries: &[u64]) -> Value {
+    let (places, exit) = match left {
+        0 => (
+            emitted.assembly.results.last().expect("the commit's"),
+            &emitted.sequence.end,
+        ),
+        exit => (
+            &emitted.assembly.results[exit - 1],
+            &emitted.sequence.exits[exit - 1],
+        ),
+    };
+    let words = places
+        .iter()
+        .map(|place| match place {
+            Place::Temporary(index) => temporaries[*index] as usize,
+            Place::Parameter(index) => arguments[*index] as usize,
+            Place::Constant(constant) => evaluate(constant) as usize,
+        })
+        .collect();
+    let shape = match exit.shape {
+        ir::Shape::Plain => Shape::Plain,
+        ir::Shape::Some => Shape::Some,
+        ir::Shape::None => Shape::None,
+        ir::Shape::True => Shape::True,
+        ir::Shape::False => Shape::False,
+    };
+    Value { shape, words }
+}
