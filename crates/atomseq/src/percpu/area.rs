@@ -59,6 +59,21 @@ pub struct Slots<'a> {
 }
 
 impl Slots<'_> {
+    /// Where the area keeps the address of CPU 0's slot.
+    #[doc(hidden)]
+    pub const BASE: usize = std::mem::offset_of!(Area, base);
+
+    /// Where the area keeps the bytes from one CPU's slot to the next one's.
+    #[doc(hidden)]
+    pub const STRIDE: usize = std::mem::offset_of!(Area, stride);
+
+    /// The area's address.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn area(self) -> *const Area {
+        self.area
+    }
+
     /// The address of CPU 0's slot.
     #[doc(hidden)]
     #[inline(always)]
