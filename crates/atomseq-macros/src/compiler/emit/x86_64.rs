@@ -318,7 +318,7 @@ impl Emitter<'_> {
         };
         ["add", "sub", "and", "or", "xor"]
             .iter()
-            .any(|mnemonic| computes(mnemonic))
+            .any(computes)
     }
 
     fn binary(
