@@ -1,6 +1,7 @@
 //! `atomseq torture` as its users run it: that it holds here, that it can fail, and what it says when it does.
 
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output, Stdio};
 
 const TARGETS: [&str; 11] = [
     "counter",
@@ -218,6 +219,25 @@ fn a_panic_is_noticed() {
 fn a_crash_has_last_words() {
     let stderr = fails("ring", "crash");
     assert!(stderr.contains("the process crashed"), "{stderr}");
+}
+
+#[test]
+fn a_reader_who_leaves_does_not_hide_a_failure() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_atomseq"))
+        .args(["torture", "stack", "--seconds", "2", "--sabotage", "lose"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command was built with the tests");
+    let mut first = String::new();
+    let stdout = child.stdout.take().expect("it is piped");
+    BufReader::new(stdout)
+        .read_line(&mut first)
+        .expect("it is UTF-8");
+    assert!(first.starts_with("Seed "), "{first}");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("values went in and never came out"));
 }
 
 #[test]

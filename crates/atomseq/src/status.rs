@@ -15,7 +15,7 @@ use core::fmt;
 /// Every per-CPU structure calls this when it is built. Later calls cost one load. Neither the first nor a
 /// later call allocates through Rust's global allocator, so an allocator may be built on atomseq.
 ///
-/// The first call takes a fraction of a millisecond (more on a busy machine), starts and reaps a short-lived child
+/// The first call takes about half a millisecond, and some milliseconds on a busy machine; it starts and reaps a short-lived child
 /// or two that share this process's memory, and registers `pthread_atfork` handlers. So it
 ///
 /// * comes before a seccomp filter that forbids `clone`, `rseq` or `membarrier`;

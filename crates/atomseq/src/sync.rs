@@ -4,7 +4,8 @@
 pub(crate) use std::hint::spin_loop;
 pub(crate) use std::sync::atomic::{AtomicU32, Ordering};
 
-pub(crate) use crate::platform::{wait, wake_one};
+#[allow(unused_imports, reason = "portable builds wake only one")]
+pub(crate) use crate::platform::{wait, wake_all, wake_one};
 
 /// How often a thread looks again before it parks.
 pub(crate) const SPINS: usize = 100;

@@ -7,7 +7,7 @@ use crate::gate;
 use crate::reach::Reachable;
 use crate::scenario::{Check, Interruption, Outcome, Scenario, Words};
 use crate::table::{self, Window};
-use crate::trap::{self, Stop};
+use crate::trap::{self, Kind, Stop};
 use crate::watchdog::Watchdog;
 
 /// To how many scenarios moves are applied at the same instruction: a move waits for its turn on two CPUs.
@@ -104,10 +104,14 @@ impl Checker {
     /// The windows the operation runs through when each of them is aborted once, in order.
     fn reached<S: 'static>(&self, scenario: &Scenario<S>) -> Vec<usize> {
         self.watchdog.at(&*scenario.name);
-        let mut stops: Vec<Stop> = self.windows.iter().map(at_start).collect();
+        let stops: Vec<Stop> = self
+            .windows
+            .iter()
+            .map(|window| window.at_start(Kind::Pass))
+            .collect();
         move_to(self.cpus.home);
         let structure = (scenario.fresh)();
-        trap::run(&mut stops, &mut |_| (), || (scenario.operation)(&structure));
+        trap::run(&stops, &mut |_| (), || (scenario.operation)(&structure));
         let mut reached: Vec<(usize, usize)> = stops
             .iter()
             .enumerate()
@@ -130,12 +134,12 @@ impl Checker {
         // The second copy of a sequence runs only after the first was aborted; a rare interruption that nobody
         // here caused may get in between.
         for alone in [true, false, false] {
-            let mut stops = self.stops(reached, target, boundary, alone);
+            let stops = self.stops(reached, target, boundary, alone);
             move_to(self.cpus.home);
             let structure = (scenario.fresh)();
             let mut interference = Words::new();
             let operation = trap::run(
-                &mut stops,
+                &stops,
                 &mut |_| interference = scenario.interfere(&structure, interruption, self.cpus),
                 || (scenario.operation)(&structure),
             );
@@ -173,10 +177,11 @@ impl Checker {
     /// The stop to act at, and, unless it stands alone, one at the start of every other window reached.
     fn stops(&self, reached: &[usize], target: usize, boundary: usize, alone: bool) -> Vec<Stop> {
         let window = &self.windows[target];
-        let mut stops = vec![Stop::new(window.boundaries[boundary], window.abort, true)];
+        let at = window.boundaries[boundary];
+        let mut stops = vec![Stop::in_window(at, window.abort, Kind::Act)];
         if !alone {
             let others = reached.iter().filter(|other| **other != target);
-            stops.extend(others.map(|other| at_start(&self.windows[*other])));
+            stops.extend(others.map(|other| self.windows[*other].at_start(Kind::Pass)));
         }
         stops
     }
@@ -194,13 +199,13 @@ impl Checker {
             (scenario.total)(&structure),
         );
         for alone in [true, false, false] {
-            let mut stops = self.stops(reached, target, gate::TESTED_AT, alone);
+            let stops = self.stops(reached, target, gate::TESTED_AT, alone);
             let structure = (scenario.fresh)();
             let keeper = gate::Keeper::default();
             let operation = std::thread::scope(|scope| {
                 let kept = scope.spawn(|| keeper.keep());
                 let operation = trap::run(
-                    &mut stops,
+                    &stops,
                     &mut |registers| keeper.close(gate::value(registers, slot)),
                     || (scenario.operation)(&structure),
                 );
@@ -262,8 +267,4 @@ impl Check for Checker {
             self.close_gate(scenario, &reached, window);
         }
     }
-}
-
-fn at_start(window: &Window) -> Stop {
-    Stop::new(window.start, window.abort, false)
 }

@@ -9,6 +9,8 @@
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable)))]
 
+pub mod blocked;
+mod breakpoints;
 pub mod checker;
 pub mod cpu;
 pub mod gate;
@@ -16,6 +18,8 @@ pub mod platform;
 pub mod reach;
 pub mod registry;
 pub mod scenario;
+pub mod slow_path;
 pub mod table;
+pub mod trace;
 pub mod trap;
 pub mod watchdog;

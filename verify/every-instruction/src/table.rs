@@ -5,6 +5,8 @@ use std::ops::Range;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, Register};
 use object::{Object, ObjectSection, ObjectSymbol};
 
+use crate::trap::{Kind, Stop};
+
 /// Where the descriptors of `sequence!` lie.
 pub const SECTION: &str = "__rseq_cs";
 
@@ -35,6 +37,11 @@ impl Window {
         (self.start..self.end).contains(&self.boundaries[boundary])
     }
 
+    /// Interrupts at the first instruction.
+    pub fn at_start(&self, kind: Kind) -> Stop {
+        Stop::in_window(self.start, self.abort, kind)
+    }
+
     /// The instruction at a boundary, for messages.
     pub fn describe(&self, boundary: usize) -> String {
         let address = self.boundaries[boundary];
@@ -49,58 +56,118 @@ impl Window {
     }
 }
 
-/// Every window in a section of this program.
-///
-/// # Panics
-///
-/// If the program cannot be read or holds no descriptor: the test would check nothing.
-pub fn windows(section: &str) -> Vec<Window> {
-    let bytes = std::fs::read("/proc/self/exe").expect("a program can read itself");
-    let file = object::File::parse(&*bytes).expect("this program is an ELF file");
-    // SAFETY: looks up a number that the kernel passed at program start.
-    let entry = unsafe { libc::getauxval(libc::AT_ENTRY) } as usize;
-    let base = entry - file.entry() as usize;
-    let table = file
-        .section_by_name(section)
-        .unwrap_or_else(|| panic!("this program has no section {section}"));
-    let symbols = functions(&file);
-    let (address, size) = (base + table.address() as usize, table.size() as usize);
-    assert!(size > 0 && size % 32 == 0, "{section} has {size} bytes");
-    (address..address + size)
-        .step_by(32)
-        .map(|descriptor| window(descriptor, base, &symbols))
-        .collect()
+/// This program, as it lies in memory.
+pub struct Program {
+    base: usize,
+    text: Range<usize>,
+    sections: Vec<(String, Range<usize>)>,
+    functions: Vec<(Range<usize>, String)>,
 }
 
-fn window(descriptor: usize, base: usize, symbols: &[(Range<usize>, String)]) -> Window {
-    // SAFETY: the section is part of this program's own image, relocated, and never written again.
-    let [_, start, length, abort] = unsafe { *(descriptor as *const [usize; 4]) };
-    let end = start + length;
-    let decoded: Vec<Instruction> = instructions(start..end).collect();
-    let (function, name) = symbols
-        .iter()
-        .find(|(range, _)| range.contains(&(start - base)))
-        .unwrap_or_else(|| panic!("no function holds the window at {:#x}", start - base));
-    let before = instructions(function.start + base..start)
-        .last()
-        .unwrap_or_else(|| panic!("{name} begins with a window that nothing arms"));
-    let boundaries = [before.ip() as usize]
-        .into_iter()
-        .chain(decoded.iter().map(|instruction| instruction.ip() as usize))
-        .chain([end])
-        .collect();
-    let slot = decoded
-        .first()
-        .filter(|first| first.mnemonic() == Mnemonic::Movsxd)
-        .map(|first| first.op0_register());
-    Window {
-        name: name.clone(),
-        address: (start - base) as u64,
-        start,
-        end,
-        abort,
-        boundaries,
-        slot,
+impl Program {
+    /// Reads the program's file.
+    pub fn this() -> Program {
+        let bytes = std::fs::read("/proc/self/exe").expect("a program can read itself");
+        let file = object::File::parse(&*bytes).expect("this program is an ELF file");
+        // SAFETY: looks up a number that the kernel passed at program start.
+        let entry = unsafe { libc::getauxval(libc::AT_ENTRY) } as usize;
+        let base = entry - file.entry() as usize;
+        let place = |address: u64, size: u64| {
+            let start = base + address as usize;
+            start..start + size as usize
+        };
+        let sections: Vec<(String, Range<usize>)> = file
+            .sections()
+            .map(|section| {
+                let name = section.name().unwrap_or("?").to_string();
+                (name, place(section.address(), section.size()))
+            })
+            .collect();
+        let functions = file
+            .symbols()
+            .filter(|symbol| symbol.kind() == object::SymbolKind::Text)
+            .map(|symbol| {
+                let name = rustc_demangle::demangle(symbol.name().unwrap_or("?"));
+                (place(symbol.address(), symbol.size()), format!("{name:#}"))
+            })
+            .collect();
+        let text = sections
+            .iter()
+            .find(|(name, _)| name == ".text")
+            .map(|(_, place)| place.clone())
+            .expect("a program has code");
+        Program {
+            base,
+            text,
+            sections,
+            functions,
+        }
+    }
+
+    /// Its code.
+    pub fn text(&self) -> Range<usize> {
+        self.text.clone()
+    }
+
+    /// Every window whose descriptor lies in a section.
+    ///
+    /// # Panics
+    ///
+    /// If there is none: the test would check nothing.
+    pub fn windows(&self, section: &str) -> Vec<Window> {
+        let table = self.sections.iter().find(|(name, _)| name == section);
+        let (_, table) = table.unwrap_or_else(|| panic!("this program has no section {section}"));
+        let size = table.len();
+        assert!(size > 0 && size % 32 == 0, "{section} has {size} bytes");
+        let descriptors = table.clone().step_by(32);
+        descriptors
+            .map(|descriptor| self.window(descriptor))
+            .collect()
+    }
+
+    /// The function at an address and the distance from its start, for messages.
+    pub fn place(&self, address: usize) -> String {
+        self.function(address).map_or_else(
+            || format!("{address:#x}"),
+            |(function, name)| format!("{name}+{:#x}", address - function.start),
+        )
+    }
+
+    fn function(&self, address: usize) -> Option<&(Range<usize>, String)> {
+        self.functions
+            .iter()
+            .find(|(function, _)| function.contains(&address))
+    }
+
+    fn window(&self, descriptor: usize) -> Window {
+        // SAFETY: the section is part of this program's own image, relocated, and never written again.
+        let [_, start, length, abort] = unsafe { *(descriptor as *const [usize; 4]) };
+        let end = start + length;
+        let decoded: Vec<Instruction> = instructions(start..end).collect();
+        let (function, name) = self
+            .function(start)
+            .unwrap_or_else(|| panic!("no function holds the window at {start:#x}"));
+        let before = instructions(function.start..start)
+            .last()
+            .unwrap_or_else(|| panic!("{name} begins with a window that nothing arms"));
+        let inside = decoded.iter().map(|instruction| instruction.ip() as usize);
+        let boundaries = [before.ip() as usize]
+            .into_iter()
+            .chain(inside)
+            .chain([end]);
+        let slot = decoded
+            .first()
+            .filter(|first| first.mnemonic() == Mnemonic::Movsxd)
+            .map(|first| first.op0_register());
+        Window {
+            name: name.clone(),
+            address: (start - self.base) as u64,
+            start,
+            end,
+            abort,
+            boundaries: boundaries.collect(),
+            slot,
+        }
     }
 }
 
@@ -111,16 +178,4 @@ pub fn instructions(range: Range<usize>) -> impl Iterator<Item = Instruction> {
     let mut decoder = Decoder::with_ip(64, code, range.start as u64, DecoderOptions::NONE);
     std::iter::from_fn(move || decoder.can_decode().then(|| decoder.decode()))
         .inspect(|instruction| assert!(!instruction.is_invalid(), "not an instruction"))
-}
-
-fn functions(file: &object::File<'_>) -> Vec<(Range<usize>, String)> {
-    file.symbols()
-        .filter(|symbol| symbol.kind() == object::SymbolKind::Text)
-        .map(|symbol| {
-            let start = symbol.address() as usize;
-            let name = symbol.name().unwrap_or("?");
-            let name = format!("{:#}", rustc_demangle::demangle(name));
-            (start..start + symbol.size() as usize, name)
-        })
-        .collect()
 }

@@ -5,27 +5,46 @@
 //! kernel              └ signal; the section is armed: instruction pointer = abort address
 //! ```
 //!
+//! A breakpoint while signals are blocked would end the process. So stops are set in phases: the next one begins
+//! where a stretch with signals blocked ends (see [`crate::blocked`]).
+//!
 //! One thread at a time, the one that called [`run`], meets breakpoints.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
 use std::ptr;
-use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-const INT3: u8 = 0xcc;
+use crate::blocked;
+use crate::breakpoints::{self, Table};
+
+/// The trap flag: a signal after one instruction.
+pub(crate) const STEP: i64 = 0x100;
 
 /// General registers of the interrupted thread, indexed by `libc::REG_…`.
 pub type Registers = [i64; 23];
+
+/// What a stop is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Only the interruption.
+    Pass,
+    /// The same, every time that it restarts a sequence.
+    Always,
+    /// The interference.
+    Act,
+    /// The call that blocks signals: a signal becomes pending there, and its delivery begins the next phase.
+    Block,
+}
 
 /// A place to stop at, once.
 #[derive(Debug)]
 pub struct Stop {
     address: usize,
-    abort: usize,
-    acts: bool,
-    original: u8,
+    abort: Option<usize>,
+    kind: Kind,
+    phase: usize,
     met: Cell<Option<Met>>,
 }
 
@@ -39,13 +58,21 @@ pub struct Met {
 }
 
 impl Stop {
-    /// Interrupts at `address`, in or behind the window whose abort address is `abort`; `acts`: and interferes.
-    pub fn new(address: usize, abort: usize, acts: bool) -> Stop {
+    /// Interrupts at `address`, in or behind the window whose abort address is `abort`.
+    pub fn in_window(address: usize, abort: usize, kind: Kind) -> Stop {
+        Stop {
+            abort: Some(abort),
+            ..Stop::at(address, kind, 0)
+        }
+    }
+
+    /// Interrupts at `address`, outside of windows, in the given phase.
+    pub fn at(address: usize, kind: Kind, phase: usize) -> Stop {
         Stop {
             address,
-            abort,
-            acts,
-            original: 0,
+            abort: None,
+            kind,
+            phase,
             met: Cell::new(None),
         }
     }
@@ -54,13 +81,21 @@ impl Stop {
     pub fn met(&self) -> Option<Met> {
         self.met.get()
     }
+
+    /// Was it to act, and did not?
+    pub fn missed_act(&self) -> bool {
+        self.kind == Kind::Act && self.met().is_none()
+    }
 }
 
 type Action<'a> = &'a mut dyn FnMut(&Registers);
 
 struct Run<'a> {
     stops: &'a [Stop],
+    table: Table,
     count: Cell<usize>,
+    phase: Cell<usize>,
+    passed: Cell<Option<usize>>,
     action: Cell<Option<Action<'a>>>,
 }
 
@@ -70,30 +105,35 @@ static RUN: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 /// Calls `body` with a breakpoint at every stop. The stops' text must be [unlocked](unlock).
 ///
 /// `action` runs inside the signal handler of the first stop met that acts.
-pub fn run<R>(
-    stops: &mut [Stop],
-    action: &mut dyn FnMut(&Registers),
-    body: impl FnOnce() -> R,
-) -> R {
-    install();
-    for stop in stops.iter_mut() {
-        stop.met.set(None);
-        // SAFETY: the start of an instruction in unlocked text; this thread alone runs it.
-        stop.original = unsafe { swap(stop.address, INT3) };
+pub fn run<R>(stops: &[Stop], action: &mut dyn FnMut(&Registers), body: impl FnOnce() -> R) -> R {
+    for signal in [libc::SIGTRAP, blocked::SIGNAL] {
+        blocked::handle(signal, breakpoints::entry(on_signal));
     }
     let run = Run {
         stops,
+        table: Table::of(stops.iter().map(|stop| stop.address)),
         count: Cell::new(0),
+        phase: Cell::new(0),
+        passed: Cell::new(None),
         action: Cell::new(Some(action)),
     };
     RUN.store((&raw const run).cast_mut().cast(), Ordering::SeqCst);
+    run.set_phase();
+    run.table.plant();
     let result = body();
+    run.table.lift();
     RUN.store(ptr::null_mut(), Ordering::SeqCst);
-    for stop in run.stops.iter().filter(|stop| stop.met().is_none()) {
-        // SAFETY: as above; puts back what was there.
-        unsafe { swap(stop.address, stop.original) };
-    }
     result
+}
+
+impl Run<'_> {
+    fn set_phase(&self) {
+        for (index, stop) in self.stops.iter().enumerate() {
+            if stop.phase == self.phase.get() {
+                self.table.set(index, true);
+            }
+        }
+    }
 }
 
 /// Makes code writable.
@@ -107,58 +147,59 @@ pub fn unlock(range: Range<usize>) {
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// # Safety
-/// The byte is unlocked, and no other thread runs it meanwhile.
-unsafe fn swap(address: usize, byte: u8) -> u8 {
-    let place = address as *mut u8;
-    // SAFETY: the caller's promise. Volatile: the processor reads it as code.
-    unsafe {
-        let before = place.read_volatile();
-        place.write_volatile(byte);
-        before
-    }
-}
-
-fn install() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // SAFETY: zero is a valid action; its fields are set below.
-        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        action.sa_sigaction = on_trap as *const () as usize;
-        // An interfering operation may itself meet a stop.
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER;
-        // SAFETY: the handler has the signature that SA_SIGINFO asks for.
-        let result = unsafe { libc::sigaction(libc::SIGTRAP, &action, ptr::null_mut()) };
-        assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
-    });
-}
-
-extern "C" fn on_trap(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
+/// Runs with all breakpoints lifted.
+extern "C" fn on_signal(signal: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
     let run = RUN.load(Ordering::SeqCst);
     assert!(!run.is_null(), "a breakpoint nobody set");
     // SAFETY: `run` waits on this thread's stack until RUN is null again.
     let run = unsafe { &*run.cast::<Run<'_>>() };
-    // SAFETY: the kernel passes the interrupted thread's context to an SA_SIGINFO handler.
-    let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
+    if signal == blocked::SIGNAL {
+        run.phase.set(run.phase.get() + 1);
+        run.set_phase();
+    } else {
+        // SAFETY: the kernel passes the interrupted thread's context to an SA_SIGINFO handler.
+        on_trap(run, unsafe { &mut *context.cast() });
+    }
+}
+
+fn on_trap(run: &Run<'_>, context: &mut libc::ucontext_t) {
+    if let Some(passed) = run.passed.take() {
+        run.table.set(passed, true);
+        context.uc_mcontext.gregs[libc::REG_EFL as usize] &= !STEP;
+        return;
+    }
     let registers = &mut context.uc_mcontext.gregs;
     let pointer = registers[libc::REG_RIP as usize] as usize;
     // The kernel tells where the thread will continue, not where it was: an abort address belongs to one window,
     // and at most one stop of a window is set.
-    let stop = run.stops.iter().find(|stop| {
-        stop.met().is_none() && (pointer == stop.abort || pointer == stop.address + 1)
+    let index = (0..run.stops.len()).find(|index| {
+        let stop = &run.stops[*index];
+        let here = stop.abort == Some(pointer) || stop.address + 1 == pointer;
+        here && run.table.is_set(*index)
     });
-    let stop = stop.expect("a breakpoint nobody set");
-    // SAFETY: unlocked by the caller of `run`; puts back what was there.
-    unsafe { swap(stop.address, stop.original) };
-    let aborted = pointer == stop.abort;
+    let index = index.expect("a breakpoint nobody set");
+    let stop = &run.stops[index];
+    let aborted = stop.abort == Some(pointer);
     if !aborted {
         registers[libc::REG_RIP as usize] = stop.address as i64;
     }
+    if stop.kind == Kind::Block && !blocked::is_blocking(context) {
+        // Another system call from the same place: let it pass, and set the breakpoint again behind it.
+        run.table.set(index, false);
+        run.passed.set(Some(index));
+        context.uc_mcontext.gregs[libc::REG_EFL as usize] |= STEP;
+        return;
+    }
+    run.table.set(index, aborted && stop.kind == Kind::Always);
     let order = run.count.replace(run.count.get() + 1);
     stop.met.set(Some(Met { order, aborted }));
-    if stop.acts {
-        if let Some(action) = run.action.take() {
-            action(registers);
+    match stop.kind {
+        Kind::Pass | Kind::Always => {}
+        Kind::Act => {
+            if let Some(action) = run.action.take() {
+                action(&context.uc_mcontext.gregs);
+            }
         }
+        Kind::Block => blocked::block(context),
     }
 }

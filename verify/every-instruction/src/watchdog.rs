@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 /// The exit status of a program that was ended.
 pub const HUNG: i32 = 99;
 
-/// Ends the program when nothing was reported for a while.
-#[derive(Clone)]
+/// Ends the program when nothing was reported for a while; not any more once it is dropped.
 pub struct Watchdog(Arc<Mutex<State>>);
 
 struct State {
@@ -23,10 +22,13 @@ impl Watchdog {
             since: Instant::now(),
         };
         let watchdog = Watchdog(Arc::new(Mutex::new(state)));
-        let watched = watchdog.clone();
+        let watched = Watchdog(watchdog.0.clone());
         std::thread::spawn(move || {
             loop {
                 std::thread::sleep(patience / 10);
+                if Arc::strong_count(&watched.0) == 1 {
+                    return;
+                }
                 let state = watched.0.lock().expect("nothing panics under this lock");
                 if state.since.elapsed() > patience {
                     eprintln!("hangs for {patience:?}: {}", state.doing);

@@ -8,15 +8,17 @@ mod faulty;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable)))]
 fn main() {
     use verify_every_instruction::checker::Checker;
+    use verify_every_instruction::platform;
     use verify_every_instruction::scenario::{Check, Scenario};
-    use verify_every_instruction::{platform, table};
+    use verify_every_instruction::table::Program;
 
     if !platform::sections_run("controls") {
         return;
     }
     let mut wrong = false;
     for control in faulty::CONTROLS {
-        let windows = table::windows(faulty::SECTION)
+        let windows = Program::this()
+            .windows(faulty::SECTION)
             .into_iter()
             .filter(|window| window.name.ends_with(control.symbol))
             .collect();

@@ -3,13 +3,15 @@
 #[cfg(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable)))]
 fn main() {
     use verify_every_instruction::checker::Checker;
-    use verify_every_instruction::{platform, registry, table};
+    use verify_every_instruction::table::{self, Program};
+    use verify_every_instruction::{platform, registry};
 
     if !platform::sections_run("every instruction") {
         return;
     }
     // The self-test of start-up is no sequence: it runs with signals blocked, and every start interrupts it.
-    let (sequences, others): (Vec<_>, Vec<_>) = table::windows(table::SECTION)
+    let (sequences, others): (Vec<_>, Vec<_>) = Program::this()
+        .windows(table::SECTION)
         .into_iter()
         .partition(|window| {
             !(window.name.starts_with("__atomseq_") && window.name.ends_with("_watch"))

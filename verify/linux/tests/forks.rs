@@ -111,6 +111,39 @@ fn a_child_finds_every_gate_open() {
     );
 }
 
+/// A thread that is inside already enters again while a fork waits for it: as an operation does that meets a full
+/// structure's slow path under a gate.
+#[test]
+fn a_thread_inside_may_enter_again() {
+    in_fresh_process(
+        "a_thread_inside_may_enter_again",
+        Circumstances::default(),
+        || {
+            atomseq::status();
+            let forking = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                let quiet = Quiet::enter();
+                let forker = scope.spawn(|| {
+                    forking.store(true, Ordering::Release);
+                    in_child(fork, || {
+                        drop(Quiet::enter());
+                        true
+                    });
+                });
+                while !forking.load(Ordering::Acquire) {
+                    std::thread::yield_now();
+                }
+                // Time for the fork to begin to wait.
+                std::thread::sleep(core::time::Duration::from_millis(50));
+                drop(Quiet::enter());
+                assert!(!forker.is_finished(), "the fork did not wait");
+                drop(quiet);
+                forker.join().unwrap();
+            });
+        },
+    );
+}
+
 /// The control: with forks that atomseq is not told of, the same test finds closed gates.
 #[test]
 fn a_child_of_a_raw_fork_may_find_a_gate_closed() {

@@ -68,8 +68,8 @@ pub fn run(plan: &Plan, output: &mut impl Write) -> Result<(), Error> {
         summary.add(target, &end);
         if let Some(incident) = incident(&end) {
             bar.finish_and_clear();
-            write!(output, "\n{summary}")?;
-            output.flush()?;
+            // A reader who has left must not turn this into a success.
+            let _ = write!(output, "\n{summary}").and_then(|()| output.flush());
             return Err(Error::Tortured(incident.to_string()));
         }
     }

@@ -6,7 +6,8 @@ use comfy_table::{CellAlignment, Table, TableComponent, presets};
 
 use super::Plan;
 use super::harness::Target;
-use super::harness::crew::{Figures, Orders};
+use super::harness::crew::Orders;
+use super::harness::shared::Figures;
 use super::harness::watch::End;
 use crate::machine;
 
@@ -26,7 +27,9 @@ pub fn opening(plan: &Plan, orders: &Orders) -> String {
     } else if !status.gates_active() {
         text += "Gates are off on this machine: but for counter and histogram, the slow path is what is tortured.\n";
     }
-    if orders.cpus.len() == 1 {
+    if !cfg!(target_os = "linux") {
+        text += "Only on Linux are threads moved, interrupted and forked; here they only preempt each other.\n";
+    } else if orders.cpus.len() == 1 {
         text += "There is one CPU to run on, so no thread is moved.\n";
     }
     if let Some(kind) = plan.sabotage {

@@ -90,7 +90,7 @@ pub fn attempt(sequence: &Sequence, assembly: &Assembly, aborted: TokenStream) -
             let slot = &slot.name;
             quote!(rseq = in(reg) #slot.rseq_offset(), stride = in(reg) #slot.stride(),)
         }
-        None => quote!(rseq = in(reg) ::atomseq::internals::rseq_offset(),),
+        None => quote!(rseq = in(reg) ::atomseq::internals::started_rseq_offset(),),
     };
     let common = quote! {
         #(#template,)*

@@ -13,7 +13,8 @@
 //!   variables allocate and free as at any time.
 //! - *Signal handlers*: pools and shelves may be used in handlers; `System`, which is asked when a shelf
 //!   is empty and for large blocks, may not. So, as with any other allocator, handlers should not allocate.
-//! - *fork*: atomseq opens its gates before a fork, and shelves have no lock; the child may allocate.
+//! - *fork*: on Linux, atomseq opens its gates before a fork; shelves have no lock. So the child may
+//!   allocate. Elsewhere the child of a process with several threads should only call `exec`.
 //! - Small blocks are never given back to the system.
 
 use std::alloc::{GlobalAlloc, Layout, System};

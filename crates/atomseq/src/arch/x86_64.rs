@@ -30,7 +30,7 @@ global_asm!(
     concat!(name!("thread_block"), ":"),
     ".long 0",          //  0 cpu_id_start
     ".long 0xffffffff", //  4 cpu_id = -1: not registered
-    ".zero 56",         //  8 rseq_cs and the rest; 32 registration; 36 forks
+    ".zero 56",         //  8 rseq_cs and the rest; 32 registration; 36 forks; 40 quiet
     ".popsection",
 );
 

@@ -30,9 +30,8 @@
 //! A [`Held`](crate::percpu::Held) blocks all signals and stops forks in other threads. While a
 //! thread has one, it must not
 //!
-//! * close another gate, be it by an operation that takes its slow path, nor make or drop a
-//!   structure: two threads that want each other's gate wait for ever, and so does a fork that
-//!   waits for the first gate while the second waits for the fork;
+//! * close a gate that a thread may hold which wants this one: they would wait for each other for
+//!   ever. An operation may close the gate of its own CPU, so none on the same structure is safe;
 //! * fork: it would wait for itself;
 //! * run long, or run code it does not know, such as a destructor or a callback.
 //!

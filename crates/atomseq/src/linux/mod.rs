@@ -15,12 +15,13 @@ mod rseq;
 mod selftest;
 mod signals;
 mod start;
+mod traffic;
 
 pub use cpus::{cpu_slots, current_cpu};
 pub use futex::{wait, wake_all, wake_one};
 pub use membarrier::fence;
 pub use memory::{map, unmap};
-pub use on_cpu::rseq_offset;
+pub use on_cpu::{rseq_offset, started_rseq_offset};
 pub use rseq::{RSEQ_OFFSET, cpu_id, register_this_thread};
 pub use signals::Quiet;
 pub use start::start;

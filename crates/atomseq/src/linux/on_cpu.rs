@@ -9,6 +9,13 @@ pub fn rseq_offset() -> isize {
     super::RSEQ_OFFSET.load(Ordering::Relaxed)
 }
 
+/// The same for a sequence without a slot, which needs no area and so may be the first to ask.
+#[inline(always)]
+pub fn started_rseq_offset() -> isize {
+    super::start();
+    rseq_offset()
+}
+
 /// Picks the architecture's code.
 #[doc(hidden)]
 #[macro_export]

@@ -66,6 +66,12 @@ pub(super) fn forks() -> &'static AtomicU32 {
     unsafe { AtomicU32::from_ptr((block() + 36) as *mut u32) }
 }
 
+/// How many `Quiet`s this thread is inside.
+pub(super) fn quiet() -> &'static AtomicU32 {
+    // SAFETY: as in `registration`.
+    unsafe { AtomicU32::from_ptr((block() + 40) as *mut u32) }
+}
+
 /// Points every thread at a block of our own, not registered as yet.
 pub(super) fn use_own_block() {
     RSEQ_OFFSET.store(thread_block_offset(), Ordering::Relaxed);

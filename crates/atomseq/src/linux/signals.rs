@@ -18,7 +18,8 @@ pub struct Quiet {
 
 impl Quiet {
     /// Blocks every signal (by the raw system call: two that glibc would leave open as well), then waits
-    /// until no fork is under way. Two system calls a use; nested uses are fine.
+    /// until no fork is under way. Two system calls a use. Nested uses are fine if they end in the order of scopes: the
+    /// outermost counts.
     pub fn enter() -> Quiet {
         let mask = set_mask(u64::MAX);
         let counted = fork::enter();
@@ -32,9 +33,7 @@ impl Quiet {
 
 impl Drop for Quiet {
     fn drop(&mut self) {
-        if self.counted {
-            fork::leave();
-        }
+        fork::leave(self.counted);
         set_mask(self.mask);
     }
 }

@@ -212,8 +212,8 @@ impl Area {
             "CPU {cpu} has no slot: there are {}",
             self.cpus
         );
-        // Relaxed: a value on its own; to follow it, load it under the gate.
-        self.word(cpu as isize, word).load(Ordering::Relaxed)
+        // Acquire: pairs with `commit_release`; to follow a word of a plain commit, hold the gate.
+        self.word(cpu as isize, word).load(Ordering::Acquire)
     }
 
     /// Sets a word of a slot before anybody else has the area; `offset` counts from the gate.

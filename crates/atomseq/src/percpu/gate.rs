@@ -17,9 +17,9 @@ use crate::platform;
 
 /// A slot whose gate this thread has closed; dropped, it opens.
 ///
-/// All signals are blocked on this thread meanwhile, and forks wait. So hold one at a time,
-/// briefly, and neither fork nor run code you do not know: two threads that each hold a gate and
-/// want the other's wait forever, and so does a fork by a holder
+/// All signals are blocked on this thread meanwhile, and forks in other threads wait. So hold one at
+/// a time, briefly, and neither fork nor run code you do not know: two threads that each hold a gate and want the
+/// other's wait forever
 /// ([why](crate::docs::limitations#hold-one-gate-at-a-time)).
 ///
 /// M94 2.3.2 has gates for page faults; opening other CPUs' data with one is atomseq's.

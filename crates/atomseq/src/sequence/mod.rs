@@ -1,9 +1,11 @@
 //! The run-time side of [`sequence!`](crate::sequence!): what the compiled forms share.
 //!
-//! [`model`] runs a sequence's steps one at a time, for a checker; [`gated`] holds the memory
-//! accesses of the `gated` form; [`check`] bounds the constants an instruction can hold.
+//! [`model`] runs a sequence's steps one at a time, for a checker. `gated` holds the memory accesses of
+//! the `gated` form; `check` bounds the constants an instruction can hold.
 
+#[doc(hidden)]
 pub mod check;
+#[doc(hidden)]
 pub mod gated;
 pub mod model;
 

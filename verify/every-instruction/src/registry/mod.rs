@@ -8,6 +8,7 @@ mod histogram;
 mod list;
 mod pool;
 mod queue;
+mod remote;
 mod ring;
 mod stack;
 
@@ -23,6 +24,11 @@ pub fn check(checker: &mut impl Check) {
     queue::check(checker);
     ring::check(checker);
     pool::check(checker);
+}
+
+/// Checks what closes a gate and has no sequence.
+pub fn check_remote(checker: &mut impl Check) {
+    remote::check(checker);
 }
 
 /// Does something on each CPU that takes part, ending on the home CPU; it gets a number to tell them apart.

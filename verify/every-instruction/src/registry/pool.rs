@@ -90,7 +90,7 @@ pub fn check(checker: &mut impl Check) {
     for (state, fresh) in states {
         for (operation_name, operation) in operations {
             let from_cache = match operation_name {
-                "get" => state.contains("object") || state.contains("full"),
+                "get" => !state.starts_with("no ") && !state.contains("empty"),
                 "put" => !state.contains("full"),
                 _ => false,
             };

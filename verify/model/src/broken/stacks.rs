@@ -7,113 +7,120 @@ use crate::checker::Fault;
 use crate::layout::CALLERS;
 use crate::structures::Stack;
 
-const TOP: usize = Area::FIRST_WORD;
+const PUSHED: usize = Area::FIRST_WORD;
+const POPPED: usize = Area::FIRST_WORD + 8;
 const ARRAY: usize = Area::BULK;
 
 mod half {
-    use super::{ARRAY, TOP};
+    use super::{ARRAY, POPPED, PUSHED};
 
     atomseq::sequence! {
         /// Prepares half of the word that it makes visible.
         pub(super) unsafe fn push(slot: Slot, capacity: Word, value: Word) -> bool {
-            let top = load(slot + TOP);
-            if top == capacity { return false }
-            prepare32(slot + top + ARRAY, value);
-            commit(slot + TOP, top + 8);
+            let pushed = load(slot + PUSHED);
+            let height = pushed - load(slot + POPPED);
+            if height == capacity { return false }
+            prepare32(slot + height + ARRAY, value);
+            commit(slot + PUSHED, pushed + 8);
             true
         }
     }
 }
 
 mod taken_for_done {
-    use super::{ARRAY, TOP};
+    use super::{ARRAY, POPPED, PUSHED};
 
     atomseq::sequence! {
-        /// Reads the word it is about to prepare, by an offset loaded a second time.
+        /// Reads the word it is about to prepare, by an offset computed a second time.
         pub(super) unsafe fn push(slot: Slot, capacity: Word, value: Word) -> bool {
-            let top = load(slot + TOP);
-            if top == capacity { return false }
-            let alias = load(slot + TOP);
+            let pushed = load(slot + PUSHED);
+            let height = pushed - load(slot + POPPED);
+            if height == capacity { return false }
+            let alias = pushed - load(slot + POPPED);
             if load(slot + alias + ARRAY) == value { return true }
-            prepare(slot + top + ARRAY, value);
-            commit(slot + TOP, top + 8);
+            prepare(slot + height + ARRAY, value);
+            commit(slot + PUSHED, pushed + 8);
             true
         }
     }
 }
 
 mod on_the_top {
-    use super::{ARRAY, TOP};
+    use super::{ARRAY, POPPED, PUSHED};
 
     atomseq::sequence! {
         /// Prepares the top element, where there is one, instead of the word above.
         pub(super) unsafe fn push(slot: Slot, capacity: Word, value: Word) -> bool {
-            let top = load(slot + TOP);
-            if top == capacity { return false }
-            let place = min(top - 8, top);
+            let pushed = load(slot + PUSHED);
+            let height = pushed - load(slot + POPPED);
+            if height == capacity { return false }
+            let place = min(height - 8, height);
             prepare(slot + place + ARRAY, value);
-            commit(slot + TOP, top + 8);
+            commit(slot + PUSHED, pushed + 8);
             true
         }
     }
 }
 
 mod top_first {
-    use super::{ARRAY, TOP};
+    use super::{ARRAY, POPPED, PUSHED};
 
     atomseq::sequence! {
         /// Moves the top before the word under it is there.
         pub(super) unsafe fn push(slot: Slot, capacity: Word, value: Word) -> bool {
-            let top = load(slot + TOP);
-            if top == capacity { return false }
-            prepare(slot + (value - value) + TOP, top + 8);
-            commit(slot + top + ARRAY, value);
+            let pushed = load(slot + PUSHED);
+            let height = pushed - load(slot + POPPED);
+            if height == capacity { return false }
+            prepare(slot + (value - value) + PUSHED, pushed + 8);
+            commit(slot + height + ARRAY, value);
             true
         }
     }
 }
 
 mod whole_batch {
-    use super::{ARRAY, TOP};
+    use super::{ARRAY, POPPED, PUSHED};
 
     atomseq::sequence! {
         /// Copies all words given, not only those there is room for.
         pub(super) unsafe fn push_batch(slot: Slot, capacity: Word, from: Word, count: Word) -> Word {
-            let top = load(slot + TOP);
-            let taken = min((capacity - top) >> 3, count);
-            prepare_copy(slot + top + ARRAY, from, count);
-            commit(slot + TOP, top + (taken << 3));
+            let pushed = load(slot + PUSHED);
+            let height = pushed - load(slot + POPPED);
+            let taken = min((capacity - height) >> 3, count);
+            prepare_copy(slot + height + ARRAY, from, count);
+            commit(slot + PUSHED, pushed + (taken << 3));
             taken
         }
     }
 }
 
 mod wrong_end {
-    use super::{ARRAY, TOP};
+    use super::{ARRAY, POPPED, PUSHED};
 
     atomseq::sequence! {
-        /// Takes from the bottom, and moves the top.
+        /// Takes from the bottom, and counts what the top would give.
         pub(super) unsafe fn pop_batch(slot: Slot, to: Word, count: Word) -> Word {
-            let top = load(slot + TOP);
-            let taken = min(top >> 3, count);
-            prepare_copy(to, slot + (top - top) + ARRAY, taken);
-            commit(slot + TOP, top - (taken << 3));
+            let popped = load(slot + POPPED);
+            let height = load(slot + PUSHED) - popped;
+            let taken = min(height >> 3, count);
+            prepare_copy(to, slot + (height - height) + ARRAY, taken);
+            commit(slot + POPPED, popped + (taken << 3));
             taken
         }
     }
 }
 
 mod one_word_more {
-    use super::{ARRAY, TOP};
+    use super::{ARRAY, POPPED, PUSHED};
 
     atomseq::sequence! {
         /// Copies a word more than it takes, and more than the caller has room for.
         pub(super) unsafe fn pop_batch(slot: Slot, to: Word, count: Word) -> Word {
-            let top = load(slot + TOP);
-            let taken = min(top >> 3, count);
-            let rest = top - (taken << 3);
-            prepare_copy(to, slot + rest + ARRAY, taken + 1);
-            commit(slot + TOP, rest);
+            let popped = load(slot + POPPED);
+            let height = load(slot + PUSHED) - popped;
+            let taken = min(height >> 3, count);
+            prepare_copy(to, slot + (height - (taken << 3)) + ARRAY, taken + 1);
+            commit(slot + POPPED, popped + (taken << 3));
             taken
         }
     }
@@ -123,7 +130,7 @@ pub fn all() -> Vec<Broken> {
     let stack = || Stack {
         cpus: 1,
         capacity: 3,
-        history: usize::MAX,
+        history: 4,
     };
     vec![
         Broken::new(

@@ -1,6 +1,7 @@
-//! The structures of `atomseq::percpu`, as the checker sees them.
+//! The structures of `atomseq::percpu` and of its guide, as the checker sees them.
 
 mod counter;
+mod guide;
 mod histogram;
 mod list;
 mod queue;
@@ -14,6 +15,7 @@ use crate::layout;
 use crate::structure::Structure;
 
 pub use counter::Counter;
+pub use guide::Guide;
 pub use histogram::Histogram;
 pub use list::List;
 pub use queue::Queue;
@@ -24,6 +26,7 @@ pub use stack::Stack;
 pub fn all() -> Vec<Box<dyn Structure>> {
     vec![
         Box::new(Counter),
+        Box::new(Guide),
         Box::new(Histogram),
         Box::new(List),
         Box::new(Queue {
@@ -57,12 +60,12 @@ pub fn all() -> Vec<Box<dyn Structure>> {
         Box::new(Stack {
             cpus: 1,
             capacity: 3,
-            history: usize::MAX,
+            history: 4,
         }),
         Box::new(Stack {
             cpus: 2,
             capacity: 2,
-            history: 3,
+            history: 2,
         }),
     ]
 }
@@ -75,8 +78,9 @@ pub fn all() -> Vec<Box<dyn Structure>> {
 pub fn program(file: &str, name: &str) -> &'static Program {
     let (_, programs) = SEQUENCES
         .iter()
+        .chain([&guide::SEQUENCES])
         .find(|(of, _)| *of == file)
-        .unwrap_or_else(|| panic!("atomseq::percpu has no {file} with sequences"));
+        .unwrap_or_else(|| panic!("atomseq lists no sequences of a file {file}"));
     programs
         .iter()
         .find(|program| program.name == name)

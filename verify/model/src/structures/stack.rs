@@ -1,11 +1,14 @@
-//! `Stack`: word 0 of each slot is how many bytes of the array behind the slot are full. `Pool` is made of
-//! the same sequences.
+//! `Stack`: in each slot, how many bytes were ever pushed and popped; the difference of the array behind the
+//! slot is full. `Pool` is made of the same sequences.
 
 use atomseq::sequence::model::Memory;
 
 use super::program;
 use crate::layout::{CALLERS, bulk, word};
 use crate::structure::{Answer, Call, Content, Structure, answer, none, plain, some, truth};
+
+/// Where the counts start: they wrap around within the history.
+const START: usize = 0usize.wrapping_sub(16);
 
 /// A batch of the caller's to push, its first word at `CALLERS`.
 const BATCH: [usize; 3] = [1, 2, 1];
@@ -42,7 +45,8 @@ impl Structure for Stack {
     fn empty(&self) -> Memory {
         let mut memory = Memory::default();
         for cpu in 0..self.cpus {
-            memory.store(word(cpu, 0), 0);
+            memory.store(word(cpu, 0), START);
+            memory.store(word(cpu, 1), START);
             for index in 0..self.capacity {
                 memory.store(bulk(cpu) + 8 * index, 0);
             }
@@ -62,7 +66,8 @@ impl Structure for Stack {
             Call::new(push, &[bytes, 2]),
             Call::new(pop, &[]),
         ];
-        for count in [0, 2, 3] {
+        let counts: &[usize] = if self.cpus == 1 { &[0, 2, 3] } else { &[2] };
+        for &count in counts {
             calls.push(Call::new(push_batch, &[bytes, CALLERS, count]));
             let fills = BUFFER..BUFFER + 8 * count;
             calls.push(Call::new(pop_batch, &[BUFFER, count]).filling(fills));
@@ -73,11 +78,12 @@ impl Structure for Stack {
     fn content(&self, memory: &Memory) -> Result<Content, String> {
         (0..self.cpus)
             .map(|cpu| {
-                let top = memory.load(word(cpu, 0));
-                if top > 8 * self.capacity || top % 8 != 0 {
-                    return Err(format!("the top of CPU {cpu} is at {top:#x}"));
+                let [pushed, popped] = [0, 1].map(|index| memory.load(word(cpu, index)));
+                let height = pushed.wrapping_sub(popped);
+                if height > 8 * self.capacity || !height.is_multiple_of(8) {
+                    return Err(format!("CPU {cpu} holds {height:#x} bytes"));
                 }
-                let places = (0..top).step_by(8).map(|offset| bulk(cpu) + offset);
+                let places = (0..height).step_by(8).map(|offset| bulk(cpu) + offset);
                 Ok(places.map(|place| memory.load(place)).collect())
             })
             .collect()

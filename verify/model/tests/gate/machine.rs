@@ -6,11 +6,8 @@
 //! one CPU and the fence follow each other, so a fence has happened either before a step or after it; steps
 //! on a CPU and a closer of its gate are ordered by nothing but the gate and the fence.
 
-use loom::cell::UnsafeCell;
-use loom::sync::Mutex;
-
 use crate::lock::{lock, unlock};
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Current, Ordering, Plain};
 
 /// The section was aborted: what it has done so far does not count.
 #[derive(Debug)]
@@ -18,37 +15,34 @@ pub struct Aborted;
 
 /// One CPU.
 pub struct Cpu {
-    /// The attempt that runs here, by number; others that began here have been aborted.
-    current: Mutex<usize>,
+    current: Current,
 }
 
 impl Cpu {
     pub fn new() -> Cpu {
         Cpu {
-            current: Mutex::new(0),
+            current: Current::new(),
         }
     }
 
     /// A thread begins an attempt here: whatever ran here before is aborted.
-    pub fn arm(&self) -> usize {
-        let mut current = self.current.lock().unwrap();
-        *current += 1;
-        *current
+    pub fn arm(&self) -> u32 {
+        self.current.next()
     }
 
     /// One instruction of an attempt.
-    pub fn step<R>(&self, attempt: usize, step: impl FnOnce() -> R) -> Result<R, Aborted> {
-        let current = self.current.lock().unwrap();
-        if *current == attempt {
-            Ok(step())
-        } else {
-            Err(Aborted)
-        }
+    pub fn step<R>(&self, attempt: u32, step: impl FnOnce() -> R) -> Result<R, Aborted> {
+        self.current.if_still(attempt, step).ok_or(Aborted)
     }
 
     /// The kernel's fence.
     pub fn fence(&self) {
-        *self.current.lock().unwrap() += 1;
+        self.current.next();
+    }
+
+    /// The kernel's other fence, which orders and aborts nothing.
+    pub fn barrier(&self) {
+        self.current.barrier();
     }
 }
 
@@ -58,7 +52,10 @@ pub struct Rules {
     pub test: Test,
     pub acquire: Ordering,
     pub fence: Fence,
+    pub lock: fn(&AtomicU32) -> u32,
     pub unlock: fn(&AtomicU32),
+    /// The gate's word at first.
+    pub gate: u32,
 }
 
 /// Where a section tests the gate.
@@ -74,6 +71,8 @@ pub enum Test {
 pub enum Fence {
     AfterLocking,
     BeforeLocking,
+    /// A barrier, as `membarrier` has others.
+    AbortsNothing,
     Never,
 }
 
@@ -83,7 +82,9 @@ impl Rules {
         test: Test::Inside,
         acquire: Ordering::Acquire,
         fence: Fence::AfterLocking,
+        lock,
         unlock,
+        gate: 0,
     };
 }
 
@@ -93,15 +94,15 @@ pub const ELEMENTS: usize = 3;
 /// A CPU's slot: a gate, and a stack of the numbers from 1 to its top.
 pub struct Slot {
     gate: AtomicU32,
-    top: UnsafeCell<usize>,
+    top: Plain,
     rules: Rules,
 }
 
 impl Slot {
     pub fn new(rules: Rules) -> Slot {
         Slot {
-            gate: AtomicU32::new(0),
-            top: UnsafeCell::new(ELEMENTS),
+            gate: AtomicU32::new(rules.gate),
+            top: Plain::new(ELEMENTS),
             rules,
         }
     }
@@ -116,8 +117,9 @@ impl Slot {
             }
         }
         self.close(cpu, |top| {
-            let popped = *top;
-            *top = popped.saturating_sub(1);
+            let popped = top.get();
+            top.pause();
+            top.set(popped.saturating_sub(1));
             (popped > 0).then_some(popped)
         })
     }
@@ -132,36 +134,37 @@ impl Slot {
         if self.rules.test == Test::Inside && !cpu.step(attempt, is_open)? {
             return Ok(None);
         }
-        // SAFETY: loom reports it if anybody writes meanwhile.
-        let top = cpu.step(attempt, || self.top.with(|top| unsafe { *top }))?;
+        let top = cpu.step(attempt, || self.top.get())?;
         if top == 0 {
             return Ok(Some(None));
         }
-        cpu.step(attempt, || {
-            // SAFETY: loom reports it if anybody reads or writes meanwhile.
-            self.top.with_mut(|place| unsafe { *place = top - 1 });
-        })?;
+        cpu.step(attempt, || self.top.set(top - 1))?;
         Ok(Some(Some(top)))
     }
 
     /// Closes the gate, works, opens it.
-    pub fn close<R>(&self, cpu: &Cpu, work: impl FnOnce(&mut usize) -> R) -> R {
+    pub fn close<R>(&self, cpu: &Cpu, work: impl FnOnce(&Plain) -> R) -> R {
         if self.rules.fence == Fence::BeforeLocking {
             cpu.fence();
         }
-        lock(&self.gate);
-        if self.rules.fence == Fence::AfterLocking {
-            cpu.fence();
+        (self.rules.lock)(&self.gate);
+        match self.rules.fence {
+            Fence::AfterLocking => cpu.fence(),
+            Fence::AbortsNothing => cpu.barrier(),
+            Fence::BeforeLocking | Fence::Never => {}
         }
-        // SAFETY: loom reports it if anybody reads or writes meanwhile.
-        let result = self.top.with_mut(|top| work(unsafe { &mut *top }));
+        let result = work(&self.top);
         (self.rules.unlock)(&self.gate);
         result
     }
 
     /// Takes all elements out.
     pub fn drain(&self, cpu: &Cpu) -> Vec<usize> {
-        let top = self.close(cpu, std::mem::take);
-        (1..=top).collect()
+        self.close(cpu, |top| {
+            let all = top.get();
+            top.pause();
+            top.set(0);
+            (1..=all).collect()
+        })
     }
 }

@@ -14,6 +14,7 @@ pub mod lane;
 pub mod law;
 pub mod ledger;
 pub mod sabotage;
+pub mod shared;
 pub mod tormentor;
 pub mod watch;
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use super::crew::Shared;
+use super::shared::Shared;
 use crate::torture::system::{self, Signal};
 
 /// How often the tormentor did what.

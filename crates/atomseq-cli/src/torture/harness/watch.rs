@@ -8,9 +8,10 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::crew::{self, Figures, Orders, Phase, Shared};
+use super::crew::{self, Orders};
 use super::lane::Board;
 use super::law::{self, Broken};
+use super::shared::{Figures, Phase, Shared};
 use super::{Target, interrupts};
 
 /// How long nothing may go on.

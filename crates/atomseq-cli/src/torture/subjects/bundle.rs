@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use atomseq::percpu::{Queue, Ring, Stack};
 
-use super::container::{Conserving, Mood};
-use super::objects::{Listed, Pooled};
+use super::conserving::{Conserving, Mood};
+use super::listed::Listed;
+use super::pooled::Pooled;
 use crate::torture::harness::lane::{Lane, MOST_HELD};
 use crate::torture::harness::law::{Broken, Checked};
 use crate::torture::harness::ledger::Ledger;
@@ -73,7 +74,7 @@ impl Bundle {
         // The source counts: what it has is at home, and in no pool.
         let cached = objects
             .at_home()
-            .saturating_sub(objects.count() - objects.out_of_source());
+            .saturating_sub(objects.in_source().count());
         at_most(
             lanes * 32,
             (cached as u64).saturating_sub(pooled),

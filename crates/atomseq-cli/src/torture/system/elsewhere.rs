@@ -46,6 +46,7 @@ impl Timer {
 }
 
 /// How a child ended.
+#[expect(dead_code, reason = "there is no child that could end")]
 #[derive(Debug)]
 pub enum Ending {
     /// It had checked everything, with this result.

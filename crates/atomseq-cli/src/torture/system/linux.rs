@@ -151,7 +151,7 @@ impl Timer {
         let timer = Timer(unsafe { timer.assume_init() });
         let period = libc::timespec {
             tv_sec: 0,
-            tv_nsec: period.subsec_nanos().into(),
+            tv_nsec: period.subsec_nanos() as libc::c_long,
         };
         let times = libc::itimerspec {
             it_interval: period,

@@ -26,5 +26,9 @@ pub enum Signal {
     /// Sent by the tormentor.
     Sent,
     /// Sent by a timer.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "only Linux has the timers")
+    )]
     Timer,
 }

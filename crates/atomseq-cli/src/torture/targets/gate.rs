@@ -9,7 +9,7 @@ use crate::torture::harness::law::{Broken, Checked};
 use crate::torture::harness::sabotage::Sabotage;
 use crate::torture::harness::{Round, STEPS, Setting, Target};
 use crate::torture::subjects::bundle::Bundle;
-use crate::torture::subjects::container::Mood;
+use crate::torture::subjects::conserving::Mood;
 use crate::torture::targets::counter::equal;
 
 /// The target.

@@ -8,7 +8,7 @@ use crate::torture::harness::lane::{Doing, Lane, MOST_HELD};
 use crate::torture::harness::law::{Broken, Checked, report};
 use crate::torture::harness::ledger::Ledger;
 use crate::torture::harness::{Round, STEPS, Setting, Target};
-use crate::torture::subjects::objects::Listed;
+use crate::torture::subjects::listed::Listed;
 
 /// The target.
 pub const TARGET: Target = Target {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::torture::harness::lane::MOST_HELD;
 use crate::torture::harness::{Round, STEPS, Setting, Target};
-use crate::torture::subjects::objects::Pooled;
+use crate::torture::subjects::pooled::Pooled;
 
 /// The target.
 pub const TARGET: Target = Target {

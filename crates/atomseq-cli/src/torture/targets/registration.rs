@@ -15,7 +15,7 @@ use crate::torture::harness::lane::{Doing, Lane};
 use crate::torture::harness::law::{Broken, Checked};
 use crate::torture::harness::{Round, Setting, Target};
 use crate::torture::subjects::bundle::Bundle;
-use crate::torture::subjects::container::Mood;
+use crate::torture::subjects::conserving::Mood;
 use crate::torture::system;
 
 /// The target.

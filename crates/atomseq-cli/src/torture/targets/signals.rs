@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::torture::harness::{STEPS, Target};
 use crate::torture::subjects::bundle::Bundle;
-use crate::torture::subjects::container::Mood;
+use crate::torture::subjects::conserving::Mood;
 
 /// The target.
 pub const TARGET: Target = Target {

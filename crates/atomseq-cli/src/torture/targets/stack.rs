@@ -5,7 +5,7 @@ use std::sync::Arc;
 use atomseq::percpu::Stack;
 
 use crate::torture::harness::{Round, STEPS, Setting, Target};
-use crate::torture::subjects::container::Conserving;
+use crate::torture::subjects::conserving::Conserving;
 use crate::torture::subjects::element::Owned;
 
 /// The target.

@@ -1,0 +1,202 @@
+//! Forks against closers: a child never finds a gate closed, and nobody waits for ever.
+
+use std::sync::Arc;
+
+use crate::lock::{lock, unlock};
+use crate::sync::Size::{Large, Small};
+use crate::sync::{AtomicU32, Ordering, fails, holds, thread, wait, wake_all};
+use crate::traffic::Traffic;
+
+/// What the handlers around a fork and a closing of a gate call.
+trait Agreement: Send + Sync + 'static {
+    fn new() -> Self;
+    fn enter(&self);
+    fn leave(&self);
+    fn fork(&self);
+    fn forked(&self);
+}
+
+impl Agreement for Traffic {
+    fn new() -> Traffic {
+        Traffic(AtomicU32::new(0))
+    }
+    fn enter(&self) {
+        self.enter();
+    }
+    fn leave(&self) {
+        self.leave();
+    }
+    fn fork(&self) {
+        self.fork();
+    }
+    fn forked(&self) {
+        self.forked();
+    }
+}
+
+struct Process<A> {
+    agreement: A,
+    gate: AtomicU32,
+}
+
+impl<A: Agreement> Process<A> {
+    fn new() -> Arc<Process<A>> {
+        Arc::new(Process {
+            agreement: A::new(),
+            gate: AtomicU32::new(0),
+        })
+    }
+
+    /// Closes the gate and opens it again, quietly.
+    fn close(&self) {
+        self.agreement.enter();
+        self.close_uncounted();
+        self.agreement.leave();
+    }
+
+    /// The same on a thread that is forking.
+    fn close_uncounted(&self) {
+        lock(&self.gate);
+        unlock(&self.gate);
+    }
+
+    /// Forks; `handler` is what a handler does on this thread between prepare and parent.
+    fn fork(&self, handler: impl FnOnce(&Self)) {
+        self.agreement.fork();
+        handler(self);
+        self.copy();
+        self.agreement.forked();
+    }
+
+    /// What the child gets.
+    fn copy(&self) {
+        let gate = self.gate.load(Ordering::Acquire);
+        assert_eq!(gate & 1, 0, "the child's gate is closed for ever");
+        let gate = self.gate.load(Ordering::Acquire);
+        assert_eq!(gate & 1, 0, "a gate was closed during the fork");
+    }
+}
+
+fn fork_and_close<A: Agreement>(closers: usize) {
+    let process = Process::<A>::new();
+    let closing: Vec<_> = (0..closers)
+        .map(|_| {
+            let process = process.clone();
+            thread::spawn(move || process.close())
+        })
+        .collect();
+    process.fork(|_| {});
+    for closing in closing {
+        closing.join().unwrap();
+    }
+}
+
+/// Two threads fork; on one of them a handler closes the gate in between.
+fn two_forks<A: Agreement>() {
+    let process = Process::<A>::new();
+    let other = {
+        let process = process.clone();
+        thread::spawn(move || process.fork(|_| {}))
+    };
+    process.fork(Process::close_uncounted);
+    other.join().unwrap();
+}
+
+#[test]
+fn a_child_finds_every_gate_open() {
+    holds("fork: one closer", Small, || fork_and_close::<Traffic>(1));
+    holds("fork: two closers", Large, || fork_and_close::<Traffic>(2));
+    holds(
+        "fork: two forks, one with a handler",
+        Small,
+        two_forks::<Traffic>,
+    );
+}
+
+/// Closers are counted, and forks wait for them, but not for each other.
+struct ForksMeet(AtomicU32);
+
+impl Agreement for ForksMeet {
+    fn new() -> ForksMeet {
+        ForksMeet(AtomicU32::new(0))
+    }
+    fn enter(&self) {
+        self.0.fetch_add(1, Ordering::Acquire);
+    }
+    fn leave(&self) {
+        self.0.fetch_sub(1, Ordering::Release);
+        wake_all(&self.0);
+    }
+    fn fork(&self) {
+        self.0.fetch_add(1 << 20, Ordering::Relaxed);
+        loop {
+            let word = self.0.load(Ordering::Acquire);
+            if word & 0xfffff == 0 {
+                return;
+            }
+            wait(&self.0, word);
+        }
+    }
+    fn forked(&self) {
+        self.0.fetch_sub(1 << 20, Ordering::Release);
+        wake_all(&self.0);
+    }
+}
+
+/// Nobody waits for anybody.
+struct NoAgreement;
+
+impl Agreement for NoAgreement {
+    fn new() -> NoAgreement {
+        NoAgreement
+    }
+    fn enter(&self) {}
+    fn leave(&self) {}
+    fn fork(&self) {}
+    fn forked(&self) {}
+}
+
+/// The library's, but the last closer to leave wakes nobody.
+struct NoWake(Traffic);
+
+impl Agreement for NoWake {
+    fn new() -> NoWake {
+        NoWake(Agreement::new())
+    }
+    fn enter(&self) {
+        self.0.enter();
+    }
+    fn leave(&self) {
+        self.0.0.fetch_sub(1, Ordering::Release);
+    }
+    fn fork(&self) {
+        self.0.fork();
+    }
+    fn forked(&self) {
+        self.0.forked();
+    }
+}
+
+#[test]
+fn a_fork_that_does_not_wait_is_found() {
+    fails("fork: no agreement", "closed", Small, || {
+        fork_and_close::<NoAgreement>(1);
+    });
+    fails(
+        "fork: closers that do not wait",
+        "during the fork",
+        Small,
+        || {
+            fork_and_close::<ForksMeet>(1);
+        },
+    );
+    fails(
+        "fork: two at a time",
+        "the child's gate",
+        Small,
+        two_forks::<ForksMeet>,
+    );
+    fails("fork: a lost wake-up", "deadlock", Small, || {
+        fork_and_close::<NoWake>(1);
+    });
+}

@@ -1,0 +1,200 @@
+//! What the library's locks and the models are built on, over loom.
+
+pub use loom::sync::atomic::{AtomicU32, Ordering};
+pub use loom::thread;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use loom::cell::UnsafeCell;
+use loom::sync::{Condvar, Mutex};
+
+/// How often a thread looks again before it parks: as few as make a difference.
+pub const SPINS: usize = 1;
+
+/// Looks again at once. Loom's own would let the others run until they had to wait.
+pub fn spin_loop() {}
+
+/// A thread that waits for a word, by the word's address.
+struct Waiter {
+    word: usize,
+    woken: Arc<Condvar>,
+}
+
+loom::lazy_static! {
+    /// The kernel's list of waiters, the first to wait first.
+    static ref WAITERS: Mutex<Vec<Waiter>> = Mutex::new(Vec::new());
+}
+
+/// As the kernel does it: the word is looked at and the waiter listed in one step. Nothing wakes
+/// without reason, so that a lost wake-up is a deadlock, which loom reports.
+pub fn wait(word: &AtomicU32, expected: u32) {
+    let mut waiters = WAITERS.lock().unwrap();
+    if word.load(Ordering::Relaxed) != expected {
+        return;
+    }
+    let woken = Arc::new(Condvar::new());
+    waiters.push(Waiter {
+        word: std::ptr::from_ref(word) as usize,
+        woken: woken.clone(),
+    });
+    while waiters
+        .iter()
+        .any(|waiter| Arc::ptr_eq(&waiter.woken, &woken))
+    {
+        waiters = woken.wait(waiters).unwrap();
+    }
+}
+
+/// Wakes the first of those who wait for the word.
+pub fn wake_one(word: &AtomicU32) {
+    let mut waiters = WAITERS.lock().unwrap();
+    let address = std::ptr::from_ref(word) as usize;
+    if let Some(first) = waiters.iter().position(|waiter| waiter.word == address) {
+        waiters.remove(first).woken.notify_one();
+    }
+}
+
+/// Wakes all who wait for the word.
+pub fn wake_all(word: &AtomicU32) {
+    let mut waiters = WAITERS.lock().unwrap();
+    let address = std::ptr::from_ref(word) as usize;
+    for waiter in waiters.extract_if(.., |waiter| waiter.word == address) {
+        waiter.woken.notify_one();
+    }
+}
+
+/// A word that only one thread at a time may touch while another changes it: loom reports a race.
+pub struct Plain(UnsafeCell<usize>);
+
+// SAFETY: loom panics where two threads touch it at once.
+unsafe impl Sync for Plain {}
+
+impl Plain {
+    pub fn new(value: usize) -> Plain {
+        Plain(UnsafeCell::new(value))
+    }
+
+    pub fn get(&self) -> usize {
+        // SAFETY: loom panics if anybody may be writing.
+        self.0.with(|word| unsafe { *word })
+    }
+
+    pub fn set(&self, value: usize) {
+        // SAFETY: loom panics if anybody may be reading or writing.
+        self.0.with_mut(|word| unsafe { *word = value });
+    }
+
+    /// Whatever others do meanwhile, loom knows it from the orderings.
+    pub fn pause(&self) {}
+}
+
+/// The attempt that runs on a CPU, by number; others that began there have been aborted.
+pub struct Current(Mutex<u32>);
+
+impl Current {
+    pub fn new() -> Current {
+        Current(Mutex::new(0))
+    }
+
+    /// Goes on to the next number, and returns it.
+    pub fn next(&self) -> u32 {
+        let mut current = self.0.lock().unwrap();
+        *current += 1;
+        *current
+    }
+
+    /// Changes nothing: orders what the CPU has done before what the caller does now.
+    pub fn barrier(&self) {
+        drop(self.0.lock().unwrap());
+    }
+
+    /// Does something in the same step in which it finds that the number has not changed.
+    pub fn if_still<R>(&self, attempt: u32, step: impl FnOnce() -> R) -> Option<R> {
+        let current = self.0.lock().unwrap();
+        (*current == attempt).then(step)
+    }
+}
+
+/// How much there is to try, as the number of preemptions.
+#[derive(Clone, Copy)]
+pub enum Size {
+    /// Up to four.
+    Small,
+    /// Up to two.
+    Large,
+    /// One.
+    Huge,
+}
+
+/// What was found.
+struct Outcome {
+    executions: usize,
+    failure: Option<String>,
+}
+
+fn explore(size: Size, model: impl Fn() + Send + Sync + 'static) -> Outcome {
+    let executions = Arc::new(AtomicUsize::new(0));
+    let counted = executions.clone();
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(match size {
+        Size::Small => 4,
+        Size::Large => 2,
+        Size::Huge => 1,
+    });
+    builder.max_branches = 10_000;
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        builder.check(move || {
+            counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            model();
+        });
+    }));
+    let failure = result.err().map(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
+        text.unwrap_or_else(|| "a panic without words".to_owned())
+    });
+    Outcome {
+        executions: executions.load(std::sync::atomic::Ordering::Relaxed),
+        failure,
+    }
+}
+
+/// Asserts that a model holds, and prints in how many executions.
+pub fn holds(name: &str, size: Size, model: impl Fn() + Send + Sync + 'static) {
+    let outcome = explore(size, model);
+    let executions = outcome.executions;
+    if let Some(failure) = outcome.failure {
+        panic!("{name}: fails in execution {executions}: {failure}");
+    }
+    println!("model: loom: {name}: holds in {executions} executions");
+    assert!(executions >= 50, "{name}: hardly anything was tried");
+}
+
+/// Runs a wrong model whose fault loom may prune; shuttle has to find it, and looks for the reason.
+pub fn fails(name: &str, _reason: &str, size: Size, model: impl Fn() + Send + Sync + 'static) {
+    let outcome = explore(size, model);
+    let executions = outcome.executions;
+    match outcome.failure {
+        Some(failure) => {
+            let line = failure.lines().next().unwrap_or_default();
+            println!("model: loom: {name}: found out in execution {executions}: {line}");
+        }
+        None => println!("model: loom: {name}: not found out in {executions} executions"),
+    }
+}
+
+/// Asserts that a model is found out in which two threads touch memory with nothing to order them.
+pub fn races(name: &str, size: Size, model: impl Fn() + Send + Sync + 'static) {
+    let outcome = explore(size, model);
+    let executions = outcome.executions;
+    let failure = outcome
+        .failure
+        .unwrap_or_else(|| panic!("{name}: not found out in {executions} executions"));
+    assert!(
+        failure.contains("Causality violation"),
+        "{name}: another failure: {failure}"
+    );
+    println!("model: loom: {name}: found out in execution {executions}");
+}

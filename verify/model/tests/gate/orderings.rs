@@ -1,0 +1,39 @@
+//! What orders a closer's work before the sections that follow: the test of the gate and its opening.
+
+use crate::lock::FOR_GOOD;
+use crate::machine::{Fence, Rules};
+use crate::sections::pop_and_drain;
+use crate::sync::Size::Small;
+use crate::sync::{AtomicU32, Ordering, races, wake_one};
+
+#[test]
+fn without_its_orderings_a_section_misses_the_work_under_the_gate() {
+    let relaxed_load = Rules {
+        acquire: Ordering::Relaxed,
+        ..Rules::ALL
+    };
+    races("gate: the test without acquire", Small, move || {
+        pop_and_drain(relaxed_load);
+    });
+    fn relaxed_unlock(gate: &AtomicU32) {
+        gate.fetch_and(FOR_GOOD, Ordering::Relaxed);
+        wake_one(gate);
+    }
+    let relaxed_store = Rules {
+        unlock: relaxed_unlock,
+        ..Rules::ALL
+    };
+    races("gate: opened without release", Small, move || {
+        pop_and_drain(relaxed_store);
+    });
+}
+
+/// What is out of order without the fence, whatever comes out.
+#[test]
+fn without_the_fence_closers_work_while_a_section_does() {
+    let rules = Rules {
+        fence: Fence::Never,
+        ..Rules::ALL
+    };
+    races("gate: no fence", Small, move || pop_and_drain(rules));
+}

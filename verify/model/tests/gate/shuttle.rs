@@ -1,0 +1,205 @@
+//! What the library's locks and the models are built on, over shuttle.
+
+pub use shuttle::sync::atomic::{AtomicU32, Ordering};
+pub use shuttle::thread;
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use shuttle::scheduler::{DfsScheduler, PctScheduler, Scheduler};
+use shuttle::sync::mpsc::{Sender, channel};
+
+/// How often a thread looks again before it parks: as few as make a difference.
+pub const SPINS: usize = 1;
+
+/// Looks again at once.
+pub fn spin_loop() {}
+
+/// A thread that waits for a word, by the word's address.
+struct Waiter {
+    word: usize,
+    wake: Sender<()>,
+}
+
+thread_local! {
+    /// The kernel's list of waiters, the first to wait first. All of a model's threads run on one.
+    static WAITERS: RefCell<Vec<Waiter>> = const { RefCell::new(Vec::new()) };
+}
+
+/// As the kernel does it: the word is looked at and the waiter listed in one step. Nothing wakes
+/// without reason, so that a lost wake-up is a deadlock, which shuttle reports.
+pub fn wait(word: &AtomicU32, expected: u32) {
+    let (wake, woken) = channel();
+    if word.load(Ordering::SeqCst) != expected {
+        return;
+    }
+    let waiter = Waiter {
+        word: std::ptr::from_ref(word) as usize,
+        wake,
+    };
+    WAITERS.with_borrow_mut(|waiters| waiters.push(waiter));
+    woken.recv().expect("the list keeps the sender");
+}
+
+/// Wakes the first of those who wait for the word.
+pub fn wake_one(word: &AtomicU32) {
+    wake(word, 1);
+}
+
+/// Wakes all who wait for the word.
+pub fn wake_all(word: &AtomicU32) {
+    wake(word, usize::MAX);
+}
+
+fn wake(word: &AtomicU32, most: usize) {
+    // Between the store that calls for it and the wake-up, others may run.
+    thread::yield_now();
+    let address = std::ptr::from_ref(word) as usize;
+    let woken: Vec<Waiter> = WAITERS.with_borrow_mut(|waiters| {
+        let mut left = most;
+        let first = waiters.extract_if(.., |waiter| {
+            let wake = waiter.word == address && left > 0;
+            left -= usize::from(wake);
+            wake
+        });
+        first.collect()
+    });
+    for waiter in woken {
+        waiter.wake.send(()).expect("the waiter waits");
+    }
+}
+
+/// A word. Others may run at a `pause`, not in between.
+pub struct Plain {
+    word: AtomicUsize,
+    pause: AtomicU32,
+}
+
+impl Plain {
+    pub fn new(value: usize) -> Plain {
+        Plain {
+            word: AtomicUsize::new(value),
+            pause: AtomicU32::new(0),
+        }
+    }
+
+    pub fn get(&self) -> usize {
+        self.word.load(Ordering::SeqCst)
+    }
+
+    pub fn set(&self, value: usize) {
+        self.word.store(value, Ordering::SeqCst);
+    }
+
+    pub fn pause(&self) {
+        self.pause.load(Ordering::SeqCst);
+    }
+}
+
+/// The attempt that runs on a CPU, by number; others that began there have been aborted.
+pub struct Current(AtomicU32);
+
+impl Current {
+    pub fn new() -> Current {
+        Current(AtomicU32::new(0))
+    }
+
+    /// Goes on to the next number, and returns it.
+    pub fn next(&self) -> u32 {
+        self.0.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// Changes nothing: orders what the CPU has done before what the caller does now.
+    pub fn barrier(&self) {
+        self.0.load(Ordering::SeqCst);
+    }
+
+    /// Does something in the same step in which it finds that the number has not changed.
+    pub fn if_still<R>(&self, attempt: u32, step: impl FnOnce() -> R) -> Option<R> {
+        (self.0.load(Ordering::SeqCst) == attempt).then(step)
+    }
+}
+
+/// How much there is to try.
+#[derive(Clone, Copy)]
+pub enum Size {
+    /// Every order of steps.
+    Small,
+    /// So many orders, by the strategy that finds most for so many changes of thread (PCT).
+    Large,
+    /// The same.
+    Huge,
+}
+
+/// What was found.
+struct Outcome {
+    executions: usize,
+    failure: Option<String>,
+}
+
+/// More than any small model has, so that a model that has grown is noticed.
+const MOST: usize = 2_000_000;
+const LARGE: usize = 5_000;
+const CHANGES: usize = 4;
+
+fn explore(size: Size, model: impl Fn() + Send + Sync + 'static) -> Outcome {
+    let scheduler: Box<dyn Scheduler + Send> = match size {
+        Size::Small => Box::new(DfsScheduler::new(Some(MOST), false)),
+        Size::Large | Size::Huge => Box::new(PctScheduler::new_from_seed(1, CHANGES, LARGE)),
+    };
+    let mut config = shuttle::Config::new();
+    config.silence_warnings = true;
+    config.failure_persistence = shuttle::FailurePersistence::None;
+    let executions = Arc::new(AtomicUsize::new(0));
+    let counted = executions.clone();
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        shuttle::Runner::new(scheduler, config).run(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            // Of an execution that failed; nothing in it may run any more.
+            std::mem::forget(WAITERS.take());
+            model();
+        })
+    }));
+    let failure = result.err().map(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
+        text.unwrap_or_else(|| "a panic without words".to_owned())
+    });
+    Outcome {
+        executions: executions.load(Ordering::Relaxed),
+        failure,
+    }
+}
+
+/// Asserts that a model holds, and prints in how many executions.
+pub fn holds(name: &str, size: Size, model: impl Fn() + Send + Sync + 'static) {
+    let outcome = explore(size, model);
+    let executions = outcome.executions;
+    if let Some(failure) = outcome.failure {
+        panic!("{name}: fails in execution {executions}: {failure}");
+    }
+    let all = match size {
+        Size::Small => ", all there are",
+        Size::Large | Size::Huge => "",
+    };
+    println!("model: shuttle: {name}: holds in {executions} executions{all}");
+    assert!(executions >= 50, "{name}: hardly anything was tried");
+    assert!(executions < MOST, "{name}: not everything was tried");
+}
+
+/// Asserts that a wrong model is found out, for this reason.
+pub fn fails(name: &str, reason: &str, size: Size, model: impl Fn() + Send + Sync + 'static) {
+    let outcome = explore(size, model);
+    let executions = outcome.executions;
+    let failure = outcome
+        .failure
+        .unwrap_or_else(|| panic!("{name}: not found out in {executions} executions"));
+    assert!(
+        failure.contains(reason),
+        "{name}: another failure: {failure}"
+    );
+    let line = failure.lines().next().unwrap_or_default();
+    println!("model: shuttle: {name}: found out in execution {executions}: {line}");
+}
