@@ -6,6 +6,7 @@
 pub mod inputs;
 pub mod oracle;
 pub mod random;
+pub mod strict;
 
 use atomseq::percpu::{Held, Slots};
 use atomseq::sequence::model::{Program, Shape, Value};

@@ -7,13 +7,14 @@
 //!
 //! | module | what lives there |
 //! |---|---|
-//! | [`table`] | the per-CPU hash of counters, built from nothing with `sequence!`: read this one first |
+//! | [`counts`], [`table`] | the per-CPU hash of counters, built from nothing with `sequence!`: read this first |
 //! | [`work`] | threads, the per-CPU queue of files that they share, the per-CPU statistics |
 //! | [`ways`] | the ways to count: per-CPU tables, one thread, a locked map, locked shards, thread-local maps |
 //! | [`words`], [`text`] | what a word is; interned words and their hash |
 //! | [`files`], [`arguments`], [`progress`], [`report`] | finding files, the command line, what is printed |
 
 mod arguments;
+mod counts;
 mod files;
 mod progress;
 mod report;

@@ -11,15 +11,23 @@ use std::ptr::NonNull;
 #[inline]
 pub fn hash(bytes: &[u8]) -> u64 {
     const START: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mut state = START ^ bytes.len() as u64;
-    let mut chunks = bytes.chunks_exact(8);
-    for chunk in &mut chunks {
-        state = fold(state ^ u64::from_le_bytes(chunk.try_into().expect("a chunk of eight")));
+    let length = bytes.len();
+    let mut state = START ^ length as u64;
+    let byte = |at: usize| u64::from(bytes[at]);
+    let four = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    let eight = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    let mut at = 0;
+    while at + 8 < length {
+        state = fold(state ^ eight(at));
+        at += 8;
     }
-    let mut last = 0;
-    for byte in chunks.remainder() {
-        last = last << 8 | u64::from(*byte);
-    }
+    // Some of the end may have been in already: fewer branches than byte by byte.
+    let last = match length {
+        8.. => eight(length - 8),
+        4.. => u64::from(four(0)) | u64::from(four(length - 4)) << 32,
+        1.. => byte(0) | byte(length / 2) << 8 | byte(length - 1) << 16,
+        0 => 0,
+    };
     fold(state ^ last)
 }
 
@@ -183,6 +191,19 @@ pub type Map<'a> = HashMap<&'a [u8], u64, BuildHasherDefault<Hashed>>;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_byte_counts_in_a_hash() {
+        for length in 0..40 {
+            let zeroes = vec![0; length];
+            let mut seen = std::collections::HashSet::from([hash(&zeroes)]);
+            for at in 0..length {
+                let mut bytes = zeroes.clone();
+                bytes[at] = 1;
+                assert!(seen.insert(hash(&bytes)), "byte {at} of {length}");
+            }
+        }
+    }
 
     #[test]
     fn texts_stay_as_they_were_stored() {

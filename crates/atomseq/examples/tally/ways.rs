@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use atomseq::percpu::Error;
 
-use super::table::Counts;
+use super::counts::Counts;
 use super::text::{Arena, Map, Store, hash};
 use super::work::Work;
 

@@ -8,11 +8,36 @@ use crate::Word;
 
 const CAPACITY: usize = 32;
 
+/// An element's word as arrays hold it: in eight bytes, also where a word has four.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+pub(super) struct Place(MaybeUninit<usize>);
+
+impl Place {
+    /// A place with nothing in it.
+    pub(super) const EMPTY: Place = Place(MaybeUninit::uninit());
+
+    /// A place with a word in it.
+    pub(super) const fn new(word: usize) -> Place {
+        Place(MaybeUninit::new(word))
+    }
+
+    /// The word in the place.
+    ///
+    /// # Safety
+    ///
+    /// There is one.
+    pub(super) const unsafe fn word(self) -> usize {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.assume_init() }
+    }
+}
+
 /// Up to [`Batch::CAPACITY`] elements on their way between a [`Pool`](super::Pool) and its
 /// [`Source`](super::Source), without allocation. As an iterator, it gives the last added first;
 /// elements left in it are dropped with it.
 pub struct Batch<T: Word> {
-    words: [MaybeUninit<usize>; CAPACITY],
+    words: [Place; CAPACITY],
     len: usize,
     elements: PhantomData<T>,
 }
@@ -24,7 +49,7 @@ impl<T: Word> Batch<T> {
     /// An empty batch.
     pub const fn new() -> Batch<T> {
         Batch {
-            words: [MaybeUninit::uninit(); CAPACITY],
+            words: [Place::EMPTY; CAPACITY],
             len: 0,
             elements: PhantomData,
         }
@@ -54,7 +79,7 @@ impl<T: Word> Batch<T> {
         if self.is_full() {
             return Err(element);
         }
-        self.words[self.len].write(element.into_word());
+        self.words[self.len] = Place::new(element.into_word());
         self.len += 1;
         Ok(())
     }
@@ -63,10 +88,10 @@ impl<T: Word> Batch<T> {
     pub fn pop(&mut self) -> Option<T> {
         self.len = self.len.checked_sub(1)?;
         // SAFETY: below the old length, words that `push` or a stack made; now out of reach.
-        Some(unsafe { T::from_word(self.words[self.len].assume_init()) })
+        Some(unsafe { T::from_word(self.words[self.len].word()) })
     }
 
-    pub(super) fn words(&self) -> &[MaybeUninit<usize>] {
+    pub(super) fn words(&self) -> &[Place] {
         &self.words[..self.len]
     }
 
@@ -77,11 +102,7 @@ impl<T: Word> Batch<T> {
     }
 
     /// Fills the batch up to `most` elements by something that writes words and says how many.
-    pub(super) fn extend_words(
-        &mut self,
-        most: usize,
-        fill: impl FnOnce(&mut [MaybeUninit<usize>]) -> usize,
-    ) {
+    pub(super) fn extend_words(&mut self, most: usize, fill: impl FnOnce(&mut [Place]) -> usize) {
         let room = most.min(Self::CAPACITY - self.len);
         self.len += fill(&mut self.words[self.len..self.len + room]);
     }

@@ -187,9 +187,9 @@ impl Histogram {
 
     fn bucket(&self, index: isize, bucket: usize) -> &AtomicUsize {
         assert!(bucket < self.scale.buckets());
-        let buckets = self.area.bulk_at(index).cast::<usize>();
+        let buckets = self.area.bulk_at(index).as_ptr();
         // SAFETY: one of the buckets in the bulk of a CPU or a guard, zero-initialised and aligned.
-        unsafe { AtomicUsize::from_ptr(buckets.as_ptr().add(bucket)) }
+        unsafe { AtomicUsize::from_ptr(buckets.add(bucket * 8).cast()) }
     }
 }
 

@@ -16,6 +16,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::area::{Area, WORDS};
+use super::batch::Place;
 use super::error::Error;
 use super::gate::Held;
 use super::remote::{self, Drain, Take};
@@ -61,22 +62,25 @@ crate::sequence! {
 /// For the checkers in `verify/`.
 pub(super) const SEQUENCES: &[&Program] = &[&push::MODEL, &pop::MODEL, &grow::MODEL];
 
-/// A word and the address of the next cell.
+/// A word and the address of the next cell, as [`LINK`] and [`VALUE`] say.
 #[repr(C)]
 struct Cell {
-    link: usize,
-    value: usize,
+    link: Place,
+    value: Place,
 }
 
 /// Cells each CPU starts with.
 const FIRST_CELLS: usize = 32;
 
 /// A mapping that a full ring took its new cells from; freed with the queue.
-#[repr(C)]
+#[repr(C, align(16))]
 struct Chunk {
     next: *mut Chunk,
     bytes: usize,
 }
+
+/// A chunk's header takes the place of one cell.
+const _: () = assert!(size_of::<Chunk>() == size_of::<Cell>());
 
 /// What the first chunk takes; each next one takes twice as much, up to the largest.
 const SMALLEST_CHUNK: usize = 4096;
@@ -135,7 +139,7 @@ impl<T: Word> Queue<T> {
             // SAFETY: the bulk has room for these cells, and nobody else has the area yet.
             let (first, last) = unsafe { chain(cells, FIRST_CELLS) };
             // SAFETY: the last of the chain; its link closes the ring.
-            unsafe { (*(last as *mut Cell)).link = first };
+            unsafe { (*(last as *mut Cell)).link = Place::new(first) };
             area.set(cpu, HEAD, first);
             area.set(cpu, TAIL, first);
         }
@@ -231,9 +235,9 @@ impl<T: Word> Queue<T> {
                 Err(now) => next = now,
             }
         }
-        let count = (bytes - size_of::<Chunk>()) / size_of::<Cell>();
+        let count = bytes / size_of::<Cell>() - 1;
         // SAFETY: behind its header the chunk has room for so many cells, aligned like the header.
-        Some(unsafe { chain(chunk.add(1).cast(), count) })
+        Some(unsafe { chain(chunk.cast::<Cell>().add(1), count) })
     }
 
     /// Takes the oldest element pushed on this CPU.
@@ -299,8 +303,8 @@ unsafe fn chain(cells: NonNull<Cell>, count: usize) -> (usize, usize) {
         // SAFETY: the caller's promise.
         unsafe {
             cells.add(index).write(Cell {
-                link: at(index + 1),
-                value: 0,
+                link: Place::new(at(index + 1)),
+                value: Place::EMPTY,
             })
         };
     }
@@ -333,8 +337,9 @@ impl<T: Word> Drop for Queue<T> {
                 // SAFETY: a cell of the ring; nobody else has the queue now.
                 let Cell { link, value } = unsafe { at.read() };
                 // SAFETY: from head to tail, cells hold words that `push` made.
-                drop(unsafe { T::from_word(value) });
-                cell = link;
+                drop(unsafe { T::from_word(value.word()) });
+                // SAFETY: every cell has a link.
+                cell = unsafe { link.word() };
             }
         }
         let mut chunk = *self.chunks.get_mut();

@@ -120,16 +120,19 @@ unsafe impl<T: Send> Send for Ring<T> {}
 // SAFETY: as above; the sequences and the gates make concurrent use atomic.
 unsafe impl<T: Send> Sync for Ring<T> {}
 
-/// An element in whole words.
-#[repr(C)]
+/// An element in whole words of eight bytes.
+#[repr(C, align(8))]
 union Padded<T> {
     element: std::mem::ManuallyDrop<MaybeUninit<T>>,
-    _word: [usize; 0],
+    _word: [u64; 0],
 }
 
 impl<T> Ring<T> {
-    /// How many words an element takes in the buffer.
+    /// How many words of eight bytes an element takes in the buffer.
     const WORDS: usize = size_of::<T>().div_ceil(8);
+
+    /// Does a machine word hold an element?
+    const ONE_WORD: bool = Self::WORDS == 1 && size_of::<usize>() == 8;
 
     /// Does an array of elements have the layout of the buffer?
     const WHOLE: bool =
@@ -344,7 +347,7 @@ impl<T> Ring<T> {
         let slots = self.area.slots();
         // SAFETY: the caller's promise, and the buffer lives as long as the area.
         let pushed = unsafe {
-            if Self::WORDS == 1 && count == 1 {
+            if Self::ONE_WORD && count == 1 {
                 push_word::on_cpu(slots, from).map(usize::from)
             } else {
                 push_batch::on_cpu(slots, from, count, Self::WORDS)
@@ -377,7 +380,7 @@ impl<T> Ring<T> {
         let slots = self.area.slots();
         // SAFETY: the caller's promise, and the buffer lives as long as the area.
         let popped = unsafe {
-            if Self::WORDS == 1 && count == 1 {
+            if Self::ONE_WORD && count == 1 {
                 pop_word::on_cpu(slots, to).map(usize::from)
             } else {
                 pop_batch::on_cpu(slots, to, count, Self::WORDS)

@@ -13,9 +13,9 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
 
 use super::area::{Area, WORDS};
+use super::batch::Place;
 use super::error::Error;
 use super::gate::Held;
 use super::remote::{self, Drain, Take};
@@ -217,7 +217,7 @@ impl<T: Word> Stack<T> {
     }
 
     /// Moves as many of the words onto this CPU's stack as there is room for; returns how many.
-    pub(super) fn push_words(&self, words: &[MaybeUninit<usize>]) -> usize {
+    pub(super) fn push_words(&self, words: &[Place]) -> usize {
         let (from, count) = (words.as_ptr() as usize, words.len());
         // SAFETY: reads `count` words from the slice; otherwise as in `push`.
         match unsafe { push_batch::on_cpu(self.area.slots(), self.capacity, from, count) } {
@@ -230,7 +230,7 @@ impl<T: Word> Stack<T> {
     }
 
     /// Moves words off this CPU's stack, as many as there are and fit; returns how many.
-    pub(super) fn pop_words(&self, words: &mut [MaybeUninit<usize>]) -> usize {
+    pub(super) fn pop_words(&self, words: &mut [Place]) -> usize {
         let (to, count) = (words.as_mut_ptr() as usize, words.len());
         // SAFETY: writes at most `count` words to the slice, which nobody else sees.
         match unsafe { pop_batch::on_cpu(self.area.slots(), to, count) } {
@@ -243,7 +243,7 @@ impl<T: Word> Stack<T> {
     }
 
     /// The same from any CPU's stack, which nobody else uses now.
-    pub(super) fn pop_words_from(&mut self, cpu: usize, words: &mut [MaybeUninit<usize>]) -> usize {
+    pub(super) fn pop_words_from(&mut self, cpu: usize, words: &mut [Place]) -> usize {
         if self.len_of(cpu) == 0 {
             return 0;
         }
@@ -306,10 +306,10 @@ impl<T: Word + Send> Take<T> for Stack<T> {
 impl<T: Word> Drop for Stack<T> {
     fn drop(&mut self) {
         for cpu in 0..self.area.cpus() {
-            let bottom = self.area.bulk(cpu).as_ptr().cast::<usize>();
+            let bottom = self.area.bulk(cpu).as_ptr().cast::<Place>();
             for index in 0..self.len_of(cpu) {
                 // SAFETY: below the height lie words that `push` made; nobody else has the stack now.
-                drop(unsafe { T::from_word(bottom.add(index).read()) });
+                drop(unsafe { T::from_word(bottom.add(index).read().word()) });
             }
         }
     }
@@ -374,11 +374,11 @@ mod tests {
             Error::TooLarge
         );
         assert_eq!(
-            Stack::<usize>::try_new(usize::MAX / 16).unwrap_err(),
+            Stack::<usize>::try_new(usize::MAX / 32).unwrap_err(),
             Error::TooLarge
         );
         assert_eq!(
-            Stack::<usize>::try_new(1 << 50).unwrap_err(),
+            Stack::<usize>::try_new(isize::MAX as usize / 1024).unwrap_err(),
             Error::OutOfMemory
         );
     }
@@ -386,8 +386,8 @@ mod tests {
     #[test]
     fn batches_keep_what_fits() {
         let stack: Stack<usize> = Stack::new(4);
-        let words = [1, 2, 3].map(MaybeUninit::new);
-        let mut taken = [MaybeUninit::uninit(); 8];
+        let words = [1, 2, 3].map(Place::new);
+        let mut taken = [Place::EMPTY; 8];
         assert_eq!(stack.push_words(&words), 3);
         let mut all = stack.pop_words(&mut taken);
         while let Some(_word) = stack.steal() {

@@ -53,8 +53,8 @@ pub unsafe fn copy(to: usize, from: usize, words: usize) {
     // SAFETY: the caller's promise. `MaybeUninit`, for a copied element may have padding.
     unsafe {
         std::ptr::copy_nonoverlapping(
-            from as *const std::mem::MaybeUninit<usize>,
-            to as *mut std::mem::MaybeUninit<usize>,
+            from as *const std::mem::MaybeUninit<u64>,
+            to as *mut std::mem::MaybeUninit<u64>,
             words,
         );
     }

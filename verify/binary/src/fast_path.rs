@@ -1,0 +1,76 @@
+//! The way of an operation that nothing disturbs: from its entry through a window to its return, without a call.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+
+use iced_x86::{FlowControl, Instruction};
+
+use crate::descriptor::Descriptor;
+use crate::executable::Executable;
+
+/// The instructions on the shortest such way through one of the windows, committing; `None` if there is none.
+pub fn through(
+    executable: &Executable,
+    function: Range<u64>,
+    windows: &[Descriptor],
+) -> Option<Vec<Instruction>> {
+    let code: HashMap<u64, Instruction> = executable
+        .instructions(function.clone())
+        .into_iter()
+        .map(|instruction| (instruction.ip(), instruction))
+        .collect();
+    let windows = windows
+        .iter()
+        .filter(|window| function.contains(&window.start));
+    windows
+        .filter_map(|window| {
+            let before = shortest(&code, function.start, |each| each.next_ip() == window.start)?;
+            let inside = executable.instructions(window.start..window.end());
+            let returns = |each: &Instruction| each.flow_control() == FlowControl::Return;
+            let after = shortest(&code, window.end(), returns)?;
+            Some([before, inside, after].concat())
+        })
+        .min_by_key(Vec::len)
+}
+
+/// The shortest way from an address to an instruction that ends it.
+fn shortest(
+    code: &HashMap<u64, Instruction>,
+    from: u64,
+    ends: impl Fn(&Instruction) -> bool,
+) -> Option<Vec<Instruction>> {
+    let mut came_from: HashMap<u64, Option<u64>> = HashMap::from([(from, None)]);
+    let mut next = VecDeque::from([from]);
+    while let Some(ip) = next.pop_front() {
+        let Some(instruction) = code.get(&ip) else {
+            continue;
+        };
+        if ends(instruction) {
+            let mut way = vec![*instruction];
+            let mut at = ip;
+            while let Some(before) = came_from[&at] {
+                way.push(code[&before]);
+                at = before;
+            }
+            way.reverse();
+            return Some(way);
+        }
+        let (falls, jumps) = match instruction.flow_control() {
+            FlowControl::Next => (true, false),
+            FlowControl::ConditionalBranch => (true, true),
+            FlowControl::UnconditionalBranch => (false, true),
+            _ => (false, false),
+        };
+        let successors = [
+            falls.then(|| instruction.next_ip()),
+            jumps.then(|| instruction.near_branch_target()),
+        ];
+        for successor in successors.into_iter().flatten() {
+            came_from.entry(successor).or_insert_with(|| {
+                next.push_back(successor);
+                Some(ip)
+            });
+        }
+    }
+    None
+}

@@ -1,0 +1,276 @@
+//! What a descriptor and the code in its window must obey.
+//!
+//! ```text
+//!         lea   r, [descriptor]           before the window
+//!         mov   fs:[o + 8], r             arms it
+//! start:  movsxd s, fs:[o + 4]            this CPU's number, read inside
+//!         imul  s, stride
+//!         add   s, base                   this CPU's slot
+//!         cmp   dword [s], 0              its gate
+//!         jne   out
+//!         …                               forward branches out of the window; at most one kind of loop, the copy
+//!         a store                         the commit
+//! end:
+//! ```
+
+use iced_x86::{
+    Code, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
+};
+
+use crate::descriptor::{Descriptor, SIZE};
+use crate::executable::Executable;
+
+/// The most instructions of a window; a copy counts as one.
+const LONGEST: usize = 32;
+
+/// The signature before an abort address, as the operand of an instruction that never runs.
+const SIGNATURE: [u8; 7] = [0x0f, 0xb9, 0x3d, 0x53, 0x30, 0x05, 0x53];
+
+/// What the kernel asks of a descriptor.
+pub fn of_the_kernel(executable: &Executable, descriptor: &Descriptor) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut must = |holds: bool, what: &str| {
+        if !holds {
+            wrong.push(what.to_string());
+        }
+    };
+    let is_code = |address: u64| {
+        executable
+            .section_at(address)
+            .is_some_and(|section| section.is_code)
+    };
+    must(descriptor.address % SIZE == 0, "is aligned to its size");
+    must(descriptor.version == 0, "has version 0");
+    must(descriptor.flags == 0, "has no flags");
+    must(descriptor.length > 0, "covers something");
+    must(
+        is_code(descriptor.start) && is_code(descriptor.end() - 1),
+        "covers code",
+    );
+    must(is_code(descriptor.abort), "aborts to code");
+    must(
+        !descriptor.covers(descriptor.abort),
+        "aborts to somewhere outside the window",
+    );
+    let before = descriptor.abort.saturating_sub(SIGNATURE.len() as u64)..descriptor.abort;
+    must(
+        executable.bytes(before) == SIGNATURE,
+        "has the signature before its abort address",
+    );
+    wrong
+}
+
+/// What makes it a restartable sequence on this CPU's slot.
+pub fn of_a_sequence(executable: &Executable, descriptor: &Descriptor) -> Vec<String> {
+    let window = executable.instructions(descriptor.start..descriptor.end());
+    let mut wrong = Vec::new();
+    let mut must = |holds: bool, what: String| {
+        if !holds {
+            wrong.push(what);
+        }
+    };
+    must(
+        window.iter().all(|instruction| !instruction.is_invalid())
+            && window
+                .last()
+                .is_some_and(|last| last.next_ip() == descriptor.end()),
+        "ends where an instruction ends".to_string(),
+    );
+    must(
+        is_armed(executable, descriptor, &window),
+        "is armed by the instruction before it".to_string(),
+    );
+    must(
+        reads_cpu(&window),
+        "begins with reading the number of the CPU".to_string(),
+    );
+    must(
+        tests_gate(descriptor, &window),
+        "tests the gate of the slot".to_string(),
+    );
+    must(
+        length(&window) <= LONGEST,
+        format!("has {} instructions", length(&window)),
+    );
+    must(
+        restarts(executable, descriptor),
+        "aborts to code that leaves, or begins again before the window".to_string(),
+    );
+    let loops = copies(&window);
+    for instruction in &window {
+        let in_loop = loops
+            .iter()
+            .any(|(from, to)| (*from..=*to).contains(&instruction.ip()));
+        must(
+            stays(descriptor, instruction) || in_loop,
+            format!("`{instruction}` only goes on, or leaves the window"),
+        );
+        must(
+            !is_atomic(instruction),
+            format!("`{instruction}` is no atomic instruction"),
+        );
+        must(
+            !changes_stack(instruction),
+            format!("`{instruction}` leaves the stack alone"),
+        );
+    }
+    must(
+        window.last().is_some_and(writes_memory),
+        "ends with a store".to_string(),
+    );
+    let commits = window.last().map(|commit| {
+        window
+            .iter()
+            .filter(|store| same_place(store, commit))
+            .count()
+    });
+    must(
+        commits == Some(1),
+        "stores only once to where it commits".to_string(),
+    );
+    wrong
+}
+
+/// `lea r, [descriptor]; mov fs:[o + 8], r`, where the window itself reads at `fs:[o + 4]`.
+fn is_armed(executable: &Executable, descriptor: &Descriptor, window: &[Instruction]) -> bool {
+    let Some(function) = executable.symbol_at(descriptor.start) else {
+        return false;
+    };
+    let before = executable.instructions(function.place.start..descriptor.start);
+    let ([.., load, arm], Some(first)) = (&*before, window.first()) else {
+        return false;
+    };
+    load.code() == Code::Lea_r64_m
+        && load.is_ip_rel_memory_operand()
+        && load.ip_rel_memory_address() == descriptor.address
+        && arm.code() == Code::Mov_rm64_r64
+        && arm.memory_segment() == Register::FS
+        && arm.memory_displacement64() == 8
+        && arm.memory_base() == first.memory_base()
+        && arm.op1_register() == load.op0_register()
+}
+
+fn reads_cpu(window: &[Instruction]) -> bool {
+    window.first().is_some_and(|first| {
+        first.code() == Code::Movsxd_r64_rm32
+            && first.memory_segment() == Register::FS
+            && first.memory_displacement64() == 4
+            && first.memory_index() == Register::None
+    })
+}
+
+/// The fourth instruction compares what the register holds that the first three made the slot's address.
+fn tests_gate(descriptor: &Descriptor, window: &[Instruction]) -> bool {
+    let [first, multiply, add, compare, branch, ..] = window else {
+        return false;
+    };
+    let slot = first.op0_register();
+    multiply.mnemonic() == Mnemonic::Imul
+        && multiply.op0_register() == slot
+        && add.mnemonic() == Mnemonic::Add
+        && add.op0_register() == slot
+        && compare.code() == Code::Cmp_rm32_imm8
+        && (compare.memory_base(), compare.memory_index()) == (slot, Register::None)
+        && compare.memory_displacement64() == 0
+        && compare.immediate(1) == 0
+        && branch.mnemonic() == Mnemonic::Jne
+        && !descriptor.covers(branch.near_branch_target())
+}
+
+/// How many instructions there are, a copy counted as one.
+fn length(window: &[Instruction]) -> usize {
+    let inside = |ip: u64| {
+        copies(window)
+            .iter()
+            .any(|(from, to)| (*from..=*to).contains(&ip))
+    };
+    let copied = window.iter().filter(|each| inside(each.ip())).count();
+    window.len() - copied + copies(window).len()
+}
+
+/// The first and last instruction of each copy: `jmp t; c: mov w, […]; mov […], w; t: sub i, 1; jns c`.
+fn copies(window: &[Instruction]) -> Vec<(u64, u64)> {
+    let matches = |copy: &[Instruction]| {
+        let [jump, load, store, test, again] = copy else {
+            return false;
+        };
+        let (index, word) = (test.op0_register(), load.op0_register());
+        jump.mnemonic() == Mnemonic::Jmp
+            && jump.near_branch_target() == test.ip()
+            && load.code() == Code::Mov_r64_rm64
+            && load.memory_index() == index
+            && store.code() == Code::Mov_rm64_r64
+            && store.memory_index() == index
+            && store.op1_register() == word
+            && test.mnemonic() == Mnemonic::Sub
+            && test.immediate(1) == 1
+            && again.mnemonic() == Mnemonic::Jns
+            && again.near_branch_target() == load.ip()
+    };
+    window
+        .windows(5)
+        .filter(|copy| matches(copy))
+        .map(|copy| (copy[0].ip(), copy[4].ip()))
+        .collect()
+}
+
+/// Neither a call nor a jump, but for one out of the window, forward or to out-of-line code.
+fn stays(descriptor: &Descriptor, instruction: &Instruction) -> bool {
+    match instruction.flow_control() {
+        FlowControl::Next => instruction.mnemonic() != Mnemonic::Syscall,
+        FlowControl::ConditionalBranch => !descriptor.covers(instruction.near_branch_target()),
+        _ => false,
+    }
+}
+
+/// Follows the abort address to where its jump leads.
+fn restarts(executable: &Executable, descriptor: &Descriptor) -> bool {
+    const FARTHEST: u64 = 32;
+    let handler = executable.instructions(descriptor.abort..descriptor.abort + FARTHEST);
+    handler
+        .iter()
+        .take(2)
+        .find(|instruction| instruction.flow_control() == FlowControl::UnconditionalBranch)
+        .is_some_and(|jump| !descriptor.covers(jump.near_branch_target()))
+}
+
+/// Locks the bus: a `lock` prefix, or an exchange with memory, which needs none.
+pub fn is_atomic(instruction: &Instruction) -> bool {
+    let exchanges = instruction.mnemonic() == Mnemonic::Xchg
+        && (0..instruction.op_count())
+            .any(|operand| instruction.op_kind(operand) == OpKind::Memory);
+    instruction.has_lock_prefix() || exchanges
+}
+
+fn changes_stack(instruction: &Instruction) -> bool {
+    let mut factory = InstructionInfoFactory::new();
+    let changed = factory
+        .info(instruction)
+        .used_registers()
+        .iter()
+        .any(|used| {
+            let writes = !matches!(used.access(), OpAccess::Read | OpAccess::CondRead);
+            used.register().full_register() == Register::RSP && writes
+        });
+    instruction.is_stack_instruction() || changed
+}
+
+fn writes_memory(instruction: &Instruction) -> bool {
+    let mut factory = InstructionInfoFactory::new();
+    let used = factory.info(instruction);
+    used.used_memory().iter().any(|memory| {
+        matches!(memory.access(), OpAccess::Write | OpAccess::ReadWrite)
+            && memory.segment() != Register::FS
+    })
+}
+
+fn same_place(store: &Instruction, commit: &Instruction) -> bool {
+    let place = |instruction: &Instruction| {
+        (
+            instruction.memory_base(),
+            instruction.memory_index(),
+            instruction.memory_displacement64(),
+        )
+    };
+    writes_memory(store) && place(store) == place(commit)
+}

@@ -1,0 +1,122 @@
+//! Comparison with the listings in `golden/`.
+//!
+//! A file holds a whole function of an optimized build, and which compiler made it. With that compiler the whole
+//! function must be the same. With another one, or without optimization, the windows must be, but for the choice of
+//! registers.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use verify_binary::descriptor::Descriptor;
+use verify_binary::executable::Executable;
+use verify_binary::{fast_path, listing, rules};
+
+use crate::operations::NAMES;
+
+const OPTIMIZED: bool = !cfg!(debug_assertions);
+
+/// Compares everything; says what differs.
+pub fn compare(executable: &Executable, sequences: &[Descriptor]) -> Vec<String> {
+    let bless = std::env::var_os("BLESS").is_some();
+    if bless && !OPTIMIZED {
+        return vec!["golden files are of optimized builds: add --release".to_string()];
+    }
+    let mut wrong = Vec::new();
+    let mut reviewed = BTreeSet::new();
+    let mut whole = 0;
+    for name in NAMES {
+        let Some(function) = executable.function(name) else {
+            wrong.push(format!("{name} is not in the executable"));
+            continue;
+        };
+        let place = function.place.clone();
+        let fresh = listing::function(executable, place.clone(), sequences);
+        let path = file(name.trim_start_matches("fast_"));
+        if bless {
+            let text = format!("; {}\n{}\n", env!("COMPILER"), fresh.join("\n"));
+            std::fs::write(&path, text).expect("golden files can be written");
+        }
+        let Ok(golden) = std::fs::read_to_string(&path) else {
+            wrong.push(format!("{} is missing", path.display()));
+            continue;
+        };
+        let mut golden = golden.lines();
+        let compiler = golden.next().unwrap_or_default().trim_start_matches("; ");
+        let golden: Vec<&str> = golden.collect();
+        reviewed.extend(listing::windows(golden.iter().copied()));
+        if OPTIMIZED {
+            wrong.extend(check_fast_path(executable, name, sequences));
+            if compiler == env!("COMPILER") {
+                whole += 1;
+                wrong.extend(difference(name, &golden, &fresh));
+            }
+        }
+    }
+    let present: BTreeSet<String> = sequences
+        .iter()
+        .map(|descriptor| listing::window(executable, descriptor))
+        .collect();
+    // Sequences that no operation runs first thing.
+    let others = file("others");
+    if bless {
+        let others_now: Vec<&str> = present.difference(&reviewed).map(String::as_str).collect();
+        std::fs::write(&others, others_now.join("\n")).expect("golden files can be written");
+    }
+    let text = std::fs::read_to_string(&others).unwrap_or_default();
+    let windows = text.split("\n\n").map(str::trim_end);
+    reviewed.extend(windows.map(|window| format!("{window}\n")));
+    for window in reviewed.difference(&present) {
+        wrong.push(format!(
+            "a window of a golden file is in no function:\n{window}"
+        ));
+    }
+    for window in present.difference(&reviewed) {
+        wrong.push(format!("a window is in no golden file:\n{window}"));
+    }
+    println!(
+        "golden: {} of {} functions compared whole; {} different windows compared",
+        whole,
+        NAMES.len(),
+        present.len()
+    );
+    wrong
+}
+
+fn file(name: &str) -> PathBuf {
+    let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden");
+    directory.join(format!("{name}.txt"))
+}
+
+fn difference(name: &str, golden: &[&str], fresh: &[String]) -> Option<String> {
+    let fresh: Vec<&str> = fresh.iter().map(String::as_str).collect();
+    (golden != fresh).then(|| {
+        format!(
+            "{name} differs from its golden file; if it should, run with BLESS=1. It is now:\n{}",
+            fresh.join("\n")
+        )
+    })
+}
+
+/// An undisturbed operation commits without any atomic instruction.
+fn check_fast_path(
+    executable: &Executable,
+    name: &str,
+    sequences: &[Descriptor],
+) -> Option<String> {
+    let function = executable.function(name)?;
+    let Some(way) = fast_path::through(executable, function.place.clone(), sequences) else {
+        return Some(format!(
+            "{name}: no way leads through a window to the return"
+        ));
+    };
+    let inside = way
+        .iter()
+        .filter(|each| sequences.iter().any(|window| window.covers(each.ip())))
+        .count();
+    let atomic = way.iter().filter(|each| rules::is_atomic(each)).count();
+    println!(
+        "  {name}: {} instructions, {inside} of them in the window; {atomic} atomic",
+        way.len()
+    );
+    (atomic > 0).then(|| format!("{name} has atomic instructions on its fast path"))
+}

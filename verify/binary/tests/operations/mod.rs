@@ -1,0 +1,92 @@
+//! One function for each operation that has a fast path, so that the executable holds it by name.
+
+use atomseq::percpu::{Counter, Histogram, Link, List, Node, Pool, Queue, Ring, Stack};
+
+/// A node of a list.
+pub struct Buffer {
+    link: Link,
+}
+
+// SAFETY: the offset of the link.
+unsafe impl Node for Buffer {
+    const LINK: usize = std::mem::offset_of!(Buffer, link);
+}
+
+/// The structures the functions work on.
+pub struct Structures {
+    counter: Counter,
+    histogram: Histogram,
+    stack: Stack<usize>,
+    list: List<&'static mut Buffer>,
+    queue: Queue<usize>,
+    ring: Ring<usize>,
+    pairs: Ring<[usize; 2]>,
+    pool: Pool<usize, fn() -> usize>,
+}
+
+macro_rules! operations {
+    ($($name:ident: $structures:ident $(, $argument:ident: $type:ty)* => $result:ty, $operation:expr;)*) => {
+        /// The names of the functions.
+        pub const NAMES: &[&str] = &[$(concat!("fast_", stringify!($name))),*];
+
+        mod functions {
+            use super::*;
+
+            $(
+                #[unsafe(export_name = concat!("fast_", stringify!($name)))]
+                #[inline(never)]
+                pub fn $name($structures: &Structures $(, $argument: $type)*) -> $result {
+                    $operation
+                }
+            )*
+        }
+    };
+}
+
+operations! {
+    counter_add: it, amount: u64 => (), it.counter.add(amount);
+    counter_increment: it => (), it.counter.increment();
+    histogram_record: it, value: u64 => (), it.histogram.record(value);
+    stack_push: it, value: usize => bool, it.stack.push(value).is_ok();
+    stack_pop: it => Option<usize>, it.stack.pop();
+    list_push: it, node: &'static mut Buffer => (), it.list.push(node);
+    list_pop: it => Option<&'static mut Buffer>, it.list.pop();
+    queue_push: it, value: usize => bool, it.queue.push(value).is_ok();
+    queue_pop: it => Option<usize>, it.queue.pop();
+    ring_push: it, value: usize => bool, it.ring.push(value).is_ok();
+    ring_pop: it => Option<usize>, it.ring.pop();
+    ring_push_pair: it, value: [usize; 2] => bool, it.pairs.push(value).is_ok();
+    ring_pop_pair: it => Option<[usize; 2]>, it.pairs.pop();
+    pool_get: it => Option<usize>, it.pool.get();
+    pool_put: it, object: usize => (), it.pool.put(object);
+}
+
+/// Runs each of them, so that none can be left out of the executable.
+pub fn run() {
+    let it = Structures {
+        counter: Counter::new(),
+        histogram: Histogram::powers_of_two(),
+        stack: Stack::new(4),
+        list: List::new(),
+        queue: Queue::new(),
+        ring: Ring::new(4),
+        pairs: Ring::new(4),
+        pool: Pool::new(4, || 7),
+    };
+    functions::counter_add(&it, 2);
+    functions::counter_increment(&it);
+    functions::histogram_record(&it, 3);
+    assert!(functions::stack_push(&it, 4));
+    functions::stack_pop(&it);
+    functions::list_push(&it, Box::leak(Box::new(Buffer { link: Link::new() })));
+    functions::list_pop(&it);
+    assert!(functions::queue_push(&it, 5));
+    functions::queue_pop(&it);
+    assert!(functions::ring_push(&it, 6));
+    functions::ring_pop(&it);
+    assert!(functions::ring_push_pair(&it, [7, 8]));
+    functions::ring_pop_pair(&it);
+    functions::pool_get(&it);
+    functions::pool_put(&it, 9);
+    assert_eq!(it.counter.sum(), 3);
+}

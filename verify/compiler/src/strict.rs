@@ -1,0 +1,81 @@
+//! What a careful crate makes of `sequence!`: rustc and clippy look at the generated code with every
+//! lint on, and must have nothing to say. Running clippy over this crate is the test.
+#![deny(warnings, unused, nonstandard_style, rust_2018_idioms)]
+#![deny(missing_docs, unreachable_pub, unsafe_op_in_unsafe_fn)]
+#![deny(
+    trivial_casts,
+    trivial_numeric_casts,
+    unused_qualifications,
+    unused_results
+)]
+#![deny(
+    elided_lifetimes_in_paths,
+    let_underscore_drop,
+    unused_lifetimes,
+    single_use_lifetimes
+)]
+#![deny(
+    variant_size_differences,
+    missing_copy_implementations,
+    missing_debug_implementations
+)]
+#![deny(
+    clippy::all,
+    clippy::pedantic,
+    clippy::nursery,
+    clippy::cargo_common_metadata
+)]
+#![deny(
+    clippy::undocumented_unsafe_blocks,
+    clippy::missing_docs_in_private_items
+)]
+
+/// A constant that needs no cast.
+pub const OFFSET: usize = 16;
+
+/// A constant that does.
+pub const SMALL: u8 = 3;
+
+atomseq::sequence! {
+    /// Returns in every way: no register leaves the section.
+    pub unsafe fn passes(slot: Slot, value: Word, other: Word) -> Option<(Word, Word)> {
+        if load(slot + OFFSET) == SMALL { return None }
+        if value < other { return Some((value, OFFSET)) }
+        prepare_copy(slot + 32, slot + 64, 2);
+        commit(slot + OFFSET + 8, value + SMALL);
+        Some((other, 5))
+    }
+
+    /// Many parameters, not all used, and words that leave in registers.
+    pub unsafe fn many(
+        slot: Slot, first: Word, second: Word, third: Word, fourth: Word, fifth: Word, sixth: Word, unused: Word,
+    ) -> (Word, Word) {
+        let old = load(slot + OFFSET);
+        if old == 0xffff_ffff_ffff { return (old, first) }
+        let mixed = (first ^ second) | (min(third, 9) << SMALL);
+        prepare32(slot + 24, mixed);
+        commit_release(slot + OFFSET, mixed);
+        (old, mixed)
+    }
+
+    /// Nothing is returned, nothing is passed.
+    pub(crate) unsafe fn nothing(slot: Slot) { commit32(slot + 8, 1) }
+
+    /// The CPU alone.
+    pub unsafe fn compared(word: Word, home: Word) -> bool {
+        if cpu() != home { return false }
+        commit(word, 1);
+        true
+    }
+}
+
+/// Uses them as a careful crate would.
+#[must_use]
+pub const fn names() -> [&'static str; 4] {
+    [
+        passes::MODEL.name,
+        many::MODEL.name,
+        nothing::MODEL.name,
+        compared::MODEL.name,
+    ]
+}
