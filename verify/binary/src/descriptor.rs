@@ -57,7 +57,7 @@ pub fn descriptors(
         return (vec![], vec![format!("there is no section {section}")]);
     };
     let size = table.place.end - table.place.start;
-    if size == 0 || size % SIZE != 0 || table.alignment % SIZE != 0 {
+    if size == 0 || !size.is_multiple_of(SIZE) || !table.alignment.is_multiple_of(SIZE) {
         wrong.push(format!(
             "{section} has {size} bytes, aligned to {}",
             table.alignment

@@ -39,7 +39,10 @@ pub fn of_the_kernel(executable: &Executable, descriptor: &Descriptor) -> Vec<St
             .section_at(address)
             .is_some_and(|section| section.is_code)
     };
-    must(descriptor.address % SIZE == 0, "is aligned to its size");
+    must(
+        descriptor.address.is_multiple_of(SIZE),
+        "is aligned to its size",
+    );
     must(descriptor.version == 0, "has version 0");
     must(descriptor.flags == 0, "has no flags");
     must(descriptor.length > 0, "covers something");

@@ -88,7 +88,15 @@ pub fn attempt(sequence: &Sequence, assembly: &Assembly, aborted: TokenStream) -
     let place = match sequence.slots().next() {
         Some((_, slot)) => {
             let slot = &slot.name;
-            quote!(rseq = in(reg) #slot.rseq_offset(), stride = in(reg) #slot.stride(),)
+            let stride = match assembly.names("area") {
+                true => quote! {
+                    area = in(reg) #slot.area(),
+                    stride = const ::atomseq::percpu::Slots::STRIDE,
+                    base = const ::atomseq::percpu::Slots::BASE,
+                },
+                false => quote!(stride = in(reg) #slot.stride(),),
+            };
+            quote!(rseq = in(reg) #slot.rseq_offset(), #stride)
         }
         None => quote!(rseq = in(reg) ::atomseq::internals::started_rseq_offset(),),
     };

@@ -12,7 +12,6 @@
 //! -1 or -2 there and lands on a guard, whose gate is closed for good: the test of the gate is the
 //! test for "sections are off" as well.
 
-use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -53,34 +52,47 @@ unsafe impl Send for Area {}
 unsafe impl Sync for Area {}
 
 /// The slots of an area, to be passed to a sequence as its `Slot`.
+// A word: what an interrupted sequence goes on with is passed in a register, not spilled beforehand.
 #[derive(Clone, Copy, Debug)]
 pub struct Slots<'a> {
-    base: NonNull<u8>,
-    stride: usize,
-    rseq_offset: isize,
-    area: PhantomData<&'a Area>,
+    area: &'a Area,
 }
 
 impl Slots<'_> {
+    /// Where the area keeps the address of CPU 0's slot.
+    #[doc(hidden)]
+    pub const BASE: usize = std::mem::offset_of!(Area, base);
+
+    /// Where the area keeps the bytes from one CPU's slot to the next one's.
+    #[doc(hidden)]
+    pub const STRIDE: usize = std::mem::offset_of!(Area, stride);
+
+    /// The area's address.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn area(self) -> *const Area {
+        self.area
+    }
+
     /// The address of CPU 0's slot.
     #[doc(hidden)]
     #[inline(always)]
     pub fn base(self) -> *mut u8 {
-        self.base.as_ptr()
+        self.area.base.as_ptr()
     }
 
     /// The bytes from one CPU's slot to the next one's.
     #[doc(hidden)]
     #[inline(always)]
     pub fn stride(self) -> usize {
-        self.stride
+        self.area.stride
     }
 
     /// Where the thread's `struct rseq` lies, from its thread pointer.
     #[doc(hidden)]
     #[inline(always)]
     pub fn rseq_offset(self) -> isize {
-        self.rseq_offset
+        self.area.rseq_offset
     }
 }
 
@@ -157,12 +169,7 @@ impl Area {
     /// The slots, for the `Slot` parameter of a sequence's `on_cpu` form.
     #[inline(always)]
     pub fn slots(&self) -> Slots<'_> {
-        Slots {
-            base: self.base,
-            stride: self.stride,
-            rseq_offset: self.rseq_offset,
-            area: PhantomData,
-        }
+        Slots { area: self }
     }
 
     /// The bulk memory of a CPU.

@@ -64,7 +64,12 @@ pub enum ConstantOperand {
 impl Assembly {
     /// Does the template name this parameter? `asm!` takes no operand that is not there.
     pub fn reads_parameter(&self, index: usize) -> bool {
-        let (plain, sized) = (format!("{{a{index}}}"), format!("{{a{index}:"));
+        self.names(&format!("a{index}"))
+    }
+
+    /// Does the template name this operand?
+    pub fn names(&self, operand: &str) -> bool {
+        let (plain, sized) = (format!("{{{operand}}}"), format!("{{{operand}:"));
         self.lines.iter().any(|line| {
             let (Line::Text(text) | Line::Acquire(text)) = line;
             text.contains(&plain) || text.contains(&sized)

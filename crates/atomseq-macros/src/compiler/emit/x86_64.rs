@@ -1,9 +1,8 @@
 //! x86-64, Intel syntax.
 //!
-//! Operands: `a0…` parameters (for a slot, the area's base), `t0…` temporaries, `c0…` constants,
-//! `stride` from slot to slot,
-//! `rseq` the offset of struct rseq from the thread pointer (fs), `status`. Two-address
-//! instructions take over the register of an operand that dies; a load used once by the next step
+//! Operands: `a0…` parameters, `t0…` temporaries, `c0…` constants, `area` a slot's area, with its
+//! stride at `stride` and its base at `base`, `rseq` the offset of struct rseq from the thread
+//! pointer (fs), `status`. Two-address instructions take over the register of an operand that dies; a load used once by the next step
 //! becomes its memory operand; `load p; add; commit p` becomes one `add` to memory.
 
 use super::super::ir::*;
@@ -78,9 +77,11 @@ impl Emitter<'_> {
             let slot = self.registers.define(register);
             self.out
                 .instruction(format!("movsxd {slot}, dword ptr fs:[{{rseq}} + 4]"));
-            self.out.instruction(format!("imul {slot}, {{stride}}"));
+            // Memory operands: two instructions and a register less than words loaded before.
             self.out
-                .instruction(format!("add {slot}, {{a{}}}", register.0));
+                .instruction(format!("imul {slot}, qword ptr [{{area}} + {{stride}}]"));
+            self.out
+                .instruction(format!("add {slot}, qword ptr [{{area}} + {{base}}]"));
             self.out.instruction(format!("cmp dword ptr [{slot}], 0"));
             self.out.instruction(format!("jne {closed}"));
         }

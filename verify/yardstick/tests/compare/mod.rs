@@ -1,0 +1,188 @@
+//! What is tested and measured.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use verify_yardstick::counter::Counter;
+use verify_yardstick::stack::Stack;
+
+/// The ratio at which the test fails.
+pub const LIMIT: f64 = 1.25;
+
+/// Operations a slice, and pairs of slices.
+const OPERATIONS: u64 = 20_000;
+const PAIRS: usize = 400;
+
+const THREADS: u64 = 4;
+
+pub fn counters_count() {
+    let counter = Counter::new();
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| (0..1_000_000).for_each(|_| assert!(counter.add(3))));
+        }
+    });
+    assert_eq!(counter.sum(), THREADS * 3_000_000);
+}
+
+pub fn stacks_keep_order() {
+    let stack = Stack::new();
+    // Each thread pops as often as it pushes. Every word comes out once, or is left.
+    let sums: Vec<(u64, u64)> = std::thread::scope(|scope| {
+        let work = |thread: u64| {
+            let stack = &stack;
+            move || {
+                let (mut pushed, mut popped) = (0, 0);
+                for value in 0..1_000_000 {
+                    let value = value * THREADS + thread;
+                    if stack.push(value).expect("nobody closes the gate") {
+                        pushed += value;
+                    }
+                    popped += stack.pop().expect("nobody closes the gate").unwrap_or(0);
+                }
+                (pushed, popped)
+            }
+        };
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| scope.spawn(work(thread)))
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().expect("no panic"))
+            .collect()
+    });
+    let pushed: u64 = sums.iter().map(|(pushed, _)| pushed).sum();
+    let mut popped: u64 = sums.iter().map(|(_, popped)| popped).sum();
+    for cpu in pinned_in_turn() {
+        while let Some(value) = stack.pop().expect("nobody closes the gate") {
+            popped += value;
+        }
+        for value in 0..10 {
+            assert_eq!(stack.push(value), Ok(true), "CPU {cpu}");
+        }
+        for value in (0..10).rev() {
+            assert_eq!(stack.pop(), Ok(Some(value)), "CPU {cpu}");
+        }
+        assert_eq!(stack.pop(), Ok(None));
+        while stack.push(1) == Ok(true) {}
+        assert_eq!(stack.len(), verify_yardstick::stack::CAPACITY as u64);
+        while stack.pop() != Ok(None) {}
+    }
+    assert_eq!(pushed, popped);
+    assert!(stack.is_empty());
+}
+
+/// Hand-written against emitted: one addition.
+pub fn counters() -> f64 {
+    let by_hand = Counter::new();
+    let emitted = atomseq::percpu::Counter::new();
+    ratio(
+        "counter, one addition",
+        || {
+            let counter = black_box(&emitted);
+            (0..OPERATIONS).for_each(|_| counter.add(black_box(1)));
+        },
+        || {
+            let counter = black_box(&by_hand);
+            (0..OPERATIONS).for_each(|_| assert!(counter.add(black_box(1))));
+        },
+    )
+}
+
+/// Hand-written against emitted: a push and a pop.
+pub fn stacks() -> f64 {
+    let by_hand = Stack::new();
+    let emitted: atomseq::percpu::Stack<u64> =
+        atomseq::percpu::Stack::new(verify_yardstick::stack::CAPACITY);
+    ratio(
+        "stack, a push and a pop",
+        || {
+            let stack = black_box(&emitted);
+            let mut sum = 0;
+            for value in 0..OPERATIONS {
+                if stack.push(black_box(value)).is_err() {
+                    no_room();
+                }
+                let Some(value) = stack.pop() else { empty() };
+                sum += value;
+            }
+            black_box(sum);
+        },
+        || {
+            let stack = black_box(&by_hand);
+            let mut sum = 0;
+            for value in 0..OPERATIONS {
+                if stack.push(black_box(value)) != Ok(true) {
+                    no_room();
+                }
+                let Ok(Some(value)) = stack.pop() else {
+                    empty()
+                };
+                sum += value;
+            }
+            black_box(sum);
+        },
+    )
+}
+
+#[cold]
+#[inline(never)]
+fn no_room() -> ! {
+    panic!("one element found no room");
+}
+
+#[cold]
+#[inline(never)]
+fn empty() -> ! {
+    panic!("an element was pushed and is not there");
+}
+
+fn ratio(name: &str, mut emitted: impl FnMut(), mut by_hand: impl FnMut()) -> f64 {
+    let _ = pinned_in_turn().next();
+    let time = |slice: &mut dyn FnMut()| {
+        let begin = Instant::now();
+        slice();
+        begin.elapsed().as_nanos() as f64 / OPERATIONS as f64
+    };
+    for _ in 0..PAIRS / 10 {
+        time(&mut emitted);
+        time(&mut by_hand);
+    }
+    let pairs: Vec<(f64, f64)> = (0..PAIRS)
+        .map(|_| (time(&mut emitted), time(&mut by_hand)))
+        .collect();
+    let ratio = median(pairs.iter().map(|(emitted, by_hand)| emitted / by_hand));
+    println!(
+        "yardstick: {name}: emitted {:.2} ns, by hand {:.2} ns, ratio {ratio:.3} (medians of {PAIRS} interleaved pairs)",
+        median(pairs.iter().map(|pair| pair.0)),
+        median(pairs.iter().map(|pair| pair.1)),
+    );
+    ratio
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Moves this thread to each CPU it may use, one after the other.
+fn pinned_in_turn() -> impl Iterator<Item = usize> {
+    // SAFETY: a CPU set is plain bits, for which zero is valid.
+    let mut allowed: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is this large.
+    let result = unsafe { libc::sched_getaffinity(0, size_of_val(&allowed), &mut allowed) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+    (0..libc::CPU_SETSIZE as usize)
+        // SAFETY: the number is below the set's size.
+        .filter(move |cpu| unsafe { libc::CPU_ISSET(*cpu, &allowed) })
+        .inspect(|cpu| {
+            // SAFETY: as above.
+            let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+            // SAFETY: as above.
+            unsafe { libc::CPU_SET(*cpu, &mut set) };
+            // SAFETY: as above.
+            let result = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) };
+            assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+        })
+}

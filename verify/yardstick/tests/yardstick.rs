@@ -1,0 +1,35 @@
+//! Tests the hand-written structures, and measures the emitted ones by them.
+//!
+//! Slices of the two alternate (A B A B), pinned to one CPU; printed is the median of the ratios of neighbours. The goal
+//! is 1.05; the test fails only far beyond it, for machines differ and have other things to do.
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable)))]
+mod compare;
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable)))]
+fn main() {
+    if !atomseq::status().is_active() {
+        println!(
+            "yardstick: does not apply, for sections do not run here ({})",
+            atomseq::status()
+        );
+        return;
+    }
+    compare::counters_count();
+    compare::stacks_keep_order();
+    println!("yardstick: the hand-written counter and stack are correct");
+    if cfg!(debug_assertions) {
+        println!("yardstick: nothing is compared without optimization");
+        return;
+    }
+    let ratios = [compare::counters(), compare::stacks()];
+    if ratios.iter().any(|ratio| *ratio > compare::LIMIT) {
+        println!("yardstick: a ratio is above {}", compare::LIMIT);
+        std::process::exit(1);
+    }
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable))))]
+fn main() {
+    println!("yardstick: does not apply, for sections are not built here");
+}
