@@ -238,7 +238,8 @@ impl Structures {
         }
         self.counter.add(1);
         self.histogram.record(1);
-        (self.counter.drain(), self.histogram.drain().total());
+        self.counter.drain();
+        self.histogram.drain();
         let left = self.plain_stack.drain().chain(self.plain_ring.drain());
         left.chain(self.plain_queue.drain()).for_each(drop);
         let probes = self.stack.drain().count() + self.list.drain().count();
