@@ -13,9 +13,9 @@ use syn::{Error, Result};
 
 use super::ir::*;
 
-/// The bytes of a slot: its gate, then its words. Must agree with `atomseq::percpu::Area`.
+/// A slot begins with its gate; then come its words and its bulk memory, whose size only the area
+/// knows. Must agree with `atomseq::percpu::Area` and `atomseq::sequence::check::in_slot`.
 const GATE_BYTES: i64 = 8;
-const SLOT_BYTES: i64 = 128;
 
 /// Offsets that every architecture's loads and stores hold. Must agree with
 /// `atomseq::sequence::check::reachable`.
@@ -30,7 +30,7 @@ pub mod message {
     pub const REACHABLE: &str = "an offset is at least -256 and at most 4,095 times what is \
                                  loaded or stored; pass a larger one as a parameter";
     pub const IN_SLOT: &str =
-        "outside the slot: its words are at the offsets 8 to 127, after the gate";
+        "outside the slot's words: they begin at the offset 8, after the gate";
 }
 
 pub fn check(sequence: &mut Sequence) -> Result<()> {
@@ -266,7 +266,7 @@ impl Overlap {
     }
 }
 
-/// An access at a literal offset is one instruction everywhere, and stays inside the slot.
+/// An access at a literal offset is one instruction everywhere, and leaves the gate alone.
 fn offsets_fit(sequence: &Sequence, assertions: &mut Vec<Assertion>) -> Result<()> {
     let slot = sequence.slots().map(|(register, _)| register).next();
     for step in &sequence.steps {
@@ -275,18 +275,16 @@ fn offsets_fit(sequence: &Sequence, assertions: &mut Vec<Assertion>) -> Result<(
         for range in ranges.into_iter().flatten() {
             let Some(offset) = range.literal() else {
                 if slot == Some(range.address.base) {
-                    let (offset, bytes) = (&range.address.offset.tokens, range.bytes as u64);
+                    let offset = &range.address.offset.tokens;
                     assertions.push(Assertion {
-                        holds: quote_spanned!(generated(step.span)=> ::atomseq::sequence::check::in_slot(#offset, #bytes)),
+                        holds: quote_spanned!(generated(step.span)=> ::atomseq::sequence::check::in_slot(#offset)),
                         message: message::IN_SLOT,
                         span: step.span,
                     });
                 }
                 continue;
             };
-            if slot == Some(range.address.base)
-                && (offset < GATE_BYTES || offset.saturating_add(range.bytes) > SLOT_BYTES)
-            {
+            if slot == Some(range.address.base) && offset < GATE_BYTES {
                 return Err(Error::new(step.span, message::IN_SLOT));
             }
             // A copy's addresses are computed in full.

@@ -81,6 +81,11 @@ fn compare() -> io::Result<()> {
 
     writeln!(
         out,
+        "A tally allocates too seldom for this to show much: on a busy machine the rest is noise."
+    )?;
+
+    writeln!(
+        out,
         "\nAllocating and freeing 64 bytes on one thread, 16 blocks at a time, best of 50 runs"
     )?;
     let layout = Layout::new::<[u64; 8]>();

@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::area::{Area, WORDS};
+use super::baseline;
 use super::error::Error;
 use crate::platform;
 use crate::sequence::model::Program;
@@ -97,9 +98,7 @@ impl Counter {
     /// Includes every `add` that happened before; of those that happen meanwhile, some. Wait-free:
     /// one load for each possible CPU, no atomic read-modify-write.
     pub fn sum(&self) -> u64 {
-        // Acquire: pairs with the exchange in `drain`; what follows is at least what was drained.
-        let drained = self.drained().load(Ordering::Acquire);
-        self.total().wrapping_sub(drained) as u64
+        baseline::since(self.drained(), || self.total()) as u64
     }
 
     /// What each CPU added since the start, by CPU number. Additions on the slow path belong to no
@@ -113,20 +112,7 @@ impl Counter {
     /// Lock-free; one atomic instruction a try and no fence, for it moves the zero instead of the
     /// words.
     pub fn drain(&self) -> u64 {
-        // Acquire: pairs with the exchange below, so that the total is at least what was drained.
-        let mut drained = self.drained().load(Ordering::Acquire);
-        loop {
-            let total = self.total();
-            match self.drained().compare_exchange_weak(
-                drained,
-                total,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            ) {
-                Ok(_) => return total.wrapping_sub(drained) as u64,
-                Err(meanwhile) => drained = meanwhile,
-            }
-        }
+        baseline::drain(self.drained(), || self.total()) as u64
     }
 
     fn total(&self) -> usize {

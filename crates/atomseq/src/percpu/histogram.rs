@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::area::Area;
+use super::baseline;
 use super::error::Error;
 use crate::platform;
 use crate::sequence::model::Program;
@@ -131,11 +132,7 @@ impl Histogram {
     /// Includes every `record` that happened before; of those that happen meanwhile, some.
     /// Wait-free: one load for each bucket and possible CPU.
     pub fn snapshot(&self) -> Snapshot<'_> {
-        self.read(|total, drained| {
-            // Acquire: pairs with the exchange in `drain`; the total is at least what was drained.
-            let drained = drained.load(Ordering::Acquire);
-            total().wrapping_sub(drained)
-        })
+        self.read(|total, drained| baseline::since(drained, total))
     }
 
     /// How many CPUs have buckets.
@@ -166,22 +163,7 @@ impl Histogram {
     ///
     /// Lock-free; one atomic instruction a bucket and try, and no fence.
     pub fn drain(&self) -> Snapshot<'_> {
-        self.read(|total, drained| {
-            // Acquire: pairs with the exchange, so that the total is at least what was drained.
-            let mut before = drained.load(Ordering::Acquire);
-            loop {
-                let now = total();
-                match drained.compare_exchange_weak(
-                    before,
-                    now,
-                    Ordering::AcqRel,
-                    Ordering::Acquire,
-                ) {
-                    Ok(_) => return now.wrapping_sub(before),
-                    Err(meanwhile) => before = meanwhile,
-                }
-            }
-        })
+        self.read(|total, drained| baseline::drain(drained, total))
     }
 
     fn read(&self, count: impl Fn(&dyn Fn() -> usize, &AtomicUsize) -> usize) -> Snapshot<'_> {

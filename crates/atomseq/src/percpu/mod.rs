@@ -45,6 +45,7 @@
 //! absent CPUs included. Dropped, a structure drops what it holds, once.
 
 mod area;
+mod baseline;
 mod batch;
 mod counter;
 mod error;

@@ -316,9 +316,7 @@ impl Emitter<'_> {
             let begin = format!("{mnemonic} {name}, ");
             matches!(self.out.last(), Some(Line::Text(text)) if text.starts_with(&begin))
         };
-        ["add", "sub", "and", "or", "xor"]
-            .iter()
-            .any(computes)
+        ["add", "sub", "and", "or", "xor"].iter().any(computes)
     }
 
     fn binary(

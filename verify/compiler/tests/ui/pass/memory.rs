@@ -27,9 +27,10 @@ atomseq::sequence! {
         commit_release(slot + VALUE, value)
     }
 
-    /// Slots are copied from and to, up to their last byte.
+    /// Slots are copied from and to, and the bulk memory behind them.
     pub unsafe fn copies(slot: Slot, words: Word) {
         prepare_copy(slot + 88, slot + 48, 5);
+        prepare(slot + atomseq::percpu::Area::BULK + 8, load(slot + 1024));
         prepare_copy(slot + 24, slot + 16, words & 0);
         commit(slot + 8, words);
     }

@@ -3,20 +3,20 @@
 atomseq::sequence! {
     /// Parameters.
     pub unsafe fn parameters(
-        slot: Slot, status: Word, restarts: Word, t0: Word, r0: Word, a0: Word, r#in: Word,
+        slot: Slot, status: Word, restarts: Word, t0: Word, stride: Word, r#in: Word,
     ) -> Word {
         let rseq = load(slot + 8);
         let held = status + restarts + t0;
-        let on_cpu = r0 + a0 + r#in;
+        let on_cpu = stride + r#in;
         if rseq == held { return on_cpu }
         commit(slot + 8, on_cpu);
         rseq
     }
 
     /// Parameters of a sequence that returns no loaded word.
-    pub unsafe fn labels(slot: Slot, closed: Word, aborted: Word, exit0: Word, c0: Word, r1: Word) -> Word {
+    pub unsafe fn labels(slot: Slot, closed: Word, aborted: Word, exit0: Word, a0: Word, r1: Word) -> Word {
         if closed == aborted { return exit0 }
-        commit(slot + 8, c0 + r1);
+        commit(slot + 8, a0 + r1);
         r1
     }
 

@@ -1,10 +1,11 @@
-//! What orders a closer's work before the sections that follow: the test of the gate and its opening.
+//! What becomes of the protocols without their orderings.
 
+use crate::drains::unordered_drains;
 use crate::lock::FOR_GOOD;
 use crate::machine::{Fence, Rules};
 use crate::sections::pop_and_drain;
-use crate::sync::Size::Small;
-use crate::sync::{AtomicU32, Ordering, races, wake_one};
+use crate::sync::Size::{Large, Small};
+use crate::sync::{AtomicU32, Ordering, misses, races, wake_one};
 
 #[test]
 fn without_its_orderings_a_section_misses_the_work_under_the_gate() {
@@ -36,4 +37,14 @@ fn without_the_fence_closers_work_while_a_section_does() {
         ..Rules::ALL
     };
     races("gate: no fence", Small, move || pop_and_drain(rules));
+}
+
+#[test]
+fn without_its_orderings_a_drained_sum_is_negative() {
+    misses(
+        "drain: without orderings",
+        "negative",
+        Large,
+        unordered_drains,
+    );
 }

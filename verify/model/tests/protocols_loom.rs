@@ -1,0 +1,24 @@
+//! The protocols around sections under loom: every value that a relaxed load may return, and a report wherever two threads
+//! touch memory with nothing to order them. Loom prunes the orders of steps it tries, and sometimes one too
+//! many: `protocols_shuttle` tries them all.
+
+#[path = "../../../crates/atomseq/src/percpu/baseline.rs"]
+mod baseline;
+#[path = "protocols/closers.rs"]
+mod closers;
+#[path = "protocols/drains.rs"]
+mod drains;
+#[path = "protocols/forks.rs"]
+mod forks;
+#[path = "../../../crates/atomseq/src/percpu/lock.rs"]
+mod lock;
+#[path = "protocols/machine.rs"]
+mod machine;
+#[path = "protocols/orderings.rs"]
+mod orderings;
+#[path = "protocols/sections.rs"]
+mod sections;
+#[path = "protocols/loom.rs"]
+mod sync;
+#[path = "../../../crates/atomseq/src/linux/traffic.rs"]
+mod traffic;

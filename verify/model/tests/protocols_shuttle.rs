@@ -1,0 +1,21 @@
+//! The protocols around sections under shuttle: every order of steps of the small models, one after the other, and a great
+//! many of the large ones. Memory is sequentially consistent here; `protocols_loom` has the rest.
+
+#[path = "../../../crates/atomseq/src/percpu/baseline.rs"]
+mod baseline;
+#[path = "protocols/closers.rs"]
+mod closers;
+#[path = "protocols/drains.rs"]
+mod drains;
+#[path = "protocols/forks.rs"]
+mod forks;
+#[path = "../../../crates/atomseq/src/percpu/lock.rs"]
+mod lock;
+#[path = "protocols/machine.rs"]
+mod machine;
+#[path = "protocols/sections.rs"]
+mod sections;
+#[path = "protocols/shuttle.rs"]
+mod sync;
+#[path = "../../../crates/atomseq/src/linux/traffic.rs"]
+mod traffic;

@@ -1,0 +1,19 @@
+//! Real threads on the real library, under everything that interrupts a section: threads are moved from CPU to
+//! CPU, signal handlers use the same structures, gates are closed for drains and steals, processes fork.
+//!
+//! What goes in must come out, once and whole. [`books`] keeps count, [`structures`] has every structure
+//! of the library, [`torment`] interrupts, [`trial`] runs it all.
+#![cfg(all(target_os = "linux", not(atomseq_portable)))]
+
+pub mod books;
+pub mod structures;
+pub mod torment;
+pub mod trial;
+
+use std::time::Duration;
+
+/// How long something that usually takes so long should take, under `ATOMSEQ_STRESS_FACTOR`.
+pub fn lengthened(usual: Duration) -> Duration {
+    let factor = std::env::var("ATOMSEQ_STRESS_FACTOR").ok();
+    usual * factor.and_then(|factor| factor.parse().ok()).unwrap_or(1)
+}

@@ -1,0 +1,117 @@
+//! What interrupts the workers: signals, and being moved to another CPU.
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+
+use crate::structures::{Handlers, Structures};
+
+/// More workers than any trial has.
+pub const MOST_WORKERS: usize = 8;
+
+/// What a handler can reach.
+pub struct Stage {
+    /// The structures, shared by all.
+    pub structures: Structures,
+    /// A thread's handlers keep their own books.
+    pub handlers: [Handlers; MOST_WORKERS],
+}
+
+static STAGE: OnceLock<Stage> = OnceLock::new();
+static SIGNALS: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// Set up by the compiler, so that a handler may read it. 0: no worker.
+    static WORKER: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The stage, set up by the first call.
+pub fn stage() -> &'static Stage {
+    STAGE.get_or_init(|| Stage {
+        structures: Structures::new(),
+        handlers: Default::default(),
+    })
+}
+
+/// Handlers of the signal that `interrupt` sends use the structures.
+pub fn install() {
+    stage();
+    // SAFETY: the handler reads words that are there already, and uses structures that may be used in one.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handle as *const () as usize;
+        action.sa_flags = libc::SA_RESTART;
+        assert_eq!(
+            libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut()),
+            0
+        );
+    }
+}
+
+extern "C" fn handle(_signal: libc::c_int) {
+    let (Some(stage), worker @ 1..) = (STAGE.get(), WORKER.get()) else {
+        return;
+    };
+    let number = SIGNALS.fetch_add(1, Ordering::Relaxed);
+    let handlers = &stage.handlers[worker - 1];
+    let value = (1 << 62) | (number * 32);
+    stage.structures.handle(handlers, value);
+}
+
+/// How many handlers ran.
+pub fn signals() -> u64 {
+    SIGNALS.load(Ordering::Relaxed)
+}
+
+/// A worker's thread, for those who interrupt it.
+#[derive(Debug, Default)]
+pub struct Victim(AtomicI32);
+
+impl Victim {
+    /// Makes the calling thread the victim, as this worker.
+    pub fn volunteer(&self, worker: usize) {
+        WORKER.set(worker + 1);
+        // SAFETY: no arguments.
+        self.0.store(unsafe { libc::gettid() }, Ordering::Release);
+    }
+
+    /// No more interruptions, please.
+    pub fn resign(&self) {
+        self.0.store(0, Ordering::Release);
+    }
+
+    /// Sends a signal.
+    pub fn interrupt(&self) {
+        let thread = self.0.load(Ordering::Acquire);
+        if thread != 0 {
+            // SAFETY: to a thread of this process; if it has gone meanwhile, nothing happens.
+            unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, libc::SIGUSR1) };
+        }
+    }
+
+    /// Moves it to one of the CPUs. `false`: it was not there, or not let.
+    pub fn move_to(&self, cpus: &[usize]) -> bool {
+        let thread = self.0.load(Ordering::Acquire);
+        if thread == 0 {
+            return false;
+        }
+        // SAFETY: plain old data, filled here; a thread that has gone meanwhile is an error.
+        unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            cpus.iter().for_each(|cpu| libc::CPU_SET(*cpu, &mut set));
+            libc::sched_setaffinity(thread, size_of_val(&set), &set) == 0
+        }
+    }
+}
+
+/// The CPUs that this process may use.
+pub fn cpus() -> Vec<usize> {
+    // SAFETY: plain old data, which the kernel fills.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        assert_eq!(libc::sched_getaffinity(0, size_of_val(&set), &mut set), 0);
+        (0..libc::CPU_SETSIZE as usize)
+            .filter(|cpu| libc::CPU_ISSET(*cpu, &set))
+            .collect()
+    }
+}

@@ -1,0 +1,92 @@
+//! Nothing is lost, doubled or torn, on the fast path and on each of the slow ones.
+#![cfg(all(target_os = "linux", not(atomseq_portable)))]
+
+use std::time::Duration;
+
+use atomseq::status::Registrant;
+use verify_linux::{Answer, Circumstances, Refusal, When, in_fresh_process};
+use verify_stress::lengthened;
+use verify_stress::trial::{Trial, run};
+
+/// Runs a trial in a process of its own, where `prepare` finds out first that it is as it should be.
+fn trial(test: &str, circumstances: Circumstances, forks: bool, prepare: impl FnOnce()) {
+    let printed = in_fresh_process(test, circumstances, || {
+        let length = lengthened(Duration::from_millis(800));
+        // SAFETY: moves the end of the process's time, which is meant for tests that hang.
+        unsafe { libc::alarm(60 + length.as_secs() as u32) };
+        prepare();
+        let figures = run(Trial {
+            length,
+            workers: 4,
+            forks,
+        });
+        println!("stress: {test}: {figures}");
+        assert!(figures.operations > 1000 && figures.signals > 50 && figures.moves > 50);
+        assert!(figures.forks > 3 || !forks);
+    });
+    let lines = printed.iter().flat_map(|text| text.lines());
+    lines
+        .filter(|line| line.starts_with("stress:"))
+        .for_each(|line| println!("{line}"));
+}
+
+fn environment(name: &'static str, value: &'static str) -> Circumstances {
+    Circumstances {
+        environment: vec![(name, value)],
+        ..Circumstances::default()
+    }
+}
+
+#[test]
+fn on_the_fast_path() {
+    trial("on_the_fast_path", Circumstances::default(), false, || {
+        let status = atomseq::status();
+        assert!(status.gates_active(), "{status}");
+    });
+}
+
+#[test]
+fn among_forks() {
+    trial("among_forks", Circumstances::default(), true, || {});
+}
+
+#[test]
+fn when_the_first_interruption_leads_to_the_slow_path() {
+    let test = "when_the_first_interruption_leads_to_the_slow_path";
+    trial(test, Circumstances::default(), true, || {
+        atomseq::set_restart_limit(0);
+    });
+}
+
+#[test]
+fn when_threads_register_themselves() {
+    let own = environment("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
+    trial("when_threads_register_themselves", own, true, || {
+        let registrant = atomseq::status().registered_by();
+        assert_eq!(registrant, Some(Registrant::Atomseq));
+    });
+}
+
+#[test]
+fn without_sections() {
+    let disabled = environment("ATOMSEQ_DISABLE_RSEQ", "1");
+    trial("without_sections", disabled, true, || {
+        assert!(!atomseq::status().is_active());
+    });
+}
+
+#[test]
+fn without_the_fence() {
+    let circumstances = Circumstances {
+        refused: vec![Refusal {
+            call: libc::SYS_membarrier,
+            answer: Answer::Error(libc::EPERM),
+            when: When::Always,
+        }],
+        ..Circumstances::default()
+    };
+    trial("without_the_fence", circumstances, true, || {
+        let status = atomseq::status();
+        assert!(status.is_active() && !status.gates_active(), "{status}");
+    });
+}
