@@ -127,13 +127,13 @@ pub fn stacks() -> f64 {
 /// it. Unlike `black_box`, it stays in its register.
 #[inline(always)]
 fn unknown<T>(reference: &T) -> &T {
-    let mut address: *const T = reference;
+    let mut address = std::ptr::from_ref(reference).expose_provenance();
     // SAFETY: no instruction at all.
     unsafe {
         std::arch::asm!("/* {0} */", inout(reg) address, options(nomem, nostack, preserves_flags));
     }
     // SAFETY: the address of the reference.
-    unsafe { &*address }
+    unsafe { &*std::ptr::with_exposed_provenance(address) }
 }
 
 #[cold]
