@@ -25,9 +25,9 @@ fn trial(test: &str, circumstances: Circumstances, forks: bool, prepare: impl Fn
         assert!(figures.forks > 3 || !forks);
     });
     let lines = printed.iter().flat_map(|text| text.lines());
-    lines
-        .filter(|line| line.starts_with("stress:"))
-        .for_each(|line| println!("{line}"));
+    // The harness may have begun the line.
+    let figures = lines.filter_map(|line| line.find("stress: ").map(|start| &line[start..]));
+    figures.for_each(|figures| println!("{figures}"));
 }
 
 fn environment(name: &'static str, value: &'static str) -> Circumstances {

@@ -78,9 +78,8 @@ impl Emitter<'_> {
             self.out
                 .instruction(format!("movsxd {slot}, dword ptr fs:[{{rseq}} + 4]"));
             // Memory operands: two instructions and a register less than words loaded before.
-            self.out.instruction(format!(
-                "imul {slot}, qword ptr [{{area}} + {{stride}}]"
-            ));
+            self.out
+                .instruction(format!("imul {slot}, qword ptr [{{area}} + {{stride}}]"));
             self.out
                 .instruction(format!("add {slot}, qword ptr [{{area}} + {{base}}]"));
             self.out.instruction(format!("cmp dword ptr [{slot}], 0"));
