@@ -12,4 +12,4 @@ pub(crate) const SPINS: usize = 100;
 
 /// How often a closer of a gate waits for a fork, for a millisecond each.
 #[allow(dead_code, reason = "portable builds do not watch forks")]
-pub(crate) const PATIENCE: u32 = 20;
+pub(crate) const PATIENCE: u32 = 4;
