@@ -33,7 +33,7 @@ pub fn stage() -> &'static Stage {
     })
 }
 
-/// Handlers of the signal that `interrupt` sends use the structures.
+/// Handlers of the signal that [`interrupt`] sends use the structures.
 pub fn install() {
     stage();
     // SAFETY: the handler reads words that are there already, and uses structures that may be used in one.
@@ -54,7 +54,7 @@ extern "C" fn handle(_signal: libc::c_int) {
     };
     let number = SIGNALS.fetch_add(1, Ordering::Relaxed);
     let handlers = &stage.handlers[worker - 1];
-    let value = (1 << 62) | (number * 32);
+    let value = (1 << 62) + number * 32;
     stage.structures.handle(handlers, value);
 }
 
