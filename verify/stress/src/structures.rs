@@ -238,14 +238,15 @@ impl Structures {
         }
         self.counter.add(1);
         self.histogram.record(1);
-        self.counter.drain();
-        self.histogram.drain();
+        let drained = self.counter.drain() + self.histogram.drain().total();
         let left = self.plain_stack.drain().chain(self.plain_ring.drain());
         left.chain(self.plain_queue.drain()).for_each(drop);
-        let probes = self.stack.drain().count() + self.list.drain().count();
-        let others = self.queue.drain().count() + self.ring.drain().map(value_of).count();
+        self.stack.drain().for_each(drop);
+        self.list.drain().for_each(drop);
+        self.queue.drain().for_each(drop);
+        self.ring.drain().map(value_of).for_each(drop);
         self.use_tool();
-        probes + others < usize::MAX && self.stack.is_empty() && self.plain_ring.is_empty()
+        drained >= 2 && self.stack.is_empty() && self.ring.is_empty() && self.queue.is_empty()
     }
 
     /// Takes everything out.

@@ -54,7 +54,7 @@ extern "C" fn handle(_signal: libc::c_int) {
     };
     let number = SIGNALS.fetch_add(1, Ordering::Relaxed);
     let handlers = &stage.handlers[worker - 1];
-    let value = (1 << 62) | (number * 32);
+    let value = (1 << 62) + number * 32;
     stage.structures.handle(handlers, value);
 }
 

@@ -22,12 +22,12 @@ fn trial(test: &str, circumstances: Circumstances, forks: bool, prepare: impl Fn
         });
         println!("stress: {test}: {figures}");
         assert!(figures.operations > 1000 && figures.signals > 50 && figures.moves > 50);
-        assert!(figures.forks > 3 || !forks);
+        assert!(figures.forks > 0 || !forks);
     });
     let lines = printed.iter().flat_map(|text| text.lines());
-    lines
-        .filter(|line| line.starts_with("stress:"))
-        .for_each(|line| println!("{line}"));
+    // The harness may have begun the line.
+    let figures = lines.filter_map(|line| line.find("stress: ").map(|start| &line[start..]));
+    figures.for_each(|figures| println!("{figures}"));
 }
 
 fn environment(name: &'static str, value: &'static str) -> Circumstances {

@@ -11,10 +11,20 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 static TRAFFIC: Traffic = Traffic(AtomicU32::new(0));
 
+/// How many forks there were from the first process to this one.
+static GENERATION: AtomicU32 = AtomicU32::new(0);
+
+/// Tells a gate that a thread of this process has closed from one that a thread of its parent's had.
+#[inline]
+pub fn generation() -> u32 {
+    // Relaxed: changes only while a process has a single thread.
+    GENERATION.load(Ordering::Relaxed)
+}
+
 /// Counts this thread as one that may close gates. `false`: not counted, since this thread itself is forking (an
 /// atfork handler or a signal handler runs on it between prepare and parent or child): it would wait for itself,
-/// and has opened its gates again before the fork goes on. Nor is a thread counted once more that is inside already:
-/// a fork that waits for it must not make it wait. Called with signals blocked.
+/// and has opened its gates again before the fork goes on. Nor is a thread that another's fork has kept waiting for long,
+/// or one that is inside already: a fork that waits for it must not make it wait. Called with signals blocked.
 pub(super) fn enter() -> bool {
     if rseq::quiet().fetch_add(1, Ordering::Relaxed) != 0 {
         return false;
@@ -22,8 +32,7 @@ pub(super) fn enter() -> bool {
     if rseq::forks().load(Ordering::Relaxed) != 0 {
         return false;
     }
-    TRAFFIC.enter();
-    true
+    TRAFFIC.enter()
 }
 
 /// Undoes an [`enter`]; `counted` is what it returned.
@@ -68,5 +77,6 @@ unsafe extern "C" fn parent() {
 unsafe extern "C" fn child() {
     // No other thread is here, nor will any that waited for this fork be.
     TRAFFIC.0.store(0, Ordering::Relaxed);
+    GENERATION.fetch_add(1, Ordering::Relaxed);
     rseq::forks().store(0, Ordering::Relaxed);
 }

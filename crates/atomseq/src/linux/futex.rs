@@ -6,7 +6,20 @@ use core::sync::atomic::AtomicU32;
 
 /// Sleeps while `word` holds `expected`. May return early: look again.
 pub fn wait(word: &AtomicU32, expected: u32) {
-    // SAFETY: the kernel reads one aligned word that the reference keeps alive; a null timeout means none.
+    wait_for(word, expected, ptr::null());
+}
+
+/// The same, for a millisecond at most.
+pub fn wait_briefly(word: &AtomicU32, expected: u32) {
+    let millisecond = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 1_000_000,
+    };
+    wait_for(word, expected, &millisecond);
+}
+
+fn wait_for(word: &AtomicU32, expected: u32, timeout: *const libc::timespec) {
+    // SAFETY: the kernel reads one aligned word that the reference keeps alive, and the timeout unless it is null.
     unsafe {
         syscall(
             libc::SYS_futex,
@@ -14,7 +27,7 @@ pub fn wait(word: &AtomicU32, expected: u32) {
                 word.as_ptr() as usize,
                 (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize,
                 expected as usize,
-                ptr::null::<libc::timespec>() as usize,
+                timeout as usize,
                 0,
                 0,
             ],

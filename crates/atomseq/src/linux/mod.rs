@@ -18,7 +18,8 @@ mod start;
 mod traffic;
 
 pub use cpus::{cpu_slots, current_cpu};
-pub use futex::{wait, wake_all, wake_one};
+pub use fork::generation;
+pub use futex::{wait, wait_briefly, wake_all, wake_one};
 pub use membarrier::fence;
 pub use memory::{map, unmap};
 pub use on_cpu::{rseq_offset, started_rseq_offset};

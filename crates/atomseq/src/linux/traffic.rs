@@ -3,8 +3,12 @@
 //!
 //! Forks follow one another too. A forking thread may still have a handler of its own close gates, without
 //! asking here: they are open again before its fork goes on, and no other fork can be copying them.
+//!
+//! A closer may hold what the fork is waiting for: it may be in a signal handler that interrupted `malloc`, whose
+//! locks the C library takes before it copies the process. So it waits a little, for politeness, and then goes on
+//! uncounted. The child may then find its gate closed, and takes it over (see `percpu/lock.rs`).
 
-use crate::sync::{AtomicU32, Ordering, wait, wake_all};
+use crate::sync::{AtomicU32, Ordering, PATIENCE, wait, wait_briefly, wake_all};
 
 /// Low 20 bits: threads that may close gates. Above: a fork is under way.
 pub(super) struct Traffic(pub(super) AtomicU32);
@@ -13,10 +17,31 @@ const FORK: u32 = 1 << 20;
 const CLOSERS: u32 = FORK - 1;
 
 impl Traffic {
-    /// Counts this thread as one that may close gates, once no fork is under way.
-    pub(super) fn enter(&self) {
-        // Acquire: pairs with the Release in `forked`, so that what ran during the fork is seen.
-        self.change(|word| word + 1, Ordering::Acquire);
+    /// Counts this thread as one that may close gates, once no fork is under way; `false` if that took too long.
+    pub(super) fn enter(&self) -> bool {
+        let mut patience = PATIENCE;
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            if word & FORK != 0 {
+                if patience == 0 {
+                    return false;
+                }
+                wait_briefly(&self.0, word);
+                let now = self.0.load(Ordering::Relaxed);
+                // What woke it earlier was a closer that left.
+                patience -= u32::from(now == word);
+                word = now;
+                continue;
+            }
+            // Acquire: pairs with the Release in `forked`, so that what ran during the fork is seen.
+            match self
+                .0
+                .compare_exchange_weak(word, word + 1, Ordering::Acquire, Ordering::Relaxed)
+            {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
     }
 
     /// Undoes an [`enter`](Traffic::enter).
@@ -30,7 +55,13 @@ impl Traffic {
 
     /// Waits until no other fork is under way and no thread may close a gate. New ones wait.
     pub(super) fn fork(&self) {
-        self.change(|word| word | FORK, Ordering::Relaxed);
+        // Relaxed: the loop below has the ordering.
+        while self.0.fetch_or(FORK, Ordering::Relaxed) & FORK != 0 {
+            let word = self.0.load(Ordering::Relaxed);
+            if word & FORK != 0 {
+                wait(&self.0, word);
+            }
+        }
         loop {
             // Acquire: pairs with the Release in `leave`.
             let word = self.0.load(Ordering::Acquire);
@@ -46,25 +77,5 @@ impl Traffic {
         // Release: pairs with the Acquire in `enter`.
         self.0.fetch_sub(FORK, Ordering::Release);
         wake_all(&self.0);
-    }
-
-    /// Changes the word once no fork is under way.
-    fn change(&self, change: impl Fn(u32) -> u32, success: Ordering) {
-        let mut word = self.0.load(Ordering::Relaxed);
-        loop {
-            if word & FORK != 0 {
-                wait(&self.0, word);
-                word = self.0.load(Ordering::Relaxed);
-                continue;
-            }
-            // Relaxed on failure: only the exchange counts.
-            match self
-                .0
-                .compare_exchange_weak(word, change(word), success, Ordering::Relaxed)
-            {
-                Ok(_) => return,
-                Err(now) => word = now,
-            }
-        }
     }
 }

@@ -100,3 +100,24 @@ impl Drop for Held<'_> {
         unlock(self.area.gate_at(self.cpu as isize));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::*;
+
+    /// What a child of a fork finds where another thread of its parent had closed a gate.
+    #[test]
+    fn a_gate_closed_by_an_earlier_generation_is_taken_over() {
+        let area = Area::new(0).unwrap();
+        let gate = area.gate_at(0);
+        let open = gate.load(Ordering::Relaxed);
+        let (locked, waiters, of_another) = (1, 2, 77 << 8);
+        gate.store(open | locked | waiters | of_another, Ordering::Relaxed);
+        let held = area.close(0);
+        assert_ne!(gate.load(Ordering::Relaxed), open);
+        drop(held);
+        assert_eq!(gate.load(Ordering::Relaxed), open);
+    }
+}

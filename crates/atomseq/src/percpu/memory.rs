@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
 use super::area::SLOT_BYTES;
-use super::lock::{lock, unlock};
+use super::lock::{is_abandoned, lock, unlock};
 use crate::platform;
 
 /// Areas up to this size are cut from blocks.
@@ -104,11 +104,13 @@ impl Blocks {
 }
 
 static LOCK: AtomicU32 = AtomicU32::new(0);
-static BLOCKS: Shared = Shared(UnsafeCell::new(Blocks {
+static BLOCKS: Shared = Shared(UnsafeCell::new(NO_BLOCKS));
+
+const NO_BLOCKS: Blocks = Blocks {
     free: [None; SIZES],
     rest: None,
     rest_bytes: 0,
-}));
+};
 
 struct Shared(UnsafeCell<Blocks>);
 // SAFETY: only touched under LOCK.
@@ -117,9 +119,14 @@ unsafe impl Sync for Shared {}
 /// Works on the blocks alone: no signal handler on this thread and no fork meanwhile.
 fn with_blocks<R>(work: impl FnOnce(&mut Blocks) -> R) -> R {
     let _quiet = platform::Quiet::enter();
-    lock(&LOCK);
+    let before = lock(&LOCK);
     // SAFETY: this thread holds the lock, and `work` neither comes back here nor panics.
-    let result = work(unsafe { &mut *BLOCKS.0.get() });
+    let blocks = unsafe { &mut *BLOCKS.0.get() };
+    if is_abandoned(before) {
+        // In a child, what another thread of the parent has left half done.
+        *blocks = NO_BLOCKS;
+    }
+    let result = work(blocks);
     unlock(&LOCK);
     result
 }

@@ -11,7 +11,7 @@ pub use cpus::{cpu_slots, current_cpu};
 pub use memory::{map, unmap};
 pub use on_cpu::rseq_offset;
 pub use signals::Quiet;
-pub use waiting::{wait, wake_all, wake_one};
+pub use waiting::{wait, wait as wait_briefly, wake_all, wake_one};
 
 use crate::status::{Features, Reason, Status};
 use core::cell::UnsafeCell;
@@ -64,6 +64,11 @@ fn write() {
         unsafe { (*STATUS.0.get()).features.cpus = cpu_slots() };
         STATE.store(2, Ordering::Release);
     }
+}
+
+/// Forks are not watched.
+pub fn generation() -> u32 {
+    0
 }
 
 /// There is no registration to make.

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use crate::lock::{lock, unlock};
 use crate::sync::Size::{Large, Small};
-use crate::sync::{AtomicU32, Ordering, fails, holds, thread, wait, wake_all};
+use crate::sync::{AtomicU32, Mutex, Ordering, be_hasty, fails, holds, thread, wait, wake_all};
 use crate::traffic::Traffic;
 
 /// What the handlers around a fork and a closing of a gate call.
 trait Agreement: Send + Sync + 'static {
     fn new() -> Self;
-    fn enter(&self);
+    /// `false`: not counted.
+    fn enter(&self) -> bool;
     fn leave(&self);
     fn fork(&self);
     fn forked(&self);
@@ -20,8 +21,8 @@ impl Agreement for Traffic {
     fn new() -> Traffic {
         Traffic(AtomicU32::new(0))
     }
-    fn enter(&self) {
-        self.enter();
+    fn enter(&self) -> bool {
+        self.enter()
     }
     fn leave(&self) {
         self.leave();
@@ -49,9 +50,11 @@ impl<A: Agreement> Process<A> {
 
     /// Closes the gate and opens it again, quietly.
     fn close(&self) {
-        self.agreement.enter();
+        let counted = self.agreement.enter();
         self.close_uncounted();
-        self.agreement.leave();
+        if counted {
+            self.agreement.leave();
+        }
     }
 
     /// The same on a thread that is forking.
@@ -113,6 +116,33 @@ fn a_child_finds_every_gate_open() {
     );
 }
 
+/// A thread closes a gate while it holds a lock that the C library takes in every fork, as a handler does
+/// that has interrupted `malloc`.
+fn fork_and_close_in_malloc() {
+    let process = Process::<Traffic>::new();
+    let malloc = Arc::new(Mutex::new(()));
+    let closing = {
+        let (process, malloc) = (process.clone(), malloc.clone());
+        thread::spawn(move || {
+            let _interrupted = malloc.lock().unwrap();
+            process.close();
+        })
+    };
+    process.agreement.fork();
+    drop(malloc.lock().unwrap());
+    process.agreement.forked();
+    closing.join().unwrap();
+}
+
+#[test]
+fn a_closer_does_not_wait_for_a_fork_that_waits_for_it() {
+    let name = "fork: a closer that waits for ever, and has a lock that the fork needs";
+    fails(name, "deadlock", Small, fork_and_close_in_malloc);
+    be_hasty();
+    let name = "fork: a closer that has a lock that the fork needs";
+    holds(name, Small, fork_and_close_in_malloc);
+}
+
 /// Closers are counted, and forks wait for them, but not for each other.
 struct ForksMeet(AtomicU32);
 
@@ -120,8 +150,9 @@ impl Agreement for ForksMeet {
     fn new() -> ForksMeet {
         ForksMeet(AtomicU32::new(0))
     }
-    fn enter(&self) {
+    fn enter(&self) -> bool {
         self.0.fetch_add(1, Ordering::Acquire);
+        true
     }
     fn leave(&self) {
         self.0.fetch_sub(1, Ordering::Release);
@@ -150,7 +181,9 @@ impl Agreement for NoAgreement {
     fn new() -> NoAgreement {
         NoAgreement
     }
-    fn enter(&self) {}
+    fn enter(&self) -> bool {
+        true
+    }
     fn leave(&self) {}
     fn fork(&self) {}
     fn forked(&self) {}
@@ -163,8 +196,8 @@ impl Agreement for NoWake {
     fn new() -> NoWake {
         NoWake(Agreement::new())
     }
-    fn enter(&self) {
-        self.0.enter();
+    fn enter(&self) -> bool {
+        self.0.enter()
     }
     fn leave(&self) {
         self.0.0.fetch_sub(1, Ordering::Release);

@@ -1,9 +1,10 @@
 //! What the library's locks and the models are built on, over shuttle.
 
+pub use shuttle::sync::Mutex;
 pub use shuttle::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 pub use shuttle::thread;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize as Count;
@@ -13,6 +14,30 @@ use shuttle::sync::mpsc::{Sender, channel};
 
 /// How often a thread looks again before it parks: as few as make a difference.
 pub const SPINS: usize = 1;
+
+/// How often a closer waits for a fork.
+pub const PATIENCE: u32 = 1;
+
+/// There are no children here.
+pub fn generation() -> u32 {
+    0
+}
+
+thread_local! {
+    static HASTE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// From now on in this test, whoever waits briefly has waited too long already.
+pub fn be_hasty() {
+    HASTE.set(true);
+}
+
+/// Waits for a word, or not at all.
+pub fn wait_briefly(word: &AtomicU32, expected: u32) {
+    if !HASTE.get() {
+        wait(word, expected);
+    }
+}
 
 /// Looks again at once.
 pub fn spin_loop() {}

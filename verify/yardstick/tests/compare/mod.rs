@@ -125,6 +125,10 @@ pub fn stacks() -> f64 {
 
 /// The same reference, of which the compiler knows nothing any more: an operation must not profit from the one before
 /// it. Unlike `black_box`, it stays in its register.
+#[allow(
+    clippy::pointers_in_nomem_asm_block,
+    reason = "nothing is read through it"
+)]
 #[inline(always)]
 fn unknown<T>(reference: &T) -> &T {
     let mut address = std::ptr::from_ref(reference).expose_provenance();
