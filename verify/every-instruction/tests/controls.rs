@@ -24,6 +24,10 @@ fn main() {
             .collect();
         let mut checker = Checker::new(windows);
         assert_eq!(checker.windows().len(), 1, "{}", control.symbol);
+        // What no scenario has reached is told.
+        let missed = checker.missed();
+        let all = checker.windows()[0].boundaries.len();
+        assert!(missed.len() > all && missed.iter().all(|text| text.contains(control.symbol)));
         checker.check(&Scenario {
             name: control.symbol.to_string(),
             fresh: faulty::fresh,
