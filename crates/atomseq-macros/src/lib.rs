@@ -42,14 +42,25 @@ use proc_macro::TokenStream;
 /// | `prepare(a, v)`, `prepare32(a, v)`, `prepare_copy(to, from, words)` | stores that nobody may see before the commit |
 /// | `commit(a, v)`, `commit32(a, v)`, `commit_release(a, v)` | the one visible store, and the end |
 ///
-/// Constants are literals or names in capitals. A named constant is at most 65,535.
+/// Constants are literals or names in capitals, by any path. As a word, a named constant is at most
+/// 65,535; as an offset of an address, named or not, a constant is a multiple of what is accessed,
+/// at least -256 and at most 4,095 times it. Every other name is in lower case.
+///
+/// What an early `return` gives back is computed before the `if`, so it holds no load; what the
+/// sequence gives back is computed before the commit. `doc`, `deprecated`, `cfg` and lint levels may
+/// stand before a sequence. The crate must be known by the name `atomseq`.
 ///
 /// # Errors
 ///
 /// Reported at the offending line: no commit or a second one, anything but a result after the
-/// commit, a loop, a call, an unknown name, a visible `store`, a `Slot` (or an address made from
-/// it) that is returned or stored, a prepared word loaded before it is prepared or also committed,
-/// and more than 32 machine instructions.
+/// commit, a loop, a call, an unknown name, a visible `store`, a second `Slot`, a `Slot` (or an
+/// address made from it) that is returned or stored, an access to the slot's gate, a prepared word
+/// (or half of one, or one that is copied to) loaded before it is prepared or also committed, a
+/// loaded word that is never used, nothing that ties the sequence to a CPU, and more than 32 machine
+/// instructions or more words at once than there are registers.
+///
+/// What two addresses have in common is seen where they start from the same word. Addresses that
+/// come from different words are the caller's to keep apart.
 #[proc_macro]
 pub fn sequence(input: TokenStream) -> TokenStream {
     compiler::compile(input.into())

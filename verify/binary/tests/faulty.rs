@@ -23,7 +23,7 @@ fn main() {
         said.extend(rules::of_a_sequence(&executable, descriptor));
         let says = |fault: &&str| said.iter().any(|rule| rule.contains(*fault));
         let right =
-            faults.iter().all(|fault| says(fault)) && (said.is_empty() == faults.is_empty());
+            faults.iter().all(says) && (said.is_empty() == faults.is_empty());
         println!(
             "control {name}: {}{}",
             if said.is_empty() {

@@ -3,8 +3,8 @@
     mov qword ptr fs:[{rseq} + 8], {t0}
 51:
     movsxd {t0}, dword ptr fs:[{rseq} + 4]
-    imul {t0}, {stride}
-    add {t0}, {a0}
+    imul {t0}, qword ptr [{area} + {stride}]
+    add {t0}, qword ptr [{area} + {base}]
     cmp dword ptr [{t0}], 0
     jne 54f
     mov {t1}, qword ptr [{t0} + {c0}]
