@@ -4,8 +4,8 @@
 //!         lea   r, [descriptor]           before the window
 //!         mov   fs:[o + 8], r             arms it
 //! start:  movsxd s, fs:[o + 4]            this CPU's number, read inside
-//!         imul  s, stride
-//!         add   s, base                   this CPU's slot
+//!         imul  s, [a + …]                the area's stride
+//!         add   s, [a + …]                its base: this CPU's slot
 //!         cmp   dword [s], 0              its gate
 //!         jne   out
 //!         …                               forward branches out of the window; at most one kind of loop, the copy

@@ -22,8 +22,7 @@ fn main() {
         let mut said = rules::of_the_kernel(&executable, descriptor);
         said.extend(rules::of_a_sequence(&executable, descriptor));
         let says = |fault: &&str| said.iter().any(|rule| rule.contains(*fault));
-        let right =
-            faults.iter().all(says) && (said.is_empty() == faults.is_empty());
+        let right = faults.iter().all(says) && (said.is_empty() == faults.is_empty());
         println!(
             "control {name}: {}{}",
             if said.is_empty() {

@@ -27,7 +27,7 @@ pub struct Window {
     pub abort: usize,
     /// The places where an interruption can fall: the instruction before `start`, all instructions, and last `end`.
     pub boundaries: Vec<usize>,
-    /// The register that holds the slot from its fourth instruction on.
+    /// The register that holds the slot from its fourth instruction on; `None` if it has no slot.
     pub slot: Option<Register>,
 }
 
@@ -155,10 +155,16 @@ impl Program {
             .into_iter()
             .chain(inside)
             .chain([end]);
-        let slot = decoded
-            .first()
-            .filter(|first| first.mnemonic() == Mnemonic::Movsxd)
-            .map(|first| first.op0_register());
+        let slot = match &*decoded {
+            [number, multiply, ..]
+                if number.mnemonic() == Mnemonic::Movsxd
+                    && multiply.mnemonic() == Mnemonic::Imul
+                    && multiply.op0_register() == number.op0_register() =>
+            {
+                Some(number.op0_register())
+            }
+            _ => None,
+        };
         Window {
             name: name.clone(),
             address: (start - self.base) as u64,

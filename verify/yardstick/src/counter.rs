@@ -8,18 +8,17 @@ use std::arch::asm;
 
 use crate::memory::Parts;
 
-const SHIFT: u32 = 7;
-
 /// Counts on each CPU.
-#[derive(Default)]
 pub struct Counter {
-    parts: Parts<SHIFT>,
+    parts: Parts,
 }
 
 impl Counter {
     /// Zero on every CPU.
     pub fn new() -> Counter {
-        Counter::default()
+        Counter {
+            parts: Parts::new(128),
+        }
     }
 
     /// Adds on this CPU; `false` if that cannot be.
@@ -65,5 +64,11 @@ impl Counter {
         (0..self.parts.cpus())
             .map(|cpu| self.parts.peek(cpu, 8))
             .sum()
+    }
+}
+
+impl Default for Counter {
+    fn default() -> Counter {
+        Counter::new()
     }
 }

@@ -1,42 +1,45 @@
-//! One part of a fixed size a CPU, with two guards before them whose gates are closed.
+//! A part a CPU, with two guards before them whose gates are closed.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
 const GUARDS: usize = 2;
 
-/// Parts of `1 << SHIFT` bytes each: a gate, then whatever.
-pub struct Parts<const SHIFT: u32> {
+/// Parts of a size: a gate, then whatever. The assembly knows where the first two words are.
+#[repr(C)]
+pub struct Parts {
     base: NonNull<u8>,
+    size: usize,
     rseq: isize,
     cpus: usize,
 }
 
 // SAFETY: plain memory, used by sequences and atomic accesses only.
-unsafe impl<const SHIFT: u32> Send for Parts<SHIFT> {}
+unsafe impl Send for Parts {}
 // SAFETY: as above.
-unsafe impl<const SHIFT: u32> Sync for Parts<SHIFT> {}
+unsafe impl Sync for Parts {}
 
-impl<const SHIFT: u32> Parts<SHIFT> {
-    /// Zeroed parts, one for each CPU there may be.
+impl Parts {
+    /// Zeroed parts of so many bytes, one for each CPU there may be.
     ///
     /// # Panics
     ///
     /// If sections do not run here.
-    pub fn new() -> Parts<SHIFT> {
+    pub fn new(size: usize) -> Parts {
         assert!(atomseq::status().is_active(), "{}", atomseq::status());
         let cpus = atomseq::internals::cpu_slots();
-        let layout = layout(cpus, SHIFT);
+        let layout = layout(cpus, size);
         // SAFETY: the size is not zero.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) });
         let start = start.unwrap_or_else(|| handle_alloc_error(layout));
         for guard in 0..GUARDS {
             // SAFETY: inside the memory, aligned, and nobody else's yet.
-            unsafe { start.add(guard << SHIFT).cast::<u32>().write(1) };
+            unsafe { start.add(guard * size).cast::<u32>().write(1) };
         }
         Parts {
             // SAFETY: the guards are part of the memory.
-            base: unsafe { start.add(GUARDS << SHIFT) },
+            base: unsafe { start.add(GUARDS * size) },
+            size,
             rseq: atomseq::internals::rseq_offset(),
             cpus,
         }
@@ -61,35 +64,29 @@ impl<const SHIFT: u32> Parts<SHIFT> {
 
     /// A word of a part, read without synchronization with its CPU.
     pub fn peek(&self, cpu: usize, offset: usize) -> u64 {
-        assert!(cpu < self.cpus && offset < 1 << SHIFT && offset.is_multiple_of(8));
+        assert!(cpu < self.cpus && offset < self.size && offset.is_multiple_of(8));
         // SAFETY: inside the part, aligned. Volatile: its CPU may change it.
         unsafe {
             self.base
-                .add((cpu << SHIFT) + offset)
+                .add(cpu * self.size + offset)
                 .cast::<u64>()
                 .read_volatile()
         }
     }
 }
 
-impl<const SHIFT: u32> Default for Parts<SHIFT> {
-    fn default() -> Parts<SHIFT> {
-        Parts::new()
-    }
-}
-
-impl<const SHIFT: u32> Drop for Parts<SHIFT> {
+impl Drop for Parts {
     fn drop(&mut self) {
         // SAFETY: where the memory began, and its layout.
         unsafe {
             dealloc(
-                self.base.sub(GUARDS << SHIFT).as_ptr(),
-                layout(self.cpus, SHIFT),
+                self.base.sub(GUARDS * self.size).as_ptr(),
+                layout(self.cpus, self.size),
             )
         }
     }
 }
 
-fn layout(cpus: usize, shift: u32) -> Layout {
-    Layout::from_size_align((cpus + GUARDS) << shift, 1 << shift).expect("a few kilobytes a CPU")
+fn layout(cpus: usize, size: usize) -> Layout {
+    Layout::from_size_align((cpus + GUARDS) * size, 128).expect("parts fit into memory")
 }

@@ -1,24 +1,23 @@
 //! A stack of words.
 //!
 //! ```text
-//! part:   0 gate | 8 bytes ever pushed | 16 bytes ever popped | 24 … values           4096 bytes
+//! part:   0 gate | 8 bytes ever pushed | 16 bytes ever popped | 24 … values           as many as it was made for
 //! ```
 //!
 //! Two words, and each operation changes its own: with one, a pop would wait for the store of the push before it.
 
 use std::arch::asm;
+use std::mem::offset_of;
 
 use crate::memory::Parts;
 
-const SHIFT: u32 = 12;
-
-/// How many words fit on each CPU.
-pub const CAPACITY: usize = ((1 << SHIFT) - 24) / 8;
-
-/// Words on each CPU, the last in the first out.
-#[derive(Default)]
+/// Words on each CPU, the last in the first out. The assembly knows where these words are.
+#[repr(C)]
 pub struct Stack {
-    parts: Parts<SHIFT>,
+    /// The base at 0, the size of a part at 8.
+    parts: Parts,
+    /// The bytes of the values.
+    capacity: usize,
 }
 
 /// The gate is closed.
@@ -26,9 +25,12 @@ pub struct Stack {
 pub struct Closed;
 
 impl Stack {
-    /// Empty on every CPU.
-    pub fn new() -> Stack {
-        Stack::default()
+    /// Empty, with room for so many words on every CPU.
+    pub fn new(capacity: usize) -> Stack {
+        Stack {
+            parts: Parts::new((24 + capacity * 8).next_multiple_of(128)),
+            capacity: capacity * 8,
+        }
     }
 
     /// Puts a word on top; `Ok(false)` if there is no room.
@@ -42,14 +44,14 @@ impl Stack {
                 "mov qword ptr fs:[{rseq} + 8], {part}", // arm
                 "51:",                                   // start
                 "movsxd {part}, dword ptr fs:[{rseq} + 4]", // this CPU
-                "shl {part}, 12",                        // its part
-                "add {part}, {base}",                    //
+                "imul {part}, qword ptr [{stack} + 8]", // its part
+                "add {part}, qword ptr [{stack}]", //
                 "cmp dword ptr [{part}], 0",             // its gate
                 "jne {closed}",                          //
                 "mov {pushed}, qword ptr [{part} + 8]",  // bytes ever pushed
                 "mov {height}, {pushed}",                //
                 "sub {height}, qword ptr [{part} + 16]", // less those popped
-                "cmp {height}, {capacity}",              // no room?
+                "cmp {height}, qword ptr [{stack} + {capacity}]",              // no room?
                 "je {full}",                             //
                 "mov qword ptr [{part} + {height} + 24], {value}", // behind the last: nobody looks there
                 "add {pushed}, 8",                       // one more
@@ -67,9 +69,9 @@ impl Stack {
                 ".quad 51b, 52b - 51b, 53b",
                 ".popsection",
                 rseq = in(reg) self.parts.rseq(),
-                base = in(reg) self.parts.base().as_ptr(),
+                stack = in(reg) self,
                 value = in(reg) value,
-                capacity = const CAPACITY * 8,
+                capacity = const offset_of!(Stack, capacity),
                 part = out(reg) _,
                 height = out(reg) _,
                 pushed = out(reg) _,
@@ -93,8 +95,8 @@ impl Stack {
                 "mov qword ptr fs:[{rseq} + 8], {part}", // arm
                 "51:",                                   // start
                 "movsxd {part}, dword ptr fs:[{rseq} + 4]", // this CPU
-                "shl {part}, 12",                        // its part
-                "add {part}, {base}",                    //
+                "imul {part}, qword ptr [{stack} + 8]", // its part
+                "add {part}, qword ptr [{stack}]", //
                 "cmp dword ptr [{part}], 0",             // its gate
                 "jne 54f",                               //
                 "mov {popped}, qword ptr [{part} + 16]", // bytes ever popped
@@ -122,7 +124,7 @@ impl Stack {
                 ".quad 51b, 52b - 51b, 53b",
                 ".popsection",
                 rseq = in(reg) self.parts.rseq(),
-                base = in(reg) self.parts.base().as_ptr(),
+                stack = in(reg) self,
                 part = out(reg) part,
                 height = out(reg) _,
                 popped = out(reg) _,

@@ -56,6 +56,7 @@ pub fn attempt(sequence: &Sequence, assembly: &Assembly, aborted: TokenStream) -
     let temporaries = (0..assembly.temporaries).map(|index| {
         let operand = format_ident!("t{index}");
         match returned.contains(&index) {
+            _ if assembly.telling == Some(index) => quote!(#operand = out(reg) #status,),
             true => {
                 let variable = temporary(index);
                 quote!(#operand = out(reg) #variable,)
@@ -127,20 +128,28 @@ pub fn attempt(sequence: &Sequence, assembly: &Assembly, aborted: TokenStream) -
         }
         Leaving::Status => {
             let variables = returned.iter().map(|index| temporary(*index));
-            let numbers = 1u32..;
-            let aborted_number = emit::aborted_status(sequence) as u32;
+            let numbers = 1usize..;
+            let aborted_number = emit::aborted_status(sequence);
+            let closed_number = aborted_number + 1;
+            let (operand, is_committed) = match assembly.telling {
+                Some(_) => (None, quote!(#status > #closed_number)),
+                None => (
+                    Some(quote!(status = out(reg) #status,)),
+                    quote!(#status == 0),
+                ),
+            };
             let closed = closed.map(|closed| quote!(if #status != #aborted_number { #closed }));
             quote! {
-                let #status: u32;
+                let #status: usize;
                 #(let #variables: usize;)*
                 unsafe {
                     ::core::arch::asm!(
                         #common
-                        status = out(reg) #status,
+                        #operand
                         options(nostack),
                     )
                 }
-                if #status == 0 { #committed }
+                if #is_committed { #committed }
                 #(if #status == #numbers { #exits })*
                 #closed
                 #aborted

@@ -116,6 +116,47 @@ mod tests {
     }
 
     #[test]
+    fn a_difference_tells_by_itself_whether_it_is_zero() {
+        let [x86_64, _] = both(
+            "unsafe fn takes(slot: Slot, a: Word) -> Option<Word> {
+                let left = load(slot + 8) - a;
+                if left == 0 { return None }
+                commit(slot + 8, left);
+                Some(left)
+            }",
+        );
+        assert!(!text(&x86_64).contains("test"), "{}", text(&x86_64));
+        let [x86_64, _] = both(
+            "unsafe fn compares(slot: Slot, a: Word) -> Option<Word> {
+                let left = load(slot + 8) - a;
+                let other = load(slot + 16) - a;
+                if left == 0 { return None }
+                commit(slot + 8, other);
+                Some(left)
+            }",
+        );
+        assert!(text(&x86_64).contains("test"), "{}", text(&x86_64));
+    }
+
+    #[test]
+    fn the_slot_tells_how_a_section_was_left() {
+        let [x86_64, aarch64] = both(
+            "unsafe fn takes(slot: Slot) -> Option<Word> {
+                let word = load(slot + 8);
+                if word == 0 { return None }
+                commit(slot + 8, 0);
+                Some(word)
+            }",
+        );
+        let slot = x86_64
+            .telling
+            .expect("a word is returned, and there is a slot");
+        assert!(text(&x86_64).contains(&format!("mov {{t{slot}:e}}, 1")));
+        assert!(!x86_64.names("status"));
+        assert!(aarch64.telling.is_none() && aarch64.names("status"));
+    }
+
+    #[test]
     fn a_parameter_nobody_reads_is_no_operand() {
         let [x86_64, aarch64] = both(
             "unsafe fn ignores(slot: Slot, a: Word, b: Word) -> Word {

@@ -1,6 +1,6 @@
 //! Windows with one fault each, and one without. None of them ever runs.
 //!
-//! Registers as an emitted sequence might have them: rax base, rcx stride, rdx offset of struct rseq, rsi a word.
+//! Registers as an emitted sequence might have them: rax an area, rdx offset of struct rseq, rsi a word.
 
 use std::arch::global_asm;
 
@@ -19,7 +19,7 @@ macro_rules! arm {
 
 macro_rules! number {
     () => {
-        "movsxd r8, dword ptr fs:[rdx + 4]; imul r8, rcx; add r8, rax"
+        "movsxd r8, dword ptr fs:[rdx + 4]; imul r8, qword ptr [rax + 8]; add r8, qword ptr [rax]"
     };
 }
 

@@ -6,6 +6,7 @@
 mod counter;
 mod histogram;
 mod list;
+mod own;
 mod pool;
 mod queue;
 mod remote;
@@ -24,6 +25,7 @@ pub fn check(checker: &mut impl Check) {
     queue::check(checker);
     ring::check(checker);
     pool::check(checker);
+    own::check(checker);
 }
 
 /// Checks what closes a gate and has no sequence.

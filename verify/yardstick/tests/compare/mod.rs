@@ -13,6 +13,9 @@ pub const LIMIT: f64 = 1.25;
 const OPERATIONS: u64 = 20_000;
 const PAIRS: usize = 400;
 
+/// What the stacks have room for on each CPU.
+const CAPACITY: usize = 500;
+
 const THREADS: u64 = 4;
 
 pub fn counters_count() {
@@ -26,7 +29,7 @@ pub fn counters_count() {
 }
 
 pub fn stacks_keep_order() {
-    let stack = Stack::new();
+    let stack = Stack::new(CAPACITY);
     // Each thread pops as often as it pushes. Every word comes out once, or is left.
     let sums: Vec<(u64, u64)> = std::thread::scope(|scope| {
         let work = |thread: u64| {
@@ -53,10 +56,13 @@ pub fn stacks_keep_order() {
     });
     let pushed: u64 = sums.iter().map(|(pushed, _)| pushed).sum();
     let mut popped: u64 = sums.iter().map(|(_, popped)| popped).sum();
-    for cpu in pinned_in_turn() {
+    for _cpu in pinned_in_turn() {
         while let Some(value) = stack.pop().expect("nobody closes the gate") {
             popped += value;
         }
+    }
+    assert_eq!(pushed, popped);
+    for cpu in pinned_in_turn() {
         for value in 0..10 {
             assert_eq!(stack.push(value), Ok(true), "CPU {cpu}");
         }
@@ -65,10 +71,9 @@ pub fn stacks_keep_order() {
         }
         assert_eq!(stack.pop(), Ok(None));
         while stack.push(1) == Ok(true) {}
-        assert_eq!(stack.len(), verify_yardstick::stack::CAPACITY as u64);
+        assert_eq!(stack.len(), CAPACITY as u64);
         while stack.pop() != Ok(None) {}
     }
-    assert_eq!(pushed, popped);
     assert!(stack.is_empty());
 }
 
@@ -78,44 +83,37 @@ pub fn counters() -> f64 {
     let emitted = atomseq::percpu::Counter::new();
     ratio(
         "counter, one addition",
-        || {
-            let counter = black_box(&emitted);
-            (0..OPERATIONS).for_each(|_| counter.add(black_box(1)));
-        },
-        || {
-            let counter = black_box(&by_hand);
-            (0..OPERATIONS).for_each(|_| assert!(counter.add(black_box(1))));
-        },
+        || (0..OPERATIONS).for_each(|_| unknown(&emitted).add(1)),
+        || (0..OPERATIONS).for_each(|_| assert!(unknown(&by_hand).add(1))),
     )
 }
 
 /// Hand-written against emitted: a push and a pop.
 pub fn stacks() -> f64 {
-    let by_hand = Stack::new();
-    let emitted: atomseq::percpu::Stack<u64> =
-        atomseq::percpu::Stack::new(verify_yardstick::stack::CAPACITY);
+    let by_hand = Stack::new(CAPACITY);
+    let emitted: atomseq::percpu::Stack<u64> = atomseq::percpu::Stack::new(CAPACITY);
     ratio(
         "stack, a push and a pop",
         || {
-            let stack = black_box(&emitted);
             let mut sum = 0;
             for value in 0..OPERATIONS {
-                if stack.push(black_box(value)).is_err() {
+                if unknown(&emitted).push(value).is_err() {
                     no_room();
                 }
-                let Some(value) = stack.pop() else { empty() };
+                let Some(value) = unknown(&emitted).pop() else {
+                    empty()
+                };
                 sum += value;
             }
             black_box(sum);
         },
         || {
-            let stack = black_box(&by_hand);
             let mut sum = 0;
             for value in 0..OPERATIONS {
-                if stack.push(black_box(value)) != Ok(true) {
+                if unknown(&by_hand).push(value) != Ok(true) {
                     no_room();
                 }
-                let Ok(Some(value)) = stack.pop() else {
+                let Ok(Some(value)) = unknown(&by_hand).pop() else {
                     empty()
                 };
                 sum += value;
@@ -123,6 +121,23 @@ pub fn stacks() -> f64 {
             black_box(sum);
         },
     )
+}
+
+/// The same reference, of which the compiler knows nothing any more: an operation must not profit from the one before
+/// it. Unlike `black_box`, it stays in its register.
+#[allow(
+    clippy::pointers_in_nomem_asm_block,
+    reason = "nothing is read through it"
+)]
+#[inline(always)]
+fn unknown<T>(reference: &T) -> &T {
+    let mut address: *const T = reference;
+    // SAFETY: no instruction at all.
+    unsafe {
+        std::arch::asm!("/* {0} */", inout(reg) address, options(nomem, nostack, preserves_flags));
+    }
+    // SAFETY: the address of the reference.
+    unsafe { &*address }
 }
 
 #[cold]

@@ -43,6 +43,9 @@ pub struct Assembly {
     pub instructions: usize,
     /// The step that went beyond the longest sequence.
     pub beyond_longest: Option<Span>,
+    /// The temporary with the slot's address, if it also tells how the section was left: it holds
+    /// that address after the commit, and a small number otherwise.
+    pub telling: Option<usize>,
     /// Where each exit, and last the commit, leaves its result.
     pub results: Vec<Vec<Place>>,
 }
@@ -99,6 +102,7 @@ pub enum Leaving {
     /// Straight to blocks of Rust code: no instruction, but `asm!` then has no outputs.
     Labels,
     /// Through a status register: 0 after the commit, then the exits from 1, then aborted, closed.
+    /// It may be the one with the slot's address, which then stands for 0.
     Status,
 }
 
@@ -157,6 +161,11 @@ impl Builder {
     pub fn instruction(&mut self, text: impl Into<String>) {
         self.lines.push(Line::Text(text.into()));
         self.instructions += usize::from(self.inside);
+    }
+
+    /// The last line so far.
+    pub fn last(&self) -> Option<&Line> {
+        self.lines.last()
     }
 
     /// A load-acquire with these operands.
@@ -259,6 +268,7 @@ impl Builder {
             fixed,
             instructions: self.instructions,
             beyond_longest: self.beyond_longest,
+            telling: None,
             results,
         }
     }

@@ -65,6 +65,11 @@ impl Registers {
         *self.uses.entry(register).or_default() += 1;
     }
 
+    /// The word stays where it is to the end.
+    pub fn keep(&mut self, register: Register) {
+        self.use_at(register, usize::MAX);
+    }
+
     /// Is the word used exactly once?
     pub fn used_once(&self, register: Register) -> bool {
         self.uses.get(&register) == Some(&1)

@@ -2,13 +2,14 @@
 //!
 //! Operands: `a0…` parameters, `t0…` temporaries, `c0…` constants, `area` a slot's area, with its
 //! stride at `stride` and its base at `base`, `rseq` the offset of struct rseq from the thread
-//! pointer (fs), `status`. Two-address instructions take over the register of an operand that dies; a load used once by the next step
+//! pointer (fs), `status`; the slot's own register takes its place, for no address is as small as a
+//! status. Two-address instructions take over the register of an operand that dies; a load used once by the next step
 //! becomes its memory operand; `load p; add; commit p` becomes one `add` to memory.
 
 use super::super::ir::*;
 use super::indexing::Indexed;
 use super::registers::Registers;
-use super::{Assembly, Builder, Leaving, aborted_status, label};
+use super::{Assembly, Builder, Leaving, Line, Place, aborted_status, label};
 
 /// Emits the `on_cpu` form.
 pub fn on_cpu(sequence: &Sequence) -> Assembly {
@@ -20,9 +21,15 @@ pub fn on_cpu(sequence: &Sequence) -> Assembly {
         registers: Registers::new(sequence, &indexed),
         indexed,
         fixed: None,
+        status: "{status:e}".to_string(),
         results: Vec::new(),
     };
-    emitter.arm();
+    let slot = sequence.slots().next().map(|(register, _)| register);
+    let telling = slot.filter(|_| emitter.leaving == Leaving::Status);
+    if let Some(slot) = telling {
+        emitter.registers.keep(slot);
+    }
+    emitter.arm(telling.is_none());
     emitter.out.start();
     emitter.slots();
     emitter.steps();
@@ -36,9 +43,15 @@ pub fn on_cpu(sequence: &Sequence) -> Assembly {
         .map(|operand| emitter.registers.place(operand))
         .collect();
     emitter.results.push(last);
-    emitter
-        .out
-        .finish(emitter.registers.count(), emitter.fixed, emitter.results)
+    let telling = telling.map(|slot| emitter.registers.place(&Operand::Register(slot)));
+    let mut assembly =
+        emitter
+            .out
+            .finish(emitter.registers.count(), emitter.fixed, emitter.results);
+    if let Some(Place::Temporary(slot)) = telling {
+        assembly.telling = Some(slot);
+    }
+    assembly
 }
 
 struct Emitter<'a> {
@@ -48,12 +61,14 @@ struct Emitter<'a> {
     out: Builder,
     registers: Registers,
     fixed: Option<&'static str>,
-    results: Vec<Vec<super::Place>>,
+    /// What out-of-line code says how the section was left in.
+    status: String,
+    results: Vec<Vec<Place>>,
 }
 
 impl Emitter<'_> {
-    fn arm(&mut self) {
-        if self.leaving == Leaving::Status {
+    fn arm(&mut self, needs_status: bool) {
+        if self.leaving == Leaving::Status && needs_status {
             self.out.instruction("xor {status:e}, {status:e}");
         }
         let scratch = self.registers.scratch();
@@ -75,6 +90,9 @@ impl Emitter<'_> {
         let sequence = self.sequence;
         for (register, _) in sequence.slots() {
             let slot = self.registers.define(register);
+            if self.leaving == Leaving::Status {
+                self.status = self.registers.name_with(register, ":e");
+            }
             self.out
                 .instruction(format!("movsxd {slot}, dword ptr fs:[{{rseq}} + 4]"));
             // Memory operands: two instructions and a register less than words loaded before.
@@ -256,7 +274,11 @@ impl Emitter<'_> {
                 let (a_name, a_scratch) = self.in_register(a);
                 match b {
                     Operand::Constant(Constant { value: Some(0), .. }) => {
-                        self.out.instruction(format!("test {a_name}, {a_name}"));
+                        let is_zero_test =
+                            matches!(comparison, Comparison::Equal | Comparison::NotEqual);
+                        if !is_zero_test || !self.tells_zero(&a_name) {
+                            self.out.instruction(format!("test {a_name}, {a_name}"));
+                        }
                     }
                     _ => {
                         let (b, scratch) = self.source(b);
@@ -286,6 +308,15 @@ impl Emitter<'_> {
             }
             StepKind::Copy { to, from, words } => self.copy(index, *to, *from, words),
         }
+    }
+
+    /// Does the zero flag tell of this register already? It does after the instruction that computed it.
+    fn tells_zero(&self, name: &str) -> bool {
+        let computes = |mnemonic: &&str| {
+            let begin = format!("{mnemonic} {name}, ");
+            matches!(self.out.last(), Some(Line::Text(text)) if text.starts_with(&begin))
+        };
+        ["add", "sub", "and", "or", "xor"].iter().any(computes)
     }
 
     fn binary(
@@ -477,11 +508,12 @@ impl Emitter<'_> {
             Leaving::Labels => self.out.instruction("jmp {aborted}"),
             Leaving::Status => {
                 let aborted = aborted_status(self.sequence);
+                let register = self.status.clone();
                 let mut arrive = |at: Option<usize>, status: usize| {
                     if let Some(at) = at {
                         self.out.directive(format!("{at}:"));
                     }
-                    self.out.instruction(format!("mov {{status:e}}, {status}"));
+                    self.out.instruction(format!("mov {register}, {status}"));
                     self.out.instruction(format!("jmp {}b", label::END));
                 };
                 arrive(None, aborted);

@@ -1,4 +1,3 @@
-    xor {status:e}, {status:e}
     lea {t0}, [rip + 50f]
     mov qword ptr fs:[{rseq} + 8], {t0}
 51:
@@ -17,13 +16,13 @@
     .byte 0x0f, 0xb9, 0x3d
     .long 0x53053053
 53:
-    mov {status:e}, 2
+    mov {t0:e}, 2
     jmp 52b
 54:
-    mov {status:e}, 3
+    mov {t0:e}, 3
     jmp 52b
 60:
-    mov {status:e}, 1
+    mov {t0:e}, 1
     jmp 52b
     .popsection
     .pushsection __rseq_cs, "awR", @progbits

@@ -1,0 +1,149 @@
+//! Sequences of a user's own, with what those of the library do not use: half words, an acquire and a release, the CPU's
+//! number, two words returned, a shift by a word, no slot.
+
+use atomseq::percpu::Area;
+
+use super::on_both;
+use crate::cpu;
+use crate::scenario::{Check, Operation, Scenario, Words};
+
+const WORD: usize = Area::FIRST_WORD;
+const HALF: usize = Area::FIRST_WORD + 8;
+const SPARE: usize = Area::FIRST_WORD + 12;
+
+atomseq::sequence! {
+    /// Exchanges the word; returns what it was, and where.
+    unsafe fn exchange(slot: Slot, new: Word) -> (Word, Word) {
+        let old = load_acquire(slot + WORD);
+        let here = cpu();
+        commit_release(slot + WORD, new);
+        (old, here)
+    }
+
+    /// Computes a new half word from the old one, which it returns, unless that is too large.
+    unsafe fn scramble(slot: Slot, factor: Word, shift: Word) -> Option<Word> {
+        let old = load32(slot + HALF);
+        if old > 10_000 { return None }
+        prepare32(slot + SPARE, old);
+        commit32(slot + HALF, min(((old * factor) << shift) ^ 5, 20_000));
+        Some(old)
+    }
+
+    /// Adds one to a word of this CPU; `false` on another one.
+    unsafe fn add_on(word: Word, home: Word) -> bool {
+        if cpu() != home { return false }
+        let value = load(word);
+        commit(word, value + 1);
+        true
+    }
+}
+
+#[inline(never)]
+fn run_exchange(area: &Area, new: usize) -> Words {
+    // SAFETY: the word is in the slot, and only these sequences use it.
+    let (old, here) = match unsafe { exchange::on_cpu(area.slots(), new) } {
+        Ok(words) => words,
+        Err(_) => area.on_slow_path(|held| {
+            // SAFETY: the same, and the gate is held.
+            let (old, _) = unsafe { exchange::gated(held, new) };
+            (old, held.cpu())
+        }),
+    };
+    vec![old as u64, here as u64]
+}
+
+#[inline(never)]
+fn run_scramble(area: &Area, factor: usize, shift: usize) -> Words {
+    // SAFETY: the half words are in the slot, and only this sequence uses them.
+    let old = match unsafe { scramble::on_cpu(area.slots(), factor, shift) } {
+        Ok(old) => old,
+        Err(_) => {
+            // SAFETY: the same, and the gate is held.
+            area.on_slow_path(|held| unsafe { scramble::gated(held, factor, shift) })
+        }
+    };
+    old.map(|old| old as u64).into_iter().collect()
+}
+
+/// Works on the home CPU's word, from wherever it runs; there is no gate, and so no slow path.
+#[inline(never)]
+fn run_add_on(area: &Area) -> Words {
+    let home = cpu::Cpus::allowed().home;
+    // The slots of one area lie at the same distance from each other.
+    let word = area.slots().base() as usize + home * area.slots().stride() + WORD;
+    loop {
+        // SAFETY: the word of an area that lives, which no other CPU's sequence uses; sections run, or there would be
+        // no area with open gates here.
+        if let Ok(added) = unsafe { add_on::on_cpu(word, home) } {
+            return vec![added.into()];
+        }
+    }
+}
+
+fn fresh() -> Area {
+    let area = Area::new(0).expect("there is memory for one area");
+    on_both(|cpu| {
+        run_exchange(&area, cpu as usize + 7);
+        run_scramble(&area, 3, 4);
+    });
+    area
+}
+
+/// The committed words; what was prepared in an attempt that was interrupted may still be there, and is nobody's.
+fn content(area: &Area) -> Words {
+    let half = |word: usize| word as u64 & u64::from(u32::MAX);
+    cpu::both()
+        .flat_map(|cpu| {
+            [
+                cpu as u64,
+                area.peek(cpu, 0) as u64,
+                half(area.peek(cpu, 1)),
+            ]
+        })
+        .collect()
+}
+
+const INTERFERENCES: &[(&str, Operation<Area>)] = &[
+    ("exchange", |area| run_exchange(area, 200)),
+    ("scramble", |area| run_scramble(area, 5, 6)),
+];
+
+pub fn check(checker: &mut impl Check) {
+    let base = Scenario {
+        name: "exchange".to_string(),
+        fresh,
+        operation: |area| run_exchange(area, 100),
+        interferences: INTERFERENCES,
+        signal_safe: true,
+        whole: true,
+        content,
+        total: content,
+    };
+    checker.check(&base);
+    checker.check(&Scenario {
+        name: "scramble".to_string(),
+        operation: |area| run_scramble(area, 3, 2),
+        ..base
+    });
+    checker.check(&Scenario {
+        name: "scramble, too large".to_string(),
+        operation: |area| run_scramble(area, 3, 2),
+        fresh: || {
+            let area = fresh();
+            while !run_scramble(&area, 3, 2).is_empty() {}
+            area
+        },
+        ..base
+    });
+    if !atomseq::status().is_active() {
+        return;
+    }
+    checker.check(&Scenario {
+        name: "add_on".to_string(),
+        operation: run_add_on,
+        interferences: &[("add_on", run_add_on)],
+        // Without a gate there is no slow path.
+        signal_safe: false,
+        ..base
+    });
+}
