@@ -3,7 +3,7 @@
 //!
 //! What goes in must come out, once and whole. [`books`] keeps count, [`structures`] has every structure
 //! of the library, [`torment`] interrupts, [`trial`] runs it all.
-#![cfg(all(target_os = "linux", not(atomseq_portable)))]
+#![cfg(target_os = "linux")]
 
 pub mod books;
 pub mod structures;
