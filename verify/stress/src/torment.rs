@@ -33,7 +33,7 @@ pub fn stage() -> &'static Stage {
     })
 }
 
-/// Handlers of the signal that [`interrupt`] sends use the structures.
+/// Handlers of the signal that `interrupt` sends use the structures.
 pub fn install() {
     stage();
     // SAFETY: the handler reads words that are there already, and uses structures that may be used in one.
