@@ -21,8 +21,8 @@ use proc_macro::TokenStream;
 /// * `on_cpu`: atomic against every thread and signal handler on this CPU (scope `SameCpu`),
 ///   restarted by the Linux kernel when interrupted. No atomic instruction. `Err(Closed)`: nothing
 ///   was done, take the slow path. Its caller vouches that every address the steps reach is valid,
-///   in attempts that are restarted as well; that nobody else reads a prepared word before the
-///   commit; and that `atomseq::status()` has been called, which making an `Area` does.
+///   in attempts that are restarted as well, and that nobody else reads a prepared word before
+///   the commit.
 /// * `gated`: the same steps in plain Rust, for a caller that holds the slot's gate. Only where
 ///   there is a `Slot`.
 /// * `MODEL`: the same steps as data, for a checker to run one at a time.

@@ -118,8 +118,8 @@ fn on_cpu(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> TokenSt
     let without_slot = sequence.slots().next().is_none().then(|| {
         quote! {
             ///
-            /// [`atomseq::status`](::atomseq::status()) must have been called before: no slot
-            /// vouches for that here.
+            /// Without a slot there is no gate: `cpu()` reads as [`usize::MAX`] or one less on a
+            /// thread that is not registered, which must lead to an early return.
         }
     });
     quote! {

@@ -46,8 +46,6 @@
 //! * Nobody else reads a prepared word before the commit.
 //! * Other CPUs read only the committed word, and only as a value. To follow it as a pointer from
 //!   outside the gate, commit with `commit_release`, and keep the memory alive for the reader.
-//! * [`status()`](crate::status()) has been called. Making an [`Area`](crate::percpu::Area) does
-//!   so.
 //!
 //! # 3. Fast path and slow path
 //!
