@@ -11,7 +11,7 @@ mod stacks;
 
 use atomseq::sequence::model::{Memory, Program};
 
-use crate::checker::Fault;
+use crate::report::Fault;
 use crate::structure::{Answer, Call, Content, Structure};
 
 /// A structure with one of its sequences replaced by a wrong one, of the same name.
