@@ -2,8 +2,8 @@
 
 use atomseq::sequence::model::{Attempt, Memory, Parameter, Span, Step};
 
-use crate::checker::Fault;
 use crate::layout::{self, GARBAGE};
+use crate::report::Fault;
 use crate::structure::{Answer, Call, Content, Structure};
 
 /// More steps than any sequence has, with its copies.

@@ -5,6 +5,7 @@
 //! | [`structure`] | what a checker must know of a structure: its memory, its calls, what they mean |
 //! | [`checker`] | exhausts the states of a structure: every abort of every call, everywhere |
 //! | [`execution`] | one call, stepped and judged |
+//! | [`report`] | what it explored, and what it found wrong |
 //! | [`layout`] | where things lie in the memory of a model |
 //! | [`structures`] | the structures of `atomseq::percpu` in these terms |
 //! | [`broken`] | sequences that are wrong, each in its own way, and must be found out |
@@ -16,5 +17,6 @@ pub mod broken;
 pub mod checker;
 pub mod execution;
 pub mod layout;
+pub mod report;
 pub mod structure;
 pub mod structures;

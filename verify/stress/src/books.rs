@@ -96,3 +96,40 @@ pub fn mark(value: u64) -> u64 {
     let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^ mixed >> 31
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn books(gone_in: &[u64], come_out: &[u64]) -> Books {
+        let mut books = Books::default();
+        gone_in.iter().for_each(|value| books.gone_in.add(*value));
+        come_out.iter().for_each(|value| books.come_out.add(*value));
+        books
+    }
+
+    fn balances(gone_in: &[u64], come_out: &[u64]) -> bool {
+        let books = books(gone_in, come_out);
+        std::panic::catch_unwind(|| books.balance("this")).is_ok()
+    }
+
+    #[test]
+    fn only_the_same_values_balance() {
+        assert!(balances(&[1, 2, 3], &[3, 1, 2]));
+        assert!(!balances(&[1, 2, 3], &[1, 2]), "lost");
+        assert!(!balances(&[1, 2, 3], &[1, 2, 2, 3]), "doubled");
+        assert!(!balances(&[1, 2, 3], &[1, 1, 3]), "lost and doubled");
+        assert!(!balances(&[1, 2, 3], &[0, 2, 4]), "others of the same sum");
+    }
+
+    #[test]
+    fn handlers_keep_books_too() {
+        let handlers = HandlersBooks::default();
+        handlers.keep(|books| books.gone_in.add(7));
+        handlers.keep(|books| books.come_out.add(7));
+        let mut all = books(&[1], &[1]);
+        all.merge(&handlers.read());
+        assert_eq!((all.gone_in.count, all.come_out.count), (2, 2));
+        all.balance("all");
+    }
+}

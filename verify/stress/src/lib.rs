@@ -1,11 +1,12 @@
 //! Real threads on the real library, under everything that interrupts a section: threads are moved from CPU to
 //! CPU, signal handlers use the same structures, gates are closed for drains and steals, processes fork.
 //!
-//! What goes in must come out, once and whole. [`books`] keeps count, [`structures`] has every structure
+//! What goes in must come out, once and whole. [`books`] and [`ledger`] keep count, [`structures`] has every structure
 //! of the library, [`torment`] interrupts, [`trial`] runs it all.
-#![cfg(all(target_os = "linux", not(atomseq_portable)))]
+#![cfg(target_os = "linux")]
 
 pub mod books;
+pub mod ledger;
 pub mod structures;
 pub mod torment;
 pub mod trial;

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use atomseq::percpu::{Counter, Histogram, Link, List, Node, Pool, Queue, Ring, Stack};
 
-use crate::books::{Books, HandlersBooks, Tally, mark};
+use crate::books::{Books, Tally, mark};
+use crate::ledger::{Handlers, Ledger};
 
 /// Values that own memory and count themselves.
 pub struct Probe(pub u64);
@@ -69,20 +70,6 @@ pub struct Structures {
     plain_stack: Stack<u64>,
     plain_queue: Queue<u64>,
     plain_ring: Ring<u64>,
-}
-
-/// Books by structure.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Ledger {
-    counter: Books,
-    histogram: Books,
-    stack: Books,
-    list: Books,
-    queue: Books,
-    ring: Books,
-    plain: Books,
-    /// How many operations were made.
-    pub operations: u64,
 }
 
 impl Structures {
@@ -231,6 +218,7 @@ impl Structures {
 
     /// What a child does: everything that could find a gate closed, then takes out what it can. It has no
     /// other thread, and leaves without a word.
+    #[cfg(not(atomseq_portable))]
     pub fn live_as_child(&self) -> bool {
         let mut books = Books::default();
         for round in 0..12 {
@@ -278,6 +266,17 @@ impl Structures {
         ledger.counter.come_out.count += self.counter.drain();
         ledger.histogram.come_out.count += self.histogram.drain().total();
     }
+
+    /// No value is left over once the pool is empty too.
+    ///
+    /// # Panics
+    ///
+    /// If one is.
+    pub fn end(&self) {
+        self.pool.drain().for_each(drop);
+        let left = PROBES.load(Ordering::Relaxed);
+        assert_eq!(left, 0, "{left} values were never dropped");
+    }
 }
 
 impl Default for Structures {
@@ -289,59 +288,5 @@ impl Default for Structures {
 fn take(books: &mut Books, taken: Option<u64>) {
     if let Some(value) = taken {
         books.come_out.add(value);
-    }
-}
-
-/// What one thread's handlers have done.
-#[derive(Debug, Default)]
-pub struct Handlers {
-    /// Additions to the counter, and to the histogram as well.
-    pub counted: AtomicU64,
-    plain: HandlersBooks,
-}
-
-impl Ledger {
-    /// Counts what others count.
-    pub fn merge(&mut self, other: &Ledger) {
-        self.counter.merge(&other.counter);
-        self.histogram.merge(&other.histogram);
-        self.stack.merge(&other.stack);
-        self.list.merge(&other.list);
-        self.queue.merge(&other.queue);
-        self.ring.merge(&other.ring);
-        self.plain.merge(&other.plain);
-        self.operations += other.operations;
-    }
-
-    /// Counts what a thread's handlers have done.
-    pub fn merge_handlers(&mut self, handlers: &Handlers) {
-        let counted = handlers.counted.load(Ordering::Relaxed);
-        self.counter.gone_in.count += counted;
-        self.histogram.gone_in.count += counted;
-        self.plain.merge(&handlers.plain.read());
-    }
-
-    /// Everything has come out of every structure once, and no value is left over once the pool is
-    /// empty too.
-    ///
-    /// # Panics
-    ///
-    /// If not.
-    pub fn balance(&self, structures: &Structures) {
-        for (name, books) in [
-            ("counter", &self.counter),
-            ("histogram", &self.histogram),
-            ("stack", &self.stack),
-            ("list", &self.list),
-            ("queue", &self.queue),
-            ("ring", &self.ring),
-            ("handlers' stack, ring and queue", &self.plain),
-        ] {
-            assert!(books.gone_in.count > 0, "{name}: never used");
-            books.balance(name);
-        }
-        structures.pool.drain().for_each(drop);
-        let left = PROBES.load(Ordering::Relaxed);
-        assert_eq!(left, 0, "{left} values were never dropped");
     }
 }

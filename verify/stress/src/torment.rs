@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-use crate::structures::{Handlers, Structures};
+use crate::ledger::Handlers;
+use crate::structures::Structures;
 
 /// More workers than any trial has.
 pub const MOST_WORKERS: usize = 8;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::structures::Ledger;
+use crate::ledger::Ledger;
 use crate::torment::{self, MOST_WORKERS, Victim, stage};
 
 /// What a trial is like.
@@ -81,7 +81,8 @@ pub fn run(trial: Trial) -> Figures {
         ledger.merge_handlers(handlers);
     }
     stage.structures.drain_into(&mut ledger);
-    ledger.balance(&stage.structures);
+    ledger.balance();
+    stage.structures.end();
     Figures {
         operations: ledger.operations,
         signals: torment::signals(),
@@ -123,7 +124,14 @@ fn torment_until(end: Instant, victims: &[Victim]) -> u64 {
     moves
 }
 
+/// Portable builds do not watch forks.
+#[cfg(atomseq_portable)]
+fn fork_until(_over: &AtomicBool) -> u64 {
+    0
+}
+
 /// Forks, one child after the other; returns how many came to their end.
+#[cfg(not(atomseq_portable))]
 fn fork_until(over: &AtomicBool) -> u64 {
     let mut forks = 0;
     while !over.load(Ordering::Relaxed) {

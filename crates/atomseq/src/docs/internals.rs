@@ -57,7 +57,7 @@
 //! # Closing a gate
 //!
 //! ```text
-//! close   block all signals; wait until no fork is under way
+//! close   block all signals; wait a little if a fork is under way
 //!         set the LOCKED bit of the gate, parking on a futex while it is set
 //!         fence: membarrier aborts every section that runs on the slot's CPU
 //! work    the gated form, or anything else
@@ -106,7 +106,16 @@
 //!
 //! A child has only the thread that forked, so a gate that another thread held would stay closed in
 //! it. `pthread_atfork` handlers therefore let a fork begin only when no thread holds a gate, and
-//! let no thread close one until it is over. Registration and fence are inherited by the child.
+//! keep threads from closing one until it is over.
+//!
+//! But not for ever: a thread may come to close a gate while it has a lock that the fork needs. A
+//! handler that interrupted `malloc` does, for the C library takes the locks of `malloc` after all
+//! handlers have run. So a closer waits for a few milliseconds and then goes on. A gate that is
+//! closed says in which *generation* of the process, counted by forks, and a child takes over what
+//! an earlier generation has closed. Under it nothing is half done that anybody could see: a gated
+//! sequence, too, changes things by its commit alone.
+//!
+//! Registration and fence are inherited by the child.
 //!
 //! # Differences from the papers
 //!

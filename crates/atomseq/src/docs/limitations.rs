@@ -27,7 +27,7 @@
 //!
 //! # Hold one gate at a time
 //!
-//! A [`Held`](crate::percpu::Held) blocks all signals and stops forks in other threads. While a
+//! A [`Held`](crate::percpu::Held) blocks all signals and holds up forks in other threads. While a
 //! thread has one, it must not
 //!
 //! * close a gate that a thread may hold which wants this one: they would wait for each other for
@@ -41,7 +41,10 @@
 //!
 //! # Fork and its relatives
 //!
-//! * `fork` is safe, in any thread (Linux).
+//! * `fork` is safe, in any thread (Linux). A thread that has to close a gate meanwhile waits for
+//!   it, a few milliseconds at most; if the fork takes longer, what the thread does under the gate
+//!   may be half done in the child. Every operation here, and every gated sequence, is whole in one
+//!   store; only work of your own under a `Held` that takes several can be seen in between.
 //! * **vfork**, and `clone` with `CLONE_VM` but without a thread's own storage: the child must not
 //!   use atomseq. It shares the parent's thread storage but not its registration, so its CPU number
 //!   is wrong and nobody restarts it. `posix_spawn` and `std::process::Command` without `pre_exec`

@@ -5,8 +5,8 @@ use atomseq::sequence::model::{Address, Memory, Operand, Operator, Outcome, Para
 use atomseq::sequence::model::{Program, Shape, Step};
 
 use super::Broken;
-use crate::checker::Fault;
 use crate::layout::{slot, word};
+use crate::report::Fault;
 use crate::structure::{Answer, Call, Content, Structure, answer, plain};
 use crate::structures::Counter;
 

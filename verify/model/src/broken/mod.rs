@@ -11,7 +11,7 @@ mod stacks;
 
 use atomseq::sequence::model::{Memory, Program};
 
-use crate::checker::Fault;
+use crate::report::Fault;
 use crate::structure::{Answer, Call, Content, Structure};
 
 /// A structure with one of its sequences replaced by a wrong one, of the same name.
@@ -37,9 +37,19 @@ impl Broken {
         by: &'static Program,
         expected: fn(&Fault) -> bool,
     ) -> Broken {
+        Broken::of(why, Box::new(inner), by, expected)
+    }
+
+    /// The structure with the sequence of that name replaced.
+    pub fn of(
+        why: &'static str,
+        inner: Box<dyn Structure>,
+        by: &'static Program,
+        expected: fn(&Fault) -> bool,
+    ) -> Broken {
         Broken {
             why,
-            inner: Box::new(inner),
+            inner,
             by,
             words: |words| vec![words.to_vec()],
             unless: |_, _, _| None,

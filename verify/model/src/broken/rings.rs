@@ -3,7 +3,7 @@
 use atomseq::percpu::Area;
 
 use super::Broken;
-use crate::checker::Fault;
+use crate::report::Fault;
 use crate::structures::Ring;
 
 const HEAD: usize = Area::FIRST_WORD;

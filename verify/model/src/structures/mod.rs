@@ -70,15 +70,18 @@ pub fn all() -> Vec<Box<dyn Structure>> {
     ]
 }
 
-/// The model form of one of the library's sequences.
+/// The model forms of all sequences, by file.
+pub fn sequences() -> impl Iterator<Item = (&'static str, &'static [&'static Program])> {
+    SEQUENCES.iter().chain([&guide::SEQUENCES]).copied()
+}
+
+/// The model form of one of them.
 ///
 /// # Panics
 ///
 /// If there is none of that name in that file.
 pub fn program(file: &str, name: &str) -> &'static Program {
-    let (_, programs) = SEQUENCES
-        .iter()
-        .chain([&guide::SEQUENCES])
+    let (_, programs) = sequences()
         .find(|(of, _)| *of == file)
         .unwrap_or_else(|| panic!("atomseq lists no sequences of a file {file}"));
     programs

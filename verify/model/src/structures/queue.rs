@@ -33,6 +33,11 @@ impl Queue {
         let (mut full, mut free) = (Vec::new(), Vec::new());
         let mut cell = head;
         loop {
+            let known = cell % CELL_BYTES == 0
+                && crate::layout::is_mapped(cell, self.cpus, self.bulk_bytes());
+            if !known {
+                return Err(format!("{cell:#x} in the ring of CPU {cpu} is no cell"));
+            }
             if cell == tail && !free.is_empty() || full.len() + free.len() > most {
                 return Err(format!("the ring of CPU {cpu} misses its head"));
             }
@@ -44,11 +49,6 @@ impl Queue {
             cell = memory.load(cell);
             if cell == head {
                 break;
-            }
-            let known = cell % CELL_BYTES == 0
-                && crate::layout::is_mapped(cell, self.cpus, self.bulk_bytes());
-            if !known {
-                return Err(format!("{cell:#x} in the ring of CPU {cpu} is no cell"));
             }
         }
         if free.is_empty() {
