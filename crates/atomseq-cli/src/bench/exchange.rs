@@ -57,9 +57,34 @@ impl<C: Container + 'static> Exchange<C> {
         Case::new(name, Self { container, held })
     }
 
+    /// Pushes each held element in turn and takes a popped one in its place, so many times.
+    ///
+    /// A function of its own, so that what surrounds the loop takes none of its registers.
+    ///
+    /// # Safety
+    ///
+    /// The elements are this thread's alone.
+    #[inline(never)]
+    unsafe fn exchange(&self, held: &mut [u64; HELD], rounds: u64) {
+        for _ in 0..rounds {
+            for place in &mut *held {
+                // SAFETY: the caller's promise; what was popped is this thread's as well.
+                if unsafe { self.container.push(*place) }.is_err() {
+                    full();
+                }
+                *place = match self.container.pop() {
+                    Some(element) => element,
+                    None => self.search(),
+                };
+            }
+            black_box(&mut *held);
+        }
+    }
+
     /// The rare case: this place is empty, because the thread could not be pinned and was moved, or because the elements
     /// are in another thread's hands.
     #[cold]
+    #[inline(never)]
     fn search(&self) -> u64 {
         loop {
             if let Some(element) = self.container.pop_anywhere() {
@@ -86,19 +111,8 @@ impl<C: Container + 'static> Subject for Exchange<C> {
         let mut held = self.held[thread]
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        for _ in 0..operations / HELD as u64 {
-            for place in held.iter_mut() {
-                // SAFETY: held elements are this thread's alone: it started with its own, and keeps what it pops.
-                if unsafe { self.container.push(*place) }.is_err() {
-                    full();
-                }
-                *place = match self.container.pop() {
-                    Some(element) => element,
-                    None => self.search(),
-                };
-            }
-            black_box(&mut *held);
-        }
+        // SAFETY: held elements are this thread's alone: it started with its own, and keeps what it pops.
+        unsafe { self.exchange(&mut held, operations / HELD as u64) };
     }
 
     fn check(&self, _operations: u64) -> Result<(), String> {
