@@ -12,19 +12,25 @@ use proc_macro::TokenStream;
 /// Compiles atomic sequences; `atomseq::docs::patterns` is the guide.
 ///
 /// A sequence has one visible store, its last instruction, so that it can be restarted wherever it
-/// was interrupted (B91 2.4). What M94 2.3.1 proposes to inspect before code may run as a sequence
-/// is checked here.
+/// was interrupted (B91 2.4); or any number of them, and then an interrupted sequence is run to its end
+/// before the interruption is handled (M94 2.2). What M94 2.3.1 proposes to inspect before code may run
+/// as a sequence is checked here.
 ///
 /// Each function in the macro becomes an uninhabited type of the same name with one associated
-/// function per form:
+/// function for each form that its steps allow:
 ///
 /// * `on_cpu`: atomic against every thread and signal handler on this CPU (scope `SameCpu`),
 ///   restarted by the Linux kernel when interrupted. No atomic instruction. `Err(Closed)`: nothing
 ///   was done, take the slow path. Its caller vouches that every address the steps reach is valid,
 ///   in attempts that are restarted as well, and that nobody else reads a prepared word before
-///   the commit.
-/// * `gated`: the same steps in plain Rust, for a caller that holds the slot's gate. Only where
-///   there is a `Slot`.
+///   the commit. Where there is a commit, and a `Slot` or `cpu()`.
+/// * `gated`: the same steps in plain Rust, for a caller that holds the slot's gate. Where there is
+///   `on_cpu` and a `Slot`.
+/// * `restarting`: atomic against this thread's signal handlers (scope `SameThread`), one of which
+///   starts it again (B91 3.2, with M94 2.1.2's registration). No instruction is added. Where there is a
+///   commit, and neither `cpu()` nor `prepare_copy`. A `Slot` is a plain address.
+/// * `rolling`: the same scope and cost, but it is run to its end first, in a clone (M94 2.2.2). Where
+///   there is neither `cpu()` nor `prepare_copy`.
 /// * `MODEL`: the same steps as data, for a checker to run one at a time.
 ///
 /// # Language
@@ -41,6 +47,7 @@ use proc_macro::TokenStream;
 /// | `cpu()` | this CPU's number |
 /// | `prepare(a, v)`, `prepare32(a, v)`, `prepare_copy(to, from, words)` | stores that nobody may see before the commit |
 /// | `commit(a, v)`, `commit32(a, v)`, `commit_release(a, v)` | the one visible store, and the end |
+/// | `store(a, v)`, `store32(a, v)` | visible stores, any number, for a sequence without `prepare` and `commit`: it has `rolling` only |
 ///
 /// Constants are literals or names in capitals, by any path. As a word, a named constant is at most
 /// 65,535; as an offset of an address, named or not, a constant is a multiple of what is accessed,
@@ -53,10 +60,10 @@ use proc_macro::TokenStream;
 /// # Errors
 ///
 /// Reported at the offending line: no commit or a second one, anything but a result after the
-/// commit, a loop, a call, an unknown name, a visible `store`, a second `Slot`, a `Slot` (or an
+/// commit, a loop, a call, an unknown name, a visible `store` beside a `prepare` or `commit`, a second `Slot`, a `Slot` (or an
 /// address made from it) that is returned or stored, an access to the slot's gate, a prepared word
 /// (or half of one, or one that is copied to) loaded before it is prepared or also committed, a
-/// loaded word that is never used, nothing that ties the sequence to a CPU, and more than 32 machine
+/// loaded word that is never used, a `cpu()` or `prepare_copy` in what nothing ties to a CPU, and more than 32 machine
 /// instructions or more words at once than there are registers.
 ///
 /// What two addresses have in common is seen where they start from the same word. Addresses that

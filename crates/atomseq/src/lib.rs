@@ -142,6 +142,13 @@ pub use word::Word;
 pub mod internals {
     pub use crate::percpu::SEQUENCES;
     pub use crate::platform::*;
+    #[cfg(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        target_pointer_width = "64",
+        not(atomseq_portable)
+    ))]
+    pub use crate::sequence::table;
 }
 
 /// README.md's Rust examples, compiled and run with the other doctests.

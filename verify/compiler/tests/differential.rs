@@ -279,6 +279,11 @@ fn wrong_models(model: &model::Program) -> Vec<&'static model::Program> {
             bytes,
             value: Operand::Constant(0x55aa),
         }),
+        Step::Store { to, bytes, .. } => Some(Step::Store {
+            to,
+            bytes,
+            value: Operand::Constant(0x55aa),
+        }),
         Step::Binary { .. } | Step::Load { .. } | Step::Cpu { .. } | Step::Copy { .. } => None,
     };
     let mut models = Vec::new();

@@ -147,6 +147,25 @@ fn changes(step: &Step) -> Vec<(&'static str, Option<Step>)> {
                 }),
             ),
         ],
+        Step::Store { to, value, bytes } => vec![
+            ("left out", None),
+            (
+                "the next word is stored to",
+                Some(Step::Store {
+                    to: further(to),
+                    value,
+                    bytes,
+                }),
+            ),
+            (
+                "another value",
+                Some(Step::Store {
+                    to,
+                    value: Operand::Constant(0x77),
+                    bytes,
+                }),
+            ),
+        ],
         Step::Commit { to, value, bytes } => vec![
             (
                 "the next word is committed",

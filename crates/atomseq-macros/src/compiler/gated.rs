@@ -8,7 +8,8 @@ use super::ir::*;
 use super::output::result;
 
 /// The statements of the form; parameters are bound to `r0`, `r1`, ….
-pub fn body(sequence: &Sequence) -> TokenStream {
+/// `slot` is the address of the slot of this name.
+pub fn body(sequence: &Sequence, slot: impl Fn(&Ident) -> TokenStream) -> TokenStream {
     let bindings = sequence
         .parameters
         .iter()
@@ -18,7 +19,10 @@ pub fn body(sequence: &Sequence) -> TokenStream {
             let is_slot = parameter.is_slot;
             let parameter = &parameter.name;
             match is_slot {
-                true => quote!(let #register: usize = #parameter.address();),
+                true => {
+                    let address = slot(parameter);
+                    quote!(let #register: usize = #address;)
+                }
                 false => quote!(let #register: usize = #parameter;),
             }
         });

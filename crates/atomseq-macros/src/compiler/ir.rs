@@ -1,9 +1,8 @@
 //! The intermediate representation: straight-line steps over words in single-assignment
 //! registers, with exits that only lead forward and out.
 //!
-//! Every form is made from this one description. `Store` with `Kind::Visible`, an interlocked
-//! compare-and-swap and an abort block have their place as further steps; each comes with its
-//! emitters, its model and its rejection test.
+//! Every form is made from this one description. An interlocked compare-and-swap and an abort block
+//! have their place as further steps; each comes with its emitters, its model and its rejection test.
 
 use std::collections::HashMap;
 
@@ -185,6 +184,8 @@ pub enum StoreKind {
     Prepare,
     /// The one visible store, the last step.
     Commit,
+    /// Seen at once, by loads of the same sequence too; it cannot be repeated.
+    Visible,
 }
 
 pub struct Step {
@@ -194,10 +195,15 @@ pub struct Step {
 
 impl Step {
     pub fn is_commit(&self) -> bool {
-        let StepKind::Store { kind, .. } = self.kind else {
-            return false;
-        };
-        kind == StoreKind::Commit
+        self.stores(StoreKind::Commit)
+    }
+
+    pub fn is_visible(&self) -> bool {
+        self.stores(StoreKind::Visible)
+    }
+
+    fn stores(&self, what: StoreKind) -> bool {
+        matches!(self.kind, StepKind::Store { kind, .. } if kind == what)
     }
 }
 

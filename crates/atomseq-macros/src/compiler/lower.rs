@@ -265,6 +265,8 @@ impl Lowering {
             "prepare32" => (StoreKind::Prepare, Width::Half, false),
             "commit" => (StoreKind::Commit, Width::Word, false),
             "commit32" => (StoreKind::Commit, Width::Half, false),
+            "store" => (StoreKind::Visible, Width::Word, false),
+            "store32" => (StoreKind::Visible, Width::Half, false),
             "commit_release" => (StoreKind::Commit, Width::Word, true),
             "prepare_copy" => {
                 let [to, from, words] = arguments(call)?;
@@ -272,13 +274,6 @@ impl Lowering {
                 let words = self.word(words)?;
                 self.step(StepKind::Copy { to, from, words }, span);
                 return Ok(());
-            }
-            "store" => {
-                return Err(Error::new(
-                    span,
-                    "a visible store in a restartable sequence: it would happen again on every \
-                     restart; use `prepare` before the commit, or make it the `commit`",
-                ));
             }
             "load" | "load32" | "load_acquire" | "cpu" | "min" => {
                 return Err(Error::new(
@@ -348,7 +343,7 @@ fn is_statement(expression: &Expr) -> bool {
         Expr::If(_) | Expr::Return(_) => true,
         Expr::Call(call) => call_name(call).is_ok_and(|name| {
             let name = name.to_string();
-            name.starts_with("prepare") || name.starts_with("commit") || name == "store"
+            name.starts_with("prepare") || name.starts_with("commit") || name.starts_with("store")
         }),
         _ => false,
     }

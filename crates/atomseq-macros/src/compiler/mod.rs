@@ -2,13 +2,16 @@
 
 mod attempt;
 pub mod emit;
+pub mod forms;
 pub mod gated;
 pub mod ir;
 pub mod lower;
 pub mod model;
+mod operands;
 pub mod output;
 pub mod parse;
 mod rules;
+mod signal;
 mod words;
 
 use proc_macro2::TokenStream;
@@ -47,14 +50,17 @@ pub fn sequences(input: TokenStream) -> syn::Result<Vec<syn::Result<ir::Sequence
 
 #[cfg(test)]
 mod tests {
-    use super::emit::{Assembly, Line, aarch64, x86_64};
+    use super::emit::{Assembly, Form, Line, aarch64, x86_64};
     use super::sequences;
 
     fn both(text: &str) -> [Assembly; 2] {
         let tokens = text.parse().expect("tokens");
         let sequence = sequences(tokens).expect("functions").remove(0);
         let sequence = sequence.unwrap_or_else(|error| panic!("{error}"));
-        [x86_64::on_cpu(&sequence), aarch64::on_cpu(&sequence)]
+        [
+            x86_64::emit(&sequence, Form::OnCpu),
+            aarch64::emit(&sequence, Form::OnCpu),
+        ]
     }
 
     fn text(assembly: &Assembly) -> String {

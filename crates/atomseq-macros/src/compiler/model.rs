@@ -107,6 +107,9 @@ fn step(step: &StepKind) -> TokenStream {
                 StoreKind::Prepare => {
                     quote!(::atomseq::sequence::model::Step::Prepare { to: #to, value: #value, bytes: #bytes })
                 }
+                StoreKind::Visible => {
+                    quote!(::atomseq::sequence::model::Step::Store { to: #to, value: #value, bytes: #bytes })
+                }
                 StoreKind::Commit => {
                     quote!(::atomseq::sequence::model::Step::Commit { to: #to, value: #value, bytes: #bytes })
                 }

@@ -8,10 +8,11 @@ use quote::{quote, quote_spanned};
 use syn::{Error, Ident, Result};
 
 use super::attempt::attempt;
-use super::emit::{self, Assembly, ConstantOperand, LONGEST, Leaving};
+use super::emit::{Assembly, ConstantOperand, Form, LONGEST, Leaving, aarch64, x86_64};
+use super::forms::Forms;
 use super::ir::*;
 use super::rules::message;
-use super::{gated, model};
+use super::{gated, model, signal};
 
 /// General registers rustc can hand to one `asm!`.
 const REGISTERS_X86_64: usize = 13;
@@ -19,16 +20,24 @@ const REGISTERS_AARCH64: usize = 26;
 
 /// All forms of one sequence.
 pub fn sequence(sequence: &Sequence) -> Result<TokenStream> {
-    let x86_64 = emit::x86_64::on_cpu(sequence);
-    let aarch64 = emit::aarch64::on_cpu(sequence);
-    fits(sequence, &x86_64, "x86-64", REGISTERS_X86_64)?;
-    fits(sequence, &aarch64, "AArch64", REGISTERS_AARCH64)?;
+    let forms = Forms::of(sequence);
+    let mut assemblies = Vec::new();
+    for form in forms.assembled() {
+        let (x86_64, aarch64) = (x86_64::emit(sequence, form), aarch64::emit(sequence, form));
+        fits(sequence, form, &x86_64, "x86-64", REGISTERS_X86_64)?;
+        fits(sequence, form, &aarch64, "AArch64", REGISTERS_AARCH64)?;
+        assemblies.extend([x86_64, aarch64]);
+    }
     let (visibility, name) = (&sequence.visibility, &sequence.name);
     let (on_type, on_all) = (&sequence.attributes.on_type, &sequence.attributes.on_all);
     let model = model::program(sequence);
-    let assertions = assertions(sequence, [&x86_64, &aarch64]);
-    let on_cpu = on_cpu(sequence, &x86_64, &aarch64);
-    let gated = sequence.slots().next().is_some().then(|| gated(sequence));
+    let assertions = assertions(sequence, &assemblies);
+    // The first two, if there is this form.
+    let on_cpu = forms
+        .on_cpu
+        .then(|| on_cpu(sequence, &assemblies[0], &assemblies[1]));
+    let gated = forms.gated.then(|| gated(sequence));
+    let signal = signal::functions(sequence);
     let allowed = allowed();
     Ok(quote! {
         #(#on_all)*
@@ -41,6 +50,7 @@ pub fn sequence(sequence: &Sequence) -> Result<TokenStream> {
         impl #name {
             #on_cpu
             #gated
+            #signal
 
             /// The form for a checker: the steps as data.
             #visibility const MODEL: ::atomseq::sequence::model::Program = #model;
@@ -71,7 +81,7 @@ fn allowed() -> TokenStream {
 }
 
 /// The parameters of a form, with the type it gives to slots.
-fn parameters(sequence: &Sequence, slot: TokenStream) -> TokenStream {
+pub fn parameters(sequence: &Sequence, slot: TokenStream) -> TokenStream {
     let parameters = sequence.parameters.iter().map(|parameter| {
         let name = &parameter.name;
         match parameter.is_slot {
@@ -142,7 +152,7 @@ fn on_cpu(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> TokenSt
             #parameters
         ) -> ::core::result::Result<#returned, ::atomseq::sequence::Closed> {
             #unused
-            ::atomseq::__on_cpu! {
+            ::atomseq::__assembly! {
                 x86_64 { #first_x86_64 }
                 aarch64 { #first_aarch64 }
                 otherwise { #otherwise }
@@ -157,7 +167,7 @@ fn on_cpu(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> TokenSt
             #parameters
         ) -> ::core::result::Result<#returned, ::atomseq::sequence::Closed> {
             #unused
-            ::atomseq::__on_cpu! {
+            ::atomseq::__assembly! {
                 x86_64 { #again_x86_64 }
                 aarch64 { #again_aarch64 }
                 otherwise { #otherwise }
@@ -170,7 +180,7 @@ fn gated(sequence: &Sequence) -> TokenStream {
     let visibility = &sequence.visibility;
     let returned = return_type(sequence);
     let parameters = parameters(sequence, quote!(&::atomseq::percpu::Held<'_>));
-    let body = gated::body(sequence);
+    let body = gated::body(sequence, |slot| quote!(#slot.address()));
     quote! {
         /// The form for a caller that holds the slot's gate: the same steps in plain Rust.
         ///
@@ -184,7 +194,7 @@ fn gated(sequence: &Sequence) -> TokenStream {
 
 /// What rustc has to check of named constants. A constant out of range is an error on every
 /// architecture, not only where it is an operand.
-fn assertions(sequence: &Sequence, assemblies: [&Assembly; 2]) -> TokenStream {
+fn assertions(sequence: &Sequence, assemblies: &[Assembly]) -> TokenStream {
     let assert = |holds: TokenStream, message: &str, span: Span| {
         let at = generated(span);
         quote_spanned!(at=> ::core::assert!(#holds, #message);)
@@ -222,6 +232,7 @@ fn assertions(sequence: &Sequence, assemblies: [&Assembly; 2]) -> TokenStream {
 /// Refuses what no processor could run between two interruptions, or no register file hold.
 fn fits(
     sequence: &Sequence,
+    form: Form,
     assembly: &Assembly,
     architecture: &str,
     available: usize,
@@ -238,13 +249,16 @@ fn fits(
     }
     let status_registers = usize::from(Leaving::of(sequence) == Leaving::Status);
     let fixed_registers = usize::from(assembly.fixed.is_some());
-    let slot_registers = usize::from(sequence.slots().next().is_some());
+    // One leads to struct rseq; a slot has an area, or a stride.
+    let place_registers = match form {
+        Form::OnCpu => 1 + usize::from(sequence.slots().next().is_some()),
+        Form::Signal(_) => 0,
+    };
     let parameters = (0..sequence.parameters.len())
         .filter(|index| assembly.reads_parameter(*index))
         .count();
-    // One more leads to struct rseq.
     let registers =
-        parameters + assembly.temporaries + slot_registers + status_registers + fixed_registers + 1;
+        parameters + assembly.temporaries + place_registers + status_registers + fixed_registers;
     if registers > available {
         return Err(Error::new(
             sequence.name.span(),
@@ -273,7 +287,7 @@ pub fn result(exit: &Exit, words: Vec<TokenStream>) -> TokenStream {
     }
 }
 
-fn return_type(sequence: &Sequence) -> TokenStream {
+pub fn return_type(sequence: &Sequence) -> TokenStream {
     let words = |count| {
         if count == 1 {
             quote!(usize)

@@ -1,6 +1,6 @@
-//! The rules every restartable sequence keeps, checked on the intermediate representation:
-//! one commit, last; no slot escapes; accesses stay inside the slot; nothing prepared is read too
-//! early or seen twice; something ties the sequence to its CPU.
+//! The rules of sequences, checked on the intermediate representation: visible stores alone, or one
+//! commit, last; no slot escapes; accesses stay inside the slot; nothing prepared is read too
+//! early or seen twice; what asks for its CPU is tied to it.
 //!
 //! What two addresses have in common is known when they start from the same register: then their
 //! offsets tell. If an offset is a named constant, the rule becomes an assertion for rustc.
@@ -34,6 +34,7 @@ pub mod message {
 }
 
 pub fn check(sequence: &mut Sequence) -> Result<()> {
+    one_kind_of_store(sequence)?;
     one_commit_at_the_end(sequence)?;
     one_slot(sequence)?;
     no_slot_escapes(sequence)?;
@@ -45,12 +46,56 @@ pub fn check(sequence: &mut Sequence) -> Result<()> {
     Ok(())
 }
 
+/// What is restarted stores nothing visible before its end; what stores at will is run to its end.
+fn one_kind_of_store(sequence: &Sequence) -> Result<()> {
+    let Some(visible) = sequence.steps.iter().find(|step| step.is_visible()) else {
+        return Ok(());
+    };
+    for step in &sequence.steps {
+        let error = match step.kind {
+            StepKind::Store {
+                kind: StoreKind::Visible,
+                ..
+            } => continue,
+            StepKind::Store { .. } | StepKind::Copy { .. } => Error::new(
+                visible.span,
+                "a visible store in a restartable sequence: it would happen again on every \
+                 restart; use `prepare` before the commit, or make it the `commit`; or store \
+                 everything by `store`, and the sequence is rolled forward instead",
+            ),
+            StepKind::Cpu { .. } => Error::new(
+                step.span,
+                "`cpu()` in a sequence with visible stores: only a restart holds a sequence on its \
+                 CPU",
+            ),
+            _ => continue,
+        };
+        return Err(error);
+    }
+    Ok(())
+}
+
+/// Does it store nothing, on no CPU's behalf? Rolled forward, it sees all its words at one time.
+fn only_reads(sequence: &Sequence) -> bool {
+    let other = |step: &Step| {
+        matches!(
+            step.kind,
+            StepKind::Store { .. } | StepKind::Copy { .. } | StepKind::Cpu { .. }
+        )
+    };
+    sequence.slots().next().is_none() && !sequence.steps.iter().any(other)
+}
+
 /// B91 2.4: a restarted sequence may repeat anything but its last store.
 fn one_commit_at_the_end(sequence: &Sequence) -> Result<()> {
+    if only_reads(sequence) || sequence.steps.iter().any(Step::is_visible) {
+        return Ok(());
+    }
     let Some(commit) = sequence.steps.iter().position(Step::is_commit) else {
         return Err(Error::new(
             sequence.name.span(),
-            "no commit: a restartable sequence ends in one visible store",
+            "no commit: a restartable sequence ends in one visible store; one that is rolled \
+             forward has any number, by `store`",
         ));
     };
     let after = &sequence.steps[commit + 1..];
@@ -309,7 +354,7 @@ fn prepared_words_stay_hidden(sequence: &Sequence, assertions: &mut Vec<Assertio
         .steps
         .iter()
         .enumerate()
-        .filter(|(_, step)| !step.is_commit())
+        .filter(|(_, step)| !step.is_commit() && !step.is_visible())
         .filter_map(|(index, step)| Some((index, Range::writes(sequence, step)?)))
         .collect();
     for (index, step) in sequence.steps.iter().enumerate() {
@@ -342,16 +387,32 @@ fn prepared_words_stay_hidden(sequence: &Sequence, assertions: &mut Vec<Assertio
     Ok(())
 }
 
-/// A slot is found by the CPU's number. Without one, that number must decide something.
+/// A slot is found by the CPU's number. Without one, that number must decide something, or not be
+/// asked for: then only this thread's handlers are kept out.
 fn tied_to_its_cpu(sequence: &Sequence) -> Result<()> {
     if sequence.slots().next().is_some() {
         return Ok(());
     }
-    let cpu = sequence.steps.iter().filter_map(|step| match step.kind {
-        StepKind::Cpu { to } => Some(to),
-        _ => None,
-    });
-    let numbers = derived(sequence, cpu);
+    let cpu: Vec<Register> = sequence
+        .steps
+        .iter()
+        .filter_map(|step| match step.kind {
+            StepKind::Cpu { to } => Some(to),
+            _ => None,
+        })
+        .collect();
+    if cpu.is_empty() {
+        let is_copy = |step: &&Step| matches!(step.kind, StepKind::Copy { .. });
+        return match sequence.steps.iter().find(is_copy) {
+            None => Ok(()),
+            Some(copy) => Err(Error::new(
+                copy.span,
+                "`prepare_copy` in a sequence that nothing ties to a CPU: only the kernel restarts a \
+                 copy; take a `Slot`, or compare `cpu()`",
+            )),
+        };
+    }
+    let numbers = derived(sequence, cpu.into_iter());
     let is_number = |operand: &Operand| {
         operand
             .register()
@@ -368,7 +429,8 @@ fn tied_to_its_cpu(sequence: &Sequence) -> Result<()> {
         true => Ok(()),
         false => Err(Error::new(
             sequence.name.span(),
-            "nothing ties this sequence to a CPU: take a `Slot`, or compare `cpu()`",
+            "nothing ties this sequence to a CPU: take a `Slot`, or compare `cpu()`; against this \
+             thread's signal handlers alone, do not ask for it",
         )),
     }
 }

@@ -192,7 +192,7 @@ impl Lowering {
                 return self.combine(BinaryOperator::Minimum, a, b, span);
             }
             "prepare" | "prepare32" | "prepare_copy" | "commit" | "commit32" | "commit_release"
-            | "store" => {
+            | "store" | "store32" => {
                 return Err(Error::new(
                     span,
                     format!("`{name}` has no value: it stands alone, with a semicolon"),
@@ -254,7 +254,8 @@ pub fn unknown_call(name: &Ident) -> Error {
         name.span(),
         format!(
             "unknown name `{name}`: a sequence makes no calls; it has load, load32, load_acquire, \
-             min, cpu, prepare, prepare32, prepare_copy, commit, commit32 and commit_release"
+             min, cpu, prepare, prepare32, prepare_copy, commit, commit32, commit_release, store and \
+             store32"
         ),
     )
 }

@@ -10,6 +10,7 @@ mod futex;
 mod kernel;
 mod membarrier;
 mod memory;
+pub mod objects;
 mod on_cpu;
 mod rseq;
 mod selftest;

@@ -19,7 +19,7 @@ pub fn started_rseq_offset() -> isize {
 /// Picks the architecture's code.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __on_cpu {
+macro_rules! __assembly {
     (x86_64 { $($x86_64:tt)* } aarch64 { $($aarch64:tt)* } otherwise { $($otherwise:tt)* }) => {
         #[cfg(target_arch = "x86_64")]
         { $($x86_64)* }

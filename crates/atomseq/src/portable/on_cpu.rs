@@ -5,10 +5,10 @@ pub fn rseq_offset() -> isize {
     0
 }
 
-/// Picks the slow path.
+/// Picks what every processor runs.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __on_cpu {
+macro_rules! __assembly {
     (x86_64 { $($x86_64:tt)* } aarch64 { $($aarch64:tt)* } otherwise { $($otherwise:tt)* }) => {
         $($otherwise)*
     };

@@ -7,7 +7,22 @@
 pub mod check;
 #[doc(hidden)]
 pub mod gated;
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_pointer_width = "64",
+    not(atomseq_portable)
+))]
+mod index;
 pub mod model;
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_pointer_width = "64",
+    not(atomseq_portable)
+))]
+#[doc(hidden)]
+pub mod table;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

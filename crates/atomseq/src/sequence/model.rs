@@ -133,6 +133,15 @@ pub enum Step {
         /// 4 or 8.
         bytes: usize,
     },
+    /// A store that is visible at once: of a sequence that is rolled forward.
+    Store {
+        /// Where.
+        to: Address,
+        /// What.
+        value: Operand,
+        /// 4 or 8.
+        bytes: usize,
+    },
     /// A copy of words that nobody may see before the commit.
     Copy {
         /// Where to.
@@ -241,6 +250,7 @@ pub struct Attempt {
     prepared: Vec<Span>,
     outcome: Option<Value>,
     committed: bool,
+    stored: bool,
 }
 
 impl Attempt {
@@ -262,6 +272,7 @@ impl Attempt {
             prepared: Vec::new(),
             outcome: None,
             committed: false,
+            stored: false,
         }
     }
 
@@ -273,6 +284,12 @@ impl Attempt {
     /// Has the visible store happened?
     pub fn committed(&self) -> bool {
         self.committed
+    }
+
+    /// Has a store been visible that is not the commit? Then this attempt cannot start again: it must
+    /// be run to its end.
+    pub fn stored(&self) -> bool {
+        self.stored
     }
 
     /// What this attempt has prepared so far: what an abort must leave as garbage.
@@ -294,9 +311,11 @@ impl Attempt {
         let span = |address, bytes| Some(Span { address, bytes });
         match self.next(program) {
             Some(Step::Load { from, bytes, .. }) => (span(self.address(from), bytes), None),
-            Some(Step::Prepare { to, bytes, .. } | Step::Commit { to, bytes, .. }) => {
-                (None, span(self.address(to), bytes))
-            }
+            Some(
+                Step::Prepare { to, bytes, .. }
+                | Step::Commit { to, bytes, .. }
+                | Step::Store { to, bytes, .. },
+            ) => (None, span(self.address(to), bytes)),
             Some(Step::Copy { to, from, words }) if self.copied < self.word(words) => {
                 let at = |start: Operand| self.word(start).wrapping_add(8 * self.copied);
                 (span(at(from), 8), span(at(to), 8))
@@ -350,6 +369,10 @@ impl Attempt {
                 self.committed = true;
                 // The section ends with this instruction: nothing can come between.
                 self.outcome = Some(self.value(&program.result));
+            }
+            Step::Store { to, value, bytes } => {
+                memory.store_bytes(self.address(to), self.word(value), bytes);
+                self.stored = true;
             }
             Step::Copy { to, from, words } => {
                 if self.copied < self.word(words) {

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use super::compiler::emit::{aarch64, Assembly, ConstantOperand, Leaving, Line};
+use super::compiler::emit::{aarch64, Assembly, ConstantOperand, Form, Leaving, Line};
 use super::compiler::ir::Sequence;
 
 /// The registers rustc may hand out; x18 is the platform's, x29 the frame's.
@@ -27,7 +27,7 @@ pub struct Emitted {
 
 impl Emitted {
     pub fn new(sequence: Sequence, value: impl Fn(&ConstantOperand) -> i64) -> Emitted {
-        let assembly = aarch64::on_cpu(&sequence);
+        let assembly = aarch64::emit(&sequence, Form::OnCpu);
         let constants = assembly.constants.iter().map(value).collect();
         Emitted {
             sequence,

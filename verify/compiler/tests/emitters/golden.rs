@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use super::compiler::emit::{aarch64, x86_64, Assembly, Line};
+use super::compiler::emit::{aarch64, x86_64, Assembly, Form, Line};
 use super::library;
 
 const KEPT: [&str; 4] = ["counter_add", "list_pop", "stack_pop", "stack_push"];
@@ -19,8 +19,8 @@ fn the_code_is_what_it_was() {
             .find(|(own, _)| own == name)
             .unwrap_or_else(|| panic!("the library has no {name} any more: keep another one"));
         for (architecture, assembly) in [
-            ("x86_64", x86_64::on_cpu(sequence)),
-            ("aarch64", aarch64::on_cpu(sequence)),
+            ("x86_64", x86_64::emit(sequence, Form::OnCpu)),
+            ("aarch64", aarch64::emit(sequence, Form::OnCpu)),
         ] {
             let file = directory.join(format!("{name}.{architecture}.s"));
             let listing = listing(&assembly);

@@ -1,7 +1,8 @@
 //! Assembly from the intermediate representation. One file an architecture; what they share, the
 //! allocation of registers and the pieces of a template, is here.
 //!
-//! A template in the `on_cpu` form, the same on every architecture:
+//! A template is the steps with something around them, which the form decides. In the `on_cpu` form,
+//! the same on every architecture:
 //!
 //! ```text
 //!         status = 0                      only if the sequence returns a loaded word
@@ -14,17 +15,51 @@
 //!         (out of line, after a signature)
 //! abort:  goto aborted                    the kernel comes here when it interrupted the section
 //! ```
+//!
+//! In the forms against this thread's signal handlers, which are all the same instructions:
+//!
+//! ```text
+//!         status = 0                      only if the sequence returns a loaded word
+//! start:  … the steps …                   conditional branches lead out, each to an exit
+//! end:
+//!         (out of line)
+//! exit0:  status = 1; goto end            or straight to where the result is used
+//!         (in other sections)
+//!         the row and the clone, see `protect`
+//! ```
 
 pub mod aarch64;
 pub mod indexing;
+mod protect;
 pub mod registers;
 pub mod x86_64;
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use proc_macro2::Span;
 
 use super::ir::{Constant, Operand, Register, Sequence, Step};
+
+/// A form that is assembly.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// Against all that runs on this CPU.
+    OnCpu,
+    /// Against this thread's signal handlers: the same instructions, whatever the protection.
+    Signal(Protection),
+}
+
+/// What a signal handler does about a sequence that it interrupted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Protection {
+    /// Nothing: there is no row in the table.
+    None,
+    /// It starts again.
+    Restart,
+    /// It ends first, in a clone.
+    Rollforward,
+}
 
 /// The most machine instructions between start and end.
 pub const LONGEST: usize = 32;
@@ -107,6 +142,15 @@ pub enum Leaving {
 }
 
 impl Leaving {
+    /// Where a branch to an exit leads. The exits of the signal forms are all out of line, so that
+    /// their branches are as long in the clone.
+    pub fn target(self, form: Form, exit: usize) -> String {
+        match (self, form) {
+            (Leaving::Labels, Form::OnCpu) => format!("{{exit{exit}}}"),
+            _ => format!("{}f", label::EXIT + exit),
+        }
+    }
+
     /// A status register is needed exactly when a result is a word found in a temporary.
     pub fn of(sequence: &Sequence) -> Leaving {
         let parameters = sequence.parameters.len();
@@ -136,8 +180,12 @@ pub mod label {
     pub const CLOSED: usize = 54;
     pub const COPY: usize = 55;
     pub const COPY_TEST: usize = 56;
+    pub const CLONE: usize = 57;
+    pub const CLONE_LIMIT: usize = 58;
     /// The first exit; the others follow.
     pub const EXIT: usize = 60;
+    /// The same in the clone.
+    pub const CLONE_EXIT: usize = 160;
 }
 
 /// The status an aborted attempt leaves; a closed gate leaves one more.
@@ -154,6 +202,10 @@ pub struct Builder {
     inside: bool,
     instructions: usize,
     beyond_longest: Option<Span>,
+    /// Which lines lie between start and end.
+    body: Range<usize>,
+    /// Those of them that branch: the line, the instruction without its target, the exit.
+    branches: Vec<(usize, String, usize)>,
 }
 
 impl Builder {
@@ -161,6 +213,13 @@ impl Builder {
     pub fn instruction(&mut self, text: impl Into<String>) {
         self.lines.push(Line::Text(text.into()));
         self.instructions += usize::from(self.inside);
+    }
+
+    /// A conditional branch to an exit, which is at `target`.
+    pub fn branch(&mut self, instruction: String, target: &str, exit: usize) {
+        let line = format!("{instruction} {target}");
+        self.branches.push((self.lines.len(), instruction, exit));
+        self.instruction(line);
     }
 
     /// The last line so far.
@@ -196,9 +255,11 @@ impl Builder {
     pub fn start(&mut self) {
         self.directive(format!("{}:", label::START));
         self.inside = true;
+        self.body.start = self.lines.len();
     }
 
     pub fn end(&mut self) {
+        self.body.end = self.lines.len();
         self.directive(format!("{}:", label::END));
         self.inside = false;
     }

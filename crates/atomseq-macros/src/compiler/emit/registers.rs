@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 
 use super::super::ir::*;
-use super::Place;
 use super::indexing::Indexed;
+use super::{Form, Place};
 
 pub struct Registers {
     homes: HashMap<Register, Home>,
@@ -25,7 +25,7 @@ enum Home {
 }
 
 impl Registers {
-    pub fn new(sequence: &Sequence, indexed: &Indexed) -> Registers {
+    pub fn new(sequence: &Sequence, indexed: &Indexed, form: Form) -> Registers {
         let mut registers = Registers {
             homes: HashMap::new(),
             last_use: HashMap::new(),
@@ -34,7 +34,8 @@ impl Registers {
             count: 0,
         };
         for (index, parameter) in sequence.parameters.iter().enumerate() {
-            if !parameter.is_slot {
+            // A slot is found inside the section, except where it is a plain address.
+            if !parameter.is_slot || form != Form::OnCpu {
                 registers
                     .homes
                     .insert(Register(index), Home::Parameter(index));
@@ -192,7 +193,7 @@ mod tests {
     #[test]
     fn words_live_until_their_last_use() {
         let sequence = sequence(POP);
-        let mut registers = Registers::new(&sequence, &Indexed::none(&sequence));
+        let mut registers = Registers::new(&sequence, &Indexed::none(&sequence), Form::OnCpu);
         let (slot, top, next) = (Register(0), loaded(&sequence, 0), loaded(&sequence, 2));
         assert_eq!(registers.define(slot), "{t0}");
         assert_eq!(registers.define(top), "{t1}");
@@ -210,7 +211,7 @@ mod tests {
     #[test]
     fn a_word_that_takes_over_a_temporary_keeps_it() {
         let sequence = sequence(POP);
-        let mut registers = Registers::new(&sequence, &Indexed::none(&sequence));
+        let mut registers = Registers::new(&sequence, &Indexed::none(&sequence), Form::OnCpu);
         registers.define(Register(0));
         let (top, next) = (loaded(&sequence, 0), loaded(&sequence, 2));
         registers.define(top);

@@ -1,0 +1,59 @@
+//! AArch64.
+//!
+//! Operands: `a0…` parameters, `t0…` temporaries, `c0…` constants, `status`. Words enter and leave
+//! memory by loads and stores alone; conditional branches reach a megabyte, so what is out of line
+//! stays in the function's own section, as a subsection.
+//!
+//! In the `on_cpu` form also: `stride` from slot to slot, `rseq` the offset of struct rseq from the
+//! thread pointer (tpidr_el0); a slot's parameter is the area's base.
+
+mod on_cpu;
+mod operands;
+mod signal;
+mod steps;
+
+use super::super::ir::*;
+use super::indexing::Indexed;
+use super::registers::Registers;
+use super::{Assembly, Builder, Form, Leaving, Place};
+
+/// Emits a form.
+pub fn emit(sequence: &Sequence, form: Form) -> Assembly {
+    let mut emitter = Emitter {
+        sequence,
+        leaving: Leaving::of(sequence),
+        out: Builder::default(),
+        registers: Registers::new(sequence, &Indexed::none(sequence), form),
+        results: Vec::new(),
+        form,
+        rseq: String::new(),
+    };
+    match form {
+        Form::OnCpu => emitter.on_cpu(),
+        Form::Signal(protection) => emitter.signal(protection),
+    }
+    emitter
+        .out
+        .finish(emitter.registers.count(), None, emitter.results)
+}
+
+struct Emitter<'a> {
+    sequence: &'a Sequence,
+    leaving: Leaving,
+    out: Builder,
+    registers: Registers,
+    results: Vec<Vec<Place>>,
+    form: Form,
+    /// The temporary that holds the address of struct rseq throughout.
+    rseq: String,
+}
+
+impl Emitter<'_> {
+    /// Where a result is.
+    fn result(&self, exit: &Exit) -> Vec<Place> {
+        exit.result
+            .iter()
+            .map(|operand| self.registers.place(operand))
+            .collect()
+    }
+}

@@ -1,0 +1,40 @@
+//! What the forms against this thread's signal handlers have around the steps.
+
+use super::super::{Leaving, Protection, label};
+use super::Emitter;
+
+impl Emitter<'_> {
+    pub(super) fn signal(&mut self, protection: Protection) {
+        if self.leaving == Leaving::Status {
+            self.out.instruction("mov {status:w}, wzr");
+        }
+        self.out.start();
+        self.steps();
+        self.out.end();
+        self.results.push(self.result(&self.sequence.end));
+        self.exits();
+        // udf: permanently undefined. Every branch is as long as any other.
+        self.out
+            .protect(protection, ".inst 0x00000000", str::to_string);
+    }
+
+    /// Where branches lead.
+    fn exits(&mut self) {
+        if self.sequence.exits.is_empty() {
+            return;
+        }
+        self.out.directive(".subsection 1");
+        for exit in 0..self.sequence.exits.len() {
+            self.out.directive(format!("{}:", label::EXIT + exit));
+            match self.leaving {
+                Leaving::Labels => self.out.instruction(format!("b {{exit{exit}}}")),
+                Leaving::Status => {
+                    let status = exit + 1;
+                    self.out.instruction(format!("mov {{status:w}}, #{status}"));
+                    self.out.instruction(format!("b {}b", label::END));
+                }
+            }
+        }
+        self.out.directive(".subsection 0");
+    }
+}

@@ -1,0 +1,169 @@
+//! The steps, the same in every form.
+
+use super::super::super::ir::*;
+use super::super::label;
+use super::Emitter;
+
+impl Emitter<'_> {
+    pub(super) fn steps(&mut self) {
+        let sequence = self.sequence;
+        for (index, step) in sequence.steps.iter().enumerate() {
+            self.step(index);
+            self.registers.end_of_step(index);
+            self.out.end_of_step(step);
+        }
+    }
+
+    pub(super) fn step(&mut self, index: usize) {
+        let sequence = self.sequence;
+        match &sequence.steps[index].kind {
+            StepKind::Load {
+                to,
+                from,
+                width,
+                acquire,
+            } => {
+                if *acquire {
+                    let (address, scratch) = self.bare_address(from);
+                    let to = self.registers.define(*to);
+                    self.out.load_acquire(format!("{to}, [{address}]"));
+                    self.give_back(scratch);
+                } else {
+                    let memory = self.memory(from, *width);
+                    self.registers.define(*to);
+                    let to = self.sized(*to, *width);
+                    self.out.instruction(format!("ldr {to}, {memory}"));
+                }
+            }
+            StepKind::Cpu { to } => {
+                let to = self.registers.define(*to);
+                self.out
+                    .instruction(format!("ldrsw {to}, [{}, #4]", self.rseq));
+            }
+            StepKind::Binary { to, operator, a, b } => self.binary(*to, *operator, a, b),
+            StepKind::Exit {
+                comparison,
+                a,
+                b,
+                exit,
+            } => self.leave(*comparison, a, b, *exit),
+            StepKind::Store {
+                to,
+                value,
+                width,
+                release,
+                ..
+            } => {
+                let (value, value_scratch) = self.stored(value, *width);
+                if *release {
+                    let (address, scratch) = self.bare_address(to);
+                    self.out.instruction(format!("stlr {value}, [{address}]"));
+                    self.give_back(scratch);
+                } else {
+                    let memory = self.memory(to, *width);
+                    self.out.instruction(format!("str {value}, {memory}"));
+                }
+                self.give_back(value_scratch);
+            }
+            StepKind::Copy { to, from, words } => self.copy(*to, *from, words),
+        }
+    }
+
+    pub(super) fn binary(
+        &mut self,
+        to: Register,
+        operator: BinaryOperator,
+        a: &Operand,
+        b: &Operand,
+    ) {
+        use BinaryOperator::*;
+        let (a, a_scratch) = self.in_register(a);
+        let (b, b_scratch) = match (operator, b) {
+            (
+                Add | Subtract,
+                Operand::Constant(Constant {
+                    value: Some(value), ..
+                }),
+            ) if *value < 4096 => (format!("#{value}"), None),
+            (
+                ShiftLeft | ShiftRight,
+                Operand::Constant(Constant {
+                    value: Some(value), ..
+                }),
+            ) => (format!("#{}", value & 63), None),
+            (_, b) => self.in_register(b),
+        };
+        let to = self.registers.define(to);
+        let mnemonic = match operator {
+            Add => "add",
+            Subtract => "sub",
+            Multiply => "mul",
+            And => "and",
+            Or => "orr",
+            Xor => "eor",
+            ShiftLeft => "lsl",
+            ShiftRight => "lsr",
+            Minimum => {
+                self.out.instruction(format!("cmp {a}, {b}"));
+                self.out.instruction(format!("csel {to}, {a}, {b}, lo"));
+                self.give_back(a_scratch);
+                return self.give_back(b_scratch);
+            }
+        };
+        self.out.instruction(format!("{mnemonic} {to}, {a}, {b}"));
+        self.give_back(a_scratch);
+        self.give_back(b_scratch);
+    }
+
+    /// Leaves if the comparison holds.
+    pub(super) fn leave(&mut self, comparison: Comparison, a: &Operand, b: &Operand, exit: usize) {
+        let target = self.leaving.target(self.form, exit);
+        let (a, a_scratch) = self.in_register(a);
+        let zero = matches!(b, Operand::Constant(Constant { value: Some(0), .. }));
+        match comparison {
+            Comparison::Equal if zero => self.out.branch(format!("cbz {a},"), &target, exit),
+            Comparison::NotEqual if zero => self.out.branch(format!("cbnz {a},"), &target, exit),
+            _ => {
+                let (b, b_scratch) = match b {
+                    Operand::Constant(Constant {
+                        value: Some(value), ..
+                    }) if *value < 4096 => (format!("#{value}"), None),
+                    b => self.in_register(b),
+                };
+                let condition = match comparison {
+                    Comparison::Equal => "eq",
+                    Comparison::NotEqual => "ne",
+                    Comparison::Less => "lo",
+                    Comparison::LessOrEqual => "ls",
+                    Comparison::Greater => "hi",
+                    Comparison::GreaterOrEqual => "hs",
+                };
+                self.out.instruction(format!("cmp {a}, {b}"));
+                self.out.branch(format!("b.{condition}"), &target, exit);
+                self.give_back(b_scratch);
+            }
+        }
+        self.give_back(a_scratch);
+        self.results.push(self.result(&self.sequence.exits[exit]));
+    }
+
+    pub(super) fn copy(&mut self, to: Register, from: Register, words: &Operand) {
+        let (to, from) = (self.registers.name(to), self.registers.name(from));
+        let (words, words_scratch) = self.in_register(words);
+        let (index, word) = (self.registers.scratch(), self.registers.scratch());
+        self.out.as_one(|out| {
+            // Downwards from the last word; nothing at all for no words.
+            out.instruction(format!("mov {{t{index}}}, {words}"));
+            out.instruction(format!("b {}f", label::COPY_TEST));
+            out.directive(format!("{}:", label::COPY));
+            out.instruction(format!("ldr {{t{word}}}, [{from}, {{t{index}}}, lsl #3]"));
+            out.instruction(format!("str {{t{word}}}, [{to}, {{t{index}}}, lsl #3]"));
+            out.directive(format!("{}:", label::COPY_TEST));
+            out.instruction(format!("subs {{t{index}}}, {{t{index}}}, #1"));
+            out.instruction(format!("b.pl {}b", label::COPY));
+        });
+        self.registers.release(index);
+        self.registers.release(word);
+        self.give_back(words_scratch);
+    }
+}

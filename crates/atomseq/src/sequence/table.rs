@@ -1,0 +1,336 @@
+//! The table of sequences that are protected against signal handlers: where each copy of each lies
+//! in this process, and where its clone.
+//!
+//! ```text
+//! .note.atomseq of every loaded object ──refresh──> Index: sorted rows ──find──> the row around a program counter
+//!                      └───────an object loaded since: read in place───────────┘
+//! ```
+//!
+//! M94 2.1.2 calls this static registration, and thought that it could not go with inlining, for
+//! want of a list. The linker makes the list: the assembler puts a note beside each copy, and the
+//! notes of an object are one segment that the dynamic linker knows.
+
+use core::ffi::CStr;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use super::index::{Entry, Index};
+use crate::platform::objects::{self, Holder, Object};
+
+/// A sequence's place in this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The first instruction.
+    pub start: usize,
+    /// After the last one.
+    pub end: usize,
+    /// Where it is rolled forward; without one it is restarted.
+    pub clone: Option<Clone>,
+}
+
+/// A sequence's clone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clone {
+    /// The first instruction: the same as the sequence's.
+    pub start: usize,
+    /// After its last trap.
+    pub limit: usize,
+}
+
+impl Row {
+    /// Strictly inside: an instruction of this sequence was done, and one is left to do.
+    fn holds(&self, pc: usize) -> bool {
+        self.start < pc && pc < self.end
+    }
+
+    fn clone_holds(&self, pc: usize) -> bool {
+        self.clone
+            .is_some_and(|clone| clone.start <= pc && pc < clone.limit)
+    }
+}
+
+/// What the notes are called, and the type of those of this layout; must agree with the compiler's
+/// `emit/protect.rs`.
+const NAME: &CStr = c"atomseq";
+const TYPE: u32 = 1;
+
+/// The index that handlers read.
+static CURRENT: AtomicPtr<Index> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Those that it has replaced, and that a handler may still be reading.
+static REPLACED: AtomicPtr<Index> = AtomicPtr::new(core::ptr::null_mut());
+
+/// How many readers there are.
+static READERS: AtomicUsize = AtomicUsize::new(0);
+
+/// How many refreshes have begun.
+static REFRESHES: AtomicUsize = AtomicUsize::new(0);
+
+/// While one lives, the index that was read through it stays.
+struct Reader;
+
+impl Reader {
+    fn enter() -> Reader {
+        // SeqCst, as the exchange in `publish` and the load in `release_replaced`: a reader that is not
+        // counted there finds the new index.
+        READERS.fetch_add(1, Ordering::SeqCst);
+        Reader
+    }
+
+    fn index(&self) -> Option<&Index> {
+        let index = NonNull::new(CURRENT.load(Ordering::SeqCst))?;
+        // SAFETY: an index is unmapped when it was replaced and nobody is counted.
+        Some(unsafe { index.as_ref() })
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        READERS.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Finds the rows of all loaded objects. To be called before the first look-up and, without glibc
+/// 2.35 or newer, after each object that is loaded later. Takes the dynamic linker's lock and memory
+/// from the kernel: not for signal handlers.
+///
+/// # Panics
+///
+/// If the kernel gives no memory for the index; in a debug build, if a row is not what the compiler emits.
+pub fn refresh() {
+    objects::look_finder_up();
+    // Counted before the objects are looked at: whoever began later saw at least as many.
+    let number = REFRESHES.fetch_add(1, Ordering::SeqCst) + 1;
+    let index = Index::build(number, each_row);
+    publish(index);
+    release_replaced();
+}
+
+/// Calls with every object's identity, if it can be told, and with every row.
+fn each_row(with: &mut dyn FnMut(Entry)) {
+    objects::each(|object| {
+        if let Some(Holder::Object(identity)) = object.address().map(objects::containing) {
+            with(Entry::Object(identity));
+        }
+        rows_of(object).for_each(|row| with(Entry::Row(row)));
+    });
+}
+
+/// The rows that an object's notes tell of.
+fn rows_of(object: Object) -> impl Iterator<Item = Row> {
+    object.notes(NAME, TYPE).filter_map(row)
+}
+
+/// Four offsets, each from its own place.
+fn row(description: &'static [u8]) -> Option<Row> {
+    let word = |index: usize| -> Option<Option<usize>> {
+        let at = &description.get(4 * index..4 * index + 4)?;
+        let offset = i32::from_ne_bytes((*at).try_into().ok()?);
+        let place = at.as_ptr() as usize;
+        Some((offset != 0).then(|| place.wrapping_add_signed(offset as isize)))
+    };
+    let clone = match (word(2)?, word(3)?) {
+        (Some(start), Some(limit)) => Some(Clone { start, limit }),
+        _ => None,
+    };
+    Some(Row {
+        start: word(0)??,
+        end: word(1)??,
+        clone,
+    })
+}
+
+/// Makes an index the current one, unless a later refresh was faster.
+fn publish(index: NonNull<Index>) {
+    let reader = Reader::enter();
+    let mut current = CURRENT.load(Ordering::SeqCst);
+    loop {
+        // SAFETY: not unmapped while this reader is counted; ours is nobody else's yet.
+        let is_newer =
+            unsafe { current.is_null() || (*current).number() < index.as_ref().number() };
+        let replaced = match is_newer {
+            false => index.as_ptr(),
+            true => match CURRENT.compare_exchange(
+                current,
+                index.as_ptr(),
+                Ordering::SeqCst,
+                Ordering::SeqCst,
+            ) {
+                Ok(_) => current,
+                Err(other) => {
+                    current = other;
+                    continue;
+                }
+            },
+        };
+        drop(reader);
+        if let Some(replaced) = NonNull::new(replaced) {
+            retire(replaced, replaced);
+        }
+        return;
+    }
+}
+
+/// Puts a chain of replaced indices aside.
+fn retire(first: NonNull<Index>, last: NonNull<Index>) {
+    let mut head = REPLACED.load(Ordering::SeqCst);
+    loop {
+        // SAFETY: a replaced index belongs to whoever took it from the chain, and readers leave its
+        // link alone.
+        unsafe { last.as_ref().link(head) };
+        match REPLACED.compare_exchange(head, first.as_ptr(), Ordering::SeqCst, Ordering::SeqCst) {
+            Ok(_) => return,
+            Err(other) => head = other,
+        }
+    }
+}
+
+/// Unmaps what was replaced if nobody reads; else a later refresh does.
+fn release_replaced() {
+    // Taken first: what is in the chain was replaced before the readers are counted.
+    let Some(first) = NonNull::new(REPLACED.swap(core::ptr::null_mut(), Ordering::SeqCst)) else {
+        return;
+    };
+    let nobody_reads = READERS.load(Ordering::SeqCst) == 0;
+    let mut last = first;
+    let mut next = Some(first);
+    while let Some(index) = next {
+        // SAFETY: in the chain that this thread took.
+        next = NonNull::new(unsafe { index.as_ref().linked() });
+        last = index;
+        if nobody_reads {
+            // SAFETY: replaced, and every reader that found it has left.
+            unsafe { Index::release(index) };
+        }
+    }
+    if !nobody_reads {
+        retire(first, last);
+    }
+}
+
+/// The row around a program counter: `start < pc < end`. At `start` nothing was done yet, at `end`
+/// everything is. Async-signal-safe; logarithmic in the number of rows.
+pub fn find(pc: usize) -> Option<Row> {
+    search(pc, |index| index.around(pc), |row| row.holds(pc))
+}
+
+/// The row whose clone, or one of the clone's traps, holds this program counter. Async-signal-safe;
+/// logarithmic in the number of rows.
+pub fn find_clone(pc: usize) -> Option<Row> {
+    search(
+        pc,
+        |index| index.cloned_around(pc),
+        |row| row.clone_holds(pc),
+    )
+}
+
+fn search(
+    pc: usize,
+    indexed: impl Fn(&Index) -> Option<Row>,
+    holds: impl Fn(&Row) -> bool,
+) -> Option<Row> {
+    let reader = Reader::enter();
+    let index = reader.index()?;
+    match objects::containing(pc) {
+        Holder::Nothing => None,
+        Holder::Object(identity) if !index.knows(&identity) => {
+            rows_of(objects::object(identity)?).find(holds)
+        }
+        Holder::Object(_) | Holder::Unknown => indexed(index).filter(holds),
+    }
+}
+
+/// Where in the original to go on, as a clone's trap says.
+///
+/// # Safety
+///
+/// A trap of a clone that [`find_clone`] has found is at this address.
+pub unsafe fn landing(trap: usize) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    const TRAP_BYTES: usize = 2;
+    #[cfg(target_arch = "aarch64")]
+    const TRAP_BYTES: usize = 4;
+    let place = trap + TRAP_BYTES;
+    // SAFETY: four bytes follow the trap.
+    let offset = unsafe { (place as *const i32).read_unaligned() };
+    place.wrapping_add_signed(offset as isize)
+}
+
+/// Every row of the latest [`refresh`], by start.
+pub fn rows() -> impl Iterator<Item = Row> {
+    let reader = Reader::enter();
+    let mut at = 0;
+    core::iter::from_fn(move || {
+        at += 1;
+        reader.index()?.rows().get(at - 1).copied()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    crate::sequence! {
+        /// Takes the first of a list.
+        unsafe fn take(list: Word) -> Word {
+            let first = load(list);
+            if first == 0 { return 0 }
+            let next = load(first);
+            commit(list, next);
+            first
+        }
+
+        /// Stores twice.
+        unsafe fn both(a: Word, b: Word, value: Word) {
+            store(a, value);
+            store(b, value);
+        }
+    }
+
+    /// Two words that the sequences work on.
+    #[inline(never)]
+    fn run() -> (usize, usize, [usize; 2]) {
+        let last = 0usize;
+        let mut list = &raw const last as usize;
+        let mut words = [0usize; 2];
+        // SAFETY: words of this function's own.
+        unsafe {
+            let taken = take::restarting(&raw mut list as usize);
+            let again = take::rolling(&raw mut list as usize);
+            both::rolling(&raw mut words[0] as usize, &raw mut words[1] as usize, 7);
+            (usize::from(taken == &raw const last as usize), again, words)
+        }
+    }
+
+    #[test]
+    fn rows_of_this_program_are_found() {
+        assert_eq!(run(), (1, 0, [7, 7]));
+        refresh();
+        let all: Vec<Row> = rows().collect();
+        assert!(
+            all.iter().any(|row| row.clone.is_none()),
+            "the restarting one"
+        );
+        assert!(
+            all.iter().any(|row| row.clone.is_some()),
+            "the rolling ones"
+        );
+        for row in all {
+            assert_eq!(find(row.start), None);
+            assert_eq!(find(row.end), None);
+            for pc in row.start + 1..row.end {
+                assert_eq!(find(pc), Some(row));
+                assert_eq!(find_clone(pc), None);
+            }
+            let Some(clone) = row.clone else { continue };
+            for pc in clone.start..clone.limit {
+                assert_eq!(find_clone(pc), Some(row));
+                assert_eq!(find(pc), None);
+            }
+            assert_eq!(find_clone(clone.limit).filter(|found| *found == row), None);
+            // SAFETY: a clone is as long as its sequence, and ends in a trap.
+            let landing = unsafe { landing(clone.start + (row.end - row.start)) };
+            assert_eq!(landing, row.end);
+        }
+    }
+}
