@@ -78,6 +78,17 @@ fn rust_files(directory: &Path) -> Vec<PathBuf> {
 struct Sequences(Vec<String>);
 
 impl<'ast> Visit<'ast> for Sequences {
+    /// What tests are made of is no part of the library.
+    fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
+        let is_test = |attribute: &syn::Attribute| {
+            matches!(&attribute.meta, syn::Meta::List(list)
+                if list.path.is_ident("cfg") && list.tokens.to_string() == "test")
+        };
+        if !module.attrs.iter().any(is_test) {
+            syn::visit::visit_item_mod(self, module);
+        }
+    }
+
     fn visit_macro(&mut self, invocation: &'ast syn::Macro) {
         let name = invocation
             .path
