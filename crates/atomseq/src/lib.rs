@@ -126,6 +126,7 @@ mod portable;
 use portable as platform;
 
 pub mod docs;
+pub mod local;
 pub mod percpu;
 pub mod sequence;
 pub mod status;
@@ -140,6 +141,7 @@ pub use word::Word;
 /// What generated code and the crates in `verify/` reach into; no part of the interface.
 #[doc(hidden)]
 pub mod internals {
+    pub use crate::local::SEQUENCES as LOCAL_SEQUENCES;
     pub use crate::percpu::SEQUENCES;
     pub use crate::platform::*;
     #[cfg(all(

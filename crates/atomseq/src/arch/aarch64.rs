@@ -61,6 +61,38 @@ pub fn thread_block_offset() -> isize {
     offset
 }
 
+/// The address of the calling thread's copy of a static in `.tdata`.
+///
+/// ```text
+///                       thread's storage               global offset table
+///   tpidr_el0 ... copy of IMAGE ...                      :gottprel:IMAGE: offset
+///       └──────────── ^ ────────────────────────────────────────────────────┘
+/// ```
+///
+/// Linkers turn the load into a constant where the static lies in the executable itself.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __thread_address {
+    ($image:path) => {{
+        let address;
+        // SAFETY: loads a link-time constant from the global offset table, and reads a register that user code may read.
+        #[allow(unsafe_code)]
+        unsafe {
+            ::core::arch::asm!(
+                "adrp {address}, :gottprel:{image}",                   // the page its offset is on
+                "ldr {address}, [{address}, :gottprel_lo12:{image}]",  // its offset
+                "mrs {pointer}, tpidr_el0",                            // from the thread pointer
+                "add {address}, {pointer}, {address}",                 //
+                address = out(reg) address,
+                pointer = out(reg) _,
+                image = sym $image,
+                options(pure, readonly, nostack, preserves_flags)
+            );
+        }
+        address
+    }};
+}
+
 /// Calls the kernel; a negative result is an error number with its sign changed. `errno` stays as it is, since this
 /// runs in signal handlers and in allocators.
 ///

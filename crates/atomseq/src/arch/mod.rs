@@ -5,6 +5,7 @@
 //! | `SIGNATURE` | the four bytes the kernel wants before every abort address |
 //! | `thread_pointer` | what offsets into a thread's static storage count from |
 //! | `thread_block_offset` | where this crate's own thread-local block lies, from the thread pointer |
+//! | `__thread_address` | where the calling thread's copy of a `per_thread!` static lies |
 //! | `syscall` | a system call that leaves `errno` alone |
 //! | `glibc_rseq_symbols` | static builds only: the C library's `__rseq_offset` and `__rseq_size`, or nulls |
 //! | `spawn_kicker` | the self-test's helper: a child that interrupts its parent |

@@ -60,6 +60,35 @@ pub fn thread_block_offset() -> isize {
     offset
 }
 
+/// The address of the calling thread's copy of a static in `.tdata`.
+///
+/// ```text
+///   global offset table          thread's storage
+///   IMAGE@GOTTPOFF: offset ──┐   ... copy of IMAGE ...... fs:0
+///                            └──────── ^ ─────────────────┘
+/// ```
+///
+/// Linkers turn the load into a constant where the static lies in the executable itself.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __thread_address {
+    ($image:path) => {{
+        let address;
+        // SAFETY: loads a link-time constant from the global offset table, and the thread pointer.
+        #[allow(unsafe_code)]
+        unsafe {
+            ::core::arch::asm!(
+                "mov {address}, qword ptr [rip + {image}@GOTTPOFF]", // its offset
+                "add {address}, qword ptr fs:[0]",                   // from the thread pointer
+                address = out(reg) address,
+                image = sym $image,
+                options(pure, readonly, nostack)
+            );
+        }
+        address
+    }};
+}
+
 /// Calls the kernel; a negative result is an error number with its sign changed. `errno` stays as it is, since this
 /// runs in signal handlers and in allocators.
 ///

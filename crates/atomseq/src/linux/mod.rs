@@ -16,6 +16,7 @@ mod rseq;
 mod selftest;
 mod signals;
 mod start;
+mod thread_storage;
 mod traffic;
 
 pub use cpus::{cpu_slots, current_cpu};

@@ -5,6 +5,7 @@ mod cpus;
 mod memory;
 mod on_cpu;
 mod signals;
+mod thread_storage;
 mod waiting;
 
 pub use cpus::{cpu_slots, current_cpu};

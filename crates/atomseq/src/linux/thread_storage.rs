@@ -1,0 +1,20 @@
+//! Where [`per_thread!`](crate::local::per_thread!) keeps its statics: here, in thread-local storage of the
+//! initial-exec model.
+
+/// The address of this thread's copy of a constant.
+///
+/// A static whose section is named like the initial image of thread-local storage is put there by LLVM
+/// (and by linkers, which look at the section's flags): `.tdata` and what begins with `.tdata.`. Its
+/// symbol then is an offset into each thread's storage, which is what the assembly in `arch/` asks the
+/// linker for. A backend that did not know the name would make the link fail: the two disagree
+/// about what the symbol is.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __thread_storage {
+    ($type:ty, $value:expr) => {{
+        #[unsafe(link_section = ".tdata.atomseq")]
+        static IMAGE: $crate::local::Image<$type> = $crate::local::Image::new($value);
+        let address: *const $type = $crate::__thread_address!(IMAGE);
+        address
+    }};
+}

@@ -1,0 +1,746 @@
+//! A hash map of words by words, in a fixed number of entries.
+//!
+//! ```text
+//!   +----------+---------+-----------+-----------+----     +-----------+-----------+
+//!   | inserted | removed | key value | key value |  …      | present v | present v |
+//!   +----------+---------+-----------+-----------+----     +-----------+-----------+
+//!                          N entries, in which a key is      one entry each for the keys
+//!                          looked for from its home on       that mean FREE and GONE
+//! ```
+//!
+//! An entry's key is `FREE` if it never held one, `GONE` if it held one that a search may still have to
+//! pass, or the key's word. `inserted` and `removed` count; their sum is the map's **version**.
+//!
+//! # Why a handler may come between
+//!
+//! An operation searches with plain loads, then changes the map by one sequence. A handler may
+//! interrupt anywhere, do any operations, and has finished them when the interrupted one goes on.
+//!
+//! *What changes.* [`claim`] and [`remove`] change which keys there are, and count, in one sequence:
+//! the version, a sum of two counts that only grow, is another one afterwards, for good (2^64 changes
+//! in one interruption aside, 2^32 on 32-bit targets). [`replace`] and [`add`] change a value and
+//! nothing else. [`free`] turns `GONE` into `FREE`, and is below.
+//!
+//! *No key is twice in the map.* `claim` is told the version that its search began with, and does
+//! nothing if it is another one. If it is the same, no key came or went since the search began, so the key
+//! is still nowhere, and the entry still free. If a handler has inserted the same key meanwhile, the version
+//! is another one; the search is repeated and finds it.
+//!
+//! *A value belongs to its key.* `replace`, `add` and [`read`] are told the entry where the search saw
+//! the key, and do nothing if it holds another one now. If it holds the key, that is the key's only entry
+//! (no key is twice in the map), whether or not it was away in between. `remove` is told the version.
+//!
+//! *Not found means not there.* A search that meets no entry with its key is believed only if the
+//! version is what it began with. Then all loads of the search saw one state of the keys. The same
+//! goes for "full".
+//!
+//! *Every key can be found.* Between a key's home and its entry, on its *way*, there is never a `FREE`
+//! one: `claim` takes the first entry on the way that is `FREE` or `GONE`. An entry becomes `FREE` again,
+//! by `remove` or `free`, only if no key's way leads over it, at an unchanged version. (If the next
+//! entry is `FREE`, none does, or it would lead over that one too.) `free` changes no version; it need
+//! not, for it only ever follows a `claim` or a `remove` of the same operation. A search that it could
+//! disturb was interrupted by that whole operation, and sees that count; a search in a handler that
+//! interrupts the operation before `free` is through before `free` runs.
+//!
+//! *It ends.* A search is repeated only if a handler has changed which keys there are.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::needs_drop;
+
+use super::drain::{Drain, Take};
+use super::place::{Place, address, check_capacity};
+use super::points::point;
+use super::scope::{Interruptible, SameThread};
+use crate::Word;
+use crate::sequence::model::Program;
+
+const INSERTED: usize = 0;
+const REMOVED: usize = 8;
+
+const KEY: usize = 0;
+const VALUE: usize = 8;
+
+/// An entry's key that never was one. Zero, so that an empty map is all zeroes.
+const FREE: usize = 0;
+/// An entry's key that is one no more.
+const GONE: usize = usize::MAX;
+/// What the two entries for the keys above hold for a key.
+const PRESENT: usize = 1;
+
+crate::sequence! {
+    /// How many keys ever came and went.
+    unsafe fn version(map: Word) -> Word {
+        let inserted = load(map + INSERTED);
+        let removed = load(map + REMOVED);
+        inserted + removed
+    }
+
+    /// How many keys there are.
+    unsafe fn length(map: Word) -> Word {
+        let inserted = load(map + INSERTED);
+        let removed = load(map + REMOVED);
+        inserted - removed
+    }
+
+    /// Puts a key and its value into a free entry; `false` if keys came or went since `version`.
+    unsafe fn claim(map: Word, version: Word, entry: Word, key: Word, value: Word) -> bool {
+        let inserted = load(map + INSERTED);
+        if inserted + load(map + REMOVED) != version { return false }
+        store(entry + KEY, key);
+        store(entry + VALUE, value);
+        store(map + INSERTED, inserted + 1);
+        true
+    }
+
+    /// Takes the value out of an entry, and leaves `mark` for its key; `None` if keys came or went
+    /// since `version`.
+    unsafe fn remove(map: Word, version: Word, entry: Word, mark: Word) -> Option<Word> {
+        let removed = load(map + REMOVED);
+        if load(map + INSERTED) + removed != version { return None }
+        let value = load(entry + VALUE);
+        store(entry + KEY, mark);
+        store(map + REMOVED, removed + 1);
+        Some(value)
+    }
+
+    /// Makes an entry free whose key is gone; `false` if keys came or went since `version`.
+    unsafe fn free(map: Word, version: Word, entry: Word) -> bool {
+        let inserted = load(map + INSERTED);
+        if inserted + load(map + REMOVED) != version { return false }
+        commit(entry + KEY, FREE);
+        true
+    }
+
+    /// The value in an entry, if that still holds the key.
+    unsafe fn read(entry: Word, key: Word) -> Option<Word> {
+        if load(entry + KEY) != key { return None }
+        let value = load(entry + VALUE);
+        Some(value)
+    }
+
+    /// Key and value of an entry at one time.
+    unsafe fn pair(entry: Word) -> (Word, Word) {
+        let key = load(entry + KEY);
+        let value = load(entry + VALUE);
+        (key, value)
+    }
+
+    /// Puts a value into an entry if that still holds the key, and takes the one that was there.
+    unsafe fn replace(entry: Word, key: Word, value: Word) -> Option<Word> {
+        if load(entry + KEY) != key { return None }
+        let old = load(entry + VALUE);
+        commit(entry + VALUE, value);
+        Some(old)
+    }
+
+    /// Adds to the value of an entry if that still holds the key.
+    unsafe fn add(entry: Word, key: Word, amount: Word) -> bool {
+        if load(entry + KEY) != key { return false }
+        let value = load(entry + VALUE);
+        commit(entry + VALUE, value + amount);
+        true
+    }
+}
+
+/// For the checkers in `verify/`.
+pub(super) const SEQUENCES: &[&Program] = &[
+    &version::MODEL,
+    &length::MODEL,
+    &claim::MODEL,
+    &remove::MODEL,
+    &free::MODEL,
+    &read::MODEL,
+    &pair::MODEL,
+    &replace::MODEL,
+    &add::MODEL,
+];
+
+/// The map is full: what was to go in with a new key comes back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Full<V>(pub V);
+
+impl<V> fmt::Debug for Full<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Full(..)")
+    }
+}
+
+impl<V> fmt::Display for Full<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the map is full: remove keys, drain it, or give its type a larger capacity")
+    }
+}
+
+impl<V> std::error::Error for Full<V> {}
+
+/// Integers, which [`Map::add`] can add up.
+pub trait Integer: Word + Copy + sealed::Sealed {}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! integers {
+    ($($integer:ty)*) => {$(
+        impl sealed::Sealed for $integer {}
+        impl Integer for $integer {}
+    )*};
+}
+
+integers!(u8 u16 u32 usize i8 i16 i32 isize);
+#[cfg(target_pointer_width = "64")]
+integers!(u64 i64);
+
+/// A hash map of one-word keys to one-word values, with room for `N` keys, that a thread and its
+/// signal handlers share.
+///
+/// This is the example with which GC96 section 1 begins: a signal handler stores into a table while
+/// the thread that it interrupted is updating the same table.
+///
+/// Scope [`SameThread`]; no operation waits; one repeats its search if a handler inserted or removed a
+/// key meanwhile. No operation costs an atomic instruction. Keys are equal if their words are: two
+/// references are the same key if they point to the same place. Take `N` about twice the number of
+/// keys: a search looks at entries one after the other, at all of them for a new key in a full map.
+/// Hashes have no secret, so whoever chooses keys can make searches long. Takes sixteen bytes an entry
+/// and 48 more; [the module](super) tells the rest.
+///
+/// ```
+/// use atomseq::local::{Full, Map};
+///
+/// atomseq::local::per_thread! {
+///     /// How often each program counter was interrupted.
+///     static HITS: Map<usize, u64, 1024> = Map::new();
+/// }
+///
+/// fn on_tick(program_counter: usize) -> Result<(), Full<u64>> {
+///     HITS.with(|hits| hits.add(program_counter, 1))
+/// }
+///
+/// on_tick(0x4000).unwrap();
+/// on_tick(0x4000).unwrap();
+/// on_tick(0x5000).unwrap();
+/// HITS.with(|hits| {
+///     assert_eq!(hits.get(0x4000), Some(2));
+///     assert_eq!(hits.drain().map(|(_, count)| count).sum::<u64>(), 3);
+///     assert!(hits.is_empty());
+/// });
+/// ```
+#[repr(C)]
+pub struct Map<K: Word + Copy, V: Word, const N: usize> {
+    inserted: Place,
+    removed: Place,
+    entries: [Entry; N],
+    /// For the key whose word is [`FREE`], and for the one whose word is [`GONE`].
+    special: [Entry; 2],
+    pairs: PhantomData<(K, V)>,
+    scope: SameThread,
+}
+
+/// Where the sequences look for the fields.
+const _: () = {
+    type One = Map<usize, usize, 1>;
+    assert!(INSERTED == std::mem::offset_of!(One, inserted));
+    assert!(REMOVED == std::mem::offset_of!(One, removed));
+    assert!(size_of::<Entry>() == std::mem::offset_of!(One, special) - ENTRIES);
+};
+
+/// A key and its value, as [`KEY`] and [`VALUE`] say.
+#[repr(C)]
+struct Entry {
+    key: Place,
+    value: Place,
+}
+
+impl Entry {
+    const fn free() -> Entry {
+        Entry {
+            key: Place::zero(),
+            value: Place::zero(),
+        }
+    }
+}
+
+/// Where the entries begin.
+const ENTRIES: usize = 16;
+
+// SAFETY: every operation keeps to what the file's head says; values pass through as words. `Send`: a
+// handler may end up with what the thread put in, and the other way round.
+unsafe impl<K: Word + Copy + Send, V: Word + Send, const N: usize> Interruptible for Map<K, V, N> {
+    const NEEDS_DROP: bool = needs_drop::<V>();
+}
+
+/// Where a key can be: in `count` entries from `first` on, around the end, as `mark`.
+#[derive(Clone, Copy)]
+struct Way {
+    first: usize,
+    count: usize,
+    mark: usize,
+}
+
+/// What a search came to.
+enum Found {
+    /// The key, at this index.
+    At(usize),
+    /// No key, but an entry for it.
+    Room(Room),
+    /// No key, and no entry for it.
+    Nothing,
+}
+
+/// An entry for a new key.
+struct Room {
+    /// The first on the key's way that has no key.
+    index: usize,
+    /// Did the search come to an end only after all entries, for none was [`FREE`]?
+    is_crowded: bool,
+}
+
+impl<K: Word + Copy, V: Word, const N: usize> Map<K, V, N> {
+    /// An empty map. `N` of zero does not compile.
+    pub const fn new() -> Map<K, V, N> {
+        const { check_capacity(N) };
+        Map {
+            inserted: Place::zero(),
+            removed: Place::zero(),
+            entries: [const { Entry::free() }; N],
+            special: [const { Entry::free() }; 2],
+            pairs: PhantomData,
+            scope: SameThread::new(),
+        }
+    }
+
+    /// How many keys there is room for: `N`. (One more each for the words 0 and `usize::MAX`, which have
+    /// entries of their own.)
+    pub const fn capacity(&self) -> usize {
+        N
+    }
+
+    /// How many keys there are.
+    pub fn len(&self) -> usize {
+        // SAFETY: reads this map.
+        unsafe { length::rolling(address(self)) }
+    }
+
+    /// Is there no key?
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Puts a value in; returns the one that the key had before.
+    ///
+    /// # Errors
+    ///
+    /// The value in [`Full`], if the key is new and there is no room for it.
+    pub fn insert(&self, key: K, value: V) -> Result<Option<V>, Full<V>> {
+        let way = Self::way(key);
+        let word = value.into_word();
+        loop {
+            let version = self.version();
+            match self.search(way) {
+                Found::At(index) => {
+                    let entry = self.at(index);
+                    // SAFETY: an entry of this map.
+                    if let Some(old) = unsafe { replace::restarting(entry, way.mark, word) } {
+                        // SAFETY: `insert` or `add` made the word, and it left the map just now.
+                        return Ok(Some(unsafe { V::from_word(old) }));
+                    }
+                }
+                Found::Room(room) => {
+                    if self.claim(version, room, way, word) {
+                        return Ok(None);
+                    }
+                }
+                Found::Nothing => {
+                    if self.version() == version {
+                        // SAFETY: the word was made above, and the map did not take it.
+                        return Err(Full(unsafe { V::from_word(word) }));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds to a key's value, which is zero before the first time; wraps around.
+    ///
+    /// # Errors
+    ///
+    /// The amount in [`Full`], if the key is new and there is no room for it.
+    #[inline]
+    pub fn add(&self, key: K, amount: V) -> Result<(), Full<V>>
+    where
+        V: Integer,
+    {
+        let way = Self::way(key);
+        let word = amount.into_word();
+        loop {
+            let version = self.version();
+            match self.search(way) {
+                Found::At(index) => {
+                    // SAFETY: an entry of this map.
+                    if unsafe { add::restarting(self.at(index), way.mark, word) } {
+                        return Ok(());
+                    }
+                }
+                Found::Room(room) => {
+                    if self.claim(version, room, way, word) {
+                        return Ok(());
+                    }
+                }
+                Found::Nothing => {
+                    if self.version() == version {
+                        return Err(Full(amount));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The value of a key.
+    #[inline]
+    pub fn get(&self, key: K) -> Option<V>
+    where
+        V: Copy,
+    {
+        let way = Self::way(key);
+        loop {
+            let version = self.version();
+            match self.search(way) {
+                Found::At(index) => {
+                    // SAFETY: an entry of this map.
+                    if let Some(word) = unsafe { read::rolling(self.at(index), way.mark) } {
+                        // SAFETY: `insert` or `add` made the word, and its value may be copied.
+                        return Some(unsafe { V::from_word(word) });
+                    }
+                }
+                Found::Room(_) | Found::Nothing => {
+                    if self.version() == version {
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Is the key there?
+    pub fn contains_key(&self, key: K) -> bool {
+        let way = Self::way(key);
+        loop {
+            let version = self.version();
+            let found = self.search(way);
+            if self.version() == version {
+                return matches!(found, Found::At(_));
+            }
+        }
+    }
+
+    /// Takes a key and its value out; returns the value.
+    pub fn remove(&self, key: K) -> Option<V> {
+        let way = Self::way(key);
+        loop {
+            let version = self.version();
+            match self.search(way) {
+                Found::At(index) => {
+                    if let Some(word) = self.remove_at(version, index) {
+                        // SAFETY: `insert` or `add` made the word, and it left the map just now.
+                        return Some(unsafe { V::from_word(word) });
+                    }
+                }
+                Found::Room(_) | Found::Nothing => {
+                    if self.version() == version {
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The keys and their values, in no order: each pair as it is when it is asked for.
+    ///
+    /// Handlers may interrupt the iteration anywhere. A key that is there all the while is given
+    /// once; one that a handler inserts or removes meanwhile, if at all, as it was at some time, and twice
+    /// if a handler removes it and inserts it again.
+    pub fn iter(&self) -> Iter<'_, K, V>
+    where
+        V: Copy,
+    {
+        Iter {
+            entries: self,
+            next: 0,
+            pairs: PhantomData,
+        }
+    }
+
+    /// Takes keys and values out, pair by pair, in no order. What a handler inserts meanwhile, may stay.
+    pub fn drain(&self) -> Drain<'_, (K, V)> {
+        Drain::new(self)
+    }
+
+    /// Where to look for a key.
+    #[inline]
+    fn way(key: K) -> Way {
+        let special = |index| Way {
+            first: N + index,
+            count: 1,
+            mark: PRESENT,
+        };
+        match key.into_word() {
+            FREE => special(0),
+            GONE => special(1),
+            word => Way {
+                first: home(word, N),
+                count: N,
+                mark: word,
+            },
+        }
+    }
+
+    /// Goes a key's way. What it finds may be history by then, unless the version says no.
+    #[inline]
+    fn search(&self, way: Way) -> Found {
+        let mut gone = None;
+        let mut index = way.first;
+        for _ in 0..way.count {
+            point();
+            match self.entry(index).key.word() {
+                found if found == way.mark => return Found::At(index),
+                FREE => {
+                    return Found::Room(Room {
+                        index: gone.unwrap_or(index),
+                        is_crowded: false,
+                    });
+                }
+                GONE => gone = gone.or(Some(index)),
+                _ => {}
+            }
+            index = if index + 1 == N { 0 } else { index + 1 };
+        }
+        point();
+        gone.map_or(Found::Nothing, |index| {
+            Found::Room(Room {
+                index,
+                is_crowded: true,
+            })
+        })
+    }
+
+    #[inline]
+    fn version(&self) -> usize {
+        point();
+        // SAFETY: reads this map.
+        unsafe { version::rolling(address(self)) }
+    }
+
+    /// Puts a new key in; `false` if keys came or went since that version.
+    fn claim(&self, version: usize, room: Room, way: Way, word: usize) -> bool {
+        let (map, entry) = (address(self), self.at(room.index));
+        point();
+        // SAFETY: an entry of this map, which has no key at that version.
+        let is_in = unsafe { claim::rolling(map, version, entry, way.mark, word) };
+        if is_in && room.is_crowded {
+            self.tidy(version.wrapping_add(1));
+        }
+        is_in
+    }
+
+    /// Takes the value out of an entry that has a key at that version; `None` if that is history.
+    fn remove_at(&self, version: usize, index: usize) -> Option<usize> {
+        let mark = if self.is_last_of_a_way(index) {
+            FREE
+        } else {
+            GONE
+        };
+        point();
+        // SAFETY: an entry of this map, with a key at that version.
+        let word = unsafe { remove::rolling(address(self), version, self.at(index), mark) }?;
+        let version = version.wrapping_add(1);
+        if mark == GONE && self.is_empty() {
+            self.tidy(version);
+        } else if mark == FREE && index < N {
+            self.free_before(index, version);
+        }
+        Some(word)
+    }
+
+    /// May the entry become free as soon as its key goes? The special ones, or if the next is free.
+    fn is_last_of_a_way(&self, index: usize) -> bool {
+        let next = if index + 1 == N { 0 } else { index + 1 };
+        index >= N || self.entry(next).key.word() == FREE
+    }
+
+    /// Frees the entries before a free one whose keys are gone.
+    fn free_before(&self, mut index: usize, version: usize) {
+        // Not around for ever: the entry at the start is free, not gone.
+        loop {
+            index = if index == 0 { N - 1 } else { index - 1 };
+            point();
+            if self.entry(index).key.word() != GONE || !self.free(version, index) {
+                return;
+            }
+        }
+    }
+
+    /// Frees every entry whose key is gone and that is on no key's way.
+    #[cold]
+    fn tidy(&self, version: usize) {
+        // How many entries, from the next one backwards, are on some key's way. Once around to learn
+        // which ways lead over the end of the table, then once to free.
+        let mut on_a_way = 0usize;
+        for step in (0..2 * N).rev() {
+            let index = step % N;
+            let is_on_a_way = on_a_way > 0;
+            on_a_way = on_a_way.saturating_sub(1);
+            point();
+            match self.entry(index).key.word() {
+                FREE => {}
+                GONE => {
+                    if step < N && !is_on_a_way && !self.free(version, index) {
+                        return;
+                    }
+                }
+                word => on_a_way = on_a_way.max((index + N - home(word, N)) % N),
+            }
+        }
+    }
+
+    /// Frees an entry that is on no key's way at that version; `false` if that is history.
+    fn free(&self, version: usize, index: usize) -> bool {
+        point();
+        // SAFETY: an entry of this map.
+        unsafe { free::restarting(address(self), version, self.at(index)) }
+    }
+
+    /// The entries, and behind them the special ones.
+    #[inline]
+    fn entry(&self, index: usize) -> &Entry {
+        match index.checked_sub(N) {
+            None => &self.entries[index],
+            Some(special) => &self.special[special],
+        }
+    }
+
+    /// An entry's address.
+    #[inline]
+    fn at(&self, index: usize) -> usize {
+        address(self) + ENTRIES + index * size_of::<Entry>()
+    }
+}
+
+/// The entry where the search for a key begins (Fibonacci hashing: the upper half of a product mixes
+/// all bits below).
+#[inline]
+fn home(word: usize, entries: usize) -> usize {
+    let hash = (word as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+    ((hash * entries as u64) >> 32) as usize
+}
+
+/// The key in an entry that holds this word for one.
+fn key_word(index: usize, entries: usize, word: usize) -> Option<usize> {
+    match (word, index.checked_sub(entries)) {
+        (FREE | GONE, _) => None,
+        (word, None) => Some(word),
+        (_, Some(0)) => Some(FREE),
+        (_, Some(_)) => Some(GONE),
+    }
+}
+
+impl<K: Word + Copy, V: Word, const N: usize> Take<(K, V)> for Map<K, V, N> {
+    fn take(&self, cursor: &mut usize) -> Option<(K, V)> {
+        while *cursor < N + 2 {
+            let version = self.version();
+            point();
+            let Some(key) = key_word(*cursor, N, self.entry(*cursor).key.word()) else {
+                *cursor += 1;
+                continue;
+            };
+            if let Some(value) = self.remove_at(version, *cursor) {
+                // SAFETY: `insert` or `add` made both words; the value has left the map just now, and
+                // keys may be copied.
+                return Some(unsafe { (K::from_word(key), V::from_word(value)) });
+            }
+        }
+        None
+    }
+}
+
+/// A map without its capacity.
+trait Entries {
+    /// Key and value of the first entry with a key from `next` on, and moves `next` behind it.
+    fn next_pair(&self, next: &mut usize) -> Option<(usize, usize)>;
+}
+
+impl<K: Word + Copy, V: Word, const N: usize> Entries for Map<K, V, N> {
+    fn next_pair(&self, next: &mut usize) -> Option<(usize, usize)> {
+        while *next < N + 2 {
+            let index = *next;
+            *next += 1;
+            point();
+            // SAFETY: an entry of this map.
+            let (word, value) = unsafe { pair::rolling(self.at(index)) };
+            if let Some(key) = key_word(index, N, word) {
+                return Some((key, value));
+            }
+        }
+        None
+    }
+}
+
+/// The pairs of a [`Map`]; made by [`Map::iter`].
+pub struct Iter<'a, K: Word + Copy, V: Word + Copy> {
+    entries: &'a dyn Entries,
+    next: usize,
+    pairs: PhantomData<(K, V)>,
+}
+
+impl<K: Word + Copy, V: Word + Copy> Iterator for Iter<'_, K, V> {
+    type Item = (K, V);
+
+    fn next(&mut self) -> Option<(K, V)> {
+        let (key, value) = self.entries.next_pair(&mut self.next)?;
+        // SAFETY: `insert` or `add` made both words, and both may be copied.
+        Some(unsafe { (K::from_word(key), V::from_word(value)) })
+    }
+}
+
+impl<K: Word + Copy, V: Word + Copy> fmt::Debug for Iter<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Iter")
+    }
+}
+
+impl<'a, K: Word + Copy, V: Word + Copy, const N: usize> IntoIterator for &'a Map<K, V, N> {
+    type Item = (K, V);
+    type IntoIter = Iter<'a, K, V>;
+
+    fn into_iter(self) -> Iter<'a, K, V> {
+        self.iter()
+    }
+}
+
+impl<K: Word + Copy, V: Word, const N: usize> Drop for Map<K, V, N> {
+    fn drop(&mut self) {
+        if needs_drop::<V>() {
+            self.drain().for_each(drop);
+        }
+    }
+}
+
+impl<K: Word + Copy, V: Word, const N: usize> Default for Map<K, V, N> {
+    fn default() -> Map<K, V, N> {
+        Map::new()
+    }
+}
+
+impl<K: Word + Copy, V: Word, const N: usize> fmt::Debug for Map<K, V, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Map")
+            .field("len", &self.len())
+            .field("capacity", &N)
+            .field("scope", &self.scope)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+#[path = "map/tests.rs"]
+mod tests;

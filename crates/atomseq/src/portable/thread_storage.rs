@@ -1,0 +1,16 @@
+//! Where [`per_thread!`](crate::local::per_thread!) keeps its statics: here, in the standard library's
+//! thread-locals, with a constant for an initial value and without a destructor.
+
+/// The address of this thread's copy of a constant.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __thread_storage {
+    ($type:ty, $value:expr) => {{
+        ::std::thread_local! {
+            static STORAGE: ::core::mem::ManuallyDrop<$type> =
+                const { ::core::mem::ManuallyDrop::new($value) };
+        }
+        let address: *const $type = STORAGE.with(|value| &raw const **value);
+        address
+    }};
+}
