@@ -10,6 +10,10 @@
 //! * a call by a neighbour, on another CPU, runs as a whole, and the attempt goes on, not aborted
 //!   (tried where either writes what the other touches; elsewhere their order makes no difference).
 //!
+//! A sequence that is rolled forward ([`Recovery`]) is not aborted: what would interrupt it comes after its end,
+//! so what it does in between is nobody's business. Without any recovery a call on the same CPU runs as a whole
+//! before each step, and the attempt goes on: a mechanism that is broken, to be found out.
+//!
 //! With the last step the content and the answer must be what the call [means](Structure::meaning).
 //! So every history is equal to a serial one, with each call where it committed or left early.
 
@@ -20,7 +24,7 @@ use atomseq::sequence::model::Memory;
 use crate::execution::{Execution, Footprint};
 use crate::layout;
 use crate::report::{Explored, Fault, Violation};
-use crate::structure::{Call, Content, Structure};
+use crate::structure::{Call, Content, Recovery, Structure};
 
 /// Exhausts the structure's states.
 ///
@@ -89,7 +93,8 @@ impl Search<'_> {
         }
         for (run, footprint) in &runs {
             for (other, others_footprint) in &runs {
-                if run.cpu == other.cpu || have_one_caller(run.call, other.call) {
+                let keeps_out = structure.recovery(run.call.program) != Recovery::Nothing;
+                if run.cpu == other.cpu && keeps_out || have_one_caller(run.call, other.call) {
                     continue;
                 }
                 self.explored.neighbours += 1;
@@ -109,7 +114,9 @@ impl Search<'_> {
         mut execution: Execution<'_>,
         content: &Content,
     ) -> Result<Footprint, Box<Violation>> {
-        if !execution.has_its_commit_last() {
+        let recovery = self.structure.recovery(execution.call.program);
+        let restarts = recovery == Recovery::Restart;
+        if restarts && !execution.has_its_commit_last() {
             return Err(self.violation(Fault::Shape, state, vec![describe(&execution)]));
         }
         let mut prepared = 0;
@@ -129,6 +136,12 @@ impl Search<'_> {
                     Err(fault) => return Err(self.violation(fault, state, vec![event])),
                 }
                 return Ok(footprint);
+            }
+            if recovery == Recovery::Rollforward {
+                self.explored.rollforwards += 1;
+            }
+            if !restarts {
+                continue;
             }
             execution
                 .is_unseen(content)

@@ -63,7 +63,7 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// B91 2.4: one visible store, the last step.
+    /// B91 2.4: one visible store, the last step. It must hold of what is restarted.
     pub fn has_its_commit_last(&self) -> bool {
         let is_commit = |step: &&Step| matches!(step, Step::Commit { .. });
         let steps = self.call.program.steps;

@@ -16,6 +16,8 @@ pub struct Explored {
     pub attempts: usize,
     /// Aborts: one before each step of each attempt but its first.
     pub aborts: usize,
+    /// Interruptions that waited for the end: one before each step of each attempt but its first.
+    pub rollforwards: usize,
     /// Pairs of an attempt and a neighbour's that could have met.
     pub neighbours: usize,
     /// Those of them that touch common memory, tried in every order.
@@ -32,7 +34,7 @@ impl fmt::Display for Explored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} states{}, {} attempts, {} aborts, {} pairs of neighbours ({} met), histories of {} calls",
+            "{} states{}, {} attempts, {} aborts, {} rollforwards, {} pairs of neighbours ({} met), histories of {} calls",
             self.states,
             if self.exhausted {
                 " (all there are)"
@@ -41,6 +43,7 @@ impl fmt::Display for Explored {
             },
             self.attempts,
             self.aborts,
+            self.rollforwards,
             self.neighbours,
             self.meetings,
             self.history,

@@ -1,6 +1,6 @@
 //! What the checker must know of a structure.
 
-use atomseq::sequence::model::{Memory, Program, Shape, Value};
+use atomseq::sequence::model::{Memory, Program, Shape, Step, Value};
 
 /// The abstract content: for each CPU, the values in order. What a user could find out, and no more.
 pub type Content = Vec<Vec<usize>>;
@@ -44,6 +44,28 @@ pub struct Answer {
     pub filled: Vec<usize>,
 }
 
+/// What happens to an attempt that is interrupted, and so when the interference comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// It is given up, the interference comes, it starts again: by the kernel, or by a signal handler.
+    Restart,
+    /// It is run to its end, then the interference comes.
+    Rollforward,
+    /// Nothing: the interference comes, and it goes on. What a broken mechanism would do.
+    Nothing,
+}
+
+impl Recovery {
+    /// What a sequence was made for.
+    pub fn of(program: &Program) -> Recovery {
+        let stores = |step: &Step| matches!(step, Step::Store { .. });
+        match program.steps.iter().any(stores) {
+            true => Recovery::Rollforward,
+            false => Recovery::Restart,
+        }
+    }
+}
+
 /// A structure: its memory, its calls, and what they mean.
 pub trait Structure {
     /// What it is called in reports.
@@ -57,6 +79,11 @@ pub trait Structure {
     /// How many CPUs take part.
     fn cpus(&self) -> usize {
         crate::layout::CPUS
+    }
+
+    /// What happens to an interrupted attempt at this sequence.
+    fn recovery(&self, program: &Program) -> Recovery {
+        Recovery::of(program)
     }
 
     /// How many bytes of bulk memory a CPU has.

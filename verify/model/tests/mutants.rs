@@ -4,12 +4,15 @@ use atomseq::sequence::model::{Comparison, Operand, Operator, Program, Step};
 use verify_model::broken::Broken;
 use verify_model::checker::check;
 use verify_model::structure::Structure;
-use verify_model::structures::{Counter, Guide, Histogram, List, Queue, Ring, Stack, sequences};
+use verify_model::structures::{
+    Counter, Fifo, Guide, Histogram, List, Queue, Ring, Stack, sequences,
+};
 
 /// A small structure, in which faults show soon, for the sequences of a file.
 fn subject(file: &str) -> Box<dyn Structure> {
     match file {
         "counter" => Box::new(Counter),
+        "fifo" => Box::new(Fifo),
         "histogram" => Box::new(Histogram),
         "list" => Box::new(List),
         "queue" => Box::new(Queue {

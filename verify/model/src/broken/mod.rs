@@ -6,13 +6,14 @@
 mod counters;
 mod lists;
 mod queues;
+mod recovery;
 mod rings;
 mod stacks;
 
 use atomseq::sequence::model::{Memory, Program};
 
 use crate::report::Fault;
-use crate::structure::{Answer, Call, Content, Structure};
+use crate::structure::{Answer, Call, Content, Recovery, Structure};
 
 /// A structure with one of its sequences replaced by a wrong one, of the same name.
 pub struct Broken {
@@ -71,6 +72,7 @@ pub fn all() -> Vec<Broken> {
     let mut all = counters::all();
     all.extend(lists::all());
     all.extend(queues::all());
+    all.extend(recovery::all());
     all.extend(rings::all());
     all.extend(stacks::all());
     all
@@ -95,6 +97,10 @@ impl Structure for Broken {
 
     fn longest_history(&self) -> usize {
         self.inner.longest_history()
+    }
+
+    fn recovery(&self, program: &Program) -> Recovery {
+        self.inner.recovery(program)
     }
 
     fn empty(&self) -> Memory {

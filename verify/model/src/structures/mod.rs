@@ -1,6 +1,7 @@
-//! The structures of `atomseq::percpu` and of its guide, as the checker sees them.
+//! The structures of `atomseq::percpu` and of its guide, and one of M94's, as the checker sees them.
 
 mod counter;
+mod fifo;
 mod guide;
 mod histogram;
 mod list;
@@ -15,6 +16,7 @@ use crate::layout;
 use crate::structure::Structure;
 
 pub use counter::Counter;
+pub use fifo::Fifo;
 pub use guide::Guide;
 pub use histogram::Histogram;
 pub use list::List;
@@ -26,6 +28,7 @@ pub use stack::Stack;
 pub fn all() -> Vec<Box<dyn Structure>> {
     vec![
         Box::new(Counter),
+        Box::new(Fifo),
         Box::new(Guide),
         Box::new(Histogram),
         Box::new(List),
@@ -70,9 +73,10 @@ pub fn all() -> Vec<Box<dyn Structure>> {
     ]
 }
 
-/// The model forms of all sequences, by file.
+/// The model forms of all sequences, by file; those of `local/` as `local/…`.
 pub fn sequences() -> impl Iterator<Item = (&'static str, &'static [&'static Program])> {
-    SEQUENCES.iter().chain([&guide::SEQUENCES]).copied()
+    let own = [&guide::SEQUENCES, &fifo::SEQUENCES];
+    SEQUENCES.iter().chain(own).copied()
 }
 
 /// The model form of one of them.
