@@ -129,6 +129,7 @@ pub mod docs;
 pub mod local;
 pub mod percpu;
 pub mod sequence;
+pub mod signal;
 pub mod status;
 mod sync;
 mod word;
@@ -151,6 +152,13 @@ pub mod internals {
         not(atomseq_portable)
     ))]
     pub use crate::sequence::table;
+    #[cfg(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        target_pointer_width = "64",
+        not(atomseq_portable)
+    ))]
+    pub use crate::signal::controls as signal_controls;
 }
 
 /// README.md's Rust examples, compiled and run with the other doctests.

@@ -26,11 +26,11 @@ global_asm!(
     concat!(".globl ", name!("thread_block")),
     concat!(".hidden ", name!("thread_block")),
     concat!(".type ", name!("thread_block"), ", @tls_object"),
-    concat!(".size ", name!("thread_block"), ", 64"),
+    concat!(".size ", name!("thread_block"), ", 224"),
     concat!(name!("thread_block"), ":"),
     ".word 0",          //  0 cpu_id_start
     ".word 0xffffffff", //  4 cpu_id = -1: not registered
-    ".zero 56",         //  8 rseq_cs and the rest; 32 registration; 36 forks; 40 quiet
+    ".zero 216",        //  8 rseq_cs and the rest; 32 registration; 36 forks; 40 quiet; 48 signals
     ".popsection",
 );
 
@@ -46,7 +46,7 @@ pub fn thread_pointer() -> usize {
 }
 
 /// Where the thread block lies, counted from the thread pointer; the same in every thread.
-#[inline]
+#[inline(always)]
 pub fn thread_block_offset() -> isize {
     let offset;
     // SAFETY: loads a link-time constant from the global offset table.
@@ -55,7 +55,8 @@ pub fn thread_block_offset() -> isize {
             concat!("adrp {0}, :gottprel:", name!("thread_block")),
             concat!("ldr {0}, [{0}, :gottprel_lo12:", name!("thread_block"), "]"),
             out(reg) offset,
-            options(pure, readonly, nostack, preserves_flags)
+            // The table never changes and no Rust code sees it: the load need not be repeated.
+            options(pure, nomem, nostack, preserves_flags)
         );
     }
     offset
@@ -91,6 +92,64 @@ macro_rules! __thread_address {
         }
         address
     }};
+}
+
+/// Not told by the count of masks, which takes three instructions to change: a deferral between them would be lost.
+/// `leave_mask` looks at what deferral has blocked.
+pub const MASK_WAITING: u64 = 0;
+
+/// Counts one more mask. Nothing the compiler could move passes it: it may touch any memory.
+///
+/// A handler that runs between the load and the store leaves the count as it found it.
+#[inline(always)]
+pub fn enter_mask() {
+    // SAFETY: the count of masks, in this thread's block.
+    unsafe {
+        asm!(
+            "ldr {count}, [{block}, #48]", //
+            "add {count}, {count}, #1",    //
+            "str {count}, [{block}, #48]", // one more mask
+            block = in(reg) thread_pointer().wrapping_add_signed(thread_block_offset()),
+            count = out(reg) _,
+            options(nostack, preserves_flags)
+        );
+    }
+}
+
+/// Counts one mask less, and calls `waiting` if a signal was deferred since.
+///
+/// A signal that arrives before the store is seen by the second look, one that arrives after it finds no mask. The first
+/// look is for the handlers of others: one that runs right after the store, and has a mask of its own, takes what waits.
+#[inline(always)]
+pub fn leave_mask(waiting: impl FnOnce()) {
+    let (before, after): (u64, u64);
+    // SAFETY: the count of masks and the signals that wait, in this thread's block.
+    unsafe {
+        asm!(
+            "ldr {before}, [{block}, #56]", // signals wait?
+            "ldr {count}, [{block}, #48]",  //
+            "sub {count}, {count}, #1",     //
+            "str {count}, [{block}, #48]",  // one mask less
+            "ldr {after}, [{block}, #56]",  // or now?
+            block = in(reg) thread_pointer().wrapping_add_signed(thread_block_offset()),
+            before = out(reg) before,
+            count = out(reg) _,
+            after = lateout(reg) after,
+            options(nostack, preserves_flags)
+        );
+    }
+    if before | after != 0 {
+        waiting();
+    }
+}
+
+/// Whether the instruction at `address` is a clone's trap, `udf #0`.
+///
+/// # Safety
+/// `address` is that of an instruction of a clone, or one that this thread was about to execute.
+pub unsafe fn is_trap(address: usize) -> bool {
+    // SAFETY: one instruction.
+    unsafe { (address as *const u32).read() == 0 }
 }
 
 /// Calls the kernel; a negative result is an error number with its sign changed. `errno` stays as it is, since this

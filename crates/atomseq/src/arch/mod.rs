@@ -8,6 +8,9 @@
 //! | `__thread_address` | where the calling thread's copy of a `per_thread!` static lies |
 //! | `syscall` | a system call that leaves `errno` alone |
 //! | `glibc_rseq_symbols` | static builds only: the C library's `__rseq_offset` and `__rseq_size`, or nulls |
+//! | `enter_mask`, `leave_mask` | the user-level signal mask's fast path |
+//! | `MASK_WAITING` | the bit by which a deferral tells `leave_mask` that signals wait; 0 if it need not be told |
+//! | `is_trap` | whether the instruction at an address is the one that ends a clone |
 //! | `spawn_kicker` | the self-test's helper: a child that interrupts its parent |
 //! | `watch` | the self-test's section: spins until it is interrupted |
 //!
@@ -16,12 +19,15 @@
 //! no destructor.
 //!
 //! ```text
-//! thread block, 64 bytes, 32-byte aligned
+//! thread block, 224 bytes, 32-byte aligned
 //!  0 ..32   struct rseq; cpu_id (offset 4) starts as -1, so that every section of a thread that is not
 //!           registered goes to a guard slot
 //! 32 ..36   registration: 0 not yet, 1 registered, 2 retired, 3 refused
 //! 36 ..40   nesting of forks that this thread is in the middle of
-//! 40 ..64   unused
+//! 40 ..44   nesting of quiet stretches
+//! 48 ..56   how many masks (signal::mask) this thread is inside; with the highest bit, x86-64 only: signals wait
+//! 56 ..64   the signals that deferral has blocked in the kernel
+//! 64 ..208  the rest of signal's words: signal/delivery/words.rs
 //! ```
 
 #[cfg(target_arch = "x86_64")]

@@ -26,11 +26,11 @@ global_asm!(
     concat!(".globl ", name!("thread_block")),
     concat!(".hidden ", name!("thread_block")),
     concat!(".type ", name!("thread_block"), ", @tls_object"),
-    concat!(".size ", name!("thread_block"), ", 64"),
+    concat!(".size ", name!("thread_block"), ", 224"),
     concat!(name!("thread_block"), ":"),
     ".long 0",          //  0 cpu_id_start
     ".long 0xffffffff", //  4 cpu_id = -1: not registered
-    ".zero 56",         //  8 rseq_cs and the rest; 32 registration; 36 forks; 40 quiet
+    ".zero 216",        //  8 rseq_cs and the rest; 32 registration; 36 forks; 40 quiet; 48 signals
     ".popsection",
 );
 
@@ -46,7 +46,7 @@ pub fn thread_pointer() -> usize {
 }
 
 /// Where the thread block lies, counted from the thread pointer; the same in every thread.
-#[inline]
+#[inline(always)]
 pub fn thread_block_offset() -> isize {
     let offset;
     // SAFETY: loads a link-time constant from the global offset table.
@@ -54,7 +54,8 @@ pub fn thread_block_offset() -> isize {
         asm!(
             concat!("mov {}, qword ptr [rip + ", name!("thread_block"), "@GOTTPOFF]"),
             out(reg) offset,
-            options(pure, readonly, nostack, preserves_flags)
+            // The table never changes and no Rust code sees it: the load need not be repeated.
+            options(pure, nomem, nostack, preserves_flags)
         );
     }
     offset
@@ -87,6 +88,51 @@ macro_rules! __thread_address {
         }
         address
     }};
+}
+
+/// How a deferral tells `leave_mask` that signals wait: the sign of the count of masks.
+pub const MASK_WAITING: u64 = 1 << 63;
+
+/// Counts one more mask. Nothing the compiler could move passes it: it may touch any memory.
+///
+/// One instruction, so no signal arrives in the middle of it.
+#[inline(always)]
+pub fn enter_mask() {
+    // SAFETY: the count of masks, in this thread's block.
+    unsafe {
+        asm!(
+            "add qword ptr fs:[{block} + 48], 1", // one more mask
+            block = in(reg) thread_block_offset(),
+            options(nostack)
+        );
+    }
+}
+
+/// Counts one mask less, and calls `waiting` if a signal was deferred since.
+///
+/// The one instruction that ends the mask also tells whether signals wait: one that arrives before it is
+/// seen, one that arrives after it finds no mask.
+#[inline(always)]
+pub fn leave_mask(waiting: impl FnOnce()) {
+    // SAFETY: the count of masks, in this thread's block.
+    unsafe {
+        asm!(
+            "sub qword ptr fs:[{block} + 48], 1", // one mask less
+            "js {waiting}",                       // the sign: signals wait
+            block = in(reg) thread_block_offset(),
+            waiting = label { waiting() },
+            options(nostack)
+        );
+    }
+}
+
+/// Whether the instruction at `address` is a clone's trap, `ud2`.
+///
+/// # Safety
+/// `address` is that of an instruction of a clone, or one that this thread was about to execute.
+pub unsafe fn is_trap(address: usize) -> bool {
+    // SAFETY: two bytes of code; a trap is followed by four more, every other instruction by a trap.
+    unsafe { (address as *const [u8; 2]).read() == [0x0f, 0x0b] }
 }
 
 /// Calls the kernel; a negative result is an error number with its sign changed. `errno` stays as it is, since this

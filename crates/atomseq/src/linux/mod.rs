@@ -4,7 +4,9 @@
 //! Nothing here allocates through Rust's global allocator, takes a lock of the standard library or touches a
 //! thread-local that is set up on first use, so all of it may run inside an allocator or a signal handler.
 
+mod context;
 mod cpus;
+mod dispositions;
 mod fork;
 mod futex;
 mod kernel;
@@ -19,7 +21,12 @@ mod start;
 mod thread_storage;
 mod traffic;
 
+pub use context::Context;
 pub use cpus::{cpu_slots, current_cpu};
+pub use dispositions::{
+    Disposition, Entry, SIGNALS, bit, change_mask, disposition, install_entry, kernel_mask,
+    queue_to_this_thread, replace_disposition,
+};
 pub use fork::generation;
 pub use futex::{wait, wait_briefly, wake_all, wake_one};
 pub use membarrier::fence;

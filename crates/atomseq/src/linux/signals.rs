@@ -1,7 +1,7 @@
 //! Quiet: a stretch of one thread's time in which no signal handler runs on it and no fork copies its work half done.
 
+use super::dispositions::change_mask;
 use super::fork;
-use crate::arch::syscall;
 use core::marker::PhantomData;
 
 /// While one lives, this thread runs no signal handler, and `fork` on another thread waits for its end.
@@ -53,41 +53,14 @@ impl Drop for Blocked {
     }
 }
 
-/// Replaces this thread's signal mask and returns the old one.
 fn set_mask(mask: u64) -> u64 {
-    let mut old = 0u64;
-    // SAFETY: both sets are 8 bytes, the kernel's size on 64-bit Linux, and live across the call.
-    unsafe {
-        syscall(
-            libc::SYS_rt_sigprocmask,
-            [
-                libc::SIG_SETMASK as usize,
-                &raw const mask as usize,
-                &raw mut old as usize,
-                8,
-                0,
-                0,
-            ],
-        );
-    }
-    old
+    change_mask(libc::SIG_SETMASK, mask)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn current_mask() -> u64 {
-        let mut mask = 0u64;
-        // SAFETY: a null new set leaves the mask alone; the old set has the kernel's 8 bytes.
-        unsafe {
-            syscall(
-                libc::SYS_rt_sigprocmask,
-                [0, 0, &raw mut mask as usize, 8, 0, 0],
-            );
-        }
-        mask
-    }
+    use crate::platform::kernel_mask as current_mask;
 
     #[test]
     fn quiet_blocks_what_can_be_blocked_and_restores_even_when_nested() {

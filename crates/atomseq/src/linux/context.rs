@@ -1,0 +1,82 @@
+//! The context that the kernel saves when it interrupts a thread, and restores when the handler returns.
+
+use core::ffi::c_void;
+
+/// What a handler gets as its third argument.
+#[derive(Clone, Copy)]
+pub struct Context(*mut libc::ucontext_t);
+
+impl Context {
+    /// # Safety
+    /// `context` is the third argument of a handler that runs on this thread, and is not used after it returned.
+    pub unsafe fn new(context: *mut c_void) -> Context {
+        Context(context.cast())
+    }
+
+    /// As the kernel passed it.
+    pub fn as_ptr(self) -> *mut c_void {
+        self.0.cast()
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn program_counter_place(self) -> *mut usize {
+        // SAFETY: valid by the promise made to `new`; only an address is made.
+        unsafe { (&raw mut (*self.0).uc_mcontext.gregs[libc::REG_RIP as usize]).cast() }
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    fn program_counter_place(self) -> *mut usize {
+        // SAFETY: valid by the promise made to `new`; only an address is made.
+        unsafe { (&raw mut (*self.0).uc_mcontext.pc).cast() }
+    }
+
+    /// The instruction that comes next.
+    pub fn program_counter(self) -> usize {
+        // SAFETY: a register in a valid context.
+        unsafe { self.program_counter_place().read() }
+    }
+
+    /// Changes which instruction comes next.
+    pub fn set_program_counter(self, address: usize) {
+        // SAFETY: as above; this handler owns its context.
+        unsafe { self.program_counter_place().write(address) }
+    }
+
+    /// The stack pointer of the interrupted code.
+    #[cfg(target_arch = "x86_64")]
+    pub fn stack_pointer(self) -> usize {
+        // SAFETY: a register in a valid context.
+        unsafe { (*self.0).uc_mcontext.gregs[libc::REG_RSP as usize] as usize }
+    }
+
+    /// The stack pointer of the interrupted code.
+    #[cfg(target_arch = "aarch64")]
+    pub fn stack_pointer(self) -> usize {
+        // SAFETY: a register in a valid context.
+        unsafe { (*self.0).uc_mcontext.sp as usize }
+    }
+
+    fn mask_place(self) -> *mut u64 {
+        // SAFETY: valid by the promise made to `new`; the kernel's set is the first 8 bytes of the C library's.
+        unsafe { (&raw mut (*self.0).uc_sigmask).cast() }
+    }
+
+    /// The mask of the interrupted code.
+    pub fn mask(self) -> u64 {
+        // SAFETY: 8 bytes in a valid context.
+        unsafe { self.mask_place().read() }
+    }
+
+    /// Changes the mask that the interrupted code goes on with.
+    pub fn set_mask(self, mask: u64) {
+        // SAFETY: as above; this handler owns its context.
+        unsafe { self.mask_place().write(mask) }
+    }
+
+    /// Whether an address is in this thread's alternate stack.
+    pub fn is_on_alternate_stack(self, address: usize) -> bool {
+        // SAFETY: in a valid context; the kernel describes the alternate stack there.
+        let stack = unsafe { (*self.0).uc_stack };
+        address.wrapping_sub(stack.ss_sp as usize) < stack.ss_size
+    }
+}

@@ -1,0 +1,146 @@
+//! Signals as the kernel sees them: dispositions, masks and queues.
+//!
+//! A set of signals is a word, signal `n` its bit `n - 1`. The C library would hide two signals that it keeps for
+//! itself and set `errno`, so this goes to the kernel; only a handler of our own is installed through it, for the
+//! piece of code that handlers return to.
+
+use crate::arch::syscall;
+use core::ffi::{c_int, c_void};
+
+/// The largest signal number.
+pub const SIGNALS: i32 = 64;
+
+/// A set with one signal in it.
+#[inline]
+pub const fn bit(signal: i32) -> u64 {
+    1 << (signal - 1)
+}
+
+/// What the kernel does on a signal. The kernel's layout.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Disposition {
+    /// The handler's address, `SIG_DFL` or `SIG_IGN`.
+    pub handler: usize,
+    /// `SA_…`.
+    pub flags: usize,
+    /// Where the handler returns to.
+    pub restorer: usize,
+    /// What is blocked while the handler runs.
+    pub mask: u64,
+}
+
+impl Disposition {
+    /// The default action.
+    pub const DEFAULT: Disposition = Disposition {
+        handler: libc::SIG_DFL,
+        flags: 0,
+        restorer: 0,
+        mask: 0,
+    };
+
+    /// A function, not the default action and not nothing.
+    pub fn is_function(&self) -> bool {
+        self.handler != libc::SIG_DFL && self.handler != libc::SIG_IGN
+    }
+
+    /// Whether a flag is set.
+    pub fn has(&self, flag: c_int) -> bool {
+        self.flags & flag as usize != 0
+    }
+}
+
+/// The kernel's own entry for a handler with `SA_SIGINFO`.
+pub type Entry = unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+
+fn sigaction(signal: i32, new: *const Disposition, old: *mut Disposition) -> Result<(), i32> {
+    let arguments = [signal as usize, new as usize, old as usize, 8, 0, 0];
+    // SAFETY: both point to a disposition in the kernel's layout, or are null; a set has 8 bytes.
+    match unsafe { syscall(libc::SYS_rt_sigaction, arguments) } {
+        0 => Ok(()),
+        errno => Err(-errno as i32),
+    }
+}
+
+/// What the kernel does on `signal`; `Err` holds an error number.
+pub fn disposition(signal: i32) -> Result<Disposition, i32> {
+    let mut old = Disposition::DEFAULT;
+    sigaction(signal, core::ptr::null(), &mut old)?;
+    Ok(old)
+}
+
+/// Replaces what the kernel does on `signal`, and returns what it did.
+///
+/// # Safety
+/// `new` was read from the kernel, possibly with other flags or another mask, or has no function in it.
+pub unsafe fn replace_disposition(signal: i32, new: &Disposition) -> Result<Disposition, i32> {
+    let mut old = Disposition::DEFAULT;
+    sigaction(signal, new, &mut old)?;
+    Ok(old)
+}
+
+/// Installs a function of our own for `signal`.
+///
+/// # Safety
+/// `entry` can handle the signal on every thread, at every instruction.
+pub unsafe fn install_entry(signal: i32, entry: Entry, flags: c_int, mask: u64) -> Result<(), i32> {
+    // SAFETY: plain old data.
+    let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
+    action.sa_sigaction = entry as usize;
+    action.sa_flags = flags | libc::SA_SIGINFO;
+    // SAFETY: the C library's set is at least as long as the kernel's, which it starts with.
+    unsafe { (&raw mut action.sa_mask).cast::<u64>().write(mask) };
+    // SAFETY: a whole action; the caller vouches for the function.
+    if unsafe { libc::sigaction(signal, &action, core::ptr::null_mut()) } == 0 {
+        Ok(())
+    } else {
+        // SAFETY: this thread's error number.
+        Err(unsafe { *libc::__errno_location() })
+    }
+}
+
+/// Changes this thread's mask and returns the old one. `how` is `SIG_BLOCK`, `SIG_UNBLOCK` or `SIG_SETMASK`.
+pub fn change_mask(how: c_int, set: u64) -> u64 {
+    let mut old = 0u64;
+    let arguments = [
+        how as usize,
+        &raw const set as usize,
+        &raw mut old as usize,
+        8,
+        0,
+        0,
+    ];
+    // SAFETY: both sets are 8 bytes, the kernel's size on 64-bit Linux, and live across the call.
+    unsafe { syscall(libc::SYS_rt_sigprocmask, arguments) };
+    old
+}
+
+/// This thread's mask.
+pub fn kernel_mask() -> u64 {
+    change_mask(libc::SIG_BLOCK, 0)
+}
+
+/// Queues a signal to this thread, with `info` as it is; `Err` holds an error number. Async-signal-safe.
+pub fn queue_to_this_thread(signal: i32, info: &libc::siginfo_t) -> Result<(), i32> {
+    // The thread asks the kernel who it is: what is cached may be the parent's, in a child that shares memory.
+    // SAFETY: neither call has arguments, or can fail.
+    let (process, thread) = unsafe {
+        (
+            syscall(libc::SYS_getpid, [0; 6]) as usize,
+            syscall(libc::SYS_gettid, [0; 6]) as usize,
+        )
+    };
+    let arguments = [
+        process,
+        thread,
+        signal as usize,
+        info as *const _ as usize,
+        0,
+        0,
+    ];
+    // SAFETY: `info` is a whole siginfo.
+    match unsafe { syscall(libc::SYS_rt_tgsigqueueinfo, arguments) } {
+        0 => Ok(()),
+        errno => Err(-errno as i32),
+    }
+}

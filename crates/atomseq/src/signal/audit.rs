@@ -1,0 +1,84 @@
+//! What others have done to handlers since.
+
+/// One handler that is not as it has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Finding {
+    /// The signal.
+    pub signal: i32,
+    /// What is wrong.
+    pub fault: Fault,
+}
+
+/// What is wrong with a handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Fault {
+    /// A handler of someone else's, whose `sa_mask` lets managed signals in: one that arrives while it runs over a
+    /// half-done sequence does not know of that. Repairable.
+    Uncovered,
+    /// A fault's handler of someone else's, which in the middle of a rollforward would see a program counter in
+    /// the clone. Repairable.
+    Unadopted,
+    /// Atomseq's handler is installed, but with another mask or other flags than it needs. Repairable.
+    Altered,
+    /// The trap signal `SIGILL` goes to someone else: a rollforward would end there. Repairable.
+    TrapDisplaced,
+    /// A managed signal goes to someone else, who may or may not call atomseq's handler. For the program to resolve.
+    Displaced,
+}
+
+/// The outcome of [`audit`](super::audit) or [`repair`](super::repair).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Audit {
+    findings: [Option<Finding>; 64],
+    count: usize,
+}
+
+impl Audit {
+    pub(super) const CLEAN: Audit = Audit {
+        findings: [None; 64],
+        count: 0,
+    };
+
+    #[allow(dead_code, reason = "portable builds find nothing")]
+    pub(super) fn add(&mut self, signal: i32, fault: Fault) {
+        if let Some(place) = self.findings.get_mut(self.count) {
+            *place = Some(Finding { signal, fault });
+            self.count += 1;
+        }
+    }
+
+    /// Whether nothing was found: sequences and masks are what they promise.
+    pub fn is_clean(&self) -> bool {
+        self.count == 0
+    }
+
+    /// What was found, by signal.
+    pub fn findings(&self) -> impl Iterator<Item = Finding> + '_ {
+        self.findings.iter().flatten().copied()
+    }
+}
+
+impl std::fmt::Display for Audit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.is_clean() {
+            return f.write_str("every handler is as it has to be");
+        }
+        for (index, finding) in self.findings().enumerate() {
+            let separator = if index == 0 { "" } else { "; " };
+            let text = match finding.fault {
+                Fault::Uncovered => {
+                    "has a handler that managed signals can interrupt: call repair()"
+                }
+                Fault::Unadopted => "has a fault handler that would see clones: call repair()",
+                Fault::Altered => "is installed with another mask or other flags: call repair()",
+                Fault::TrapDisplaced => "no longer ends rollforwards: call repair()",
+                Fault::Displaced => {
+                    "is handled by someone else now: remove that handler, or install again"
+                }
+            };
+            write!(f, "{separator}signal {} {text}", finding.signal)?;
+        }
+        Ok(())
+    }
+}

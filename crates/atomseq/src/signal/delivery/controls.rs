@@ -1,0 +1,41 @@
+//! Protections that tests switch off, to see that something fails without them. No part of the interface.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// Handlers block the other managed signals.
+pub const COVERING_MASK: u32 = 1;
+/// The handlers of others are made to block managed signals.
+pub const WIDENING: u32 = 2;
+/// Restartable sequences are restarted.
+pub const RESTART: u32 = 4;
+/// The other ones are rolled forward.
+pub const ROLLFORWARD: u32 = 8;
+/// Masks defer.
+pub const DEFERRAL: u32 = 16;
+/// The trap signal is unblocked for a rollforward.
+pub const TRAP_UNBLOCKED: u32 = 32;
+/// The end of a mask unblocks.
+pub const UNBLOCKING: u32 = 64;
+/// A fault in a clone is reported where the sequence would have had it.
+pub const MAPPING: u32 = 128;
+/// A rollforward ends, at the latest, after the limit.
+pub const WATCHDOG: u32 = 256;
+/// A child of a fork starts without its parent's waiting signals.
+pub const FORK: u32 = 512;
+/// A record for which the kernel has no room is kept.
+pub const SAVING: u32 = 1024;
+
+static OFF: AtomicU32 = AtomicU32::new(0);
+
+/// Switches off, in this process, the protections in `off`, and all others on.
+///
+/// # Safety
+/// None is left: for tests that expect what the protections prevent.
+pub unsafe fn set(off: u32) {
+    OFF.store(off, Ordering::SeqCst);
+}
+
+#[inline]
+pub(super) fn is_off(protection: u32) -> bool {
+    OFF.load(Ordering::Relaxed) & protection != 0
+}

@@ -1,0 +1,171 @@
+//! Faults: they pass straight through. One inside a clone is reported where the sequence itself would have had
+//! it, and a rollforward that only faults is given up in the end (M94 2.3.1, 2.3.2).
+
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::super::statistics::COUNTS;
+use super::actions::{self, Action};
+use super::rollforward::in_original;
+use super::run::{self, Delivery};
+use super::words::{NOTHING, Words};
+use super::{Interrupted, controls, mask};
+use crate::platform::Context;
+use crate::sequence::table;
+
+/// In nanoseconds.
+static LIMIT: AtomicU64 = AtomicU64::new(100_000_000);
+
+/// Sets how long a rollforward may keep faulting before it is given up; 100 ms at first, for the whole process.
+///
+/// A clone has at most 32 instructions and no backward branch, so all that can keep it from ending is that one of its
+/// instructions faults, its fault is handled, and it faults again. Time is looked at when a fault is handled, so
+/// a rollforward without a fault pays nothing. When the time since its first fault is over, the rollforward is
+/// given up: the signal's handler runs with [`Interrupted::Inside`],
+/// the sequence goes on where it was, [`Statistics::abandoned`](super::super::Statistics::abandoned) counts it, and the
+/// first one of a process is reported on standard error.
+///
+/// What this cannot see: a thread that the kernel keeps waiting inside one fault (for a page from a dead file server,
+/// or from a `userfaultfd` that does not answer). That thread runs no code at all.
+pub fn set_rollforward_limit(limit: Duration) {
+    let nanoseconds = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+    // Relaxed: a number on its own.
+    LIMIT.store(nanoseconds, Ordering::Relaxed);
+}
+
+fn now() -> u64 {
+    // SAFETY: plain old data.
+    let mut time: libc::timespec = unsafe { core::mem::zeroed() };
+    // SAFETY: fills `time` in; async-signal-safe, and this clock cannot fail.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    // Never 0, which means "none".
+    (time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64).max(1)
+}
+
+/// Passes a fault to its handler.
+///
+/// # Safety
+/// `info` and `context` are those of a handler that runs on this thread.
+pub unsafe fn deliver(
+    action: &'static Action,
+    signal: c_int,
+    info: &libc::siginfo_t,
+    context: Context,
+) {
+    let words = Words::of_this_thread();
+    let pc = context.program_counter();
+    let mask = context.mask();
+    let mut delivery = Delivery {
+        signal,
+        info,
+        context,
+        original_pc: pc,
+        interrupted: Interrupted::Plain,
+        mask,
+        blocked: Some(mask | action.kernel_mask(signal)),
+    };
+    let clone = match table::find_clone(pc) {
+        Some(row) if words.rollforward.is_under_way() && !controls::is_off(controls::MAPPING) => {
+            row
+        }
+        _ => {
+            // SAFETY: the caller's promise.
+            return unsafe { deliver_outside(action, &mut delivery) };
+        }
+    };
+    COUNTS.faults.add();
+    if is_over_limit(words) {
+        // SAFETY: the caller's promise.
+        return unsafe { give_up(context, in_original(&clone, pc)) };
+    }
+    let number = words.rollforward.number();
+    let original = in_original(&clone, pc);
+    context.set_program_counter(original);
+    context.set_mask(words.rollforward.mask());
+    delivery.original_pc = original;
+    delivery.interrupted = Interrupted::Inside;
+    // SAFETY: the caller's promise.
+    unsafe { run::run(action, &delivery) };
+    if !words.rollforward.is_under_way() || words.rollforward.number() != number {
+        // The handler has given the rollforward up.
+    } else if context.program_counter() == original {
+        // As if the sequence went on: the clone does, and what the handler did to the mask is for later.
+        words.rollforward.set_mask(context.mask());
+        context.set_program_counter(pc);
+        context.set_mask(mask);
+    } else if let Some(pending) = words.rollforward.take() {
+        // The sequence is left: the signal is delivered where the thread goes.
+        if pending.signal != NOTHING {
+            mask::queue_again(pending.signal, &pending.info);
+        }
+    }
+}
+
+/// A fault that is not in a clone.
+///
+/// # Safety
+/// As [`deliver`].
+unsafe fn deliver_outside(action: &'static Action, delivery: &mut Delivery) {
+    let pc = delivery.original_pc;
+    let sequence = table::find(pc);
+    if sequence.is_some() {
+        delivery.interrupted = Interrupted::Inside;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { run::run(action, delivery) };
+    // What a handler does in the middle of a restartable sequence, the sequence sees if it starts again. Not on a
+    // trap: a debugger that steps through it would never come to its end.
+    let restarts = sequence.filter(|row| row.clone.is_none() && delivery.signal != libc::SIGTRAP);
+    if let Some(row) = restarts
+        && delivery.context.program_counter() == pc
+        && !controls::is_off(controls::RESTART)
+    {
+        delivery.context.set_program_counter(row.start);
+        COUNTS.restarts.add();
+    }
+}
+
+fn is_over_limit(words: &Words) -> bool {
+    let faulting = words.rollforward.faulting_for(now());
+    // Relaxed: a number on its own.
+    faulting > LIMIT.load(Ordering::Relaxed) && !controls::is_off(controls::WATCHDOG)
+}
+
+/// The clone does not come to its end: the sequence goes on in the original at `original`, and the pending signal is
+/// handled first.
+///
+/// # Safety
+/// As [`deliver`].
+unsafe fn give_up(context: Context, original: usize) {
+    let Some(pending) = Words::of_this_thread().rollforward.take() else {
+        return;
+    };
+    context.set_program_counter(original);
+    context.set_mask(pending.mask);
+    if COUNTS.abandoned.add() == 0 {
+        run::say(format_args!(
+            "atomseq: the rollforward of the sequence at {original:#x} kept faulting for over {} ms and was abandoned; \
+             signal {} is handled in the middle of it\n",
+            LIMIT.load(Ordering::Relaxed) / 1_000_000,
+            pending.signal
+        ));
+    }
+    if pending.signal == NOTHING {
+        return;
+    }
+    let Some(action) = actions::action(pending.signal) else {
+        return super::unhandled(pending.signal, &pending.info);
+    };
+    let delivery = Delivery {
+        signal: pending.signal,
+        info: &pending.info,
+        context,
+        original_pc: pending.pc,
+        interrupted: Interrupted::Inside,
+        mask: pending.mask,
+        blocked: None,
+    };
+    // SAFETY: the caller's promise.
+    unsafe { run::run(action, &delivery) };
+}

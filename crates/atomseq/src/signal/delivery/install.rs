@@ -1,0 +1,227 @@
+//! Installing and removing handlers. Not for handlers: takes a lock, memory, and the dynamic linker's lock.
+
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use super::super::event::Handler;
+use super::super::options::{Error, Options};
+use super::actions::{self, Action, By, Previous, RESERVED, TRAP};
+use super::cover::{self, Owner};
+use super::{entry, fork, rollforward};
+use crate::platform::{
+    Disposition, Entry, SIGNALS, bit, change_mask, disposition, install_entry, replace_disposition,
+    wait, wake_one,
+};
+use crate::sequence::table;
+
+/// One thread at a time changes handlers; a fork waits for it.
+static LOCK: AtomicU32 = AtomicU32::new(0);
+
+/// Takes the lock. Signals must be blocked: a handler may fork, and would wait for its own thread.
+pub fn lock() {
+    // 0 free, 1 held, 2 held and waited for. Acquire: pairs with the Release in `unlock`.
+    if LOCK
+        .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+        .is_ok()
+    {
+        return;
+    }
+    while LOCK.swap(2, Ordering::Acquire) != 0 {
+        wait(&LOCK, 2);
+    }
+}
+
+/// Gives it back.
+pub fn unlock() {
+    // Release: pairs with the Acquire in `lock`.
+    if LOCK.swap(0, Ordering::Release) == 2 {
+        wake_one(&LOCK);
+    }
+}
+
+/// The right to change handlers. No signal arrives while one lives, but for faults.
+pub struct Changing(u64);
+
+impl Changing {
+    pub fn start() -> Changing {
+        let mask = change_mask(libc::SIG_BLOCK, !actions::NEVER_BLOCKED);
+        lock();
+        Changing(mask)
+    }
+}
+
+impl Drop for Changing {
+    fn drop(&mut self) {
+        unlock();
+        change_mask(libc::SIG_SETMASK, self.0);
+    }
+}
+
+/// # Safety
+/// As [`crate::signal::install_with`].
+pub unsafe fn install(signal: c_int, handler: Handler, options: Options) -> Result<(), Error> {
+    check(signal)?;
+    if let Some(bytes) = options.stack {
+        check_alternate_stack(bytes)?;
+    }
+    table::refresh();
+    let changing = Changing::start();
+    fork::watch().map_err(|errno| Error::Refused { signal, errno })?;
+    let before = disposition(signal).map_err(|errno| Error::Refused { signal, errno })?;
+    // What was there before the first handler of ours; what has displaced that one is not called.
+    let previous = actions::action(signal).map_or(before, |action| action.previous.0);
+    let was_managed = actions::has_handler(signal);
+    actions::manage(signal);
+    // First all others, then this one: from its first delivery on, it is covered.
+    cover::cover(&changing);
+    let old = actions::action(signal);
+    actions::set_action(
+        signal,
+        Some(leak(Action {
+            by: By::Handler(handler),
+            options,
+            previous: Previous(previous),
+            spent: AtomicBool::new(false),
+            older: None,
+        })),
+    );
+    let result = set_entry(signal);
+    if let Err(errno) = result {
+        actions::set_action(signal, old);
+        if !was_managed {
+            actions::no_longer_manage(signal);
+        }
+        return Err(Error::Refused { signal, errno });
+    }
+    // The trap's handler may have to change stacks now.
+    cover::cover(&changing);
+    Ok(())
+}
+
+pub fn uninstall(signal: c_int) -> Result<(), Error> {
+    check(signal)?;
+    let changing = Changing::start();
+    if !actions::has_handler(signal) {
+        return Err(Error::NotInstalled(signal));
+    }
+    let refused = |errno| Error::Refused { signal, errno };
+    let now = disposition(signal).map_err(refused)?;
+    if cover::owner(&now) != Owner::Atomseq {
+        return Err(Error::Displaced(signal));
+    }
+    let Some(action) = actions::action(signal) else {
+        return Err(Error::NotInstalled(signal));
+    };
+    if signal == TRAP {
+        // Rollforwards still end in it.
+        actions::set_action(signal, Some(adopted(action.previous.0, None)));
+    } else {
+        // SAFETY: what the kernel said it was, before.
+        unsafe { replace_disposition(signal, &action.previous.0) }.map_err(refused)?;
+        actions::set_action(signal, None);
+    }
+    actions::no_longer_manage(signal);
+    // What was restored may need to be widened, or adopted.
+    cover::cover(&changing);
+    Ok(())
+}
+
+fn check(signal: c_int) -> Result<(), Error> {
+    if !(1..=SIGNALS).contains(&signal) {
+        return Err(Error::NoSignal(signal));
+    }
+    if signal == libc::SIGKILL || signal == libc::SIGSTOP || RESERVED.contains(&signal) {
+        return Err(Error::Reserved(signal));
+    }
+    Ok(())
+}
+
+/// Three frames: the rollforward's trap, a signal that interrupts the handler, and the trap that ends its rollforward.
+fn check_alternate_stack(bytes: usize) -> Result<(), Error> {
+    const AT_MINSIGSTKSZ: libc::c_ulong = 51;
+    // SAFETY: plain old data.
+    let mut stack: libc::stack_t = unsafe { core::mem::zeroed() };
+    // SAFETY: asks only.
+    unsafe { libc::sigaltstack(core::ptr::null(), &mut stack) };
+    // SAFETY: looks up a number that the kernel passed at program start; 0 when it did not.
+    let frame = unsafe { libc::getauxval(AT_MINSIGSTKSZ) as usize }.max(libc::MINSIGSTKSZ);
+    let needs = frame.saturating_mul(3).saturating_add(bytes);
+    if stack.ss_flags & libc::SS_DISABLE == 0 && stack.ss_size < needs {
+        return Err(Error::AlternateStackTooSmall {
+            has: stack.ss_size,
+            needs,
+        });
+    }
+    Ok(())
+}
+
+/// An action that passes everything on to `previous`.
+pub fn adopted(previous: Disposition, older: Option<&'static Action>) -> &'static Action {
+    leak(Action {
+        by: By::Adopted,
+        options: Options {
+            once: previous.has(libc::SA_RESETHAND),
+            ..Options::new()
+        },
+        previous: Previous(previous),
+        spent: AtomicBool::new(false),
+        older,
+    })
+}
+
+/// A handler may be using an action at any time, so none is freed. There are as many as there were installations.
+fn leak(action: Action) -> &'static Action {
+    Box::leak(Box::new(action))
+}
+
+/// Makes the kernel call our entry for a signal that has an action, with the flags and the mask that go with it.
+pub fn set_entry(signal: c_int) -> Result<(), i32> {
+    let (flags, mask) = flags_and_mask(signal);
+    let entry: Entry = if signal == TRAP {
+        rollforward::trap_entry
+    } else {
+        entry
+    };
+    // SAFETY: both entries are made for this.
+    unsafe { install_entry(signal, entry, flags, mask) }
+}
+
+/// The flags (without `SA_SIGINFO`) and the mask that the kernel has to have for a signal of ours.
+pub fn flags_and_mask(signal: c_int) -> (c_int, u64) {
+    let Some(action) = actions::action(signal) else {
+        return (0, 0);
+    };
+    let inherited = match action.by {
+        By::Handler(_) => 0,
+        By::Adopted => {
+            action.previous.0.flags as c_int
+                & (libc::SA_ONSTACK | libc::SA_RESTART | libc::SA_NODEFER)
+        }
+    };
+    if signal == TRAP {
+        let stack = if (1..=SIGNALS).any(wants_alternate_stack) {
+            libc::SA_ONSTACK
+        } else {
+            0
+        };
+        return (
+            libc::SA_NODEFER | libc::SA_RESTART | inherited | stack,
+            actions::covering_mask(),
+        );
+    }
+    let mut flags = inherited;
+    if let By::Handler(_) = action.by {
+        if !action.options.interrupting {
+            flags |= libc::SA_RESTART;
+        }
+        if action.options.stack.is_some() {
+            flags |= libc::SA_ONSTACK;
+        }
+    }
+    let mask = action.kernel_mask(signal) & !bit(signal);
+    (flags, mask)
+}
+
+fn wants_alternate_stack(signal: c_int) -> bool {
+    actions::action(signal).is_some_and(|action| action.options.stack.is_some())
+}

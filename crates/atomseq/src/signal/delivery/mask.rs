@@ -1,0 +1,153 @@
+//! The user-level mask: how its end finds what waits, and how a signal is put off.
+//!
+//! ```text
+//!             start        signal: blocked, queued again       end: unblocked, delivered
+//! thread  ──────┬──────────────────┬─────────────────────────────┬───────────
+//! depth   0     1                  1 + waiting                   0
+//! added   0     0                  what was not blocked yet      0
+//! ```
+
+use core::ffi::c_int;
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::super::statistics::COUNTS;
+use super::words::Words;
+use super::{actions, controls};
+use crate::arch::{enter_mask, leave_mask};
+use crate::platform::{Context, bit, change_mask, kernel_mask, queue_to_this_thread};
+
+/// From now on, managed signals are put off on this thread.
+#[inline(always)]
+pub fn start_mask() {
+    enter_mask();
+}
+
+/// The opposite; the outermost end delivers what was put off.
+#[inline(always)]
+pub fn end_mask() {
+    leave_mask(unblock);
+}
+
+/// Is this thread inside a mask?
+pub fn is_masked() -> bool {
+    Words::of_this_thread().depth() > 0
+}
+
+/// At the end of a mask, when signals wait.
+///
+/// A handler of someone else's may run before `added` is read here, have a mask itself and, at the end of that, take
+/// `added`: it found the depth at 0. It has unblocked the signals only until it returns, so this does it again.
+#[cold]
+#[inline(never)]
+fn unblock() {
+    let words = Words::of_this_thread();
+    if words.depth() != 0 {
+        return;
+    }
+    words.clear_waiting();
+    let mut added = words.added.swap(0, Relaxed);
+    if added == 0 {
+        added = words.taken.load(Relaxed);
+    } else {
+        words.taken.store(added, Relaxed);
+    }
+    if !controls::is_off(controls::UNBLOCKING) {
+        change_mask(libc::SIG_UNBLOCK, added);
+    }
+}
+
+/// Puts a signal off until the mask ends.
+pub fn defer(signal: c_int, info: &libc::siginfo_t, context: Context) {
+    let words = Words::of_this_thread();
+    let mask = context.mask();
+    let missing = (actions::managed() | bit(signal)) & !mask;
+    words.added.fetch_or(missing, Relaxed);
+    words.set_waiting();
+    context.set_mask(mask | missing);
+    queue_again(signal, info);
+    COUNTS.deferrals.add();
+}
+
+/// Puts a signal off until the code that it interrupted goes on with another mask: during a rollforward there is room for
+/// one signal only.
+pub fn hold_back(signal: c_int, info: &libc::siginfo_t, context: Context) {
+    context.set_mask(context.mask() | actions::managed() | bit(signal));
+    queue_again(signal, info);
+    COUNTS.deferrals.add();
+}
+
+/// Queues a signal to this thread, which has it blocked. With no room in the kernel's queue (only real-time signals are
+/// refused then), the number goes there and the rest waits in this thread's words.
+pub fn queue_again(signal: c_int, info: &libc::siginfo_t) {
+    if queue_to_this_thread(signal, info).is_ok() {
+        return;
+    }
+    let is_kept =
+        !controls::is_off(controls::SAVING) && Words::of_this_thread().saved.keep(signal, info);
+    if !is_kept {
+        COUNTS.lost_information.add();
+    }
+    // SAFETY: plain old data.
+    let mut bare: libc::siginfo_t = unsafe { core::mem::zeroed() };
+    bare.si_signo = signal;
+    bare.si_code = libc::SI_USER;
+    // Never refused: a signal that says it is from `kill` is noted without a record.
+    let _ = queue_to_this_thread(signal, &bare);
+}
+
+/// Runs `f` with the managed signals blocked in the kernel, and outside of any mask.
+pub fn with_kernel_mask<R>(f: impl FnOnce() -> R) -> R {
+    struct Restore {
+        depth: u64,
+        added: u64,
+        blocked: u64,
+    }
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            let words = Words::of_this_thread();
+            words.added.store(self.added, Relaxed);
+            words.replace_depth(self.depth);
+            change_mask(libc::SIG_UNBLOCK, self.blocked);
+        }
+    }
+    let managed = actions::managed();
+    let before = change_mask(libc::SIG_BLOCK, managed);
+    let words = Words::of_this_thread();
+    let restore = Restore {
+        depth: words.replace_depth(0),
+        added: words.added.swap(0, Relaxed),
+        blocked: managed & !before,
+    };
+    let result = f();
+    drop(restore);
+    result
+}
+
+/// The kernel's mask without what deferral has added to it.
+fn own_mask_word() -> u64 {
+    // The mask first: a signal that is put off in between would be in `added` only.
+    let mask = kernel_mask();
+    mask & !Words::of_this_thread().added.load(Relaxed)
+}
+
+/// This thread's signal mask as the program has set it: without what deferral has added.
+///
+/// For `posix_spawnattr_setsigmask` and the like, which give a mask to others. Async-signal-safe; one system call.
+pub fn own_mask() -> libc::sigset_t {
+    let mut set = core::mem::MaybeUninit::uninit();
+    // SAFETY: `sigemptyset` initialises the set, which starts with the kernel's 8 bytes.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        set.as_mut_ptr().cast::<u64>().write(own_mask_word());
+        set.assume_init()
+    }
+}
+
+/// Makes of a new thread's function one that first takes off what deferral has added to the mask it inherits.
+pub fn inheriting<R>(f: impl FnOnce() -> R) -> impl FnOnce() -> R {
+    let mask = own_mask_word();
+    move || {
+        change_mask(libc::SIG_UNBLOCK, actions::managed() & !mask);
+        f()
+    }
+}

@@ -1,0 +1,143 @@
+//! Running a handler, once it is decided how the interrupted code goes on.
+
+use core::ffi::c_int;
+use core::sync::atomic::Ordering;
+
+use super::super::event::{Event, Handler, Interrupted};
+use super::super::statistics::COUNTS;
+use super::actions::{self, Action, By};
+use super::words::Words;
+use crate::arch::syscall;
+use crate::platform::{Context, Disposition, change_mask, replace_disposition};
+
+/// One delivery.
+pub struct Delivery<'a> {
+    pub signal: c_int,
+    pub info: &'a libc::siginfo_t,
+    pub context: Context,
+    pub original_pc: usize,
+    pub interrupted: Interrupted,
+    /// The mask of the interrupted code.
+    pub mask: u64,
+    /// The kernel's mask now, if it is known.
+    pub blocked: Option<u64>,
+}
+
+/// Runs the handler, under the mask that it asked for.
+///
+/// # Safety
+/// This runs in a handler, with what the kernel passed to it; the interrupted code may be looked at.
+pub unsafe fn run(action: &'static Action, delivery: &Delivery) {
+    if action.options.once && !is_first(action, delivery) {
+        return;
+    }
+    let wanted = action.mask_while_running(delivery.signal, delivery.mask);
+    if delivery.blocked != Some(wanted) {
+        change_mask(libc::SIG_SETMASK, wanted);
+    }
+    match action.by {
+        By::Handler(handler) => call(handler, action, delivery),
+        // SAFETY: the caller's promise.
+        By::Adopted => unsafe { call_adopted(action, delivery) },
+    }
+}
+
+fn call(handler: Handler, action: &Action, delivery: &Delivery) {
+    COUNTS.deliveries.add();
+    // SAFETY: this thread's error number.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    let before = unsafe { *errno };
+    let bomb = NoPanic(delivery.signal);
+    handler(&mut Event {
+        signal: delivery.signal,
+        info: delivery.info,
+        context: delivery.context.as_ptr(),
+        program_counter: delivery.context.program_counter(),
+        original_pc: delivery.original_pc,
+        interrupted: delivery.interrupted,
+        previous: &action.previous,
+    });
+    core::mem::forget(bomb);
+    // SAFETY: as above.
+    unsafe { *errno = before };
+}
+
+/// Calls the handler that was there before, or does what the kernel did without one.
+///
+/// # Safety
+/// As [`run`].
+unsafe fn call_adopted(action: &Action, delivery: &Delivery) {
+    let context = delivery.context.as_ptr();
+    let mut previous = &action.previous;
+    // A handler that was installed over ours, and that we took the place of, hands on to us what we handed to it.
+    if Words::of_this_thread().chained.load(Ordering::Relaxed) == context as u64 {
+        match action.older {
+            Some(older) => previous = &older.previous,
+            None => return super::default_action(delivery.signal, delivery.info),
+        }
+    }
+    if previous.0.is_function() {
+        // SAFETY: the caller's promise.
+        unsafe { previous.call_function(delivery.signal, delivery.info, context) };
+    } else if previous.0.handler == libc::SIG_DFL || delivery.info.si_code > 0 {
+        super::default_action(delivery.signal, delivery.info);
+    }
+}
+
+/// For a handler of one signal only. What comes second meets the default action.
+fn is_first(action: &Action, delivery: &Delivery) -> bool {
+    let is_first = !action.spent.swap(true, Ordering::SeqCst);
+    let is_current = actions::action(delivery.signal).is_some_and(|now| core::ptr::eq(now, action));
+    if is_current {
+        actions::no_longer_manage(delivery.signal);
+        if delivery.signal != actions::TRAP {
+            actions::set_action(delivery.signal, None);
+            // SAFETY: no function in it. The kernel has no reason to refuse.
+            let _ = unsafe { replace_disposition(delivery.signal, &Disposition::DEFAULT) };
+        }
+    }
+    if !is_first {
+        super::default_action(delivery.signal, delivery.info);
+    }
+    is_first
+}
+
+/// Dropped only by a panic. It cannot unwind into interrupted code, which expects none.
+struct NoPanic(c_int);
+
+impl Drop for NoPanic {
+    fn drop(&mut self) {
+        say(format_args!(
+            "atomseq: the handler of signal {} panicked, which would unwind through the code it interrupted; aborting\n",
+            self.0
+        ));
+        std::process::abort();
+    }
+}
+
+/// Writes on standard error without a lock, a buffer on the heap, or `errno`.
+pub fn say(text: core::fmt::Arguments<'_>) {
+    struct Line {
+        bytes: [u8; 256],
+        length: usize,
+    }
+    impl core::fmt::Write for Line {
+        fn write_str(&mut self, text: &str) -> core::fmt::Result {
+            for &byte in text.as_bytes() {
+                *self.bytes.get_mut(self.length).ok_or(core::fmt::Error)? = byte;
+                self.length += 1;
+            }
+            Ok(())
+        }
+    }
+    let mut line = Line {
+        bytes: [0; 256],
+        length: 0,
+    };
+    // A text that is too long ends early.
+    let _ = core::fmt::Write::write_fmt(&mut line, text);
+    let arguments = [2, line.bytes.as_ptr() as usize, line.length, 0, 0, 0];
+    // SAFETY: as many bytes as were written.
+    unsafe { syscall(libc::SYS_write, arguments) };
+}

@@ -1,0 +1,277 @@
+//! A thread's words: how many masks it is inside, what deferral has blocked, the rollforward under way.
+//!
+//! They live in the thread block (`arch`), at the thread pointer plus a constant, so that the first
+//! touch needs no memory and no call. Only the thread and the handlers on it use them; they are
+//! atomics because a handler may run between any two instructions of the thread.
+//!
+//! ```text
+//!  48 depth    masks the thread is inside; the highest bit: signals wait (x86-64)
+//!  56 added    what deferral has blocked in the kernel
+//!  64 taken    what the last end of a mask has unblocked again
+//!  72 rollforward
+//!     72 signal   0: none is under way     76 number   how many there were
+//!     80 mask     of the interrupted code  88 pc       where it was interrupted
+//!     96 faulted  when its first fault was, in ns; 0: none
+//!    104 record   the signal's siginfo
+//! 152 saved
+//!    152 signal   0: none                 160 record   its siginfo
+//! 208 chained  the context for which a handler of others is being called
+//! ```
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use crate::arch::{MASK_WAITING, thread_block_offset, thread_pointer};
+
+#[repr(C)]
+pub struct Words {
+    depth: AtomicU64,
+    pub added: AtomicU64,
+    pub taken: AtomicU64,
+    pub rollforward: Rollforward,
+    pub saved: Saved,
+    pub chained: AtomicU64,
+}
+
+/// Where they lie in the thread block, and how long that is.
+const OFFSET: isize = 48;
+const BLOCK: usize = 224;
+const _: () = assert!(OFFSET as usize + size_of::<Words>() <= BLOCK);
+// What `arch` uses.
+const _: () = assert!(core::mem::offset_of!(Words, depth) == 0);
+const _: () = assert!(core::mem::offset_of!(Words, added) == 8);
+
+impl Words {
+    /// This thread's.
+    #[inline]
+    pub fn of_this_thread<'a>() -> &'a Words {
+        let address = thread_pointer().wrapping_add_signed(thread_block_offset() + OFFSET);
+        // SAFETY: inside this thread's block, which starts out as zeros and lives as long as the thread; only
+        // atomics, and only this thread uses them.
+        unsafe { &*(address as *const Words) }
+    }
+
+    /// How many masks the thread is inside.
+    pub fn depth(&self) -> u64 {
+        self.depth.load(Relaxed) & !MASK_WAITING
+    }
+
+    /// Notes that signals wait, which `added` has blocked.
+    pub fn set_waiting(&self) {
+        self.depth.fetch_or(MASK_WAITING, Relaxed);
+    }
+
+    /// The opposite.
+    pub fn clear_waiting(&self) {
+        self.depth.fetch_and(!MASK_WAITING, Relaxed);
+    }
+
+    /// Replaces how many masks there are, and whether signals wait.
+    pub fn replace_depth(&self, depth: u64) -> u64 {
+        self.depth.swap(depth, Relaxed)
+    }
+}
+
+/// How much of a siginfo the kernel uses; the rest is zero.
+const RECORD: usize = 48;
+
+/// What the kernel tells about one signal.
+#[repr(C)]
+struct Record([AtomicU64; RECORD / 8]);
+
+impl Record {
+    fn save(&self, info: &libc::siginfo_t) {
+        let words: *const u64 = (info as *const libc::siginfo_t).cast();
+        for (index, word) in self.0.iter().enumerate() {
+            // SAFETY: inside a siginfo, which is longer and aligned to 8 bytes.
+            word.store(unsafe { words.add(index).read() }, Relaxed);
+        }
+    }
+
+    fn load(&self) -> libc::siginfo_t {
+        // SAFETY: plain old data.
+        let mut info: libc::siginfo_t = unsafe { core::mem::zeroed() };
+        let words: *mut u64 = (&raw mut info).cast();
+        for (index, word) in self.0.iter().enumerate() {
+            // SAFETY: as in `save`.
+            unsafe { words.add(index).write(word.load(Relaxed)) };
+        }
+        info
+    }
+}
+
+const _: () = assert!(size_of::<libc::siginfo_t>() >= RECORD);
+const _: () = assert!(align_of::<libc::siginfo_t>() == 8);
+
+/// The signal that waits for a sequence's clone to come to its end.
+#[repr(C)]
+pub struct Rollforward {
+    signal: AtomicU32,
+    number: AtomicU32,
+    mask: AtomicU64,
+    pc: AtomicU64,
+    faulted: AtomicU64,
+    record: Record,
+}
+
+/// A copy of it.
+pub struct Pending {
+    pub signal: i32,
+    pub info: libc::siginfo_t,
+    /// The mask of the interrupted code.
+    pub mask: u64,
+    /// Where it was interrupted.
+    pub pc: usize,
+}
+
+/// In place of a signal: the clone is run to its end, and nothing is delivered then.
+pub const NOTHING: i32 = 255;
+
+impl Rollforward {
+    pub fn is_under_way(&self) -> bool {
+        self.signal.load(Relaxed) != 0
+    }
+
+    /// Tells one rollforward from the next.
+    pub fn number(&self) -> u32 {
+        self.number.load(Relaxed)
+    }
+
+    /// Starts one. There must be none under way.
+    pub fn start(&self, signal: i32, info: &libc::siginfo_t, mask: u64, pc: usize) {
+        self.record.save(info);
+        self.mask.store(mask, Relaxed);
+        self.pc.store(pc as u64, Relaxed);
+        self.faulted.store(0, Relaxed);
+        self.number.fetch_add(1, Relaxed);
+        self.signal.store(signal as u32, Relaxed);
+    }
+
+    /// Copies it and ends it.
+    pub fn take(&self) -> Option<Pending> {
+        let signal = self.signal.load(Relaxed);
+        if signal == 0 {
+            return None;
+        }
+        let pending = Pending {
+            signal: signal as i32,
+            info: self.record.load(),
+            mask: self.mask.load(Relaxed),
+            pc: self.pc.load(Relaxed) as usize,
+        };
+        self.signal.store(0, Relaxed);
+        Some(pending)
+    }
+
+    /// The mask of the interrupted code.
+    pub fn mask(&self) -> u64 {
+        self.mask.load(Relaxed)
+    }
+
+    /// Changes the mask that the interrupted code goes on with.
+    pub fn set_mask(&self, mask: u64) {
+        self.mask.store(mask, Relaxed);
+    }
+
+    /// Delivers nothing at the end: the signal was the parent's.
+    pub fn forget_signal(&self) {
+        if self.is_under_way() {
+            self.signal.store(NOTHING as u32, Relaxed);
+        }
+    }
+
+    /// How long ago the first fault was, if this is not the first.
+    pub fn faulting_for(&self, now: u64) -> u64 {
+        match self.faulted.load(Relaxed) {
+            0 => {
+                self.faulted.store(now, Relaxed);
+                0
+            }
+            first => now.saturating_sub(first),
+        }
+    }
+}
+
+/// The record of a signal for which the kernel's queue had no room.
+#[repr(C)]
+pub struct Saved {
+    signal: AtomicU32,
+    record: Record,
+}
+
+impl Saved {
+    /// Keeps it; `false` if another one is kept.
+    pub fn keep(&self, signal: i32, info: &libc::siginfo_t) -> bool {
+        let free = self.signal.load(Relaxed) == 0;
+        if free {
+            self.record.save(info);
+            self.signal.store(signal as u32, Relaxed);
+        }
+        free
+    }
+
+    /// The record kept for `signal`, if `info` is what the kernel delivers when it has none.
+    pub fn take(&self, signal: i32, info: &libc::siginfo_t) -> Option<libc::siginfo_t> {
+        if self.signal.load(Relaxed) != signal as u32 || info.si_code != libc::SI_USER {
+            return None;
+        }
+        // SAFETY: the sender is in every record with this code.
+        if unsafe { info.si_pid() != 0 || info.si_uid() != 0 } {
+            return None;
+        }
+        let kept = self.record.load();
+        self.clear();
+        Some(kept)
+    }
+
+    pub fn clear(&self) {
+        self.signal.store(0, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_comes_back_as_it_was() {
+        let words = Words::of_this_thread();
+        // SAFETY: plain old data.
+        let mut info: libc::siginfo_t = unsafe { core::mem::zeroed() };
+        let bytes: *mut u8 = (&raw mut info).cast();
+        for index in 0..RECORD {
+            // SAFETY: inside the record.
+            unsafe { bytes.add(index).write(index as u8 + 1) };
+        }
+        assert!(words.rollforward.take().is_none());
+        words.rollforward.start(10, &info, 0x55, 0x1234);
+        let pending = words.rollforward.take().expect("one was started");
+        assert!(!words.rollforward.is_under_way());
+        assert_eq!(
+            (pending.signal, pending.mask, pending.pc),
+            (10, 0x55, 0x1234)
+        );
+        let copy: *const u8 = (&raw const pending.info).cast();
+        for index in 0..RECORD {
+            // SAFETY: inside the record.
+            assert_eq!(unsafe { copy.add(index).read() }, index as u8 + 1);
+        }
+    }
+
+    #[test]
+    fn one_record_is_kept_and_goes_to_a_signal_without_one() {
+        let saved = &Words::of_this_thread().saved;
+        // SAFETY: plain old data.
+        let mut info: libc::siginfo_t = unsafe { core::mem::zeroed() };
+        let bare = info;
+        info.si_code = libc::SI_QUEUE;
+        assert!(saved.keep(40, &info));
+        assert!(!saved.keep(41, &info), "one only");
+        assert!(saved.take(41, &bare).is_none(), "another signal");
+        assert!(
+            saved.take(40, &info).is_none(),
+            "it has a record of its own"
+        );
+        assert_eq!(saved.take(40, &bare).expect("kept").si_code, libc::SI_QUEUE);
+        assert!(saved.take(40, &bare).is_none(), "once");
+    }
+}

@@ -1,0 +1,230 @@
+//! Signal handlers that sequences are atomic against, and a signal mask for about a nanosecond.
+//!
+//! ```
+//! use atomseq::signal;
+//! use std::sync::atomic::{AtomicUsize, Ordering};
+//!
+//! static SEEN: AtomicUsize = AtomicUsize::new(0);
+//!
+//! fn count(_event: &mut signal::Event<'_>) {
+//!     SEEN.fetch_add(1, Ordering::Relaxed);
+//! }
+//!
+//! # #[cfg(unix)] {
+//! // SAFETY: the handler adds to a static; it neither allocates, nor locks, nor panics.
+//! unsafe { signal::install(libc::SIGUSR1, count)? };
+//!
+//! let masked = signal::mask();
+//! // SAFETY: sends a signal to this thread.
+//! unsafe { libc::raise(libc::SIGUSR1) };
+//! assert_eq!(SEEN.load(Ordering::Relaxed), 0); // it waits
+//! drop(masked);
+//! assert_eq!(SEEN.load(Ordering::Relaxed), 1); // it was delivered
+//! # }
+//! # Ok::<(), signal::Error>(())
+//! ```
+//!
+//! # What a handler may rely on
+//!
+//! A signal with a handler installed here is **managed**. On the thread that it interrupts, its handler
+//! runs either before or after, never in the middle of, every `restarting` and `rolling` form of a
+//! [`sequence!`](crate::sequence!) (scope `SameThread`):
+//!
+//! * a `restarting` sequence is started again at its top (B91 3.2);
+//! * a `rolling` sequence is first run to its end, in a clone of it that ends in a trap (M94 2.2.2);
+//! * in a [`mask()`], the signal waits until the outermost one ends.
+//!
+//! Neither adds an instruction to the sequence. A delivery costs what the kernel takes for it and two look-ups; one with a
+//! rollforward about two deliveries; one that a mask put off about two deliveries and three system calls.
+//!
+//! The first installation takes the trap signal, `SIGILL`, for itself; an illegal instruction elsewhere still goes to
+//! whoever handled it before. Every handler of someone else's is made to block the managed signals while it runs:
+//! otherwise one could interrupt it over a half-done sequence. [`audit()`] tells of handlers that were installed later, and
+//! [`repair()`] does the same to them.
+//!
+//! # What a handler may do
+//!
+//! It runs between two instructions of any code, so it must do only what is async-signal-safe. Of this crate that is:
+//! sequences, [`mask()`], [`statistics()`], [`original_pc`], the structures in [`percpu`](crate::percpu) once they were
+//! built. Installing, removing and auditing is not. `errno` is saved and restored around it. A panic in a handler aborts the
+//! process with a message: nothing could unwind through what was interrupted. (The message of the panic itself comes from
+//! the standard library, which takes a lock for it.)
+//!
+//! All managed signals are blocked while a handler runs, unless [`Options`] say otherwise, and in any case until it is
+//! decided how the interrupted sequence goes on.
+//!
+//! # Signals that are never held back
+//!
+//! `SIGSEGV`, `SIGBUS`, `SIGFPE`, `SIGILL`, `SIGTRAP` and `SIGSYS`, which faults raise, `SIGABRT`, and the C library's 32 and
+//! 33 are never blocked by this module, so a mask does not hold them back, even when somebody `kill`s with them. Faults pass
+//! straight through: their handler runs in the middle of the sequence that has the fault
+//! ([`Interrupted::Inside`]), which is atomic only as long as it has none (M94 2.3.2). A fault during a rollforward is
+//! reported where the sequence itself would have had it. If the handler changes the program counter, the sequence
+//! is left there, and the signal that waited for its end is delivered.
+//!
+//! # Limits
+//!
+//! * Queued real-time signals of one number may change their order when a mask puts them off.
+//! * A signal sent to the process becomes the thread's that it was put off on; if that ends without
+//!   ending its masks (it forgot a guard), the signal is lost.
+//! * Standard signals that are put off while the user's queue (`RLIMIT_SIGPENDING`) is full can lose their record.
+//! * Inside a mask, change the kernel's mask only through this module. Calls that wait for signals need
+//!   [`with_kernel_mask`].
+//! * A thread started inside a mask, or a program started by `exec` inside one, inherits what was put off as blocked: see
+//!   [`inheriting`] and [`own_mask`]. `std::process::Command` and a fork's child need nothing. Leave masks before an
+//!   `exec` without a fork.
+//! * The child of a fork inside a mask is inside it too, without its parent's waiting signals. Do not use this
+//!   module in the child of a `vfork`.
+//! * Handlers live as long as the process: an object that holds one must not be unloaded. Two copies of atomseq in a
+//!   process (in two `cdylib`s, say) protect each other's sequences, but a mask of one holds back only its handlers.
+//!
+//! # Other systems
+//!
+//! On other unixes, and with `--cfg atomseq_portable`, the interface is the same: masks are the kernel's
+//! (two system calls for the outermost one), sequences run with all signals blocked, and so every handler runs
+//! between them. On systems without signals, [`install`] returns [`Error::Unsupported`] and a mask costs nothing.
+
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_pointer_width = "64",
+    not(atomseq_portable)
+))]
+mod delivery;
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_pointer_width = "64",
+    not(atomseq_portable)
+))]
+use delivery as runtime;
+
+#[cfg(all(
+    unix,
+    not(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        target_pointer_width = "64",
+        not(atomseq_portable)
+    ))
+))]
+mod portable;
+#[cfg(all(
+    unix,
+    not(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        target_pointer_width = "64",
+        not(atomseq_portable)
+    ))
+))]
+use portable as runtime;
+
+#[cfg(not(unix))]
+mod absent;
+#[cfg(not(unix))]
+use absent as runtime;
+
+mod audit;
+#[cfg(unix)]
+mod event;
+mod mask;
+mod options;
+mod statistics;
+
+pub use audit::{Audit, Fault, Finding};
+#[cfg(unix)]
+pub use event::{Chained, Event, Handler, Interrupted};
+pub use mask::{Masked, is_masked, mask, with_kernel_mask};
+#[cfg(unix)]
+pub use mask::{inheriting, own_mask};
+pub use options::{Error, Options};
+#[cfg(unix)]
+pub use runtime::siglongjmp;
+#[cfg(not(unix))]
+pub use runtime::{Chained, Event, Handler, Interrupted};
+pub use runtime::{abandon_rollforward, original_pc, set_rollforward_limit};
+pub use statistics::{Statistics, statistics};
+
+#[doc(hidden)]
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_pointer_width = "64",
+    not(atomseq_portable)
+))]
+pub use delivery::controls;
+
+/// Installs a handler for a signal, with the default [`Options`]. See [`install_with`].
+///
+/// # Errors
+///
+/// As [`install_with`].
+///
+/// # Safety
+///
+/// As [`install_with`].
+pub unsafe fn install(signal: i32, handler: Handler) -> Result<(), Error> {
+    // SAFETY: the caller's promise.
+    unsafe { install_with(signal, handler, Options::new()) }
+}
+
+/// Installs a handler for a signal, which is managed from then on.
+///
+/// A handler that was installed here before is replaced; one of someone else's can be [chained](Event::chain) to. Takes a
+/// lock and memory, and about 130 system calls, since it looks at the handlers of all signals. Objects that were loaded
+/// since the last installation have their sequences protected from now on.
+///
+/// # Errors
+///
+/// [`Error::NoSignal`], [`Error::Reserved`], [`Error::AlternateStackTooSmall`], [`Error::Refused`], and
+/// [`Error::Unsupported`] on systems without signals.
+///
+/// # Safety
+///
+/// The handler may run between any two instructions of any thread, but for the middle of a sequence and inside a mask. It
+/// does only what is sound there: nothing that allocates, locks, uses the standard library's input and output, or a
+/// thread-local that is set up on first use. That is why this is not a safe function: any closure could do these things.
+///
+/// Not to be called in a handler.
+pub unsafe fn install_with(signal: i32, handler: Handler, options: Options) -> Result<(), Error> {
+    // SAFETY: the caller's promise.
+    unsafe { runtime::install(signal, handler, options) }
+}
+
+/// Removes a handler that was installed here: what was there before the first one is restored.
+///
+/// A handler of someone else's keeps, or gets, the wider mask that covers what is still managed. A signal that waits is
+/// handled by what is restored. Deliveries that have begun on other threads end as they would. Not to be called in a
+/// handler.
+///
+/// # Errors
+///
+/// [`Error::NotInstalled`]. [`Error::Displaced`] if someone else has installed a handler since: that one may
+/// call atomseq's, and what it would restore is not known here.
+pub fn uninstall(signal: i32) -> Result<(), Error> {
+    runtime::uninstall(signal)
+}
+
+/// Has this signal a handler that was installed here? Async-signal-safe.
+pub fn is_managed(signal: i32) -> bool {
+    runtime::is_managed(signal)
+}
+
+/// Looks at the handlers of all signals, and tells which are not as they have to be. While there is one,
+/// `restarting` and `rolling` sequences are not atomic against the signals concerned.
+///
+/// Also makes the sequences of objects known that were loaded meanwhile. About 65 system calls; not for handlers.
+///
+/// ```
+/// let audit = atomseq::signal::audit();
+/// assert!(audit.is_clean(), "{audit}");
+/// ```
+pub fn audit() -> Audit {
+    runtime::audit()
+}
+
+/// Repairs what an [`audit()`] finds, as far as that can be done, and returns what is left. Not for handlers.
+pub fn repair() -> Audit {
+    runtime::repair()
+}

@@ -1,0 +1,456 @@
+//! Signals without protected sequences: other unixes, and Linux with `--cfg atomseq_portable`.
+//!
+//! Sequences run with all signals blocked here, so a handler never finds one half done and is called as it is. A mask
+//! is the kernel's: the outermost one blocks every signal that may be blocked, and its end restores what it found.
+
+use core::cell::{Cell, UnsafeCell};
+use core::ffi::{c_int, c_void};
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use super::audit::{Audit, Fault};
+use super::event::{Chained, Event, Handler, Interrupted};
+use super::options::{Error, Options};
+use super::statistics::COUNTS;
+
+/// One more than the largest signal number of any system.
+const SIGNALS: usize = 129;
+
+/// What faults raise, and `SIGABRT`: never blocked.
+const NEVER_BLOCKED: [c_int; 7] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGSYS,
+    libc::SIGABRT,
+];
+
+/// What was there before a handler of ours.
+#[derive(Clone, Copy)]
+pub struct Previous(libc::sigaction);
+
+/// What is done on a signal. Never freed: a handler may be using it.
+struct Action {
+    handler: Handler,
+    options: Options,
+    previous: Previous,
+    spent: AtomicBool,
+}
+
+static ACTIONS: [AtomicPtr<Action>; SIGNALS] =
+    [const { AtomicPtr::new(core::ptr::null_mut()) }; SIGNALS];
+
+/// One thread at a time changes handlers.
+static CHANGING: Mutex<()> = Mutex::new(());
+
+fn action(signal: c_int) -> Option<&'static Action> {
+    let place = ACTIONS.get(usize::try_from(signal).ok()?)?;
+    // SAFETY: null, or leaked. Acquire: pairs with the Release of whoever stored it.
+    unsafe { place.load(Ordering::Acquire).as_ref() }
+}
+
+pub fn is_managed(signal: c_int) -> bool {
+    action(signal).is_some()
+}
+
+fn empty() -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: initialises the set.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        set.assume_init()
+    }
+}
+
+/// All that a mask holds back.
+fn blockable() -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: initialises the set, then takes signals out that exist.
+    unsafe {
+        libc::sigfillset(set.as_mut_ptr());
+        let mut set = set.assume_init();
+        for signal in NEVER_BLOCKED {
+            libc::sigdelset(&mut set, signal);
+        }
+        set
+    }
+}
+
+fn change_mask(how: c_int, set: &libc::sigset_t) -> libc::sigset_t {
+    let mut old = empty();
+    // SAFETY: both sets are initialised; with a valid `how` this cannot fail.
+    unsafe { libc::pthread_sigmask(how, set, &mut old) };
+    old
+}
+
+fn disposition(signal: c_int) -> Result<libc::sigaction, c_int> {
+    let mut now = MaybeUninit::uninit();
+    // SAFETY: asks only; fills `now` in when it succeeds.
+    unsafe {
+        if libc::sigaction(signal, core::ptr::null(), now.as_mut_ptr()) != 0 {
+            return Err(last_error());
+        }
+        Ok(now.assume_init())
+    }
+}
+
+fn set_disposition(signal: c_int, new: &libc::sigaction) -> Result<(), c_int> {
+    // SAFETY: a whole action, read from the kernel or made by `install`.
+    match unsafe { libc::sigaction(signal, new, core::ptr::null_mut()) } {
+        0 => Ok(()),
+        _ => Err(last_error()),
+    }
+}
+
+fn last_error() -> c_int {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+/// # Safety
+/// As [`crate::signal::install_with`].
+pub unsafe fn install(signal: c_int, handler: Handler, options: Options) -> Result<(), Error> {
+    if !(1..SIGNALS as c_int).contains(&signal) {
+        return Err(Error::NoSignal(signal));
+    }
+    if signal == libc::SIGKILL || signal == libc::SIGSTOP {
+        return Err(Error::Reserved(signal));
+    }
+    if let Some(bytes) = options.stack {
+        check_alternate_stack(bytes)?;
+    }
+    let _changing = CHANGING
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    // The C library knows which numbers are signals.
+    let now = disposition(signal).map_err(|_| Error::NoSignal(signal))?;
+    let old = action(signal);
+    let action = Box::leak(Box::new(Action {
+        handler,
+        options,
+        previous: old.map_or(Previous(now), |action| action.previous),
+        spent: AtomicBool::new(false),
+    }));
+    // Release: pairs with the Acquire in `action`.
+    ACTIONS[signal as usize].store(action, Ordering::Release);
+    set_disposition(signal, &wanted(signal, &options)).map_err(|errno| {
+        let old = old.map_or(core::ptr::null_mut(), |old| {
+            core::ptr::from_ref(old).cast_mut()
+        });
+        ACTIONS[signal as usize].store(old, Ordering::Release);
+        Error::Refused { signal, errno }
+    })
+}
+
+/// What the kernel is to do on a signal of ours.
+fn wanted(signal: c_int, options: &Options) -> libc::sigaction {
+    // SAFETY: plain old data.
+    let mut wanted: libc::sigaction = unsafe { core::mem::zeroed() };
+    wanted.sa_sigaction = entry as *const () as usize;
+    wanted.sa_flags = libc::SA_SIGINFO;
+    if !options.interrupting {
+        wanted.sa_flags |= libc::SA_RESTART;
+    }
+    if options.no_defer {
+        wanted.sa_flags |= libc::SA_NODEFER;
+    }
+    if options.stack.is_some() {
+        wanted.sa_flags |= libc::SA_ONSTACK;
+    }
+    wanted.sa_mask = if options.nesting {
+        empty()
+    } else {
+        blockable()
+    };
+    for number in 1..SIGNALS as c_int {
+        if options.blocked >> (number - 1) & 1 == 1 && !NEVER_BLOCKED.contains(&number) {
+            // SAFETY: an initialised set; a number that is no signal's is refused.
+            unsafe { libc::sigaddset(&mut wanted.sa_mask, number) };
+        }
+    }
+    if options.no_defer {
+        // SAFETY: an initialised set and a signal that exists.
+        unsafe { libc::sigdelset(&mut wanted.sa_mask, signal) };
+    }
+    wanted
+}
+
+fn check_alternate_stack(bytes: usize) -> Result<(), Error> {
+    // SAFETY: plain old data; asks only.
+    let stack = unsafe {
+        let mut stack: libc::stack_t = core::mem::zeroed();
+        libc::sigaltstack(core::ptr::null(), &mut stack);
+        stack
+    };
+    let needs = libc::MINSIGSTKSZ.saturating_mul(3).saturating_add(bytes);
+    if stack.ss_flags & libc::SS_DISABLE == 0 && !stack.ss_sp.is_null() && stack.ss_size < needs {
+        return Err(Error::AlternateStackTooSmall {
+            has: stack.ss_size,
+            needs,
+        });
+    }
+    Ok(())
+}
+
+pub fn uninstall(signal: c_int) -> Result<(), Error> {
+    if !(1..SIGNALS as c_int).contains(&signal) {
+        return Err(Error::NoSignal(signal));
+    }
+    let _changing = CHANGING
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let Some(action) = action(signal) else {
+        return Err(Error::NotInstalled(signal));
+    };
+    let refused = |errno| Error::Refused { signal, errno };
+    if !is_ours(&disposition(signal).map_err(refused)?) {
+        return Err(Error::Displaced(signal));
+    }
+    set_disposition(signal, &action.previous.0).map_err(refused)?;
+    ACTIONS[signal as usize].store(core::ptr::null_mut(), Ordering::Release);
+    Ok(())
+}
+
+fn is_ours(now: &libc::sigaction) -> bool {
+    now.sa_sigaction == entry as *const () as usize
+}
+
+unsafe extern "C" fn entry(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    let Some(action) = action(signal) else { return };
+    if action.options.once {
+        // SAFETY: plain old data; zero is the default action, which the kernel cannot refuse.
+        let default: libc::sigaction = unsafe { core::mem::zeroed() };
+        let _ = set_disposition(signal, &default);
+        ACTIONS[signal as usize].store(core::ptr::null_mut(), Ordering::Release);
+        if action.spent.swap(true, Ordering::SeqCst) {
+            // SAFETY: sends a signal to this thread; it meets the default action.
+            unsafe { libc::raise(signal) };
+            return;
+        }
+    }
+    COUNTS.deliveries.add();
+    let bomb = NoPanic;
+    let errno = Errno::save();
+    // SAFETY: the kernel's record of the signal.
+    let info = unsafe { &*info };
+    (action.handler)(&mut Event {
+        signal,
+        info,
+        context,
+        program_counter: 0,
+        original_pc: 0,
+        interrupted: Interrupted::Plain,
+        previous: &action.previous,
+    });
+    errno.restore();
+    core::mem::forget(bomb);
+}
+
+/// Dropped only by a panic. It cannot unwind into interrupted code, which expects none.
+struct NoPanic;
+
+impl Drop for NoPanic {
+    fn drop(&mut self) {
+        let text = b"atomseq: a signal handler panicked, which would unwind through the code it interrupted; aborting\n";
+        // SAFETY: a text and its length.
+        unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+        std::process::abort();
+    }
+}
+
+/// This thread's error number, where it is known how to reach it.
+struct Errno(c_int);
+
+impl Errno {
+    fn place() -> *mut c_int {
+        // SAFETY: takes no arguments.
+        #[cfg(any(target_os = "linux", target_os = "emscripten"))]
+        return unsafe { libc::__errno_location() };
+        // SAFETY: takes no arguments.
+        #[cfg(any(target_vendor = "apple", target_os = "freebsd"))]
+        return unsafe { libc::__error() };
+        // SAFETY: takes no arguments.
+        #[cfg(any(target_os = "android", target_os = "openbsd", target_os = "netbsd"))]
+        return unsafe { libc::__errno() };
+        #[allow(unreachable_code, reason = "the systems above know better")]
+        core::ptr::null_mut()
+    }
+
+    fn save() -> Errno {
+        let place = Errno::place();
+        if place.is_null() {
+            return Errno(0);
+        }
+        // SAFETY: this thread's error number.
+        Errno(unsafe { *place })
+    }
+
+    fn restore(self) {
+        let place = Errno::place();
+        if !place.is_null() {
+            // SAFETY: this thread's error number.
+            unsafe { *place = self.0 };
+        }
+    }
+}
+
+impl Previous {
+    /// Calls it if it is a function.
+    ///
+    /// # Safety
+    /// In a handler, with what the kernel passed to it.
+    pub unsafe fn call(
+        &self,
+        signal: c_int,
+        info: *const libc::siginfo_t,
+        context: *mut c_void,
+    ) -> Chained {
+        match self.0.sa_sigaction {
+            libc::SIG_DFL => return Chained::Default,
+            libc::SIG_IGN => return Chained::Ignored,
+            _ => {}
+        }
+        let old = change_mask(libc::SIG_BLOCK, &self.0.sa_mask);
+        if self.0.sa_flags & libc::SA_SIGINFO != 0 {
+            // SAFETY: the flag says that it is a function of three arguments.
+            let function: unsafe extern "C" fn(c_int, *const libc::siginfo_t, *mut c_void) =
+                unsafe { core::mem::transmute(self.0.sa_sigaction) };
+            // SAFETY: whoever installed it wanted to be called so; the caller vouches for the arguments.
+            unsafe { function(signal, info, context) };
+        } else {
+            // SAFETY: without the flag it is a function of one argument.
+            let function: unsafe extern "C" fn(c_int) =
+                unsafe { core::mem::transmute(self.0.sa_sigaction) };
+            // SAFETY: as above.
+            unsafe { function(signal) };
+        }
+        change_mask(libc::SIG_SETMASK, &old);
+        Chained::Called
+    }
+}
+
+std::thread_local! {
+    /// How many masks this thread is inside.
+    static DEPTH: Cell<u64> = const { Cell::new(0) };
+    /// The mask that the outermost one has found.
+    static FOUND: UnsafeCell<MaybeUninit<libc::sigset_t>> = const { UnsafeCell::new(MaybeUninit::uninit()) };
+}
+
+pub fn start_mask() {
+    // Blocked first: a handler may have masks too, and leaves these words as it finds them.
+    if DEPTH.get() == 0 {
+        let found = change_mask(libc::SIG_BLOCK, &blockable());
+        // SAFETY: this thread's; no handler runs, and none looks at it at depth 0.
+        FOUND.with(|place| unsafe { (*place.get()).write(found) });
+    }
+    DEPTH.set(DEPTH.get() + 1);
+}
+
+pub fn end_mask() {
+    let depth = DEPTH.get() - 1;
+    if depth > 0 {
+        DEPTH.set(depth);
+        return;
+    }
+    // SAFETY: written by the outermost `start_mask`, on this thread.
+    let found = FOUND.with(|place| unsafe { (*place.get()).assume_init() });
+    DEPTH.set(0);
+    change_mask(libc::SIG_SETMASK, &found);
+}
+
+pub fn is_masked() -> bool {
+    DEPTH.get() > 0
+}
+
+pub fn with_kernel_mask<R>(f: impl FnOnce() -> R) -> R {
+    struct Restore {
+        depth: u64,
+        found: Option<MaybeUninit<libc::sigset_t>>,
+        mask: libc::sigset_t,
+    }
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            if let Some(found) = self.found {
+                // SAFETY: this thread's; no handler runs.
+                FOUND.with(|place| unsafe { *place.get() = found });
+            }
+            DEPTH.set(self.depth);
+            change_mask(libc::SIG_SETMASK, &self.mask);
+        }
+    }
+    let mask = change_mask(libc::SIG_BLOCK, &blockable());
+    let depth = DEPTH.replace(0);
+    let restore = Restore {
+        depth,
+        // SAFETY: this thread's; no handler runs.
+        found: (depth > 0).then(|| FOUND.with(|place| unsafe { *place.get() })),
+        mask,
+    };
+    let result = f();
+    drop(restore);
+    result
+}
+
+pub fn own_mask() -> libc::sigset_t {
+    if is_masked() {
+        // SAFETY: written by the outermost `start_mask`, on this thread.
+        FOUND.with(|place| unsafe { (*place.get()).assume_init() })
+    } else {
+        change_mask(libc::SIG_BLOCK, &empty())
+    }
+}
+
+pub fn inheriting<R>(f: impl FnOnce() -> R) -> impl FnOnce() -> R {
+    let mask = own_mask();
+    move || {
+        change_mask(libc::SIG_SETMASK, &mask);
+        f()
+    }
+}
+
+/// Where in the original a place in a clone is. There are no clones in this build: any place is where it is.
+pub fn original_pc(pc: usize) -> usize {
+    pc
+}
+
+/// Gives up the rollforward under way on this thread. There are none in this build.
+pub fn abandon_rollforward() -> bool {
+    false
+}
+
+/// Sets how long a rollforward may keep faulting. There are none in this build.
+pub fn set_rollforward_limit(_limit: Duration) {}
+
+unsafe extern "C" {
+    #[cfg_attr(target_os = "netbsd", link_name = "__siglongjmp14")]
+    #[cfg_attr(not(target_os = "netbsd"), link_name = "siglongjmp")]
+    fn libc_siglongjmp(environment: *mut c_void, value: c_int) -> !;
+}
+
+/// The C library's `siglongjmp`.
+///
+/// # Safety
+///
+/// As in C: `environment` was filled in by a `sigsetjmp` (with a mask saved) whose caller has not returned. No frame of
+/// Rust code that has something to drop may lie between, and no [`mask`](crate::signal::mask()).
+pub unsafe fn siglongjmp(environment: *mut c_void, value: c_int) -> ! {
+    // SAFETY: the caller's promise.
+    unsafe { libc_siglongjmp(environment, value) }
+}
+
+pub fn audit() -> Audit {
+    let mut audit = Audit::CLEAN;
+    for signal in (1..SIGNALS as c_int).filter(|&signal| is_managed(signal)) {
+        if disposition(signal).is_ok_and(|now| !is_ours(&now)) {
+            audit.add(signal, Fault::Displaced);
+        }
+    }
+    audit
+}
+
+pub fn repair() -> Audit {
+    audit()
+}

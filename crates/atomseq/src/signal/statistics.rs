@@ -1,0 +1,77 @@
+//! What happened to signals in this process, counted.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counts since the start of the process (a child of a fork goes on from its parent's).
+///
+/// Each is exact on its own; a signal that arrives while they are read may be in some of them only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// Runs of handlers that were installed through this module.
+    pub deliveries: u64,
+    /// Sequences that were restarted: deliveries that are [`Restarted`](super::Interrupted::Restarted).
+    pub restarts: u64,
+    /// Sequences that were rolled forward.
+    pub rollforwards: u64,
+    /// Signals that were put off by a mask; one that is put off twice counts twice.
+    pub deferrals: u64,
+    /// Rollforwards that did not end within the [limit](super::set_rollforward_limit).
+    pub abandoned: u64,
+    /// Faults during rollforwards.
+    pub faults: u64,
+    /// Deferred signals of which only the number was kept, for want of room in the kernel's queue.
+    pub lost_information: u64,
+}
+
+pub(super) struct Counts {
+    pub deliveries: Count,
+    pub restarts: Count,
+    pub rollforwards: Count,
+    pub deferrals: Count,
+    pub abandoned: Count,
+    pub faults: Count,
+    pub lost_information: Count,
+}
+
+pub(super) struct Count(AtomicU64);
+
+impl Count {
+    const fn zero() -> Count {
+        Count(AtomicU64::new(0))
+    }
+
+    /// Returns how many there were before.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "nothing happens there"))]
+    pub fn add(&self) -> u64 {
+        // Relaxed: numbers that nothing else hangs on.
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+pub(super) static COUNTS: Counts = Counts {
+    deliveries: Count::zero(),
+    restarts: Count::zero(),
+    rollforwards: Count::zero(),
+    deferrals: Count::zero(),
+    abandoned: Count::zero(),
+    faults: Count::zero(),
+    lost_information: Count::zero(),
+};
+
+/// Reads the counts. Async-signal-safe.
+pub fn statistics() -> Statistics {
+    Statistics {
+        deliveries: COUNTS.deliveries.get(),
+        restarts: COUNTS.restarts.get(),
+        rollforwards: COUNTS.rollforwards.get(),
+        deferrals: COUNTS.deferrals.get(),
+        abandoned: COUNTS.abandoned.get(),
+        faults: COUNTS.faults.get(),
+        lost_information: COUNTS.lost_information.get(),
+    }
+}

@@ -1,0 +1,79 @@
+//! Processes of their own.
+
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, Output};
+
+/// Tells a test that it runs in the fresh process, and should check.
+const MARK: &str = "ATOMSEQ_VERIFY_SIGNALS";
+
+/// The name of the calling test, without the crate's.
+#[macro_export]
+macro_rules! this_test {
+    () => {{
+        fn here() {}
+        let name = std::any::type_name_of_val(&here);
+        let name = name.strip_suffix("::here").unwrap_or(name);
+        name.split_once("::").map_or(name, |(_, rest)| rest)
+    }};
+}
+
+/// Runs `check` in a fresh process; fails unless it ran there to its end. Returns what it wrote on standard error,
+/// and `None` in the fresh process itself.
+pub fn in_fresh_process(test: &str, check: impl FnOnce()) -> Option<String> {
+    if std::env::var_os(MARK).is_some() {
+        check();
+        println!("{}", ran_to_its_end(test));
+        return None;
+    }
+    let (output, errors) = run(test);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && text.contains(&ran_to_its_end(test)),
+        "{test}, {}:\n{text}\n{errors}",
+        output.status
+    );
+    Some(errors)
+}
+
+/// Runs `check` in a fresh process, which must be killed by `signal`; returns what it wrote on standard error.
+pub fn killed_in_fresh_process(test: &str, signal: i32, check: impl FnOnce()) -> Option<String> {
+    if std::env::var_os(MARK).is_some() {
+        check();
+        return None;
+    }
+    let (output, errors) = run(test);
+    assert_eq!(
+        output.status.signal(),
+        Some(signal),
+        "{test}, {}:\n{errors}",
+        output.status
+    );
+    Some(errors)
+}
+
+fn ran_to_its_end(test: &str) -> String {
+    format!("ran to its end: {test}")
+}
+
+fn run(test: &str) -> (Output, String) {
+    let mut command = Command::new(std::env::current_exe().expect("the path of this test"));
+    command.args([test, "--exact", "--nocapture", "--test-threads=1"]);
+    command.env(MARK, "1");
+    // SAFETY: between fork and exec, only system calls.
+    unsafe {
+        command.pre_exec(|| {
+            // No fresh process hangs for ever: an alarm outlives the exec.
+            libc::alarm(60);
+            // A test that is killed on purpose leaves no core.
+            let none = libc::rlimit {
+                rlim_cur: 0,
+                rlim_max: 0,
+            };
+            libc::setrlimit(libc::RLIMIT_CORE, &none);
+            Ok(())
+        });
+    }
+    let output = command.output().expect("a process");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output, errors)
+}

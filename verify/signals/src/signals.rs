@@ -1,0 +1,106 @@
+//! Sets, dispositions and sending, by the C library: what a program without atomseq would do.
+
+use std::mem::MaybeUninit;
+
+/// A handler of three arguments.
+pub type Three = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
+
+/// A set with these signals.
+pub fn set(signals: &[i32]) -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: initialises the set, then adds signals that exist.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        for &signal in signals {
+            assert_eq!(libc::sigaddset(set.as_mut_ptr(), signal), 0);
+        }
+        set.assume_init()
+    }
+}
+
+/// Is `signal` in `set`?
+pub fn holds(set: &libc::sigset_t, signal: i32) -> bool {
+    // SAFETY: an initialised set.
+    unsafe { libc::sigismember(set, signal) == 1 }
+}
+
+/// Changes this thread's mask; returns the old one.
+pub fn change_mask(how: i32, signals: &[i32]) -> libc::sigset_t {
+    let mut old = set(&[]);
+    // SAFETY: both sets are initialised.
+    let result = unsafe { libc::pthread_sigmask(how, &set(signals), &mut old) };
+    assert_eq!(result, 0);
+    old
+}
+
+/// Does the kernel block `signal` on this thread?
+pub fn is_blocked(signal: i32) -> bool {
+    holds(&change_mask(libc::SIG_BLOCK, &[]), signal)
+}
+
+/// Is `signal` pending for this thread or its process?
+pub fn is_pending(signal: i32) -> bool {
+    let mut pending = set(&[]);
+    // SAFETY: an initialised set.
+    assert_eq!(unsafe { libc::sigpending(&mut pending) }, 0);
+    holds(&pending, signal)
+}
+
+/// What is installed for `signal`.
+pub fn installed(signal: i32) -> libc::sigaction {
+    let mut now = MaybeUninit::uninit();
+    // SAFETY: asks only; fills `now` in.
+    unsafe {
+        assert_eq!(
+            libc::sigaction(signal, std::ptr::null(), now.as_mut_ptr()),
+            0
+        );
+        now.assume_init()
+    }
+}
+
+/// Installs a handler as a library would that knows nothing of atomseq.
+pub fn install_plainly(signal: i32, handler: Three, flags: i32, mask: &[i32]) -> libc::sigaction {
+    let mut old = MaybeUninit::uninit();
+    // SAFETY: plain old data, filled in; the tests' handlers are async-signal-safe.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as usize;
+        action.sa_flags = flags | libc::SA_SIGINFO;
+        action.sa_mask = set(mask);
+        assert_eq!(libc::sigaction(signal, &action, old.as_mut_ptr()), 0);
+        old.assume_init()
+    }
+}
+
+/// Sends a signal to this thread.
+pub fn raise(signal: i32) {
+    // SAFETY: no memory involved.
+    assert_eq!(unsafe { libc::raise(signal) }, 0);
+}
+
+/// Queues a signal with a value to this process.
+#[cfg(target_os = "linux")]
+pub fn queue(signal: i32, value: usize) {
+    let value = libc::sigval {
+        sival_ptr: value as *mut libc::c_void,
+    };
+    // SAFETY: the value is a number.
+    let result = unsafe { libc::sigqueue(libc::getpid(), signal, value) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// Installs through atomseq, with the default options.
+pub fn install(signal: i32, handler: atomseq::signal::Handler) {
+    install_with(signal, handler, atomseq::signal::Options::new());
+}
+
+/// Installs through atomseq.
+pub fn install_with(
+    signal: i32,
+    handler: atomseq::signal::Handler,
+    options: atomseq::signal::Options,
+) {
+    // SAFETY: the tests' handlers are async-signal-safe.
+    unsafe { atomseq::signal::install_with(signal, handler, options) }.expect("installed");
+}
