@@ -58,10 +58,11 @@ pub enum Recovery {
 impl Recovery {
     /// What a sequence was made for.
     pub fn of(program: &Program) -> Recovery {
-        let stores = |step: &Step| matches!(step, Step::Store { .. });
-        match program.steps.iter().any(stores) {
-            true => Recovery::Rollforward,
-            false => Recovery::Restart,
+        let commits = |step: &Step| matches!(step, Step::Commit { .. });
+        match program.steps.iter().any(commits) {
+            true => Recovery::Restart,
+            // It has visible stores, or reads several words that are to be of one time.
+            false => Recovery::Rollforward,
         }
     }
 }

@@ -5,11 +5,11 @@ use verify_model::broken::Broken;
 use verify_model::checker::check;
 use verify_model::structure::Structure;
 use verify_model::structures::{
-    Counter, Fifo, Guide, Histogram, List, Queue, Ring, Stack, sequences,
+    Counter, Fifo, Guide, Histogram, List, Queue, Ring, Stack, local, sequences,
 };
 
-/// A small structure, in which faults show soon, for the sequences of a file.
-fn subject(file: &str) -> Box<dyn Structure> {
+/// A small structure, in which faults show soon, for a sequence of a file.
+fn subject(file: &str, name: &str) -> Box<dyn Structure> {
     match file {
         "counter" => Box::new(Counter),
         "fifo" => Box::new(Fifo),
@@ -32,6 +32,24 @@ fn subject(file: &str) -> Box<dyn Structure> {
             history: 3,
         }),
         "sequences" => Box::new(Guide),
+        "local/counter" => Box::new(local::Counter),
+        "local/map" => Box::new(local::Map { history: 3 }),
+        "local/queue" => Box::new(local::Queue {
+            capacity: 4,
+            history: 5,
+        }),
+        "local/ring" => Box::new(local::Ring {
+            passage: match name {
+                "fill" | "advance" => local::Passage::Filling { words: 1 },
+                "fill_four" => local::Passage::Filling { words: 4 },
+                _ => local::Passage::WordByWord,
+            },
+            history: 5,
+        }),
+        "local/stack" => Box::new(local::Stack {
+            capacity: 2,
+            history: 5,
+        }),
         other => panic!("no structure for the sequences in {other}"),
     }
 }
@@ -233,7 +251,12 @@ fn every_step_matters() {
     for (file, programs) in sequences() {
         for program in programs {
             for (change, mutant) in mutants(program) {
-                let broken = Broken::of("a changed step", subject(file), mutant, |_| true);
+                let broken = Broken::of(
+                    "a changed step",
+                    subject(file, program.name),
+                    mutant,
+                    |_| true,
+                );
                 match check(&broken) {
                     Ok(explored) => {
                         let name = program.name;

@@ -94,9 +94,9 @@ pub use per_thread::Image;
 /// Every sequence here by its file, for the checkers in `verify/`.
 #[doc(hidden)]
 pub const SEQUENCES: &[(&str, &[&crate::sequence::model::Program])] = &[
-    ("local::counter", counter::SEQUENCES),
-    ("local::map", map::SEQUENCES),
-    ("local::queue", queue::SEQUENCES),
-    ("local::ring", ring::SEQUENCES),
-    ("local::stack", stack::SEQUENCES),
+    ("local/counter", counter::SEQUENCES),
+    ("local/map", map::SEQUENCES),
+    ("local/queue", queue::SEQUENCES),
+    ("local/ring", ring::SEQUENCES),
+    ("local/stack", stack::SEQUENCES),
 ];

@@ -5,6 +5,7 @@
 
 mod counters;
 mod lists;
+mod local;
 mod queues;
 mod recovery;
 mod rings;
@@ -71,6 +72,7 @@ impl Broken {
 pub fn all() -> Vec<Broken> {
     let mut all = counters::all();
     all.extend(lists::all());
+    all.extend(local::all());
     all.extend(queues::all());
     all.extend(recovery::all());
     all.extend(rings::all());

@@ -8,7 +8,7 @@ use crate::structure::{Answer, Call, Content, Recovery, Structure};
 use crate::structures::{Fifo, List, program};
 
 /// A structure whose sequences recover as is said here.
-struct Recovering<S>(S, fn(&Program) -> Recovery);
+pub(super) struct Recovering<S>(pub(super) S, pub(super) fn(&Program) -> Recovery);
 
 impl<S: Structure> Structure for Recovering<S> {
     fn name(&self) -> &'static str {
@@ -21,6 +21,14 @@ impl<S: Structure> Structure for Recovering<S> {
 
     fn nodes(&self) -> std::ops::Range<usize> {
         self.0.nodes()
+    }
+
+    fn bulk_bytes(&self) -> usize {
+        self.0.bulk_bytes()
+    }
+
+    fn longest_history(&self) -> usize {
+        self.0.longest_history()
     }
 
     fn recovery(&self, program: &Program) -> Recovery {
@@ -37,7 +45,10 @@ impl<S: Structure> Structure for Recovering<S> {
 
     fn content(&self, memory: &Memory) -> Result<Content, String> {
         let mut content = self.0.content(memory)?;
-        content.truncate(1);
+        // The others' CPUs; what has one may have several rows.
+        if self.0.cpus() > 1 {
+            content.truncate(1);
+        }
         Ok(content)
     }
 
@@ -74,7 +85,7 @@ fn what_commits(program: &Program) -> Recovery {
 }
 
 /// What was under way when another call came in between is wrong.
-fn torn(fault: &Fault) -> bool {
+pub(super) fn torn(fault: &Fault) -> bool {
     matches!(
         fault,
         Fault::WrongContent { .. } | Fault::Broken(_) | Fault::WrongAnswer { .. }

@@ -1,15 +1,16 @@
-//! The structures of `atomseq::percpu` and of its guide, and one of M94's, as the checker sees them.
+//! The structures of `atomseq::percpu`, `atomseq::local` and the guide, and one of M94's, as the checker sees them.
 
 mod counter;
 mod fifo;
 mod guide;
 mod histogram;
 mod list;
+pub mod local;
 mod queue;
 mod ring;
 mod stack;
 
-use atomseq::internals::SEQUENCES;
+use atomseq::internals::{LOCAL_SEQUENCES, SEQUENCES};
 use atomseq::sequence::model::{Memory, Program};
 
 use crate::layout;
@@ -26,7 +27,7 @@ pub use stack::Stack;
 
 /// Every structure, in every configuration that is checked.
 pub fn all() -> Vec<Box<dyn Structure>> {
-    vec![
+    let mut all: Vec<Box<dyn Structure>> = vec![
         Box::new(Counter),
         Box::new(Fifo),
         Box::new(Guide),
@@ -70,13 +71,16 @@ pub fn all() -> Vec<Box<dyn Structure>> {
             capacity: 2,
             history: 2,
         }),
-    ]
+    ];
+    all.extend(local::all());
+    all
 }
 
 /// The model forms of all sequences, by file; those of `local/` as `local/…`.
 pub fn sequences() -> impl Iterator<Item = (&'static str, &'static [&'static Program])> {
     let own = [&guide::SEQUENCES, &fifo::SEQUENCES];
-    SEQUENCES.iter().chain(own).copied()
+    let library = SEQUENCES.iter().chain(LOCAL_SEQUENCES);
+    library.chain(own).copied()
 }
 
 /// The model form of one of them.
