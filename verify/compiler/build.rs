@@ -11,7 +11,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 /// How many sequences.
-const SEQUENCES: usize = 300;
+const SEQUENCES: usize = 450;
 
 /// What may be wrong with a random sequence: it may be too much for a processor.
 const EXPECTED: [&str; 2] = ["too long", "too many words"];
@@ -70,15 +70,39 @@ fn write(program: &random::Program, text: &str, sequences: &mut String, table: &
             .collect::<Vec<_>>()
             .join(", ")
     };
-    let (slots, held) = (arguments("slots"), arguments("held"));
+    let safe = "// SAFETY: the caller's promise.\n";
+    let (mut on_cpu, mut gated) = ("None".to_string(), "None".to_string());
+    if program.is_for_its_cpu() {
+        let (slots, held) = (arguments("slots"), arguments("held"));
+        on_cpu = format!(
+            "Some(|slots, a| unsafe {{ {name}::on_cpu({slots}) }}.map(IntoValue::into_value))"
+        );
+        gated = format!("Some(|held, a| unsafe {{ {name}::gated({held}) }}.into_value())");
+    }
+    let mut signal = String::new();
+    let forms = [
+        ("restarting", program.is_restarted()),
+        ("rolling", program.is_against_handlers()),
+        ("unprotected", program.is_against_handlers()),
+    ];
+    for (form, _) in forms.iter().filter(|(_, is_there)| *is_there) {
+        let words: Vec<String> = (0..program.parameters.len())
+            .map(|index| format!("a[{index}]"))
+            .collect();
+        let words = words.join(", ");
+        writeln!(
+            signal,
+            "{safe}(\"{form}\", |a| unsafe {{ {name}::{form}({words}) }}.into_value()),"
+        )
+        .unwrap();
+    }
     writeln!(
         table,
         "Forms {{\n\
          model: &{name}::MODEL,\n\
-         // SAFETY: the caller's promise.\n\
-         on_cpu: |slots, a| unsafe {{ {name}::on_cpu({slots}) }}.map(IntoValue::into_value),\n\
-         // SAFETY: the caller's promise.\n\
-         gated: |held, a| unsafe {{ {name}::gated({held}) }}.into_value(),\n\
+         {safe}on_cpu: {on_cpu},\n\
+         {safe}gated: {gated},\n\
+         signal: &[{signal}],\n\
          }},"
     )
     .unwrap();

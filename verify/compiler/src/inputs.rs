@@ -45,7 +45,7 @@ pub fn arguments(random: &mut fastrand::Rng, program: &Program, slot: u64, bulk:
         .parameters
         .iter()
         .map(|parameter| match parameter {
-            Parameter::Slot => slot,
+            Parameter::Slot | Parameter::Base => slot,
             Parameter::Bulk => bulk,
             Parameter::Word => word(random),
         })

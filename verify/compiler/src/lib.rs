@@ -20,10 +20,19 @@ pub struct Forms {
     /// The steps as data.
     pub model: &'static Program,
     /// The form for this CPU.
-    pub on_cpu: fn(Slots<'_>, &[usize]) -> Result<Value, Closed>,
+    pub on_cpu: Option<OnCpu>,
     /// The form under the gate.
-    pub gated: fn(&Held<'_>, &[usize]) -> Value,
+    pub gated: Option<Gated>,
+    /// The forms against signal handlers, by name.
+    pub signal: &'static [(&'static str, Signal)],
 }
+
+/// A form for this CPU.
+pub type OnCpu = fn(Slots<'_>, &[usize]) -> Result<Value, Closed>;
+/// A form under the gate.
+pub type Gated = fn(&Held<'_>, &[usize]) -> Value;
+/// A form against signal handlers.
+pub type Signal = fn(&[usize]) -> Value;
 
 /// Results as the model gives them.
 pub trait IntoValue {

@@ -75,7 +75,9 @@ pub fn run(program: &Program, arguments: &[u64], memory: &mut Memory, cpu: u64) 
                     return run.value(outcome);
                 }
             }
-            Statement::Prepare(to, value, width) | Statement::Commit(to, value, width, _) => {
+            Statement::Prepare(to, value, width)
+            | Statement::Store(to, value, width)
+            | Statement::Commit(to, value, width, _) => {
                 let (to, value) = (run.word(to), run.word(value));
                 run.memory.store(to, value, *width);
             }

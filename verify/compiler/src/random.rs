@@ -2,7 +2,8 @@
 //!
 //! Shared by `build.rs`, which writes them as `sequence!` for rustc, and by the tests, which make the
 //! same ones again and know from their syntax what they must do. Memory is cut by use, so that any
-//! mixture keeps the rules: some words are only read, some only prepared, some only committed.
+//! mixture keeps the rules: some words are only read, some only prepared, some only committed. Sequences
+//! with visible stores read and store wherever they like.
 //!
 //! ```text
 //! slot   8 … 47 read      48 … 87 prepared     88 … 111 committed    112 the bulk's address
@@ -29,9 +30,32 @@ const NAMES: &[&str] = &[
     "again", "gated", "held", "word", "r#in",
 ];
 
+/// What a sequence is made for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Its CPU: it has a slot and a commit, and most have the forms against signal handlers as well.
+    OnCpu,
+    /// Its thread's signal handlers, with a commit.
+    Committing,
+    /// The same, with visible stores.
+    Storing,
+}
+
+impl Kind {
+    fn of(seed: u64) -> Kind {
+        match seed % 4 {
+            0 | 1 => Kind::OnCpu,
+            2 => Kind::Committing,
+            _ => Kind::Storing,
+        }
+    }
+}
+
 /// A sequence's syntax.
 #[derive(Clone, Debug)]
 pub struct Program {
+    /// What it is made for.
+    pub kind: Kind,
     /// Its name.
     pub name: String,
     /// Its parameters, in order.
@@ -49,6 +73,8 @@ pub struct Program {
 pub enum Parameter {
     /// The slot.
     Slot,
+    /// The address of the slot as a plain word.
+    Base,
     /// The address of the bulk memory.
     Bulk,
     /// Any word.
@@ -83,6 +109,7 @@ pub enum Statement {
     Let(usize, Expression),
     Exit(&'static str, Expression, Expression, Outcome),
     Prepare(Expression, Expression, u64),
+    Store(Expression, Expression, u64),
     Copy(Expression, Expression, Expression),
     Commit(Expression, Expression, u64, bool),
 }
@@ -114,7 +141,13 @@ enum Part {
 /// The sequence of a seed.
 pub fn generate(seed: u64) -> Program {
     let mut random = fastrand::Rng::with_seed(seed);
-    let mut parameters = vec![Parameter::Slot];
+    let kind = Kind::of(seed);
+    let slot = match kind {
+        Kind::OnCpu => Parameter::Slot,
+        Kind::Storing if random.bool() => Parameter::Slot,
+        _ => Parameter::Base,
+    };
+    let mut parameters = vec![slot];
     if random.bool() {
         parameters.push(Parameter::Bulk);
     }
@@ -126,7 +159,8 @@ pub fn generate(seed: u64) -> Program {
             .collect::<Vec<_>>()
     };
     let mut generator = Generator {
-        slot: at(Parameter::Slot)[0],
+        kind,
+        slot: at(slot)[0],
         pointers: at(Parameter::Bulk),
         numbers: at(Parameter::Word),
         next: parameters.len(),
@@ -152,11 +186,14 @@ pub fn generate(seed: u64) -> Program {
     for _ in 0..generator.random.usize(1..9) {
         generator.statement(returns, &mut statements);
     }
-    // Results are computed before the commit.
-    let end = generator.outcome(returns);
-    let end = generator.bound(end, &mut statements);
-    generator.commit(&mut statements);
+    // Results are computed before the commit; after a visible store they may be as well.
+    let mut end = generator.outcome(returns);
+    if kind != Kind::Storing || generator.random.bool() {
+        end = generator.bound(end, &mut statements);
+    }
+    generator.last_store(&mut statements);
     let mut program = Program {
+        kind,
         name: format!("s{seed}"),
         parameters,
         statements,
@@ -169,6 +206,7 @@ pub fn generate(seed: u64) -> Program {
 
 struct Generator {
     random: fastrand::Rng,
+    kind: Kind,
     slot: usize,
     /// Names that hold the bulk's address.
     pointers: Vec<usize>,
@@ -219,6 +257,7 @@ impl Generator {
                 let outcome = self.outcome(returns);
                 statements.push(Statement::Exit(comparison, a, b, outcome));
             }
+            7..=9 if self.kind == Kind::Storing => self.store(statements),
             7..=9 => {
                 let width = self.width();
                 let to = self.address(Part::Prepared, width, 8);
@@ -226,7 +265,7 @@ impl Generator {
                 self.prepared.push((to.clone(), width));
                 statements.push(Statement::Prepare(to, value, width));
             }
-            10 => {
+            10 if self.kind == Kind::OnCpu => {
                 let to = self.address(Part::Prepared, 8, 40);
                 let from = self.address(Part::Read, 8, 40);
                 let words = match self.random.usize(0..3) {
@@ -253,14 +292,32 @@ impl Generator {
         }
     }
 
-    fn commit(&mut self, statements: &mut Vec<Statement>) {
+    fn store(&mut self, statements: &mut Vec<Statement>) {
+        let width = self.width();
+        let part = self.any_part();
+        let to = self.address(part, width, 8);
+        let value = self.update(&to, width);
+        statements.push(Statement::Store(to, value, width));
+    }
+
+    /// The commit, or a visible store.
+    fn last_store(&mut self, statements: &mut Vec<Statement>) {
+        if self.kind == Kind::Storing {
+            return self.store(statements);
+        }
         let (width, release) = match self.random.usize(0..5) {
             0 => (4, false),
             1 => (8, true),
             _ => (8, false),
         };
         let to = self.address(Part::Committed, width, 8);
-        let value = match self.random.usize(0..3) {
+        let value = self.update(&to, width);
+        statements.push(Statement::Commit(to, value, width, release));
+    }
+
+    /// A word to store there, often made from the one that is there.
+    fn update(&mut self, to: &Expression, width: u64) -> Expression {
+        match self.random.usize(0..3) {
             0 => self.number(1),
             // What x86-64 does in one instruction.
             _ => {
@@ -272,8 +329,11 @@ impl Generator {
                     false => Binary(operator, Box::new(old), Box::new(other)),
                 }
             }
-        };
-        statements.push(Statement::Commit(to, value, width, release));
+        }
+    }
+
+    fn any_part(&mut self) -> Part {
+        *self.pick(&[Part::Read, Part::Prepared, Part::Committed])
     }
 
     fn width(&mut self) -> u64 {
@@ -378,7 +438,9 @@ impl Generator {
             return Load(Box::new(address), width, width == 8 && self.one_in(6));
         }
         let width = self.width();
-        let part = if self.one_in(4) {
+        let part = if self.kind == Kind::Storing {
+            self.any_part()
+        } else if self.one_in(4) {
             Part::Committed
         } else {
             Part::Read
@@ -390,7 +452,7 @@ impl Generator {
     fn number(&mut self, depth: usize) -> Expression {
         match self.random.usize(0..8) {
             0 => self.leaf(),
-            1 if self.one_in(3) => Cpu,
+            1 if self.kind == Kind::OnCpu && self.one_in(3) => Cpu,
             2 | 3 => self.load(),
             _ if depth == 0 => self.leaf(),
             _ => {
@@ -519,7 +581,9 @@ impl Program {
                         .for_each(|word| word.names(&mut used));
                     vec![a, b]
                 }
-                Statement::Prepare(to, value, _) | Statement::Commit(to, value, _, _) => {
+                Statement::Prepare(to, value, _)
+                | Statement::Store(to, value, _)
+                | Statement::Commit(to, value, _, _) => {
                     vec![to, value]
                 }
                 Statement::Copy(to, from, words) => vec![to, from, words],
@@ -529,6 +593,22 @@ impl Program {
         }
         kept.reverse();
         self.statements = kept;
+    }
+
+    /// Does it have a form for its CPU?
+    pub fn is_for_its_cpu(&self) -> bool {
+        self.kind == Kind::OnCpu
+    }
+
+    /// Does it have forms against signal handlers? It may not ask for its CPU, nor copy.
+    pub fn is_against_handlers(&self) -> bool {
+        let text = self.text();
+        !text.contains("cpu()") && !text.contains("prepare_copy(")
+    }
+
+    /// Does it have the one of these that is restarted?
+    pub fn is_restarted(&self) -> bool {
+        self.is_against_handlers() && self.kind != Kind::Storing
     }
 
     fn word(&self, expression: &Expression) -> String {
@@ -624,6 +704,10 @@ impl Program {
                         self.word(to),
                         self.word(value)
                     )
+                }
+                Statement::Store(to, value, width) => {
+                    let half = if *width == 4 { "32" } else { "" };
+                    format!("    store{half}({}, {});", self.word(to), self.word(value))
                 }
                 Statement::Copy(to, from, words) => {
                     let (to, from) = (self.word(to), self.word(from));

@@ -67,15 +67,34 @@ atomseq::sequence! {
         commit(word, 1);
         true
     }
+
+    /// Against signal handlers, restarted.
+    pub unsafe fn taken(list: Word) -> Option<(Word, Word)> {
+        let first = load(list);
+        if first == 0 { return None }
+        let next = load(first);
+        commit(list, next);
+        Some((first, SMALL))
+    }
+
+    /// Against signal handlers, rolled forward; a parameter is not used.
+    pub unsafe fn stored(slot: Slot, word: Word, unused: Word) -> bool {
+        store(slot + OFFSET, word);
+        if load(word) == SMALL { return false }
+        store32(word, word + SMALL);
+        true
+    }
 }
 
 /// Uses them as a careful crate would.
 #[must_use]
-pub const fn names() -> [&'static str; 4] {
+pub const fn names() -> [&'static str; 6] {
     [
         passes::MODEL.name,
         many::MODEL.name,
         nothing::MODEL.name,
         compared::MODEL.name,
+        taken::MODEL.name,
+        stored::MODEL.name,
     ]
 }

@@ -1,5 +1,5 @@
-//! Random sequences on this machine: what their syntax says, the model, the form under the gate and
-//! the form for this CPU must leave the same result and the same memory.
+//! Random sequences on this machine: what their syntax says, the model, the form under the gate, the form
+//! for this CPU and those against signal handlers must leave the same result and the same memory.
 //!
 //! An area's real slot is used, so addresses are real, and the thread stays on one CPU.
 
@@ -106,7 +106,8 @@ fn cases(place: &Place, mut with: impl FnMut(usize, &Program, &[u64], &Memory, &
 fn all_forms_do_what_the_sequence_says() {
     let place = place();
     let sections = atomseq::status().gates_active();
-    let (mut ran, mut changed) = (0u64, 0u64);
+    let (mut ran, mut changed, mut against_handlers) = (0u64, 0u64, 0u64);
+    let mut for_their_cpu = 0u64;
     cases(&place, |index, program, arguments, memory, expected| {
         let forms = &FORMS[index];
         let arguments: Vec<usize> = arguments.iter().map(|word| *word as usize).collect();
@@ -115,20 +116,35 @@ fn all_forms_do_what_the_sequence_says() {
         let modelled = run_model(forms.model, &arguments, memory, place.cpu);
         assert!(modelled == *expected, "the model differs:\n{}", text());
 
-        write(memory);
-        let held = place.area.close(place.cpu);
-        let gated = (forms.gated)(&held, &arguments);
-        drop(held);
-        assert!(
-            (gated, read(memory)) == *expected,
-            "`gated` differs:\n{}",
-            text()
-        );
+        if let Some(form) = forms.gated {
+            write(memory);
+            let held = place.area.close(place.cpu);
+            let gated = form(&held, &arguments);
+            drop(held);
+            assert!(
+                (gated, read(memory)) == *expected,
+                "`gated` differs:\n{}",
+                text()
+            );
+        }
 
+        for (name, form) in forms.signal {
+            write(memory);
+            let left = (form(&arguments), read(memory));
+            assert!(
+                left == *expected,
+                "`{name}` differs:\n{}\n{left:x?}\n{expected:x?}",
+                text()
+            );
+            against_handlers += 1;
+        }
+
+        let Some(on_cpu) = forms.on_cpu else { return };
+        for_their_cpu += 1;
         write(memory);
         // Closed: sections are off, or this one was restarted more often than the limit; what it
         // prepared may be there. The count below tells whether that happens too often.
-        if let Ok(value) = (forms.on_cpu)(place.area.slots(), &arguments) {
+        if let Ok(value) = on_cpu(place.area.slots(), &arguments) {
             ran += 1;
             changed += u64::from(expected.1 != *memory);
             let left = (value, read(memory));
@@ -139,9 +155,13 @@ fn all_forms_do_what_the_sequence_says() {
             );
         }
     });
-    println!("{ran} runs on the CPU, {changed} of them changed memory");
+    println!(
+        "{ran} runs on the CPU, {changed} of them changed memory; {against_handlers} runs of forms \
+         against signal handlers"
+    );
+    assert!(against_handlers > SEEDS.len() as u64 * ROUNDS);
     if sections {
-        let all = SEEDS.len() as u64 * ROUNDS;
+        let all = for_their_cpu;
         assert!(
             ran > all * 99 / 100,
             "only {ran} of {all} runs were on the CPU"
@@ -172,6 +192,8 @@ fn the_random_sequences_use_the_whole_language() {
         "commit(",
         "commit32(",
         "commit_release(",
+        "store(",
+        "store32(",
         " + ",
         " - ",
         " * ",

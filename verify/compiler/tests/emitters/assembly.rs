@@ -4,6 +4,8 @@
 //! u64 name(const u64 *arguments, u64 *temporaries, u64 rseq)      name_abort the same, from the abort address
 //!      x0 = arguments, x1 = where the temporaries go, x2 = offset of struct rseq
 //!      returns 0 after the commit, then the exits from 1, then aborted, closed
+//!
+//! A form against signal handlers takes no rseq, is never aborted or closed, and there is one function.
 //! ```
 
 use std::collections::HashMap;
@@ -20,19 +22,31 @@ const STRIDE: usize = 128;
 
 /// The emitted form, and a value for each of its constants.
 pub struct Emitted {
+    pub form: Form,
     pub sequence: Sequence,
     pub assembly: Assembly,
     pub constants: Vec<i64>,
 }
 
 impl Emitted {
-    pub fn new(sequence: Sequence, value: impl Fn(&ConstantOperand) -> i64) -> Emitted {
-        let assembly = aarch64::emit(&sequence, Form::OnCpu);
+    pub fn new(sequence: Sequence, form: Form, value: impl Fn(&ConstantOperand) -> i64) -> Emitted {
+        let assembly = aarch64::emit(&sequence, form);
         let constants = assembly.constants.iter().map(value).collect();
         Emitted {
+            form,
             sequence,
             assembly,
             constants,
+        }
+    }
+
+    /// The same sequence and constants in another form.
+    pub fn again(self, form: Form) -> Emitted {
+        let assembly = aarch64::emit(&self.sequence, form);
+        Emitted {
+            form,
+            assembly,
+            ..self
         }
     }
 
@@ -86,18 +100,34 @@ impl Emitted {
         text
     }
 
-    /// Two functions: from the beginning, and from the abort address.
+    /// The registers that a restart finds spoilt, as a set of bits.
+    pub fn scratch(&self) -> u64 {
+        let registers = self.operands();
+        (0..self.assembly.temporaries)
+            .map(|index| {
+                1u64 << registers[&format!("t{index}")]
+                    .parse::<u32>()
+                    .expect("a number")
+            })
+            .sum()
+    }
+
+    /// A function, from the beginning; of the form for a CPU a second one, from the abort address.
     pub fn functions(&self, name: &str) -> String {
         let registers = self.operands();
         let mut text = String::new();
         let exits = self.sequence.exits.len();
-        for (name, aborted) in [(name.to_string(), false), (format!("{name}_abort"), true)] {
+        let on_cpu = self.form == Form::OnCpu;
+        let ways_in = [(name.to_string(), false), (format!("{name}_abort"), true)];
+        for (name, aborted) in ways_in.into_iter().take(1 + usize::from(on_cpu)) {
             let mut line = |line: String| writeln!(text, "{line}").unwrap();
             line(format!(".section .text.{name},\"ax\",@progbits\n.global {name}\n.type {name}, %function\n{name}:"));
             line("    stp x29, x30, [sp, #-96]!\n    stp x19, x20, [sp, #16]\n    stp x21, x22, [sp, #32]".into());
             line("    stp x23, x24, [sp, #48]\n    stp x25, x26, [sp, #64]\n    stp x27, x28, [sp, #80]".into());
-            line(format!("    mov x{}, x2", registers["rseq"]));
-            line(format!("    mov x{}, #{STRIDE}", registers["stride"]));
+            if on_cpu {
+                line(format!("    mov x{}, x2", registers["rseq"]));
+                line(format!("    mov x{}, #{STRIDE}", registers["stride"]));
+            }
             for index in 0..self.sequence.parameters.len() {
                 line(format!(
                     "    ldr x{}, [x0, #{}]",

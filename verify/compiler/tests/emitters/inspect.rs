@@ -6,7 +6,8 @@ use verify_compiler::random;
 use verify_compiler::SEEDS;
 
 use super::assembly::Emitted;
-use super::compiler::emit::{ConstantOperand, LONGEST};
+use super::compiler::emit::{ConstantOperand, Form, LONGEST};
+use super::compiler::forms::Forms;
 use super::{compiler, library, tools};
 
 const DESCRIPTOR_BYTES: usize = 32;
@@ -23,7 +24,7 @@ fn extreme(operand: &ConstantOperand, most: bool) -> i64 {
 }
 
 /// The library's sequences and the random ones, each with the most and the least constants.
-fn all() -> Vec<(String, Emitted)> {
+pub fn all(form: Form) -> Vec<(String, Emitted)> {
     let random = || {
         SEEDS.iter().map(|seed| {
             let program = random::generate(*seed);
@@ -37,7 +38,10 @@ fn all() -> Vec<(String, Emitted)> {
     let mut all = Vec::new();
     for most in [false, true] {
         for (name, sequence) in library::sequences().into_iter().chain(random()) {
-            let emitted = Emitted::new(sequence, |operand| extreme(operand, most));
+            if !Forms::of(&sequence).assembled().any(|there| there == form) {
+                continue;
+            }
+            let emitted = Emitted::new(sequence, form, |operand| extreme(operand, most));
             all.push((
                 format!("{name}_{}", if most { "most" } else { "least" }),
                 emitted,
@@ -52,7 +56,7 @@ fn sections_are_as_the_kernel_and_a_restart_need_them() {
     if !tools::are_there(&[tools::ASSEMBLER]) {
         return;
     }
-    let all = all();
+    let all = all(Form::OnCpu);
     let text: String = all
         .iter()
         .map(|(name, emitted)| emitted.functions(name))
@@ -180,7 +184,7 @@ fn copies(at: u64, end: u64, instruction: impl Fn(u64) -> u32) -> bool {
 }
 
 /// Where a direct branch leads.
-fn branch(word: u32, at: u64) -> Option<u64> {
+pub fn branch(word: u32, at: u64) -> Option<u64> {
     let field =
         |bits: u32, from: u32| i64::from((word << (32 - from - bits)) as i32 >> (32 - bits));
     let words = match word {
@@ -194,14 +198,14 @@ fn branch(word: u32, at: u64) -> Option<u64> {
 }
 
 /// A call, an indirect branch, a return, or an exception.
-fn leaves_for_good(word: u32) -> bool {
+pub fn leaves_for_good(word: u32) -> bool {
     word & 0xfc00_0000 == 0x9400_0000
         || word & 0xfe00_0000 == 0xd600_0000
         || word & 0xff00_0000 == 0xd400_0000
 }
 
 /// `str` with an offset or without, `stur`, `stlr`: of a word or a half.
-fn is_store(word: u32) -> bool {
+pub fn is_store(word: u32) -> bool {
     word & 0xbfc0_0000 == 0xb900_0000
         || word & 0xbfe0_0c00 == 0xb800_0000
         || word & 0xbfff_fc00 == 0x889f_fc00

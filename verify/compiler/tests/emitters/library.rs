@@ -20,11 +20,16 @@ impl<'ast> Visit<'ast> for Found {
             .last()
             .is_some_and(|last| last.ident == "sequence")
         {
-            let module = self
-                .file
-                .file_stem()
-                .and_then(|stem| stem.to_str())
-                .expect("a file name");
+            let name = |part: Option<&std::ffi::OsStr>| {
+                let part = part.and_then(|part| part.to_str());
+                part.expect("a file name").to_string()
+            };
+            // Files of `local/` and `percpu/` have the same names.
+            let directory = name(self.file.parent().and_then(Path::file_name));
+            let module = match directory.as_str() {
+                "local" => format!("local_{}", name(self.file.file_stem())),
+                _ => name(self.file.file_stem()),
+            };
             for sequence in
                 compiler::sequences(call.tokens.clone()).expect("it compiles in the library")
             {
@@ -36,7 +41,7 @@ impl<'ast> Visit<'ast> for Found {
     }
 }
 
-/// All of them, named by file and name.
+/// All of them, named by file and name; those in `local/` by the directory as well.
 pub fn sequences() -> Vec<(String, Sequence)> {
     let mut sequences = Vec::new();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/atomseq/src");

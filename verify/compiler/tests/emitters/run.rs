@@ -11,18 +11,18 @@ use verify_compiler::random::{self, Program, CONSTANTS};
 use verify_compiler::SEEDS;
 
 use super::assembly::Emitted;
-use super::compiler::emit::{ConstantOperand, Place};
+use super::compiler::emit::{ConstantOperand, Form, Place};
 use super::compiler::ir::{self, Constant};
 use super::{compiler, tools};
 
 /// Where the driver maps its memory, and how it is cut; must agree with `driver.c`.
-const ARENA: u64 = 0x2_0000_0000;
-const ARENA_BYTES: usize = 2048;
-const SLOTS: u64 = ARENA + 256;
-const BULK: u64 = ARENA + 1024;
+pub const ARENA: u64 = 0x2_0000_0000;
+pub const ARENA_BYTES: usize = 2048;
+pub const SLOTS: u64 = ARENA + 256;
+pub const BULK: u64 = ARENA + 1024;
 const CPUS: u64 = 4;
-const MOST_ARGUMENTS: usize = 8;
-const MOST_TEMPORARIES: usize = 32;
+pub const MOST_ARGUMENTS: usize = 8;
+pub const MOST_TEMPORARIES: usize = 32;
 
 const ROUNDS: u64 = 40;
 
@@ -110,7 +110,8 @@ fn a_wrong_instruction_is_noticed() {
 }
 
 fn programs() -> Vec<Program> {
-    SEEDS.iter().map(|seed| random::generate(*seed)).collect()
+    let all = SEEDS.iter().map(|seed| random::generate(*seed));
+    all.filter(Program::is_for_its_cpu).collect()
 }
 
 /// What a call left.
@@ -129,7 +130,10 @@ fn try_all(
     spoil: impl Fn(&str) -> String,
     mut with: impl FnMut(&Case, &Emitted, Answer<'_>),
 ) {
-    let emitted: Vec<Emitted> = programs.iter().map(emit).collect();
+    let emitted: Vec<Emitted> = programs
+        .iter()
+        .map(|program| emit(program, Form::OnCpu))
+        .collect();
     let directory = tools::directory(test);
     let functions = programs.iter().zip(&emitted);
     let text: String = functions
@@ -206,12 +210,12 @@ fn compare(
     says(left == after, "memory differs")
 }
 
-fn emit(program: &Program) -> Emitted {
+pub fn emit(program: &Program, form: Form) -> Emitted {
     let tokens = program.text().parse().expect("it is made of tokens");
     let sequence = compiler::sequences(tokens)
         .and_then(|mut all| all.remove(0))
         .expect("it is legal");
-    Emitted::new(sequence, |operand| match operand {
+    Emitted::new(sequence, form, |operand| match operand {
         ConstantOperand::Immediate(constant) | ConstantOperand::Offset(constant, _) => {
             evaluate(constant) as i64
         }
@@ -296,6 +300,11 @@ fn drive(driver: &std::path::Path, cases: &[Case]) -> Vec<u8> {
         arena[gate..gate + 4].copy_from_slice(&case.gate.to_le_bytes());
         input.extend_from_slice(&arena);
     }
+    emulate(driver, input)
+}
+
+/// Runs a driver, with this on its standard input; returns what it wrote.
+pub fn emulate(driver: &std::path::Path, input: Vec<u8>) -> Vec<u8> {
     let mut child = Command::new(tools::EMULATOR)
         .arg(driver)
         .stdin(Stdio::piped())
@@ -318,7 +327,7 @@ fn drive(driver: &std::path::Path, cases: &[Case]) -> Vec<u8> {
 }
 
 /// The same stretches as the arena holds now.
-fn memory(arena: &[u8], like: &Memory) -> Memory {
+pub fn memory(arena: &[u8], like: &Memory) -> Memory {
     let mut memory = like.clone();
     for (address, bytes) in &mut memory.stretches {
         let from = (*address - ARENA) as usize;
@@ -328,7 +337,7 @@ fn memory(arena: &[u8], like: &Memory) -> Memory {
     memory
 }
 
-fn value(emitted: &Emitted, left: usize, arguments: &[u64], temporaries: &[u64]) -> Value {
+pub fn value(emitted: &Emitted, left: usize, arguments: &[u64], temporaries: &[u64]) -> Value {
     let (places, exit) = match left {
         0 => (
             emitted.assembly.results.last().expect("the commit's"),

@@ -1,0 +1,248 @@
+//! The forms against signal handlers run under qemu, and are interrupted: once at each instruction of
+//! each call. A restart begins again with its temporaries spoilt; a rollforward goes on in the clone. Either
+//! way the result and the memory must be those of a call that nothing interrupted.
+
+use std::process::Command;
+
+use verify_compiler::inputs;
+use verify_compiler::oracle::{self, Memory};
+use verify_compiler::random::{self, Program};
+use verify_compiler::SEEDS;
+
+use super::assembly::Emitted;
+use super::compiler::emit::{Form, Protection};
+use super::run::{
+    emit, emulate, memory, value, ARENA, ARENA_BYTES, BULK, MOST_ARGUMENTS, MOST_TEMPORARIES, SLOTS,
+};
+use super::tools;
+
+/// How often each form is called on other inputs, and then interrupted at each instruction.
+const ROUNDS: usize = 6;
+
+/// One form of one sequence.
+struct Subject {
+    program: Program,
+    emitted: Emitted,
+    name: String,
+}
+
+struct Case {
+    subject: usize,
+    /// The instruction it is interrupted at.
+    at: Option<usize>,
+    arguments: Vec<u64>,
+    before: Memory,
+}
+
+#[derive(Default)]
+struct Counts {
+    calls: usize,
+    restarted: usize,
+    rolled: usize,
+    wrong: usize,
+    first: Option<String>,
+}
+
+#[test]
+fn interrupted_anywhere_the_result_is_the_same() {
+    if !tools::are_there(&[tools::ASSEMBLER, tools::COMPILER, tools::EMULATOR]) {
+        return;
+    }
+    let subjects = subjects(usize::MAX);
+    let counts = try_all("signal", &subjects, str::to_string);
+    if let Some(first) = counts.first {
+        panic!(
+            "{} of {} calls went wrong: {first}",
+            counts.wrong, counts.calls
+        );
+    }
+    println!(
+        "{} forms, {} calls: {} restarted, {} rolled forward",
+        subjects.len(),
+        counts.calls,
+        counts.restarted,
+        counts.rolled
+    );
+    assert!(counts.restarted > 5000 && counts.rolled > 5000);
+}
+
+/// The comparison must see an error in what only an interruption reaches.
+#[test]
+fn a_wrong_clone_or_row_is_noticed() {
+    if !tools::are_there(&[tools::ASSEMBLER, tools::COMPILER, tools::EMULATOR]) {
+        return;
+    }
+    let subjects = subjects(60);
+    let in_clones = |text: &str, right: &str, wrong: &str| {
+        let mut spoilt = String::new();
+        for (number, part) in text.split(".text.atomseq_clone").enumerate() {
+            let (clone, rest) = part
+                .split_once(".popsection")
+                .expect("there is a row at least");
+            match number {
+                0 => spoilt.push_str(part),
+                _ => {
+                    assert!(clone.contains(".long"), "a clone ends in traps");
+                    let clone = clone.replace(right, wrong);
+                    spoilt.push_str(&format!(".text.atomseq_clone{clone}.popsection{rest}"));
+                }
+            }
+        }
+        assert!(text != spoilt, "no clone has `{right}`");
+        spoilt
+    };
+    type Spoil<'a> = &'a dyn Fn(&str) -> String;
+    let controls: [(&str, Spoil<'_>); 4] = [
+        ("a clone that loads where it should store", &|text| {
+            in_clones(text, "    str ", "    ldr ")
+        }),
+        ("a clone that goes on at the start", &|text| {
+            in_clones(text, ".long 52b - .", ".long 51b - .")
+        }),
+        ("a clone whose exits lead to the end", &|text| {
+            in_clones(text, ".long 60b - .", ".long 52b - .")
+        }),
+        ("a restart at the second instruction", &|text| {
+            // The row of what is restarted has no clone.
+            text.replace(
+                ".long 51b - .\n    .long 52b - .\n    .long 0",
+                ".long 51b - . + 4\n    .long 52b - .\n    .long 0",
+            )
+        }),
+    ];
+    for (number, (what, spoil)) in controls.into_iter().enumerate() {
+        let counts = try_all(&format!("signal-wrong-{number}"), &subjects, spoil);
+        assert!(counts.wrong > 0, "{what} made no difference");
+        println!("{what}: {} of {} calls", counts.wrong, counts.calls);
+    }
+}
+
+fn subjects(most: usize) -> Vec<Subject> {
+    let mut subjects = Vec::new();
+    for seed in SEEDS {
+        let program = random::generate(*seed);
+        for (there, protection, name) in [
+            (program.is_restarted(), Protection::Restart, "restarting"),
+            (
+                program.is_against_handlers(),
+                Protection::Rollforward,
+                "rolling",
+            ),
+        ] {
+            if there && subjects.len() < most {
+                subjects.push(Subject {
+                    emitted: emit(&program, Form::Signal(protection)),
+                    name: format!("{}_{name}", program.name),
+                    program: program.clone(),
+                });
+            }
+        }
+    }
+    subjects
+}
+
+fn cases(subjects: &[Subject]) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (subject, of) in subjects.iter().enumerate() {
+        let mut random = fastrand::Rng::with_seed(subject as u64);
+        for _ in 0..ROUNDS {
+            let arguments = inputs::arguments(&mut random, &of.program, SLOTS, BULK);
+            let before = inputs::memory(&mut random, SLOTS, BULK);
+            // Before the first instruction nothing is done yet.
+            for at in std::iter::once(None).chain((1..of.emitted.assembly.instructions).map(Some)) {
+                cases.push(Case {
+                    subject,
+                    at,
+                    arguments: arguments.clone(),
+                    before: before.clone(),
+                });
+            }
+        }
+    }
+    cases
+}
+
+/// Assembles, links, runs and compares; `spoil` may change the assembly.
+fn try_all(test: &str, subjects: &[Subject], spoil: impl Fn(&str) -> String) -> Counts {
+    let directory = tools::directory(test);
+    let functions = subjects
+        .iter()
+        .map(|subject| subject.emitted.functions(&subject.name));
+    let mut text = spoil(&functions.collect::<String>());
+    text.push_str(".section .data.rel.ro,\"aw\"\n.balign 8\n.global sequences\nsequences:\n");
+    for subject in subjects {
+        let scratch = subject.emitted.scratch();
+        text.push_str(&format!("    .quad {}, {scratch}\n", subject.name));
+    }
+    let object = tools::assemble(&directory, &text);
+    let driver = directory.join("driver");
+    let source = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/emitters/driver_signal.c"
+    );
+    tools::run(
+        Command::new(tools::COMPILER)
+            .args(["-O1", "-static", "-o"])
+            .arg(&driver)
+            .arg(source)
+            .arg(&object),
+    );
+    let cases = cases(subjects);
+    let output = emulate(&driver, requests(&cases));
+    let head = 8 * (2 + MOST_TEMPORARIES);
+    let mut counts = Counts::default();
+    for (case, answer) in cases.iter().zip(output.chunks_exact(head + ARENA_BYTES)) {
+        let (head, arena) = answer.split_at(head);
+        let words: Vec<u64> = head
+            .chunks_exact(8)
+            .map(|word| u64::from_le_bytes(word.try_into().unwrap()))
+            .collect();
+        let subject = &subjects[case.subject];
+        counts.calls += 1;
+        match subject.emitted.form {
+            Form::Signal(Protection::Restart) => counts.restarted += words[1] as usize,
+            _ => counts.rolled += words[1] as usize,
+        }
+        if !is_right(case, subject, &words, arena) {
+            counts.wrong += 1;
+            counts.first.get_or_insert_with(|| {
+                let code = subject.emitted.template(&subject.name);
+                let (at, text) = (case.at, subject.program.text());
+                format!(
+                    "{}, interrupted at {at:?}\n{text}\non {:x?}\n{code}",
+                    subject.name, case.arguments
+                )
+            });
+        }
+    }
+    assert_eq!(counts.calls, cases.len(), "the driver answers every case");
+    counts
+}
+
+fn is_right(case: &Case, subject: &Subject, words: &[u64], arena: &[u8]) -> bool {
+    let mut after = case.before.clone();
+    let expected = oracle::run(&subject.program, &case.arguments, &mut after, 0);
+    let left = words[0] as usize;
+    left <= subject.emitted.sequence.exits.len()
+        && value(&subject.emitted, left, &case.arguments, &words[2..]) == expected
+        && memory(arena, &case.before) == after
+}
+
+fn requests(cases: &[Case]) -> Vec<u8> {
+    let mut input = Vec::new();
+    for case in cases {
+        let mut word = |word: u64| input.extend_from_slice(&word.to_le_bytes());
+        word(case.subject as u64);
+        word(case.at.map_or(u64::MAX, |at| at as u64));
+        for index in 0..MOST_ARGUMENTS {
+            word(case.arguments.get(index).copied().unwrap_or(0));
+        }
+        let mut arena = vec![0u8; ARENA_BYTES];
+        for (address, bytes) in &case.before.stretches {
+            let from = (address - ARENA) as usize;
+            arena[from..from + bytes.len()].copy_from_slice(bytes);
+        }
+        input.extend_from_slice(&arena);
+    }
+    input
+}
