@@ -108,7 +108,7 @@ fn cpus() -> usize {
 }
 
 /// The documentation next to the compiler that is on the path, if it is there.
-fn default_directory() -> (PathBuf, Option<&'static str>) {
+pub fn default_directory() -> (PathBuf, Option<&'static str>) {
     let asked = Command::new("rustc").args(["--print", "sysroot"]).output();
     let documentation = asked
         .ok()

@@ -62,6 +62,15 @@ impl<'f> Work<'f> {
         }
     }
 
+    /// Reads files until none is left, as one of several threads that read each file once together.
+    pub fn share(&self, mut count: impl FnMut(&[u8])) {
+        let mut buffer = words::buffer();
+        let mut own = 0..0;
+        while let Some(index) = self.next_file(&mut own) {
+            self.read(&self.files[index], &mut buffer, &mut count);
+        }
+    }
+
     /// Reads every file once, on as many threads as there are states, which come back.
     pub fn together<T: Send>(
         &self,
@@ -70,13 +79,7 @@ impl<'f> Work<'f> {
     ) -> Vec<T> {
         let count = &count;
         let work = move |mut state: T| {
-            let mut buffer = words::buffer();
-            let mut own = 0..0;
-            while let Some(index) = self.next_file(&mut own) {
-                self.read(&self.files[index], &mut buffer, |word| {
-                    count(&mut state, word)
-                });
-            }
+            self.share(|word| count(&mut state, word));
             state
         };
         let mut states = states.into_iter();
