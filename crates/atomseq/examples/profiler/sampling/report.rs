@@ -1,0 +1,329 @@
+//! What is printed.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use super::Measured;
+use super::options::Options;
+use super::passes::{Outcome, Plan};
+use super::profile::Function;
+
+/// What goes into the report.
+pub struct Findings<'f> {
+    pub options: &'f Options,
+    pub directory: &'f Path,
+    /// Why this directory, if nobody asked for it.
+    pub chosen: Option<&'static str>,
+    pub plan: &'f Plan,
+    pub measured: &'f Measured,
+}
+
+/// Prints it all.
+pub fn print(findings: &Findings<'_>, out: &mut dyn Write) -> io::Result<()> {
+    print_work(findings, out)?;
+    print_functions(findings, out)?;
+    print_ticks(findings, out)?;
+    print_sequences(findings, out)?;
+    print_pace(findings, out)?;
+    print_cost(&findings.measured.outcome, findings.plan.threads, out)
+}
+
+fn print_work(findings: &Findings<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let (plan, outcome) = (findings.plan, &findings.measured.outcome);
+    writeln!(out, "Directory  {:?}", findings.directory)?;
+    if let Some(chosen) = findings.chosen {
+        writeln!(out, "           {chosen}")?;
+    }
+    writeln!(
+        out,
+        "Work       {} threads count the words of {} files; {} times with timers ({:.1} s) and {} without",
+        plan.threads,
+        grouped(plan.files() as u64),
+        outcome.pairs.len(),
+        outcome.seconds(),
+        outcome.pairs.len(),
+    )?;
+    writeln!(
+        out,
+        "Skipped    {}",
+        grouped((plan.skipped.len() + outcome.unread) as u64)
+    )?;
+    writeln!(out, "atomseq    {}\n", atomseq::status())
+}
+
+fn print_functions(findings: &Findings<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let (profile, top) = (&findings.measured.profile, findings.options.top);
+    writeln!(
+        out,
+        "{:>12}{:>8}  function, and where in it",
+        "samples", "%"
+    )?;
+    for function in profile.functions.iter().take(top) {
+        print_function(function, profile.samples, out)?;
+    }
+    let others = profile.functions.iter().skip(top);
+    let (count, samples) = others.fold((0, 0), |(count, samples), function| {
+        (count + 1, samples + function.samples)
+    });
+    if count > 0 {
+        writeln!(
+            out,
+            "{:>12}{:>8.1}  {count} others",
+            grouped(samples),
+            percent(samples, profile.samples)
+        )?;
+    }
+    writeln!(
+        out,
+        "{:>12}{:>8.1}  in functions that have a name; {} different program counters in all\n",
+        grouped(profile.named),
+        percent(profile.named, profile.samples),
+        grouped(profile.program_counters as u64),
+    )
+}
+
+fn print_function(function: &Function, all: u64, out: &mut dyn Write) -> io::Result<()> {
+    /// Lines with less than a tenth of the function's samples say little about it.
+    const WORTH_TELLING: f64 = 10.0;
+    let place = &function.place;
+    writeln!(
+        out,
+        "{:>12}{:>8.1}  {}  ({})",
+        grouped(function.samples),
+        percent(function.samples, all),
+        place.function,
+        place.object
+    )?;
+    for (line, samples) in function.lines.iter().take(3) {
+        let share = percent(*samples, function.samples);
+        if share >= WORTH_TELLING {
+            let file = last_two(&line.file);
+            let inlined = match line.function == place.function || line.function.is_empty() {
+                true => String::new(),
+                false => format!(", inlined from {}", without_arguments(&line.function)),
+            };
+            writeln!(
+                out,
+                "{:>22}{share:>8.0} %  {file}:{}{inlined}",
+                "", line.line
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn print_ticks(findings: &Findings<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let (books, accounts) = (
+        &findings.measured.outcome.books,
+        &findings.measured.accounts,
+    );
+    let (used, entries) = findings.measured.fullest;
+    let seen = accounts.entries - accounts.strangers + books.overruns;
+    let rows = [
+        (
+            "ticks by the clock",
+            books.ticks,
+            format!("{} Hz, {} timers", findings.options.frequency, books.timers),
+        ),
+        ("handler entries", accounts.entries, String::new()),
+        ("  recorded", accounts.recorded, String::new()),
+        (
+            "  dropped, no room",
+            accounts.no_room,
+            format!(
+                "the fullest CPU used {} of {} entries",
+                grouped(used as u64),
+                grouped(entries as u64)
+            ),
+        ),
+        (
+            "  dropped, no tick",
+            accounts.strangers,
+            "somebody else sent the signal".to_owned(),
+        ),
+        (
+            "overruns",
+            books.overruns,
+            "ticks while the one before waited to be handled: the thread had no CPU, say"
+                .to_owned(),
+        ),
+        (
+            "after the last entry",
+            books.after_last,
+            "ticks that a thread ended before".to_owned(),
+        ),
+    ];
+    for (name, number, remark) in rows {
+        writeln!(out, "{:<22}{:>14}  {remark}", name, grouped(number))?;
+    }
+    let accounted = seen + books.after_last;
+    writeln!(
+        out,
+        "{:<22}{:>14}  ticks, or {:.3} %",
+        "not accounted for",
+        books.ticks as i64 - accounted as i64,
+        100.0 * (books.ticks as f64 - accounted as f64) / books.ticks.max(1) as f64,
+    )?;
+    for (why, threads) in &findings.measured.outcome.unwatched {
+        writeln!(
+            out,
+            "{threads} times a thread could have no timer: {why} (the kernel counts timers as pending signals: `ulimit -i`)"
+        )?;
+    }
+    writeln!(out)
+}
+
+fn print_sequences(findings: &Findings<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let (books, profile) = (&findings.measured.outcome.books, &findings.measured.profile);
+    let rows = [
+        (
+            books.restarted,
+            "restarted by atomseq: sequences shared with the handler",
+        ),
+        (books.rolled_forward, "rolled forward by atomseq: the same"),
+        (
+            books.left_alone,
+            "given up by atomseq: not at its end in time",
+        ),
+        (
+            profile.restarted,
+            "restarted by the kernel: per-CPU sequences, as a tick or a preemption found them",
+        ),
+    ];
+    writeln!(out, "Ticks that hit a sequence")?;
+    for (number, what) in rows {
+        writeln!(
+            out,
+            "{:>12}{:>8.2} %  {what}",
+            grouped(number),
+            percent(number, profile.samples)
+        )?;
+    }
+    writeln!(out)
+}
+
+fn print_pace(findings: &Findings<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let ((half, most), outcome) = (findings.measured.words_a_tick, &findings.measured.outcome);
+    writeln!(
+        out,
+        "Words from tick to tick: half of the time at most {}, nine times in ten {}; longest word: {} bytes",
+        grouped(half),
+        grouped(most),
+        grouped(outcome.longest as u64),
+    )?;
+    writeln!(
+        out,
+        "Words counted by the threads {}, taken by their handlers {}, left for none {}\n",
+        grouped(outcome.words),
+        grouped(outcome.books.words),
+        grouped(outcome.rest.0),
+    )
+}
+
+fn print_cost(outcome: &Outcome, threads: usize, out: &mut dyn Write) -> io::Result<()> {
+    let mut costs: Vec<f64> = outcome
+        .pairs
+        .iter()
+        .map(|(without, with)| 100.0 * (with / without - 1.0))
+        .collect();
+    costs.sort_by(f64::total_cmp);
+    let at = |part: f64| costs[((costs.len() - 1) as f64 * part).round() as usize];
+    let cost = at(0.5);
+    let longer = if cost > 0.0 { "longer" } else { "shorter" };
+    writeln!(
+        out,
+        "With timers the same work took {:.2} % {longer} (median of {} pairs of passes; half of the pairs \
+         from {:+.2} % to {:+.2} %).",
+        cost.abs(),
+        costs.len(),
+        at(0.25),
+        at(0.75),
+    )?;
+    if at(0.25) <= 0.0 && at(0.75) >= 0.0 {
+        return writeln!(
+            out,
+            "Passes differ by more than that anyhow: what profiling costs is lost in the noise."
+        );
+    }
+    let without: f64 = outcome.pairs.iter().map(|(without, _)| without).sum();
+    // Of one of the threads, of which each has its own share of the entries.
+    let entries = outcome.books.entries as f64 / threads as f64;
+    writeln!(
+        out,
+        "That is {:.1} µs a handler entry.",
+        1e6 * without * cost / 100.0 / entries.max(1.0)
+    )
+}
+
+fn percent(part: u64, all: u64) -> f64 {
+    100.0 * part as f64 / all.max(1) as f64
+}
+
+/// The last two components of a path: enough to know a source file by.
+fn last_two(path: &str) -> &str {
+    let mut slashes = path.rmatch_indices('/');
+    slashes.nth(1).map_or(path, |(at, _)| &path[at + 1..])
+}
+
+/// A name without the generic arguments in it, which can be longer than all the rest. What it begins with
+/// stays, as in `<usize>::count_ones`.
+fn without_arguments(name: &str) -> String {
+    let (mut short, mut depth, mut before) = (String::new(), 0, ' ');
+    for character in name.chars() {
+        let opens = character == '<' && !short.is_empty();
+        // `->` closes nothing.
+        let closes = character == '>' && depth > 0 && before != '-';
+        depth += i32::from(opens);
+        if depth == 0 {
+            short.push(character);
+        }
+        depth -= i32::from(closes);
+        before = character;
+    }
+    short
+}
+
+/// A number with its digits in threes.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.char_indices() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_become_shorter() {
+        for (name, short) in [
+            ("split<a::{closure#0}<&mut b>>", "split"),
+            (
+                "core::result::Result<&T,E>::copied",
+                "core::result::Result::copied",
+            ),
+            ("<usize>::count_ones", "<usize>::count_ones"),
+            ("map<u8, fn(u8) -> u8>::run", "map::run"),
+            ("memcpy", "memcpy"),
+        ] {
+            assert_eq!(without_arguments(name), short);
+        }
+    }
+
+    #[test]
+    fn paths_become_shorter() {
+        for (path, short) in [
+            ("/a/b/c.rs", "b/c.rs"),
+            ("b/c.rs", "b/c.rs"),
+            ("c.rs", "c.rs"),
+        ] {
+            assert_eq!(last_two(path), short);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! A timer of one thread: `CLOCK_MONOTONIC`, with a signal to that very thread at every tick.
+//!
+//! An interval timer (`ITIMER_PROF`) would tick with the scheduler, 250 times a second on common
+//! kernels, and interrupt any thread of the process. This one has the resolution of the hardware and goes on
+//! while its thread sleeps: what is sampled is wall time.
+
+use std::io;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+
+/// Nanoseconds since some moment in the past. Async-signal-safe.
+pub fn now() -> u64 {
+    let mut time = MaybeUninit::uninit();
+    // SAFETY: the clock exists on every Linux, and the time is written there.
+    let time: libc::timespec = unsafe {
+        libc::clock_gettime(libc::CLOCK_MONOTONIC, time.as_mut_ptr());
+        time.assume_init()
+    };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// A timer of the calling thread; it ends when it is dropped.
+pub struct Timer {
+    id: libc::timer_t,
+    /// It interrupts the thread that made it, and is dropped there, so that no signal of it comes later.
+    _not_send: PhantomData<*mut ()>,
+}
+
+impl Timer {
+    /// A timer that does not tick yet.
+    pub fn new(signal: libc::c_int) -> io::Result<Timer> {
+        // SAFETY: all zeroes are valid in every field.
+        let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
+        event.sigev_notify = libc::SIGEV_THREAD_ID;
+        event.sigev_signo = signal;
+        // SAFETY: no arguments, no effects.
+        event.sigev_notify_thread_id = unsafe { libc::gettid() };
+        let mut id = MaybeUninit::uninit();
+        // SAFETY: the event is complete, and the id is written if the call succeeds.
+        let id = unsafe {
+            match libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, id.as_mut_ptr()) {
+                0 => id.assume_init(),
+                _ => return Err(io::Error::last_os_error()),
+            }
+        };
+        Ok(Timer {
+            id,
+            _not_send: PhantomData,
+        })
+    }
+
+    /// Ticks from now on. Returns now: the ticks come at whole intervals after it.
+    pub fn start(&self, interval: u64) -> io::Result<u64> {
+        let start = now();
+        let setting = libc::itimerspec {
+            it_value: timespec(start + interval),
+            it_interval: timespec(interval),
+        };
+        // SAFETY: the timer exists until it is dropped, and the setting is complete.
+        let set = unsafe {
+            libc::timer_settime(self.id, libc::TIMER_ABSTIME, &setting, std::ptr::null_mut())
+        };
+        match set {
+            0 => Ok(start),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// No tick comes after this, and none that came before is still to be handled, for this call
+    /// returns through the handler if one is.
+    pub fn stop(&mut self) {
+        let never = libc::itimerspec {
+            it_value: timespec(0),
+            it_interval: timespec(0),
+        };
+        // SAFETY: the timer exists until it is dropped, and the setting is complete.
+        unsafe { libc::timer_settime(self.id, 0, &never, std::ptr::null_mut()) };
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        // SAFETY: the timer exists, and nobody uses it any more. It cannot fail then.
+        unsafe { libc::timer_delete(self.id) };
+    }
+}
+
+fn timespec(nanoseconds: u64) -> libc::timespec {
+    // SAFETY: all zeroes are valid; some targets have padding that a literal cannot set.
+    let mut time: libc::timespec = unsafe { std::mem::zeroed() };
+    time.tv_sec = (nanoseconds / 1_000_000_000) as libc::time_t;
+    time.tv_nsec = (nanoseconds % 1_000_000_000) as _;
+    time
+}

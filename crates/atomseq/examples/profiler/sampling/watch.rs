@@ -1,0 +1,315 @@
+//! A thread under watch: its timer, its signal handler, and the books that the handler keeps.
+
+use std::io;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use atomseq::local::per_thread;
+use atomseq::percpu::{Counter, Error, Histogram};
+use atomseq::signal::{self, Event, Interrupted};
+
+use super::pace::Pace;
+use super::samples::Samples;
+use super::timer::{Timer, now};
+
+/// What the handlers of all threads share.
+pub struct Shared {
+    pub samples: Samples,
+    /// How a program counter gets into the table; `false` if there is no room for it.
+    record: fn(&Samples, usize) -> bool,
+    /// How many samples found no room in the table.
+    pub no_room: Counter,
+    /// Words counted between one tick that a handler saw and the next.
+    pub words_a_tick: Histogram,
+    /// Nanoseconds.
+    interval: u64,
+}
+
+impl Shared {
+    /// For ticks at this interval, and a table of so many entries a CPU.
+    pub fn new(interval: u64, entries: usize) -> Result<Shared, Error> {
+        Ok(Shared {
+            samples: Samples::new(entries)?,
+            record: Samples::record,
+            no_room: Counter::try_new()?,
+            words_a_tick: Histogram::try_powers_of_two()?,
+            interval,
+        })
+    }
+}
+
+/// What one thread's handler keeps. Only that thread and its handler, which does not interrupt itself,
+/// use it: plain loads and stores, atomic for Rust's sake.
+struct Watch<'s> {
+    shared: &'s Shared,
+    pace: &'s Pace,
+    entries: AtomicU64,
+    strangers: AtomicU64,
+    overruns: AtomicU64,
+    restarted: AtomicU64,
+    rolled_forward: AtomicU64,
+    left_alone: AtomicU64,
+    words: AtomicU64,
+    bytes: AtomicU64,
+    last: AtomicU64,
+}
+
+per_thread! {
+    /// This thread's watch, or null: how the handler finds it.
+    static WATCH: AtomicPtr<Watch<'static>> = AtomicPtr::new(ptr::null_mut());
+}
+
+/// Signals that came to threads without a watch.
+static ASTRAY: AtomicU64 = AtomicU64::new(0);
+
+/// The books of a thread, or of several added up.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Books {
+    /// How many times the handler was called.
+    pub entries: u64,
+    /// Of these, not for a tick: somebody else sent the signal.
+    pub strangers: u64,
+    /// Ticks that came while the one before had not been handled, as the kernel reports them.
+    pub overruns: u64,
+    /// Handler entries that found a sequence and made it start again.
+    pub restarted: u64,
+    /// Handler entries that found a sequence and ran it to its end first.
+    pub rolled_forward: u64,
+    /// Handler entries that found a sequence which could not be run to its end.
+    pub left_alone: u64,
+    /// Words and their bytes that handlers took.
+    pub words: u64,
+    pub bytes: u64,
+    /// Ticks by the clock.
+    pub ticks: u64,
+    /// Of these, after the handler's last entry.
+    pub after_last: u64,
+    /// How many timers there were.
+    pub timers: u64,
+}
+
+impl std::ops::AddAssign for Books {
+    fn add_assign(&mut self, other: Books) {
+        self.entries += other.entries;
+        self.strangers += other.strangers;
+        self.overruns += other.overruns;
+        self.restarted += other.restarted;
+        self.rolled_forward += other.rolled_forward;
+        self.left_alone += other.left_alone;
+        self.words += other.words;
+        self.bytes += other.bytes;
+        self.ticks += other.ticks;
+        self.after_last += other.after_last;
+        self.timers += other.timers;
+    }
+}
+
+/// The signal: a real-time one, which is queued as often as it is sent, for a thread may put off
+/// signals, and of a standard one only one waits then. The first that the C library leaves to programs.
+pub fn signal() -> libc::c_int {
+    libc::SIGRTMIN()
+}
+
+/// Makes this process ready for ticks.
+pub fn install() -> Result<(), signal::Error> {
+    // SAFETY: `on_tick` uses atomics, sequences and the clock; it neither allocates nor locks nor
+    // panics, and its thread-local is there from the thread's start.
+    unsafe { signal::install(signal(), on_tick) }
+}
+
+/// The opposite. Nothing ticks any more.
+pub fn uninstall() -> Result<(), signal::Error> {
+    signal::uninstall(signal())
+}
+
+/// Signals to threads without a watch, since the last time: entries of the handler that are dropped.
+pub fn take_astray() -> u64 {
+    // Relaxed: a sum.
+    ASTRAY.swap(0, Ordering::Relaxed)
+}
+
+/// Does some work on this thread with a timer ticking, and returns the books; an error if this thread can have
+/// no timer: the work is done all the same.
+pub fn during<R>(shared: &Shared, pace: &Pace, work: impl FnOnce() -> R) -> (R, io::Result<Books>) {
+    let watch = Watch {
+        shared,
+        pace,
+        entries: AtomicU64::new(0),
+        strangers: AtomicU64::new(0),
+        overruns: AtomicU64::new(0),
+        restarted: AtomicU64::new(0),
+        rolled_forward: AtomicU64::new(0),
+        left_alone: AtomicU64::new(0),
+        words: AtomicU64::new(0),
+        bytes: AtomicU64::new(0),
+        last: AtomicU64::new(0),
+    };
+    let started = Timer::new(signal()).and_then(|timer| {
+        let watched = Watched::new(timer, &watch);
+        let start = watched.timer.start(shared.interval)?;
+        Ok((watched, start))
+    });
+    let result = work();
+    let books = started.map(|(watched, start)| {
+        let end = now();
+        drop(watched);
+        watch.books(start, end)
+    });
+    (result, books)
+}
+
+/// While it lives, this thread's handler finds the watch.
+struct Watched<'w> {
+    timer: Timer,
+    _watch: &'w Watch<'w>,
+}
+
+impl<'w> Watched<'w> {
+    fn new(timer: Timer, watch: &'w Watch<'w>) -> Watched<'w> {
+        let address = ptr::from_ref(watch).cast_mut().cast();
+        // Relaxed: only this thread's handler reads it.
+        WATCH.with(|watch| watch.store(address, Ordering::Relaxed));
+        Watched {
+            timer,
+            _watch: watch,
+        }
+    }
+}
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        self.timer.stop();
+        WATCH.with(|watch| watch.store(ptr::null_mut(), Ordering::Relaxed));
+    }
+}
+
+impl Watch<'_> {
+    fn books(&self, start: u64, end: u64) -> Books {
+        let (interval, get) = (self.shared.interval, |word: &AtomicU64| {
+            word.load(Ordering::Relaxed)
+        });
+        let ticks = end.saturating_sub(start) / interval;
+        Books {
+            entries: get(&self.entries),
+            strangers: get(&self.strangers),
+            overruns: get(&self.overruns),
+            restarted: get(&self.restarted),
+            rolled_forward: get(&self.rolled_forward),
+            left_alone: get(&self.left_alone),
+            words: get(&self.words),
+            bytes: get(&self.bytes),
+            ticks,
+            after_last: ticks.saturating_sub(get(&self.last).saturating_sub(start) / interval),
+            timers: 1,
+        }
+    }
+}
+
+/// The handler.
+fn on_tick(event: &mut Event<'_>) {
+    let now = now();
+    let watch = WATCH.with(|watch| watch.load(Ordering::Relaxed));
+    // SAFETY: null, or this thread's watch, which outlives its being there.
+    let Some(watch) = (unsafe { watch.as_ref() }) else {
+        // Relaxed: a sum.
+        ASTRAY.fetch_add(1, Ordering::Relaxed);
+        return;
+    };
+    add(&watch.entries, 1);
+    if event.info().si_code != libc::SI_TIMER {
+        add(&watch.strangers, 1);
+        return;
+    }
+    watch.last.store(now, Ordering::Relaxed);
+    add(&watch.overruns, event.overrun().max(0) as u64);
+    match event.interrupted() {
+        Interrupted::Restarted => add(&watch.restarted, 1),
+        Interrupted::RolledForward => add(&watch.rolled_forward, 1),
+        _ => {}
+    }
+    if !(watch.shared.record)(&watch.shared.samples, program_counter(event)) {
+        watch.shared.no_room.increment();
+    }
+    if event.interrupted() == Interrupted::Inside {
+        // What the thread was changing could not be completed first: it stays for the next tick.
+        add(&watch.left_alone, 1);
+        return;
+    }
+    let (words, bytes) = watch.pace.take();
+    add(&watch.words, words as u64);
+    add(&watch.bytes, bytes as u64);
+    watch.shared.words_a_tick.record(words as u64);
+}
+
+/// Where the thread was. The portable build of atomseq does not look, but then neither does it move
+/// the thread anywhere: the kernel's record will do.
+fn program_counter(event: &Event<'_>) -> usize {
+    match event.original_pc() {
+        0 => interrupted_at(event.context().cast()),
+        original => original,
+    }
+}
+
+/// From the kernel's record of the interrupted thread; 0 on processors not known here.
+fn interrupted_at(context: *const libc::ucontext_t) -> usize {
+    // SAFETY: the context of a delivery, good while its handler runs.
+    let context = unsafe { &(*context).uc_mcontext };
+    #[cfg(target_arch = "x86_64")]
+    return context.gregs[libc::REG_RIP as usize] as usize;
+    #[cfg(target_arch = "aarch64")]
+    return context.pc as usize;
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    return {
+        let _ = context;
+        0
+    };
+}
+
+fn add(word: &AtomicU64, amount: u64) {
+    word.store(word.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::books::Accounts;
+    use super::super::passes::Outcome;
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    /// More threads than CPUs, each interrupted 5,000 times a second; what their books say.
+    fn accounts(record: fn(&Samples, usize) -> bool) -> Accounts {
+        let mut shared = Shared::new(200_000, 1 << 10).unwrap();
+        shared.record = record;
+        let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
+        let mut outcome = Outcome::default();
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4 * cpus)
+                .map(|_| scope.spawn(|| during(&shared, &Pace::default(), spin).1.unwrap()))
+                .collect();
+            for thread in threads {
+                outcome.books += thread.join().unwrap();
+            }
+        });
+        let recorded = shared.samples.merged().values().sum();
+        Accounts::new(&outcome, recorded, shared.no_room.sum(), take_astray())
+    }
+
+    fn spin() {
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(1500) {
+            std::hint::spin_loop();
+        }
+    }
+
+    #[test]
+    fn a_table_that_loses_samples_is_found_out() {
+        install().unwrap();
+        let sound = accounts(Samples::record);
+        let careless = accounts(Samples::record_carelessly);
+        uninstall().unwrap();
+        assert!(sound.entries > 1000, "{sound:?}");
+        assert_eq!(sound.faults(), Vec::<String>::new(), "{sound:?}");
+        assert!(careless.recorded < careless.entries, "{careless:?}");
+        assert_eq!(careless.faults().len(), 1, "{careless:?}");
+    }
+}

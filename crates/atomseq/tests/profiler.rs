@@ -1,0 +1,282 @@
+//! The example `profiler` as a program: that it ends, that its books balance, that ticks and samples
+//! agree with the clock, that it names the functions of the work; and that it notices what is lost.
+//!
+//! Every run is a process of its own: a signal handler belongs to a process, and one that hangs can be
+//! ended and told.
+
+#![cfg(target_os = "linux")]
+
+#[path = "../examples/profiler/main.rs"]
+#[allow(dead_code, reason = "its `main` is not this program's")]
+mod profiler;
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// In the environment of a child: which part it plays.
+const PART: &str = "ATOMSEQ_TEST_PART";
+
+/// In the environment of a child: the profiler's arguments, one a line.
+const ARGUMENTS: &str = "ATOMSEQ_TEST_ARGUMENTS";
+
+/// No run takes nearly as long, however busy the machine.
+const TOO_LONG: Duration = Duration::from_secs(120);
+
+struct Run {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl Run {
+    /// The number in a line of the report that begins with this.
+    fn number(&self, name: &str) -> u64 {
+        let lines = self.out.lines().chain(self.err.lines());
+        let mut rest = lines.filter_map(|line| line.strip_prefix(name));
+        let found = rest
+            .next()
+            .unwrap_or_else(|| panic!("no {name:?} in:\n{self}"));
+        let number = found.split_whitespace().next().unwrap().replace(',', "");
+        number
+            .parse()
+            .unwrap_or_else(|_| panic!("{name:?} {found:?}"))
+    }
+}
+
+impl std::fmt::Display for Run {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}\n{}\n{}", self.code, self.out, self.err)
+    }
+}
+
+/// Runs the profiler in a process of its own, which plays a part besides.
+fn run(part: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Run {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "the_child", "--nocapture", "--test-threads=1"])
+        .env(PART, part)
+        .env(ARGUMENTS, arguments.join("\n"))
+        .envs(environment.iter().copied())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut out, mut err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    let [out, err] = std::thread::scope(|scope| {
+        let out = scope.spawn(move || text(&mut out));
+        let err = scope.spawn(move || text(&mut err));
+        let start = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            if start.elapsed() > TOO_LONG {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                panic!(
+                    "{part} hangs:\n{}\n{}",
+                    out.join().unwrap(),
+                    err.join().unwrap()
+                );
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        [out.join().unwrap(), err.join().unwrap()]
+    });
+    Run {
+        code: child.wait().unwrap().code(),
+        out,
+        err,
+    }
+}
+
+fn text(from: &mut impl Read) -> String {
+    let mut bytes = Vec::new();
+    from.read_to_end(&mut bytes).unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
+/// What a child does; in the test process itself, nothing.
+#[test]
+fn the_child() {
+    let Some(part) = std::env::var_os(PART) else {
+        return;
+    };
+    match part.to_str().unwrap() {
+        "profile" => {}
+        "disturb" => disturb(),
+        #[cfg(all(target_pointer_width = "64", not(atomseq_portable)))]
+        "no rollforward" => {
+            use atomseq::internals::signal_controls;
+            // SAFETY: nothing is installed yet, and nothing but this program's books suffers.
+            unsafe { signal_controls::set(signal_controls::ROLLFORWARD) };
+        }
+        other => panic!("there is no part {other:?}"),
+    }
+    let arguments = std::env::var(ARGUMENTS).unwrap();
+    let arguments = arguments.lines().map(OsString::from);
+    println!();
+    let (mut out, mut err) = (std::io::stdout(), std::io::stderr());
+    let code = profiler::run(arguments, &mut out, &mut err).unwrap();
+    std::process::exit(code.into());
+}
+
+/// Sends the profiler's signal to the whole process all the time, and to one thread that has no timer.
+fn disturb() {
+    // Before the handler is there and after, they are to do nothing.
+    // SAFETY: no handler, and what comes later replaces it.
+    unsafe { libc::signal(libc::SIGRTMIN(), libc::SIG_IGN) };
+    std::thread::spawn(|| {
+        loop {
+            // SAFETY: a signal to this thread, then one to this process.
+            unsafe {
+                libc::pthread_kill(libc::pthread_self(), libc::SIGRTMIN());
+                libc::kill(libc::getpid(), libc::SIGRTMIN());
+            }
+            std::thread::sleep(Duration::from_millis(3));
+        }
+    });
+}
+
+/// Some text to count words in.
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
+
+/// Ends well, its books balance, and what it saw agrees with the clock.
+fn check(run: &Run) {
+    assert_eq!(run.code, Some(0), "{run}");
+    let entries = run.number("handler entries");
+    let dropped = run.number("  dropped, no room") + run.number("  dropped, no tick");
+    assert_eq!(entries, run.number("  recorded") + dropped, "{run}");
+    let ticks = run.number("ticks by the clock");
+    let seen = entries - run.number("  dropped, no tick") + run.number("overruns");
+    assert!(seen <= ticks, "{run}");
+    let missing = ticks - seen - run.number("after the last entry");
+    assert!(missing <= ticks / 100 + 2, "{run}");
+    assert!(
+        run.out.contains("Every handler entry is accounted for."),
+        "{run}"
+    );
+}
+
+#[test]
+fn samples_and_ticks_agree_and_the_work_is_named() {
+    let arguments = [SOURCES, "--threads=4", "--seconds=3", "--top=200"];
+    let run = run("profile", &arguments, &[]);
+    check(&run);
+    // 4 threads of 3 seconds at 1 kHz. A timer goes on while its thread waits for a CPU or its first file.
+    let ticks = run.number("ticks by the clock");
+    assert!((8_000..=16_000).contains(&ticks), "{run}");
+    // A thread that waits for a CPU is not interrupted, but its ticks are overruns then.
+    assert!(run.number("  recorded") > ticks / 100, "{run}");
+    assert_eq!(run.number("  dropped, no room"), 0, "{run}");
+    let functions: Vec<&str> = run
+        .out
+        .lines()
+        .filter(|line| line.ends_with(')') && line.contains("  ("))
+        .collect();
+    let among =
+        |most: usize, name: &str| functions.iter().take(most).any(|line| line.contains(name));
+    assert!(among(10, "tally::words::"), "{run}");
+    assert!(
+        among(200, "tally::text::") && among(200, "tally::counts::"),
+        "{run}"
+    );
+    let named = run
+        .out
+        .lines()
+        .find(|line| line.contains("that have a name"))
+        .unwrap();
+    let percent: f64 = named.split_whitespace().nth(1).unwrap().parse().unwrap();
+    assert!(percent > 50.0, "{run}");
+    assert!(run.out.contains("words.rs:"), "{run}");
+}
+
+#[test]
+fn it_works_with_any_registration_and_with_none() {
+    for setting in [
+        ("GLIBC_TUNABLES", "glibc.pthread.rseq=0"),
+        ("ATOMSEQ_DISABLE_RSEQ", "1"),
+    ] {
+        let arguments = [SOURCES, "--threads=3", "--seconds=1", "--frequency=2000"];
+        check(&run("profile", &arguments, &[setting]));
+    }
+}
+
+#[test]
+fn samples_without_room_are_dropped_and_counted() {
+    let arguments = [SOURCES, "--threads=2", "--seconds=1", "--entries=2"];
+    let run = run("profile", &arguments, &[]);
+    check(&run);
+    assert!(run.number("  dropped, no room") > 0, "{run}");
+    assert!(run.number("  recorded") > 0, "{run}");
+}
+
+#[test]
+fn signals_that_are_no_ticks_are_dropped_and_counted() {
+    let arguments = [SOURCES, "--threads=2", "--seconds=1"];
+    let run = run("disturb", &arguments, &[]);
+    check(&run);
+    assert!(run.number("  dropped, no tick") > 100, "{run}");
+}
+
+/// The negative control of what threads share with their own handlers: without rollforward, a handler
+/// takes words that are counted by half.
+#[cfg(all(target_pointer_width = "64", not(atomseq_portable)))]
+#[test]
+fn a_handler_that_comes_in_between_is_found_out() {
+    let arguments = [SOURCES, "--threads=2", "--seconds=2", "--frequency=5000"];
+    let run = run("no rollforward", &arguments, &[]);
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(run.err.contains("were taken"), "{run}");
+    assert!(
+        !run.out.contains("Every handler entry is accounted for."),
+        "{run}"
+    );
+}
+
+#[test]
+fn senseless_arguments_get_a_sentence_and_status_2() {
+    for (arguments, expected) in [
+        (&["--threads=0"][..], "'0'"),
+        (&["--threads=1025"], "1..=1024"),
+        (&["--threads"], "--threads"),
+        (&["--frequency=0"], "'0'"),
+        (&["--frequency=fast"], "'fast'"),
+        (&["--seconds=-1"], "'-1'"),
+        (&["--entries=0"], "a number from 1 to"),
+        (&["--bottom"], "--bottom"),
+        (&["a", "b"], "'b'"),
+        (&["/nowhere/at/all"], "there is no \"/nowhere/at/all\""),
+        (
+            &["/dev/null"],
+            "no file that can be read under \"/dev/null\"",
+        ),
+    ] {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let arguments = arguments.iter().map(OsString::from);
+        let code = profiler::run(arguments, &mut out, &mut err).unwrap();
+        let err = String::from_utf8(err).unwrap();
+        assert_eq!((code, out.len()), (2, 0), "{err}");
+        assert_eq!(err.lines().count(), 1, "{err}");
+        assert!(
+            err.starts_with("profiler: ") && err.contains(expected),
+            "{err}"
+        );
+    }
+}
+
+#[test]
+fn help_is_printed_and_status_0() {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let code = profiler::run(["--help".into()].into_iter(), &mut out, &mut err).unwrap();
+    let out = String::from_utf8(out).unwrap();
+    assert_eq!((code, err.len()), (0, 0));
+    for part in [
+        "Usage:",
+        "--threads",
+        "--frequency",
+        "--seconds",
+        "--entries",
+        "Exit status",
+    ] {
+        assert!(out.contains(part), "{out}");
+    }
+}
