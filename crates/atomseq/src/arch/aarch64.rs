@@ -35,7 +35,7 @@ global_asm!(
 );
 
 /// The thread pointer, `tpidr_el0`.
-#[inline]
+#[inline(always)]
 pub fn thread_pointer() -> usize {
     let pointer;
     // SAFETY: reads a register that user code may read.
@@ -94,53 +94,52 @@ macro_rules! __thread_address {
     }};
 }
 
-/// Not told by the count of masks, which takes three instructions to change: a deferral between them would be lost.
-/// `leave_mask` looks at what deferral has blocked.
-pub const MASK_WAITING: u64 = 0;
-
-/// Counts one more mask. Nothing the compiler could move passes it: it may touch any memory.
+/// Counts one more mask. Nothing that the compiler could move passes it: it may touch any memory.
 ///
-/// A handler that runs between the load and the store leaves the count as it found it.
+/// A handler that runs in between leaves the count as it found it; but what a deferral notes there may be overwritten.
 #[inline(always)]
 pub fn enter_mask() {
     // SAFETY: the count of masks, in this thread's block.
     unsafe {
         asm!(
             "ldr {count}, [{block}, #48]", //
-            "add {count}, {count}, #1",    //
-            "str {count}, [{block}, #48]", // one more mask
-            block = in(reg) thread_pointer().wrapping_add_signed(thread_block_offset()),
+            "add {count}, {count}, #1",    // one more
+            "str {count}, [{block}, #48]", //
+            block = in(reg) thread_block(),
             count = out(reg) _,
             options(nostack, preserves_flags)
         );
     }
 }
 
-/// Counts one mask less, and calls `waiting` if a signal was deferred since.
+/// Counts one mask less, and calls `waiting` if a signal was deferred. That may find the count above 0.
 ///
-/// A signal that arrives before the store is seen by the second look, one that arrives after it finds no mask. The first
-/// look is for the handlers of others: one that runs right after the store, and has a mask of its own, takes what waits.
+/// A signal that arrives before the store is seen by the last load, one that arrives after it finds no mask.
 #[inline(always)]
-pub fn leave_mask(waiting: impl FnOnce()) {
-    let (before, after): (u64, u64);
+pub fn leave_mask(waiting: fn()) {
+    let (count, waits): (i64, u64);
     // SAFETY: the count of masks and the signals that wait, in this thread's block.
     unsafe {
         asm!(
-            "ldr {before}, [{block}, #56]", // signals wait?
-            "ldr {count}, [{block}, #48]",  //
-            "sub {count}, {count}, #1",     //
-            "str {count}, [{block}, #48]",  // one mask less
-            "ldr {after}, [{block}, #56]",  // or now?
-            block = in(reg) thread_pointer().wrapping_add_signed(thread_block_offset()),
-            before = out(reg) before,
-            count = out(reg) _,
-            after = lateout(reg) after,
+            "ldr {count}, [{block}, #48]", //
+            "sub {count}, {count}, #1",    // one less
+            "str {count}, [{block}, #48]", //
+            "ldr {waits}, [{block}, #56]", // does a signal wait?
+            block = in(reg) thread_block(),
+            count = out(reg) count,
+            waits = lateout(reg) waits,
             options(nostack, preserves_flags)
         );
     }
-    if before | after != 0 {
+    // The sign of the count: one waited before.
+    if count < 0 || waits != 0 {
         waiting();
     }
+}
+
+#[inline(always)]
+fn thread_block() -> usize {
+    thread_pointer().wrapping_add_signed(thread_block_offset())
 }
 
 /// Whether the instruction at `address` is a clone's trap, `udf #0`.

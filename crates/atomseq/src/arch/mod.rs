@@ -9,7 +9,6 @@
 //! | `syscall` | a system call that leaves `errno` alone |
 //! | `glibc_rseq_symbols` | static builds only: the C library's `__rseq_offset` and `__rseq_size`, or nulls |
 //! | `enter_mask`, `leave_mask` | the user-level signal mask's fast path |
-//! | `MASK_WAITING` | the bit by which a deferral tells `leave_mask` that signals wait; 0 if it need not be told |
 //! | `is_trap` | whether the instruction at an address is the one that ends a clone |
 //! | `spawn_kicker` | the self-test's helper: a child that interrupts its parent |
 //! | `watch` | the self-test's section: spins until it is interrupted |
@@ -25,7 +24,7 @@
 //! 32 ..36   registration: 0 not yet, 1 registered, 2 retired, 3 refused
 //! 36 ..40   nesting of forks that this thread is in the middle of
 //! 40 ..44   nesting of quiet stretches
-//! 48 ..56   how many masks (signal::mask) this thread is inside; with the highest bit, x86-64 only: signals wait
+//! 48 ..56   how many masks (signal::mask) this thread is inside; with the highest bit: signals wait
 //! 56 ..64   the signals that deferral has blocked in the kernel
 //! 64 ..208  the rest of signal's words: signal/delivery/words.rs
 //! ```

@@ -90,36 +90,62 @@ macro_rules! __thread_address {
     }};
 }
 
-/// How a deferral tells `leave_mask` that signals wait: the sign of the count of masks.
-pub const MASK_WAITING: u64 = 1 << 63;
-
-/// Counts one more mask. Nothing the compiler could move passes it: it may touch any memory.
+/// Counts one more mask. Nothing that the compiler could move passes it: it may touch any memory.
 ///
-/// One instruction, so no signal arrives in the middle of it.
+/// Comparing and storing a constant, where adding would do: an add waits for the last one's store, the comparison is
+/// predicted. A handler that runs in between leaves the count as it found it.
 #[inline(always)]
 pub fn enter_mask() {
+    let block = thread_block_offset();
     // SAFETY: the count of masks, in this thread's block.
     unsafe {
         asm!(
-            "add qword ptr fs:[{block} + 48], 1", // one more mask
-            block = in(reg) thread_block_offset(),
+            "cmp qword ptr fs:[{block} + 48], 0", // the outermost one?
+            "jne {nested}",                       // no
+            "mov qword ptr fs:[{block} + 48], 1", //
+            block = in(reg) block,
+            nested = label {
+                // SAFETY: as above.
+                unsafe {
+                    asm!(
+                        "add qword ptr fs:[{block} + 48], 1", // one more
+                        block = in(reg) block,
+                        options(nostack)
+                    );
+                }
+            },
             options(nostack)
         );
     }
 }
 
-/// Counts one mask less, and calls `waiting` if a signal was deferred since.
+/// Counts one mask less, and calls `waiting` if a signal was deferred. That may find the count above 0.
 ///
-/// The one instruction that ends the mask also tells whether signals wait: one that arrives before it is
-/// seen, one that arrives after it finds no mask.
+/// A signal that arrives before a store is seen by what comes next, one that arrives after the last finds no mask.
 #[inline(always)]
-pub fn leave_mask(waiting: impl FnOnce()) {
-    // SAFETY: the count of masks, in this thread's block.
+pub fn leave_mask(waiting: fn()) {
+    let block = thread_block_offset();
+    // SAFETY: the count of masks and the signals that wait, in this thread's block.
     unsafe {
         asm!(
-            "sub qword ptr fs:[{block} + 48], 1", // one mask less
-            "js {waiting}",                       // the sign: signals wait
-            block = in(reg) thread_block_offset(),
+            "cmp qword ptr fs:[{block} + 48], 1", // the outermost one, and no signal waits?
+            "jne {nested}",                       // no
+            "mov qword ptr fs:[{block} + 48], 0", //
+            "cmp qword ptr fs:[{block} + 56], 0", // does one wait now?
+            "jne {waiting}",                      // yes
+            block = in(reg) block,
+            nested = label {
+                // SAFETY: as above.
+                unsafe {
+                    asm!(
+                        "sub qword ptr fs:[{block} + 48], 1", // one less
+                        "js {waiting}",                       // the sign: a signal waits
+                        block = in(reg) block,
+                        waiting = label { waiting() },
+                        options(nostack)
+                    );
+                }
+            },
             waiting = label { waiting() },
             options(nostack)
         );

@@ -16,8 +16,8 @@ pub struct Masked {
 /// handlers. Scope `SameThread`; wait-free; async-signal-safe.
 ///
 /// Masks nest, in any order of dropping: the signals are delivered when the last guard goes. A panic that unwinds drops
-/// guards as it should. Where sequences are [protected](crate::signal), a start costs one instruction (an add to a
-/// thread-local word) and an end two, no system call; only if a signal arrives meanwhile, its delivery costs more. Other
+/// guards as it should. Where sequences are [protected](crate::signal), a start costs three instructions and an end five, on thread-local
+/// words, no system call; only if a signal arrives meanwhile, its delivery costs more. Other
 /// threads, and [some signals](crate::signal#signals-that-are-never-held-back), are not held back.
 ///
 /// A guard that is forgotten (`mem::forget`) leaves the thread masked for good: managed signals are then never delivered

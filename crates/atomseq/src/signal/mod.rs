@@ -68,6 +68,7 @@
 //! * A signal sent to the process becomes the thread's that it was put off on; if that ends without
 //!   ending its masks (it forgot a guard), the signal is lost.
 //! * Standard signals that are put off while the user's queue (`RLIMIT_SIGPENDING`) is full can lose their record.
+//! * A handler that has masks itself, or shares data with the thread, must be installed here.
 //! * Inside a mask, change the kernel's mask only through this module. Calls that wait for signals need
 //!   [`with_kernel_mask`].
 //! * A thread started inside a mask, or a program started by `exec` inside one, inherits what was put off as blocked: see

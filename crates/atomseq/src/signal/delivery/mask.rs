@@ -11,7 +11,7 @@ use core::ffi::c_int;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::super::statistics::COUNTS;
-use super::words::Words;
+use super::words::{Masks, Words};
 use super::{actions, controls};
 use crate::arch::{enter_mask, leave_mask};
 use crate::platform::{Context, bit, change_mask, kernel_mask, queue_to_this_thread};
@@ -33,15 +33,18 @@ pub fn is_masked() -> bool {
     Words::of_this_thread().depth() > 0
 }
 
-/// At the end of a mask, when signals wait.
+/// After the end of a mask, when signals wait: unblocks them if it was the outermost one.
 ///
 /// A handler of someone else's may run before `added` is read here, have a mask itself and, at the end of that, take
-/// `added`: it found the depth at 0. It has unblocked the signals only until it returns, so this does it again.
+/// `added`: it found the count at 0. It has unblocked the signals only until it returns, so this does it again.
+/// (This is reached all the same, unless one signal arrived right before the store that ended the mask, and the other right
+/// after it. Hence the rule that handlers with masks are to be installed through this module: they arrive at no such place,
+/// since what is managed is blocked until `added` was taken.)
 #[cold]
 #[inline(never)]
 fn unblock() {
     let words = Words::of_this_thread();
-    if words.depth() != 0 {
+    if words.depth() > 0 {
         return;
     }
     words.clear_waiting();
@@ -98,24 +101,24 @@ pub fn queue_again(signal: c_int, info: &libc::siginfo_t) {
 /// Runs `f` with the managed signals blocked in the kernel, and outside of any mask.
 pub fn with_kernel_mask<R>(f: impl FnOnce() -> R) -> R {
     struct Restore {
-        depth: u64,
-        added: u64,
+        masks: Masks,
         blocked: u64,
     }
     impl Drop for Restore {
         fn drop(&mut self) {
             let words = Words::of_this_thread();
-            words.added.store(self.added, Relaxed);
-            words.replace_depth(self.depth);
+            words.restore_masks(&self.masks);
             change_mask(libc::SIG_UNBLOCK, self.blocked);
+            // The guards that signals waited for may have been dropped meanwhile.
+            if words.added.load(Relaxed) != 0 {
+                unblock();
+            }
         }
     }
     let managed = actions::managed();
     let before = change_mask(libc::SIG_BLOCK, managed);
-    let words = Words::of_this_thread();
     let restore = Restore {
-        depth: words.replace_depth(0),
-        added: words.added.swap(0, Relaxed),
+        masks: Words::of_this_thread().leave_masks(),
         blocked: managed & !before,
     };
     let result = f();

@@ -5,7 +5,7 @@
 //! atomics because a handler may run between any two instructions of the thread.
 //!
 //! ```text
-//!  48 depth    masks the thread is inside; the highest bit: signals wait (x86-64)
+//!  48 depth    masks the thread is inside; the highest bit: signals wait
 //!  56 added    what deferral has blocked in the kernel
 //!  64 taken    what the last end of a mask has unblocked again
 //!  72 rollforward
@@ -20,7 +20,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use crate::arch::{MASK_WAITING, thread_block_offset, thread_pointer};
+use crate::arch::{thread_block_offset, thread_pointer};
 
 #[repr(C)]
 pub struct Words {
@@ -31,6 +31,10 @@ pub struct Words {
     pub saved: Saved,
     pub chained: AtomicU64,
 }
+
+/// In `depth`: `added` is not empty. The end of a mask sees it in the very load that tells it which mask it is; but a
+/// deferral in the middle of an end, or of a nested start, may be overwritten. So the end looks at `added` too.
+const WAITING: u64 = 1 << 63;
 
 /// Where they lie in the thread block, and how long that is.
 const OFFSET: isize = 48;
@@ -52,23 +56,41 @@ impl Words {
 
     /// How many masks the thread is inside.
     pub fn depth(&self) -> u64 {
-        self.depth.load(Relaxed) & !MASK_WAITING
+        self.depth.load(Relaxed) & !WAITING
     }
 
     /// Notes that signals wait, which `added` has blocked.
     pub fn set_waiting(&self) {
-        self.depth.fetch_or(MASK_WAITING, Relaxed);
+        self.depth.fetch_or(WAITING, Relaxed);
     }
 
     /// The opposite.
     pub fn clear_waiting(&self) {
-        self.depth.fetch_and(!MASK_WAITING, Relaxed);
+        self.depth.fetch_and(!WAITING, Relaxed);
     }
 
-    /// Replaces how many masks there are, and whether signals wait.
-    pub fn replace_depth(&self, depth: u64) -> u64 {
-        self.depth.swap(depth, Relaxed)
+    /// Leaves all masks for a while. Managed signals must be blocked.
+    pub fn leave_masks(&self) -> Masks {
+        Masks {
+            depth: self.depth.swap(0, Relaxed),
+            added: self.added.swap(0, Relaxed),
+        }
     }
+
+    /// The opposite. Guards that were dropped or forgotten in between count.
+    pub fn restore_masks(&self, masks: &Masks) {
+        let now = self.depth.load(Relaxed);
+        let depth = masks.depth.wrapping_add(now) & !WAITING;
+        let added = self.added.fetch_or(masks.added, Relaxed) | masks.added;
+        let waiting = if added != 0 { WAITING } else { 0 };
+        self.depth.store(depth | waiting, Relaxed);
+    }
+}
+
+/// The masks that a thread has left.
+pub struct Masks {
+    depth: u64,
+    added: u64,
 }
 
 /// How much of a siginfo the kernel uses; the rest is zero.
