@@ -51,6 +51,26 @@ pub fn killed_in_fresh_process(test: &str, signal: i32, check: impl FnOnce()) ->
     Some(errors)
 }
 
+/// Runs `check` in a fork's child, and fails unless it ran there to its end.
+pub fn in_child(check: impl FnOnce()) {
+    // SAFETY: the child runs on as this process would; the tests have no other thread that does anything.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0);
+    if child == 0 {
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(check));
+        // SAFETY: ends the child; what the parent's exit would do is the parent's.
+        unsafe { libc::_exit(i32::from(outcome.is_err())) };
+    }
+    let mut status = 0;
+    // SAFETY: a child of this process.
+    let ended = unsafe { libc::waitpid(child, &mut status, 0) };
+    assert_eq!(ended, child);
+    assert!(
+        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,
+        "the child: {status:#x}"
+    );
+}
+
 fn ran_to_its_end(test: &str) -> String {
     format!("ran to its end: {test}")
 }

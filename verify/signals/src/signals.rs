@@ -79,14 +79,25 @@ pub fn raise(signal: i32) {
     assert_eq!(unsafe { libc::raise(signal) }, 0);
 }
 
-/// Queues a signal with a value to this process.
-#[cfg(target_os = "linux")]
+/// Queues a signal with a value to this thread.
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 pub fn queue(signal: i32, value: usize) {
-    let value = libc::sigval {
-        sival_ptr: value as *mut libc::c_void,
+    // SAFETY: a record that `sigqueue` would make: the sender and the value follow four words; the kernel copies it.
+    let result = unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        info.si_signo = signal;
+        info.si_code = libc::SI_QUEUE;
+        let words: *mut u64 = (&raw mut info).cast();
+        words.add(2).write(u64::from(std::process::id()));
+        words.add(3).write(value as u64);
+        libc::syscall(
+            libc::SYS_rt_tgsigqueueinfo,
+            libc::getpid(),
+            libc::gettid(),
+            signal,
+            &raw const info,
+        )
     };
-    // SAFETY: the value is a number.
-    let result = unsafe { libc::sigqueue(libc::getpid(), signal, value) };
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
 

@@ -117,3 +117,30 @@ pub fn own_mask() -> libc::sigset_t {
 pub fn inheriting<R>(f: impl FnOnce() -> R) -> impl FnOnce() -> R {
     runtime::inheriting(f)
 }
+
+/// Lets a command start its program with this thread's [`own_mask`], by a fork of its own.
+///
+/// A program inherits the kernel's mask. Started inside a [`mask()`] in which a signal was put off, it would have the
+/// managed signals blocked. Outside of masks, and if nothing is put off, this is not needed.
+///
+/// ```
+/// use atomseq::signal;
+/// use std::process::Command;
+///
+/// let masked = signal::mask();
+/// let status = signal::give_own_mask(&mut Command::new("true")).status()?;
+/// assert!(status.success());
+/// # drop(masked);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[cfg(unix)]
+pub fn give_own_mask(command: &mut std::process::Command) -> &mut std::process::Command {
+    use std::os::unix::process::CommandExt;
+    // SAFETY: between fork and exec, this makes at most two system calls.
+    unsafe {
+        command.pre_exec(|| {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &own_mask(), std::ptr::null_mut());
+            Ok(())
+        })
+    }
+}

@@ -71,9 +71,8 @@
 //! * A handler that has masks itself, or shares data with the thread, must be installed here.
 //! * Inside a mask, change the kernel's mask only through this module. Calls that wait for signals need
 //!   [`with_kernel_mask`].
-//! * A thread started inside a mask, or a program started by `exec` inside one, inherits what was put off as blocked: see
-//!   [`inheriting`] and [`own_mask`]. `std::process::Command` and a fork's child need nothing. Leave masks before an
-//!   `exec` without a fork.
+//! * A thread or a program started inside a mask inherits what was put off as blocked: see [`inheriting`],
+//!   [`give_own_mask`] and [`own_mask`]. The child of a fork needs nothing. Leave masks before an `exec` without a fork.
 //! * The child of a fork inside a mask is inside it too, without its parent's waiting signals. Do not use this
 //!   module in the child of a `vfork`.
 //! * Handlers live as long as the process: an object that holds one must not be unloaded. Two copies of atomseq in a
@@ -138,7 +137,7 @@ pub use audit::{Audit, Fault, Finding};
 pub use event::{Chained, Event, Handler, Interrupted};
 pub use mask::{Masked, is_masked, mask, with_kernel_mask};
 #[cfg(unix)]
-pub use mask::{inheriting, own_mask};
+pub use mask::{give_own_mask, inheriting, own_mask};
 pub use options::{Error, Options};
 #[cfg(unix)]
 pub use runtime::siglongjmp;

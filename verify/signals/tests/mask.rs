@@ -1,0 +1,492 @@
+//! The user-level mask: what it puts off, when that is delivered, and what its end unblocks.
+#![cfg(target_os = "linux")]
+
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
+
+use atomseq::signal::{self, Event, mask};
+use verify_signals::fresh::{in_child, in_fresh_process};
+use verify_signals::signals::{
+    change_mask, install, install_plainly, is_blocked, queue, raise, set,
+};
+use verify_signals::this_test;
+
+/// What the handlers saw, in order.
+static LOG: [AtomicUsize; 16] = [const { AtomicUsize::new(0) }; 16];
+static LOGGED: AtomicUsize = AtomicUsize::new(0);
+
+fn log(entry: usize) {
+    LOG[LOGGED.fetch_add(1, SeqCst)].store(entry, SeqCst);
+}
+
+fn logged() -> Vec<usize> {
+    LOG[..LOGGED.load(SeqCst)]
+        .iter()
+        .map(|entry| entry.load(SeqCst))
+        .collect()
+}
+
+/// Logs the signal, or the value that came with it.
+fn note(event: &mut Event<'_>) {
+    if event.info().si_code == libc::SI_QUEUE {
+        log(1000 + event.value());
+    } else {
+        log(event.signal() as usize);
+    }
+}
+
+const ONE: i32 = libc::SIGUSR1;
+const TWO: i32 = libc::SIGUSR2;
+
+#[test]
+fn a_signal_waits_for_the_outermost_guard_in_any_order_of_dropping() {
+    in_fresh_process(this_test!(), || {
+        install(ONE, note);
+        for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [1, 2, 0]] {
+            LOGGED.store(0, SeqCst);
+            let mut guards = [Some(mask()), Some(mask()), Some(mask())];
+            raise(ONE);
+            for (dropped, &index) in order.iter().enumerate() {
+                assert!(signal::is_masked());
+                assert_eq!(logged(), [], "after {dropped} of {order:?}");
+                drop(guards[index].take());
+            }
+            assert!(!signal::is_masked());
+            assert_eq!(logged(), [ONE as usize]);
+            assert!(!is_blocked(ONE));
+        }
+    });
+}
+
+#[test]
+fn without_a_signal_nothing_changes() {
+    in_fresh_process(this_test!(), || {
+        install(ONE, note);
+        drop(mask());
+        let guard = mask();
+        assert!(!is_blocked(ONE), "the kernel's mask is left alone");
+        drop(guard);
+        raise(ONE);
+        assert_eq!(logged(), [ONE as usize]);
+    });
+}
+
+#[cfg(not(atomseq_portable))]
+#[test]
+fn control_without_deferral_the_handler_runs_inside_the_mask() {
+    in_fresh_process(this_test!(), || {
+        // SAFETY: this test expects what follows.
+        unsafe {
+            atomseq::internals::signal_controls::set(atomseq::internals::signal_controls::DEFERRAL)
+        };
+        install(ONE, note);
+        let guard = mask();
+        raise(ONE);
+        assert_eq!(logged(), [ONE as usize]);
+        drop(guard);
+    });
+}
+
+#[cfg(not(atomseq_portable))]
+#[test]
+fn control_without_unblocking_the_signal_waits_for_ever() {
+    in_fresh_process(this_test!(), || {
+        // SAFETY: this test expects what follows.
+        unsafe {
+            atomseq::internals::signal_controls::set(
+                atomseq::internals::signal_controls::UNBLOCKING,
+            )
+        };
+        install(ONE, note);
+        let guard = mask();
+        raise(ONE);
+        drop(guard);
+        assert_eq!(logged(), []);
+        assert!(is_blocked(ONE));
+    });
+}
+
+#[test]
+fn the_end_unblocks_only_what_was_added() {
+    in_fresh_process(this_test!(), || {
+        install(ONE, note);
+        install(TWO, note);
+        change_mask(libc::SIG_BLOCK, &[TWO, libc::SIGWINCH]);
+        let guard = mask();
+        raise(ONE);
+        raise(TWO);
+        drop(guard);
+        assert_eq!(logged(), [ONE as usize]);
+        assert!(
+            is_blocked(TWO) && is_blocked(libc::SIGWINCH),
+            "the program's own"
+        );
+        assert!(!is_blocked(ONE));
+        change_mask(libc::SIG_UNBLOCK, &[TWO]);
+        assert_eq!(logged(), [ONE as usize, TWO as usize]);
+    });
+}
+
+#[test]
+fn every_queued_signal_comes_with_its_value() {
+    in_fresh_process(this_test!(), || {
+        let signal = libc::SIGRTMIN() + 3;
+        install(signal, note);
+        let guard = mask();
+        for value in 0..8 {
+            queue(signal, value);
+        }
+        assert_eq!(logged(), []);
+        drop(guard);
+        let mut values = logged();
+        // The first one that arrived was queued again, and so is last: the stated limit on order.
+        values.sort_unstable();
+        assert_eq!(values, (1000..1008).collect::<Vec<_>>());
+    });
+}
+
+/// With a full queue, the record of the signal that is put off waits in the thread.
+#[cfg(not(atomseq_portable))]
+fn put_off_with_a_full_queue() {
+    let signal = libc::SIGRTMIN() + 3;
+    install(signal, note);
+    // Sent while blocked, so that the queue can be closed before it arrives.
+    change_mask(libc::SIG_BLOCK, &[signal]);
+    queue(signal, 7);
+    let closed = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: a whole limit.
+    let result = unsafe { libc::setrlimit(libc::RLIMIT_SIGPENDING, &closed) };
+    assert_eq!(result, 0);
+    let guard = mask();
+    change_mask(libc::SIG_UNBLOCK, &[signal]);
+    assert_eq!(logged(), []);
+    assert_eq!(signal::statistics().deferrals, 1);
+    drop(guard);
+}
+
+#[cfg(not(atomseq_portable))]
+#[test]
+fn a_record_without_room_in_the_queue_is_kept() {
+    in_fresh_process(this_test!(), || {
+        put_off_with_a_full_queue();
+        assert_eq!(logged(), [1007]);
+        assert_eq!(signal::statistics().lost_information, 0);
+    });
+}
+
+#[cfg(not(atomseq_portable))]
+#[test]
+fn control_without_the_kept_record_only_the_number_comes() {
+    in_fresh_process(this_test!(), || {
+        // SAFETY: this test expects what follows.
+        unsafe {
+            atomseq::internals::signal_controls::set(atomseq::internals::signal_controls::SAVING)
+        };
+        put_off_with_a_full_queue();
+        assert_eq!(logged(), [libc::SIGRTMIN() as usize + 3]);
+        assert_eq!(signal::statistics().lost_information, 1);
+    });
+}
+
+#[test]
+fn a_panic_ends_the_masks_that_it_unwinds() {
+    in_fresh_process(this_test!(), || {
+        install(ONE, note);
+        let outer = mask();
+        let caught = std::panic::catch_unwind(|| {
+            let _inner = mask();
+            raise(ONE);
+            panic!("on purpose");
+        });
+        assert!(caught.is_err());
+        assert_eq!(logged(), [], "one mask is left");
+        drop(outer);
+        assert_eq!(logged(), [ONE as usize]);
+        assert!(!signal::is_masked());
+    });
+}
+
+#[test]
+fn a_handler_may_have_masks_and_send_signals() {
+    in_fresh_process(this_test!(), || {
+        fn with_mask(event: &mut Event<'_>) {
+            log(event.signal() as usize);
+            let guard = mask();
+            raise(TWO);
+            log(0);
+            drop(guard);
+            log(1);
+        }
+        install(ONE, with_mask);
+        install(TWO, note);
+        let guard = mask();
+        raise(ONE);
+        drop(guard);
+        assert_eq!(
+            logged(),
+            [ONE as usize, 0, 1, TWO as usize],
+            "TWO is blocked while ONE's handler runs"
+        );
+        assert!(!is_blocked(ONE) && !is_blocked(TWO));
+    });
+}
+
+#[test]
+fn a_handler_of_someone_else_that_interrupts_a_mask_may_have_masks() {
+    in_fresh_process(this_test!(), || {
+        extern "C" fn foreign(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+            let guard = mask();
+            log(0);
+            drop(guard);
+        }
+        install_plainly(libc::SIGWINCH, foreign, 0, &[]);
+        install(ONE, note);
+        let guard = mask();
+        raise(ONE);
+        // On portable builds the mask holds every signal back.
+        raise(libc::SIGWINCH);
+        let inside = logged();
+        assert_eq!(
+            inside,
+            if cfg!(atomseq_portable) {
+                vec![]
+            } else {
+                vec![0]
+            }
+        );
+        drop(guard);
+        let mut all = logged();
+        all.sort_unstable();
+        assert_eq!(all, [0, ONE as usize]);
+        assert!(!is_blocked(ONE));
+    });
+}
+
+#[test]
+fn faults_and_abort_are_not_held_back() {
+    in_fresh_process(this_test!(), || {
+        for signal in [
+            libc::SIGSEGV,
+            libc::SIGBUS,
+            libc::SIGFPE,
+            libc::SIGILL,
+            libc::SIGTRAP,
+            libc::SIGSYS,
+            libc::SIGABRT,
+        ] {
+            LOGGED.store(0, SeqCst);
+            install(signal, note);
+            let guard = mask();
+            raise(ONE_THAT_IS_MANAGED);
+            raise(signal);
+            assert_eq!(logged(), [signal as usize]);
+            assert!(!is_blocked(signal));
+            drop(guard);
+        }
+    });
+}
+
+/// Ignored by default, so it needs no handler.
+const ONE_THAT_IS_MANAGED: i32 = libc::SIGURG;
+
+#[cfg(not(atomseq_portable))]
+#[test]
+fn what_is_deferred_never_blocks_faults() {
+    in_fresh_process(this_test!(), || {
+        for signal in [ONE, libc::SIGSEGV, libc::SIGFPE, libc::SIGABRT] {
+            install(signal, note);
+        }
+        let guard = mask();
+        raise(ONE);
+        assert!(is_blocked(ONE));
+        for signal in [libc::SIGSEGV, libc::SIGFPE, libc::SIGABRT, libc::SIGILL] {
+            assert!(!is_blocked(signal));
+        }
+        drop(guard);
+    });
+}
+
+#[test]
+fn calls_that_wait_for_signals_work_with_the_kernel_s_mask() {
+    in_fresh_process(this_test!(), || {
+        install(ONE, note);
+        install(TWO, note);
+        let guard = mask();
+        raise(ONE);
+        // sigsuspend: the handler runs inside.
+        signal::with_kernel_mask(|| {
+            assert!(!signal::is_masked());
+            assert!(is_blocked(ONE) && is_blocked(TWO));
+            // SAFETY: an initialised set.
+            assert_eq!(unsafe { libc::sigsuspend(&set(&[TWO])) }, -1);
+            assert_eq!(logged(), [ONE as usize]);
+        });
+        assert!(signal::is_masked());
+        // ppoll: the same.
+        raise(TWO);
+        signal::with_kernel_mask(|| {
+            // SAFETY: no descriptors, no time limit, an initialised set.
+            let result =
+                unsafe { libc::ppoll(std::ptr::null_mut(), 0, std::ptr::null(), &set(&[])) };
+            assert_eq!(result, -1);
+        });
+        assert_eq!(logged(), [ONE as usize, TWO as usize]);
+        // sigwait and signalfd: nobody's handler runs.
+        raise(ONE);
+        signal::with_kernel_mask(|| {
+            let mut taken = 0;
+            // SAFETY: an initialised set, and a place for the number.
+            assert_eq!(unsafe { libc::sigwait(&set(&[ONE]), &mut taken) }, 0);
+            assert_eq!(taken, ONE);
+            raise(TWO);
+            // SAFETY: an initialised set; the record is read whole.
+            unsafe {
+                let descriptor = libc::signalfd(-1, &set(&[TWO]), 0);
+                let mut record: libc::signalfd_siginfo = std::mem::zeroed();
+                let size = size_of_val(&record);
+                assert_eq!(
+                    libc::read(descriptor, (&raw mut record).cast(), size),
+                    size as isize
+                );
+                assert_eq!(record.ssi_signo, TWO as u32);
+            }
+        });
+        drop(guard);
+        assert_eq!(logged(), [ONE as usize, TWO as usize]);
+        assert!(!is_blocked(ONE) && !is_blocked(TWO));
+    });
+}
+
+#[cfg(not(atomseq_portable))]
+#[test]
+fn control_without_the_kernel_s_mask_a_wait_is_interrupted_and_the_handler_still_waits() {
+    in_fresh_process(this_test!(), || {
+        install(ONE, note);
+        change_mask(libc::SIG_BLOCK, &[ONE]);
+        raise(ONE);
+        let guard = mask();
+        // SAFETY: an initialised set.
+        assert_eq!(unsafe { libc::sigsuspend(&set(&[])) }, -1);
+        assert_eq!(
+            logged(),
+            [],
+            "the wait is over, and the handler has not run"
+        );
+        drop(guard);
+    });
+}
+
+#[test]
+fn the_kernel_s_mask_is_put_back_by_a_panic_and_survives_guards_that_end_inside() {
+    in_fresh_process(this_test!(), || {
+        install(ONE, note);
+        let guard = mask();
+        let caught = std::panic::catch_unwind(|| signal::with_kernel_mask(|| panic!("on purpose")));
+        assert!(caught.is_err());
+        assert!(signal::is_masked());
+        raise(ONE);
+        assert_eq!(logged(), []);
+        signal::with_kernel_mask(|| {
+            let inner = mask();
+            assert!(signal::is_masked());
+            drop(inner);
+            assert_eq!(logged(), []);
+        });
+        drop(guard);
+        assert_eq!(logged(), [ONE as usize]);
+        // Outside of masks it blocks as well.
+        signal::with_kernel_mask(|| {
+            raise(ONE);
+            assert_eq!(logged(), [ONE as usize]);
+        });
+        assert_eq!(logged(), [ONE as usize; 2]);
+        assert!(!is_blocked(ONE));
+    });
+}
+
+#[cfg(not(atomseq_portable))]
+#[test]
+fn a_guard_may_be_dropped_and_another_forgotten_with_the_kernel_s_mask() {
+    in_fresh_process(this_test!(), || {
+        install(ONE, note);
+        let guard = mask();
+        raise(ONE);
+        signal::with_kernel_mask(|| drop(guard));
+        assert!(!signal::is_masked());
+        assert_eq!(logged(), [ONE as usize]);
+        assert!(!is_blocked(ONE));
+        let kept = signal::with_kernel_mask(mask);
+        assert!(signal::is_masked());
+        raise(ONE);
+        assert_eq!(logged(), [ONE as usize]);
+        drop(kept);
+        assert_eq!(logged(), [ONE as usize; 2]);
+    });
+}
+
+#[test]
+fn a_signal_put_off_becomes_this_thread_s_and_is_lost_only_with_a_forgotten_guard() {
+    in_fresh_process(this_test!(), || {
+        static THREAD: AtomicI32 = AtomicI32::new(0);
+        fn who(_: &mut Event<'_>) {
+            // SAFETY: no arguments.
+            THREAD.store(unsafe { libc::gettid() }, SeqCst);
+            log(1);
+        }
+        install(ONE, who);
+        // A process of one thread: the test's own process has one more, which would get the signal.
+        in_child(|| {
+            change_mask(libc::SIG_BLOCK, &[ONE]);
+            let run = |forget: bool| {
+                std::thread::spawn(move || {
+                    change_mask(libc::SIG_UNBLOCK, &[ONE]);
+                    let guard = mask();
+                    // SAFETY: a signal to the process, which this thread alone has unblocked.
+                    unsafe { libc::kill(libc::getpid(), ONE) };
+                    if forget {
+                        std::mem::forget(guard);
+                    }
+                    // SAFETY: no arguments.
+                    unsafe { libc::gettid() }
+                })
+                .join()
+                .expect("the thread ended")
+            };
+            let thread = run(false);
+            assert_eq!((logged().len(), THREAD.load(SeqCst)), (1, thread));
+            run(true);
+            change_mask(libc::SIG_UNBLOCK, &[ONE]);
+            // On portable builds it is still pending for the process.
+            assert_eq!(logged().len(), if cfg!(atomseq_portable) { 2 } else { 1 });
+        });
+    });
+}
+
+#[test]
+fn a_thread_started_inside_a_mask_inherits_the_program_s_mask() {
+    in_fresh_process(this_test!(), || {
+        install(ONE, note);
+        change_mask(libc::SIG_BLOCK, &[libc::SIGWINCH]);
+        let guard = mask();
+        raise(ONE);
+        let see = || {
+            (
+                is_blocked(ONE),
+                is_blocked(libc::SIGWINCH),
+                signal::is_masked(),
+            )
+        };
+        let inheriting = std::thread::spawn(signal::inheriting(see));
+        assert_eq!(inheriting.join().expect("it ended"), (false, true, false));
+        let plain = std::thread::spawn(see);
+        assert_eq!(
+            plain.join().expect("it ended"),
+            (true, true, false),
+            "the control"
+        );
+        drop(guard);
+        assert_eq!(logged(), [ONE as usize]);
+    });
+}
