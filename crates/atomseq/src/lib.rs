@@ -151,7 +151,7 @@ pub mod internals {
         target_pointer_width = "64",
         not(atomseq_portable)
     ))]
-    pub use crate::sequence::table;
+    pub use crate::sequence::{inspect, table};
     #[cfg(all(
         target_os = "linux",
         any(target_arch = "x86_64", target_arch = "aarch64"),

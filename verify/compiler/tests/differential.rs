@@ -175,6 +175,30 @@ fn all_forms_do_what_the_sequence_says() {
     }
 }
 
+/// Its rows are the random sequences' and the library's: the decoder must know every instruction that the
+/// emitter has for them.
+#[test]
+#[cfg(all(target_os = "linux", not(atomseq_portable)))]
+fn every_row_of_this_program_passes_inspection() {
+    use atomseq::internals::{inspect::inspect, table};
+
+    table::refresh();
+    let (mut rows, mut clones, mut instructions) = (0, 0, 0);
+    for row in table::rows() {
+        // SAFETY: a row of this program.
+        instructions += unsafe { inspect(&row) }.unwrap_or_else(|refused| panic!("{refused}"));
+        rows += 1;
+        clones += usize::from(row.clone.is_some());
+    }
+    println!("{rows} rows, {clones} with a clone, {instructions} instructions");
+    let protected = |form: &str| {
+        let names = FORMS.iter().flat_map(|forms| forms.signal);
+        names.filter(|(name, _)| *name == form).count()
+    };
+    assert!(clones >= protected("rolling") && rows - clones >= protected("restarting"));
+    assert!(instructions > 5 * rows);
+}
+
 #[test]
 fn the_random_sequences_use_the_whole_language() {
     let texts: Vec<String> = SEEDS

@@ -14,6 +14,14 @@ pub mod gated;
     not(atomseq_portable)
 ))]
 mod index;
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_pointer_width = "64",
+    not(atomseq_portable)
+))]
+#[doc(hidden)]
+pub mod inspect;
 pub mod model;
 #[cfg(all(
     target_os = "linux",

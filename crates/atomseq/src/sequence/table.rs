@@ -102,8 +102,21 @@ pub fn refresh() {
     // Counted before the objects are looked at: whoever began later saw at least as many.
     let number = REFRESHES.fetch_add(1, Ordering::SeqCst) + 1;
     let index = Index::build(number, each_row);
+    if cfg!(debug_assertions) {
+        // SAFETY: nobody else has seen this index, and it is not unmapped before it is published.
+        inspect_all(unsafe { index.as_ref() }.rows());
+    }
     publish(index);
     release_replaced();
+}
+
+fn inspect_all(rows: &[Row]) {
+    for row in rows {
+        // SAFETY: a note of a loaded object says that its code is there.
+        if let Err(refused) = unsafe { super::inspect::inspect(row) } {
+            panic!("{refused}");
+        }
+    }
 }
 
 /// Calls with every object's identity, if it can be told, and with every row.
@@ -316,6 +329,12 @@ mod tests {
             "the rolling ones"
         );
         for row in all {
+            // SAFETY: a row of this program.
+            let instructions = unsafe { crate::sequence::inspect::inspect(&row) };
+            assert!(
+                instructions.is_ok_and(|count| count > 0),
+                "{instructions:?}"
+            );
             assert_eq!(find(row.start), None);
             assert_eq!(find(row.end), None);
             for pc in row.start + 1..row.end {

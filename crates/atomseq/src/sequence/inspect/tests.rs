@@ -1,0 +1,327 @@
+//! What must be refused, each way of being wrong by itself.
+
+use super::{Machine, Refused, Why, aarch64, inspect_as, x86_64};
+use crate::sequence::table::{Clone, Row};
+
+/// A sequence and its clone, laid out in one stretch of memory as the emitters do it.
+struct Laid {
+    bytes: Vec<u8>,
+    /// Offsets of the row's four addresses.
+    row: [usize; 4],
+}
+
+impl Laid {
+    fn inspect(&self, machine: &Machine) -> Result<usize, Why> {
+        let [start, end, clone, limit] =
+            self.row.map(|offset| self.bytes.as_ptr() as usize + offset);
+        let clone = Some(Clone {
+            start: clone,
+            limit,
+        });
+        for clone in [None, clone] {
+            let row = Row { start, end, clone };
+            // SAFETY: the row's addresses lie in these bytes.
+            let result = unsafe { inspect_as(machine, &row) };
+            if clone.is_some() || result.is_err() {
+                return result.map_err(|Refused { why, .. }| why);
+            }
+        }
+        unreachable!("the second has a clone")
+    }
+}
+
+/// An architecture's instructions for these tests.
+struct Samples {
+    machine: &'static Machine,
+    /// A load.
+    load: &'static [u8],
+    /// A store.
+    store: &'static [u8],
+    /// A branch at this place to that place.
+    branch: fn(usize, usize) -> Vec<u8>,
+    /// Instructions that no sequence holds.
+    refused: &'static [(&'static str, &'static [u8])],
+}
+
+const X86_64: Samples = Samples {
+    machine: &x86_64::MACHINE,
+    load: &[0x48, 0x8b, 0x07],
+    store: &[0x48, 0x89, 0x47, 0x08],
+    branch: |at, to| {
+        let mut bytes = vec![0x0f, 0x84];
+        bytes.extend((to as i32 - at as i32 - 6).to_le_bytes());
+        bytes
+    },
+    refused: &[
+        ("call", &[0xe8, 0, 0, 0, 0]),
+        ("call by a register", &[0xff, 0xd0]),
+        ("jump by a register", &[0xff, 0xe0]),
+        ("jump by memory", &[0xff, 0x27]),
+        ("jump", &[0xe9, 0, 0, 0, 0]),
+        ("short jump", &[0xeb, 0x00]),
+        ("short branch", &[0x74, 0x00]),
+        ("loop", &[0xe2, 0xfe]),
+        ("return", &[0xc3]),
+        ("syscall", &[0x0f, 0x05]),
+        ("interrupt", &[0xcd, 0x80]),
+        ("breakpoint", &[0xcc]),
+        ("trap", &[0x0f, 0x0b]),
+        ("push", &[0x50]),
+        ("pop", &[0x58]),
+        ("leave", &[0xc9]),
+        ("exchange", &[0x48, 0x87, 0x07]),
+        ("lock add", &[0xf0, 0x48, 0x01, 0x07]),
+        ("rep movs", &[0xf3, 0x48, 0xa5]),
+        ("through a segment", &[0x64, 0x48, 0x8b, 0x07]),
+        ("by its own address", &[0x48, 0x8b, 0x05, 0, 0, 0, 0]),
+        (
+            "by an absolute address",
+            &[0x48, 0x8b, 0x04, 0x25, 0, 0, 0, 0],
+        ),
+        ("the stack pointer", &[0x48, 0x89, 0xc4]),
+        ("through the stack pointer", &[0x48, 0x8b, 0x04, 0x24]),
+        ("stack pointer by an immediate", &[0x48, 0x83, 0xc4, 0x08]),
+        ("stack pointer set", &[0xbc, 0, 0, 0, 0]),
+        ("add with carry", &[0x48, 0x83, 0xd0, 0x08]),
+        ("divide", &[0x48, 0xf7, 0xf1]),
+        ("rotate", &[0x48, 0xc1, 0xc0, 0x08]),
+        ("sixteen bits", &[0x66, 0x8b, 0x07]),
+        ("eight bits", &[0x8a, 0x07]),
+        ("a vector", &[0x0f, 0x28, 0x07]),
+        ("not all there", &[0x48, 0x8b]),
+    ],
+};
+
+const AARCH64: Samples = Samples {
+    machine: &aarch64::MACHINE,
+    load: &0xf940_0001u32.to_le_bytes(),
+    store: &0xf900_0401u32.to_le_bytes(),
+    branch: |at, to| {
+        let words = (to as i32 - at as i32) / 4;
+        (0xb400_0001 | (words as u32 & 0x7_ffff) << 5)
+            .to_le_bytes()
+            .into()
+    },
+    refused: &[
+        ("bl", &0x9400_0000u32.to_le_bytes()),
+        ("blr", &0xd63f_0020u32.to_le_bytes()),
+        ("br", &0xd61f_0020u32.to_le_bytes()),
+        ("b", &0x1400_0000u32.to_le_bytes()),
+        ("ret", &0xd65f_03c0u32.to_le_bytes()),
+        ("svc", &0xd400_0001u32.to_le_bytes()),
+        ("brk", &0xd420_0000u32.to_le_bytes()),
+        ("udf", &0u32.to_le_bytes()),
+        ("tbz", &0x3600_0001u32.to_le_bytes()),
+        ("b.mi", &0x5400_0004u32.to_le_bytes()),
+        ("ldxr", &0xc85f_7c01u32.to_le_bytes()),
+        ("stxr", &0xc802_7c01u32.to_le_bytes()),
+        ("ldadd", &0xf820_0001u32.to_le_bytes()),
+        ("ldp", &0xa940_0001u32.to_le_bytes()),
+        ("ldr through sp", &0xf940_03e1u32.to_le_bytes()),
+        ("ldr with write-back", &0xf840_8401u32.to_le_bytes()),
+        ("ldr of a literal", &0x5800_0001u32.to_le_bytes()),
+        ("adr", &0x1000_0001u32.to_le_bytes()),
+        ("add to sp", &0x9100_43ffu32.to_le_bytes()),
+        ("sub from sp", &0xd100_43e1u32.to_le_bytes()),
+        ("mrs", &0xd53b_d041u32.to_le_bytes()),
+        ("sbfm", &0x9340_0001u32.to_le_bytes()),
+        ("ubfx", &0xd341_0401u32.to_le_bytes()),
+        ("udiv", &0x9ac0_0801u32.to_le_bytes()),
+        ("not all there", &[0x01, 0x00]),
+    ],
+};
+
+const ALL: [&Samples; 2] = [&X86_64, &AARCH64];
+
+impl Samples {
+    /// load; branch to an exit; these; store, and the same with traps.
+    fn lay(&self, between: &[u8]) -> Laid {
+        let trap = self.machine.trap.len() + 4;
+        let branch = (self.branch)(0, 0).len();
+        let length = self.load.len() + branch + between.len() + self.store.len();
+        let (start, end, exit) = (16, 16 + length, 16 + length + 8);
+        let clone = exit + 16;
+        let mut bytes = vec![0x90; start];
+        let copy = |bytes: &mut Vec<u8>, to: usize| {
+            bytes.extend(self.load);
+            bytes.extend((self.branch)(bytes.len(), to));
+            bytes.extend(between);
+            bytes.extend(self.store);
+        };
+        copy(&mut bytes, exit);
+        bytes.resize(clone, 0x90);
+        copy(&mut bytes, clone + length + trap);
+        for landing in [end, exit] {
+            bytes.extend(self.machine.trap);
+            let offset = landing as i32 - bytes.len() as i32;
+            bytes.extend(offset.to_le_bytes());
+        }
+        let limit = bytes.len();
+        bytes.extend([0x90; 32]);
+        Laid {
+            bytes,
+            row: [start, end, clone, limit],
+        }
+    }
+}
+
+#[test]
+fn what_the_emitters_write_passes() {
+    for samples in ALL {
+        assert_eq!(samples.lay(&[]).inspect(samples.machine), Ok(3));
+        let many = samples.load.repeat(29);
+        assert_eq!(samples.lay(&many).inspect(samples.machine), Ok(32));
+    }
+}
+
+#[test]
+fn too_many_instructions_are_refused() {
+    for samples in ALL {
+        let many = samples.load.repeat(30);
+        let why = samples.lay(&many).inspect(samples.machine);
+        assert!(matches!(why, Err(Why::TooLong | Why::Extent)), "{why:?}");
+    }
+}
+
+#[test]
+fn other_instructions_are_refused() {
+    for samples in ALL {
+        for (what, bytes) in samples.refused {
+            let why = samples.lay(bytes).inspect(samples.machine);
+            assert!(why.is_err(), "{what} passes");
+            // One that decodes as the beginning of another fails somewhere else.
+            let alone = (samples.machine.decode)(bytes);
+            assert_eq!(alone, None, "{what}");
+        }
+    }
+}
+
+#[test]
+fn branches_inside_are_refused() {
+    for samples in ALL {
+        let before = samples.load.len() + (samples.branch)(0, 0).len();
+        let last = before + (samples.branch)(0, 0).len();
+        for to in [
+            0,
+            samples.load.len(),
+            before,
+            last,
+            last + samples.store.len(),
+        ] {
+            let branch = (samples.branch)(before, to);
+            let why = samples.lay(&branch).inspect(samples.machine);
+            assert_eq!(why, Err(Why::BranchInside), "to {to}");
+        }
+    }
+}
+
+/// Lays a sequence, spoils it, and says what was found.
+fn spoilt(samples: &Samples, spoil: impl FnOnce(&mut Laid)) -> Result<usize, Why> {
+    let mut laid = samples.lay(&[]);
+    spoil(&mut laid);
+    laid.inspect(samples.machine)
+}
+
+#[test]
+fn wrong_rows_are_refused() {
+    for samples in ALL {
+        assert_eq!(
+            spoilt(samples, |laid| laid.row.swap(0, 1)),
+            Err(Why::Extent)
+        );
+        assert_eq!(
+            spoilt(samples, |laid| laid.row[1] -= 1),
+            Err(Why::Instruction)
+        );
+        let longer = samples.machine.longest * 32 + 1;
+        assert_eq!(
+            spoilt(samples, |laid| laid.row[1] = laid.row[0] + longer),
+            Err(Why::Extent)
+        );
+        // It ends after the branch: what was the store is no trap.
+        let shorter = spoilt(samples, |laid| laid.row[1] -= samples.store.len());
+        assert_eq!(shorter, Err(Why::NoTrap));
+    }
+}
+
+#[test]
+fn wrong_clones_are_refused() {
+    for samples in ALL {
+        let length = samples.lay(&[]).row[1] - samples.lay(&[]).row[0];
+        let trap = samples.machine.trap.len() + 4;
+        let branch = samples.load.len();
+        let clone = |laid: &Laid| laid.row[2];
+        // Another register; another condition; a store that loads.
+        for at in [0, branch, length - samples.store.len()] {
+            let changed = if at == branch {
+                samples.machine.longest == 15
+            } else {
+                false
+            };
+            let bit = if changed { at + 1 } else { at };
+            let why = spoilt(samples, |laid| {
+                let place = clone(laid) + bit;
+                laid.bytes[place] ^= 1;
+            });
+            assert_eq!(why, Err(Why::CloneDiffers), "at {at}");
+        }
+        let missing = |at: usize| {
+            spoilt(samples, |laid| {
+                let place = clone(laid) + at;
+                laid.bytes[place] ^= 0x80;
+            })
+        };
+        assert_eq!(missing(length), Err(Why::NoTrap), "at the end");
+        assert_eq!(missing(length + trap), Err(Why::NoTrap), "of the exit");
+        for at in [length, length + trap] {
+            let place = at + samples.machine.trap.len();
+            let why = spoilt(samples, |laid| {
+                let place = clone(laid) + place;
+                laid.bytes[place] = laid.bytes[place].wrapping_sub(4);
+            });
+            assert_eq!(why, Err(Why::Landing), "of the trap at {at}");
+        }
+        assert_eq!(
+            spoilt(samples, |laid| laid.row[3] += trap),
+            Err(Why::CloneLimit)
+        );
+        assert_eq!(
+            spoilt(samples, |laid| laid.row[3] -= trap),
+            Err(Why::NoTrap)
+        );
+        assert_eq!(
+            spoilt(samples, |laid| laid.row[3] = laid.row[2]),
+            Err(Why::CloneLimit)
+        );
+        assert_eq!(
+            spoilt(samples, |laid| laid.row[3] += 4096),
+            Err(Why::CloneLimit)
+        );
+        // A clone that lacks its first instruction, or has one more.
+        let shifted = spoilt(samples, |laid| laid.row[2] += samples.load.len());
+        assert_eq!(shifted, Err(Why::CloneDiffers));
+        let shifted = spoilt(samples, |laid| laid.row[2] -= 4);
+        assert_eq!(shifted, Err(Why::CloneDiffers));
+        // A branch that leads to the wrong trap: to the end's.
+        let wrong = spoilt(samples, |laid| {
+            let at = clone(laid) + branch;
+            let bytes = (samples.branch)(at, clone(laid) + length);
+            laid.bytes[at..at + bytes.len()].copy_from_slice(&bytes);
+        });
+        assert_eq!(wrong, Err(Why::NoTrap));
+    }
+}
+
+/// The refusal says where.
+#[test]
+fn a_refusal_says_what_to_do() {
+    let refused = Refused {
+        at: 0x1234,
+        why: Why::Instruction,
+    };
+    let text = refused.to_string();
+    assert!(
+        text.contains("0x1234") && text.contains("rebuild"),
+        "{text}"
+    );
+}
