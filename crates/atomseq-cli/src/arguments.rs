@@ -27,7 +27,7 @@ pub struct Arguments {
 pub enum Command {
     /// Says what this machine offers and what atomseq will therefore use.
     Doctor(Doctor),
-    /// Measures per-CPU structures beside what one would use without them.
+    /// Measures what atomseq has beside what one would use without it, and beside what the papers published.
     ///
     /// Cases are run in turns within one process, on pinned threads, and compared round by round. One ns/op is the wall
     /// time of a run, all threads running, divided by the operations of one thread: what a thread waits for an operation.
@@ -58,14 +58,15 @@ pub struct Bench {
     #[arg(value_name = "EXPERIMENT", value_parser = experiment)]
     pub experiments: Vec<String>,
     /// How many threads to run at once; several numbers are measured one after the other. [default: 1 and the number of
-    /// CPUs]
+    /// CPUs; 1 for what threads do without each other]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = threads, action = ArgAction::Append,
           allow_hyphen_values = true)]
     pub threads: Vec<usize>,
     /// Takes seconds instead of minutes: fewer and shorter runs.
     #[arg(long)]
     pub quick: bool,
-    /// Prints JSON Lines instead: an `environment` record, then a `measure` a case and a `ratio` an ordered pair of cases.
+    /// Prints JSON Lines instead: an `environment` record, then a `measure` a case and a `ratio` an ordered pair of cases;
+    /// where a paper published the same, an `overhead` a case and a `published` record a figure of its.
     #[arg(long)]
     pub json: bool,
 }
@@ -184,12 +185,14 @@ impl Bench {
                 threads.push(number);
             }
         }
-        if threads.is_empty() {
+        let asked = !threads.is_empty();
+        if !asked {
             threads = bench::default_threads();
         }
         bench::Plan {
             experiments,
             threads,
+            asked,
             quick: self.quick,
         }
     }
@@ -264,6 +267,7 @@ mod tests {
             json: false,
         };
         let plan = bench.plan();
+        assert!(plan.asked);
         let names: Vec<_> = plan
             .experiments
             .iter()

@@ -1,6 +1,8 @@
 //! What follows from a benchmark, in sentences. Each is computed from the figures just measured, so it may turn out
 //! against atomseq; nothing here knows in advance who wins.
 
+mod signals;
+
 use crate::bench::experiments::{self, Experiment};
 use crate::bench::record::{Measure, Outcome, Ratio, subject, workload};
 use crate::report::figure;
@@ -39,12 +41,18 @@ impl Sections {
 
 /// About five sentences: what to use here, what it gains, where atomseq loses and to what.
 pub fn sentences(sections: &Sections, outcomes: &[Outcome]) -> Vec<String> {
-    let decisive = decisive(outcomes);
-    let mut sentences = vec![standing(sections)];
-    sentences.extend(advice(&decisive));
-    sentences.extend(gains(&decisive));
-    sentences.push(losses(outcomes));
-    sentences.extend(footprint(outcomes));
+    let mut sentences = Vec::new();
+    let per_cpu = |outcome: &Outcome| outcome.measures.iter().any(|m| subject(m.case) == OURS);
+    // Whoever asked for signals only wants to hear of them only.
+    if outcomes.is_empty() || outcomes.iter().any(per_cpu) {
+        let decisive = decisive(outcomes);
+        sentences.push(standing(sections));
+        sentences.extend(advice(&decisive));
+        sentences.extend(gains(&decisive));
+        sentences.push(losses(outcomes));
+        sentences.extend(footprint(outcomes));
+    }
+    sentences.extend(signals::sentences(outcomes));
     sentences
 }
 

@@ -1,10 +1,13 @@
 //! `atomseq doctor`: what this machine offers per-CPU code, what atomseq will therefore use, and what a person can do
 //! about it.
 
+mod signals;
+
 use std::fmt;
 
 use serde::Serialize;
 
+use self::signals::Signals;
 use crate::machine;
 
 /// Everything the doctor has to say; one JSON object with `--json`.
@@ -28,6 +31,8 @@ pub struct Diagnosis {
     pub gates: Gates,
     /// The kernel's fences.
     pub membarrier: Membarrier,
+    /// Protection against signal handlers on the same thread.
+    pub signals: Signals,
     /// What atomseq will use for each structure.
     pub uses: Vec<Use>,
     /// What to do, a sentence each; empty when all is well.
@@ -100,6 +105,9 @@ impl Diagnosis {
         let features = status.features();
         let reason = status.reason().map(|reason| reason.to_string());
         let governor = machine::governor();
+        let signals = signals::take();
+        let mut advice = advice(status.is_active(), reason.as_deref(), governor.as_deref());
+        advice.extend(signals.advice());
         Self {
             atomseq: env!("CARGO_PKG_VERSION"),
             cpu: machine::cpu_model(),
@@ -107,8 +115,13 @@ impl Diagnosis {
             cpu_slots: features.cpus,
             kernel: machine::kernel(),
             libc: machine::libc_version(),
-            uses: uses(status.is_active(), status.gates_active()),
-            advice: advice(status.is_active(), reason.as_deref(), governor.as_deref()),
+            uses: uses(
+                status.is_active(),
+                status.gates_active(),
+                signals.are_free(),
+            ),
+            advice,
+            signals,
             gates: Gates {
                 active: status.gates_active(),
                 reason: reason.clone().filter(|_| !status.gates_active()),
@@ -132,7 +145,7 @@ impl Diagnosis {
     }
 }
 
-fn uses(sections: bool, gates: bool) -> Vec<Use> {
+fn uses(sections: bool, gates: bool, table: bool) -> Vec<Use> {
     let of = |structures: &'static [&'static str], path, how| {
         structures.iter().map(move |&structure| Use {
             structure,
@@ -152,7 +165,19 @@ fn uses(sections: bool, gates: bool) -> Vec<Use> {
         ),
         false => ("lock", "a lock a CPU, taken for every operation"),
     };
-    without_gate.chain(of(&WITH_GATE, path, how)).collect()
+    let with_gate = of(&WITH_GATE, path, how);
+    let (path, how) = match table {
+        true => (
+            "sequence",
+            "a sequence without an added instruction; a signal that interrupts it puts it right",
+        ),
+        false => (
+            "blocked",
+            "all signals blocked for every operation, two system calls",
+        ),
+    };
+    let local = of(&signals::LOCAL, path, how);
+    without_gate.chain(with_gate).chain(local).collect()
 }
 
 fn advice(sections: bool, reason: Option<&str>, governor: Option<&str>) -> Vec<String> {
@@ -234,6 +259,12 @@ impl fmt::Display for Diagnosis {
             "  rseq area   {} bytes, aligned to {}{fields}",
             self.rseq.feature_size, self.rseq.alignment
         )?;
+        writeln!(f, "  signals     {}", self.signals.summary())?;
+        let managed = match self.signals.managed.len() {
+            0 => "none in this program: a program manages those it installs handlers for",
+            _ => "see --json",
+        };
+        writeln!(f, "  managed     {managed}")?;
         writeln!(f, "\natomseq will use")?;
         for group in self.uses.chunk_by(|a, b| a.how == b.how) {
             let structures: Vec<_> = group.iter().map(|r#use| r#use.structure).collect();
@@ -255,10 +286,16 @@ mod tests {
 
     #[test]
     fn a_machine_without_fence_still_has_fast_counters() {
-        let paths: Vec<_> = uses(true, false).iter().map(|r#use| r#use.path).collect();
+        let paths: Vec<_> = uses(true, false, true)
+            .iter()
+            .map(|r#use| r#use.path)
+            .collect();
         assert_eq!(
             paths,
-            ["section", "section", "lock", "lock", "lock", "lock", "lock"]
+            [
+                "section", "section", "lock", "lock", "lock", "lock", "lock", "sequence",
+                "sequence", "sequence", "sequence", "sequence"
+            ]
         );
     }
 

@@ -1,11 +1,14 @@
 //! How results are put before a person, and before a program.
 
+mod beside;
+
 use std::io::Write;
 
 use comfy_table::{CellAlignment, Table, TableComponent, presets};
 
 use crate::bench::Listener;
 use crate::bench::environment::Environment;
+use crate::bench::experiments;
 use crate::bench::record::{Measure, Outcome, Record, workload};
 use crate::error::Error;
 
@@ -31,6 +34,12 @@ impl<W: Write> Listener for Lines<W> {
         }
         for ratio in &outcome.ratios {
             self.line(&Record::Ratio(ratio))?;
+        }
+        for overhead in &outcome.overheads {
+            self.line(&Record::Overhead(overhead))?;
+        }
+        for published in &outcome.published {
+            self.line(&Record::Published(published))?;
         }
         Ok(self.0.flush()?)
     }
@@ -84,6 +93,9 @@ impl<W: Write> Listener for Tables<W> {
             )?;
             start += length;
         }
+        if let Some(beside) = experiments::find(outcome.experiment).and_then(|found| found.beside) {
+            beside::print(&mut self.0, beside, outcome)?;
+        }
         Ok(self.0.flush()?)
     }
 }
@@ -109,13 +121,28 @@ fn title(outcome: &Outcome) -> String {
     )
 }
 
-/// One workload: its cases, and each beside the first, which is atomseq's.
-fn table(outcome: &Outcome, measures: &[Measure]) -> Table {
+/// A table with a line under its heading and no other.
+fn plain_table() -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     table
         .set_style(TableComponent::HeaderLines, '─')
         .set_style(TableComponent::MiddleHeaderIntersections, '─');
+    table
+}
+
+/// Sets columns of numbers.
+fn align_right(table: &mut Table, columns: std::ops::Range<usize>) {
+    for column in columns {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+}
+
+/// One workload: its cases, and each beside the first: atomseq's, or what does the same without protection.
+fn table(outcome: &Outcome, measures: &[Measure]) -> Table {
+    let mut table = plain_table();
     let (first, unit) = (measures[0].case, measures[0].unit);
     table.set_header([
         "case",
@@ -145,9 +172,7 @@ fn table(outcome: &Outcome, measures: &[Measure]) -> Table {
             measure.runs.to_string(),
         ]);
     }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    align_right(&mut table, 1..9);
     table
 }
 

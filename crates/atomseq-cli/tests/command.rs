@@ -202,6 +202,97 @@ fn footprint_has_two_workloads_and_its_own_threads() {
     }
 }
 
+/// Unprotected sequences cannot be interrupted on purpose without the signal being seen; portable builds have none else.
+#[cfg(target_os = "linux")]
+const PROTECTED: bool = cfg!(all(
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_pointer_width = "64",
+    not(atomseq_portable)
+));
+
+#[cfg(target_os = "linux")]
+#[test]
+fn signal_experiments_stand_beside_what_was_published() {
+    let records = records(&["bench", "signal-sequence", "--quick", "--json"]);
+    // Nobody asked for a number of threads: one says all.
+    check_records(&records, "signal-sequence", &[1]);
+    let cells: Vec<_> = of_kind(&records, "published").collect();
+    assert_eq!(cells.iter().filter(|cell| cell["table"] == "1").count(), 54);
+    let cell = cells
+        .iter()
+        .find(|c| (&c["technique"], &c["program"]) == (&"sigprocmask".into(), &"LIFO".into()))
+        .expect("M94 has it");
+    assert_eq!(
+        (&cell["value"], &cell["unit"]),
+        (&3045.0.into(), &"cycles".into())
+    );
+    assert_eq!(cell["cases"], serde_json::json!(["lifo:sigprocmask"]));
+    let overheads: BTreeSet<_> = of_kind(&records, "overhead")
+        .filter_map(|overhead| Some((overhead["case"].as_str()?, overhead["over"].as_str()?)))
+        .collect();
+    assert!(
+        overheads.contains(&("fifo:rolling", "fifo:none")),
+        "{overheads:?}"
+    );
+    // All but the four bare forms.
+    assert_eq!(overheads.len(), listed_cases("signal-sequence").len() - 4);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn masks_and_deliveries_have_complete_records() {
+    let asked = [
+        "bench",
+        "signal-mask",
+        "--threads",
+        "2",
+        "--quick",
+        "--json",
+    ];
+    check_records(&records(&asked), "signal-mask", &[2]);
+    if PROTECTED {
+        let asked = [
+            "bench",
+            "rollforward-cost",
+            "--threads",
+            "2",
+            "--quick",
+            "--json",
+        ];
+        let records = records(&asked);
+        check_records(&records, "rollforward-cost", &[1]);
+        assert!(of_kind(&records, "published").all(|figure| figure["table"].is_null()));
+    } else {
+        assert_eq!(run(&["bench", "rollforward-cost"]).status.code(), Some(2));
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn doctor_tries_what_signals_need() {
+    let output = run(&["doctor", "--json"]);
+    let diagnosis: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    let signals = &diagnosis["signals"];
+    let expected = if PROTECTED {
+        Value::Bool(true)
+    } else {
+        Value::Null
+    };
+    for field in ["restart", "rollforward", "mask"] {
+        assert_eq!(signals[field], expected, "{field} in {signals}");
+    }
+    let sequences = signals["sequences"].as_u64();
+    assert_eq!(sequences.is_some_and(|sequences| sequences > 0), PROTECTED);
+    assert_eq!(signals["managed"], serde_json::json!([]));
+    let text = text(&run(&["doctor"]).stdout);
+    let told = if PROTECTED {
+        "tried and good: restart, rollforward, the mask"
+    } else {
+        "sequences run with all signals blocked"
+    };
+    assert!(text.contains(told), "{text}");
+}
+
 #[test]
 fn bench_for_people_ends_in_sentences() {
     let output = run(&["bench", "percpu-counter", "--threads", "1", "--quick"]);

@@ -1,5 +1,6 @@
 //! `atomseq bench`: what per-CPU structures are worth on this machine, measured beside what one would use without them.
 
+pub mod beside;
 pub mod crew;
 pub mod crowd;
 pub mod engine;
@@ -9,6 +10,8 @@ pub mod experiments;
 pub mod heap;
 pub mod peers;
 pub mod record;
+#[cfg(target_os = "linux")]
+pub mod signals;
 pub mod statistics;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -26,6 +29,8 @@ pub struct Plan {
     pub experiments: Vec<&'static Experiment>,
     /// The numbers of threads, each once.
     pub threads: Vec<usize>,
+    /// Whether somebody asked for them, or they are the default.
+    pub asked: bool,
     /// Whether few and short runs are enough.
     pub quick: bool,
 }
@@ -71,7 +76,16 @@ pub fn run(plan: &Plan, listener: &mut dyn Listener) -> Result<Vec<Outcome>, Err
             Method::Own { run, .. } => run(effort, &advance)?,
         };
         let oversubscribed = threads > environment.cpus.len();
-        let outcome = Outcome::of(experiment.name, threads, oversubscribed, &series);
+        let mut outcome = Outcome::of(experiment.name, threads, oversubscribed, &series);
+        if let Some(beside) = experiment.beside {
+            if let Some(baseline) = beside.baseline {
+                outcome = outcome.over(baseline, &series);
+            }
+            let told = |outcome: &Outcome| outcome.experiment == experiment.name;
+            if !outcomes.iter().any(told) {
+                outcome.published = beside.published(experiment);
+            }
+        }
         bar.suspend(|| listener.outcome(&outcome))?;
         outcomes.push(outcome);
     }
@@ -86,15 +100,17 @@ pub fn default_threads() -> Vec<usize> {
     threads
 }
 
-/// Every experiment at every number of threads, but those once that have a number of their own.
+/// Every experiment at every number of threads, but those once that have a number of their own, or of which one thread
+/// says all when nobody asked for more.
 fn steps(plan: &Plan) -> Vec<(&'static Experiment, usize)> {
     let of = |&experiment: &&'static Experiment| match experiment.method {
-        Method::Timed(_) => plan
+        Method::Own { threads, .. } => vec![(experiment, threads)],
+        _ if experiment.alone && !plan.asked => vec![(experiment, 1)],
+        _ => plan
             .threads
             .iter()
             .map(|&threads| (experiment, threads))
             .collect(),
-        Method::Own { threads, .. } => vec![(experiment, threads)],
     };
     plan.experiments.iter().flat_map(of).collect()
 }

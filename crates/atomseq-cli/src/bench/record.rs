@@ -15,6 +15,10 @@ pub enum Record<'a> {
     Measure(&'a Measure),
     /// Two cases of one workload, compared round by round.
     Ratio(&'a Ratio),
+    /// What a case takes longer than its workload's bare form.
+    Overhead(&'a Overhead),
+    /// What a paper published of the same.
+    Published(&'a Published),
 }
 
 /// One case of an experiment at one number of threads.
@@ -68,6 +72,57 @@ pub struct Ratio {
     pub max: f64,
 }
 
+/// What a case takes longer than the bare form of its workload: the per-round differences of interleaved runs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Overhead {
+    /// The experiment's name.
+    pub experiment: &'static str,
+    /// The case.
+    pub case: &'static str,
+    /// The bare form.
+    pub over: &'static str,
+    /// How many threads ran each at once.
+    pub threads: usize,
+    /// The measures' unit.
+    pub unit: &'static str,
+    /// The median of the per-round differences; below zero where the case is the faster one.
+    #[serde(serialize_with = "rounded")]
+    pub median: f64,
+    /// The smallest difference.
+    #[serde(serialize_with = "rounded")]
+    pub min: f64,
+    /// The largest difference.
+    #[serde(serialize_with = "rounded")]
+    pub max: f64,
+}
+
+/// A published figure, with what measures the same here.
+#[derive(Clone, Debug, Serialize)]
+pub struct Published {
+    /// The experiment's name.
+    pub experiment: &'static str,
+    /// The paper's key.
+    pub paper: &'static str,
+    /// The table's number; `null` for a figure in the text.
+    pub table: Option<&'static str>,
+    /// The section.
+    pub section: &'static str,
+    /// The technique; `null` where the figure is about all of them.
+    pub technique: Option<&'static str>,
+    /// The program of a table's cell, the quantity of a figure in the text.
+    pub program: &'static str,
+    /// The machine.
+    pub machine: &'static str,
+    /// The unit.
+    pub unit: &'static str,
+    /// The number, or the bound that the paper gives; `null` where it gives none.
+    pub value: Option<f64>,
+    /// The value as printed.
+    pub printed: String,
+    /// The cases here that it stands beside.
+    pub cases: Vec<&'static str>,
+}
+
 /// The values one case took, a value a round.
 #[derive(Clone, Debug)]
 pub struct Series {
@@ -90,6 +145,10 @@ pub struct Outcome {
     pub measures: Vec<Measure>,
     /// A ratio an ordered pair of cases of one workload.
     pub ratios: Vec<Ratio>,
+    /// An overhead a case of a workload with a bare form, but that form.
+    pub overheads: Vec<Overhead>,
+    /// What a paper published of the same; told once an experiment.
+    pub published: Vec<Published>,
 }
 
 impl Outcome {
@@ -136,7 +195,55 @@ impl Outcome {
             threads,
             measures: measures.collect(),
             ratios: ratios.collect(),
+            overheads: Vec::new(),
+            published: Vec::new(),
         }
+    }
+
+    /// The same with what each case takes longer than the subject `baseline` of its workload. The series are those it was
+    /// made of.
+    pub fn over(mut self, baseline: &'static str, series: &[Series]) -> Self {
+        let bare = |case| {
+            let mut others = series.iter();
+            others.find(|other| {
+                subject(other.case) == baseline && workload(other.case) == workload(case)
+            })
+        };
+        for series in series
+            .iter()
+            .filter(|series| subject(series.case) != baseline)
+        {
+            let Some(bare) = bare(series.case) else {
+                continue;
+            };
+            let differences = series.values.iter().zip(&bare.values);
+            let differences: Vec<_> = differences.map(|(value, bare)| value - bare).collect();
+            let Some(s) = Summary::of(&differences) else {
+                continue;
+            };
+            self.overheads.push(Overhead {
+                experiment: self.experiment,
+                case: series.case,
+                over: bare.case,
+                threads: self.threads,
+                unit: series.unit,
+                median: s.median,
+                min: s.min,
+                max: s.max,
+            });
+        }
+        self
+    }
+
+    /// The case of a subject in a workload.
+    pub fn case(&self, of: &str, who: &str) -> Option<&'static str> {
+        let mut cases = self.measures.iter().map(|measure| measure.case);
+        cases.find(|case| workload(case) == of && subject(case) == who)
+    }
+
+    /// What a case takes longer than its workload's bare form.
+    pub fn overhead(&self, case: &str) -> Option<&Overhead> {
+        self.overheads.iter().find(|overhead| overhead.case == case)
     }
 
     /// The measure of a case.
@@ -204,6 +311,24 @@ mod tests {
         );
         assert_eq!(outcome.ratio("a:x", "a:y").unwrap().median, 0.5);
         assert_eq!(outcome.measure("b:y").unwrap().median, 7.5);
+    }
+
+    #[test]
+    fn an_overhead_is_taken_within_a_round_and_over_the_own_workload() {
+        let all = [
+            series("a:none", &[1.0, 2.0, 4.0]),
+            series("a:x", &[3.0, 4.0, 5.0]),
+            series("b:none", &[7.0, 7.0, 7.0]),
+            series("c:x", &[9.0, 9.0, 9.0]),
+        ];
+        let outcome = Outcome::of("e", 1, false, &all).over("none", &all);
+        let cases: Vec<_> = outcome.overheads.iter().map(|o| (o.case, o.over)).collect();
+        assert_eq!(cases, [("a:x", "a:none")]);
+        let overhead = outcome.overhead("a:x").unwrap();
+        assert_eq!(
+            (overhead.min, overhead.median, overhead.max),
+            (1.0, 2.0, 2.0)
+        );
     }
 
     #[test]

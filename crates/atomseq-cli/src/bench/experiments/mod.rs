@@ -8,11 +8,31 @@ mod percpu_pool;
 mod percpu_queue;
 mod percpu_ring;
 mod percpu_stack;
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_pointer_width = "64",
+    not(atomseq_portable)
+))]
+mod rollforward_cost;
+#[cfg(target_os = "linux")]
+mod signal_mask;
+#[cfg(target_os = "linux")]
+mod signal_sequence;
+
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_pointer_width = "64",
+    not(atomseq_portable)
+))]
+pub use rollforward_cost::trial;
 
 pub use percpu_counter::Count;
 pub use percpu_pool::{Block, Blocks};
 pub use percpu_ring::{BURST, Channel, each_received, each_sent};
 
+use super::beside::Beside;
 use super::engine::{Case, Effort};
 use super::record::Series;
 use crate::error::Error;
@@ -31,6 +51,10 @@ pub struct Experiment {
     pub cases: &'static [(&'static str, &'static str)],
     /// How it is done.
     pub method: Method,
+    /// Whether its threads have nothing to do with each other, so that one says all unless more are asked for.
+    pub alone: bool,
+    /// What a paper published of the same.
+    pub beside: Option<&'static Beside>,
 }
 
 /// An experiment's own way to measure.
@@ -50,18 +74,31 @@ pub enum Method {
 }
 
 /// Every experiment, in the order they run in.
-pub const ALL: [&Experiment; 6] = [
+pub const ALL: &[&Experiment] = &[
     &percpu_counter::EXPERIMENT,
     &percpu_stack::EXPERIMENT,
     &percpu_queue::EXPERIMENT,
     &percpu_ring::EXPERIMENT,
     &percpu_pool::EXPERIMENT,
     &percpu_footprint::EXPERIMENT,
+    #[cfg(target_os = "linux")]
+    &signal_sequence::EXPERIMENT,
+    #[cfg(target_os = "linux")]
+    &signal_mask::EXPERIMENT,
+    #[cfg(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        target_pointer_width = "64",
+        not(atomseq_portable)
+    ))]
+    &rollforward_cost::EXPERIMENT,
 ];
 
 /// The experiment of that name.
 pub fn find(name: &str) -> Option<&'static Experiment> {
-    ALL.into_iter().find(|experiment| experiment.name == name)
+    ALL.iter()
+        .copied()
+        .find(|experiment| experiment.name == name)
 }
 
 #[cfg(test)]

@@ -30,6 +30,8 @@ pub const EXPERIMENT: Experiment = Experiment {
         ),
     ],
     method: Method::Timed(cases),
+    alone: false,
+    beside: None,
 };
 
 fn cases(_threads: usize) -> Vec<Case> {

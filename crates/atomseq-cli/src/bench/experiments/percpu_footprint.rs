@@ -45,6 +45,8 @@ pub const EXPERIMENT: Experiment = Experiment {
         threads: THREADS,
         run,
     },
+    alone: false,
+    beside: None,
 };
 
 /// How many threads there are, whatever `--threads` says.

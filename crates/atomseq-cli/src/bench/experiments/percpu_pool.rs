@@ -22,6 +22,8 @@ pub const EXPERIMENT: Experiment = Experiment {
         ("crossbeam", "idle blocks in a crossbeam_queue::ArrayQueue"),
     ],
     method: Method::Timed(cases),
+    alone: false,
+    beside: None,
 };
 
 /// How many idle blocks a pool may keep for each thread.

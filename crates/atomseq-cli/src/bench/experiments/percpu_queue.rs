@@ -27,6 +27,8 @@ pub const EXPERIMENT: Experiment = Experiment {
         ("crossbeam", "crossbeam_queue::SegQueue"),
     ],
     method: Method::Timed(cases),
+    alone: false,
+    beside: None,
 };
 
 fn cases(threads: usize) -> Vec<Case> {

@@ -25,6 +25,8 @@ pub const EXPERIMENT: Experiment = Experiment {
         ),
     ],
     method: Method::Timed(cases),
+    alone: false,
+    beside: None,
 };
 
 fn cases(threads: usize) -> Vec<Case> {

@@ -33,6 +33,8 @@ pub const EXPERIMENT: Experiment = Experiment {
         ("crossbeam", "crossbeam_queue::ArrayQueue as a bag"),
     ],
     method: Method::Timed(cases),
+    alone: false,
+    beside: None,
 };
 
 fn cases(threads: usize) -> Vec<Case> {

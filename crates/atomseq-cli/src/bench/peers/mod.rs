@@ -3,8 +3,12 @@
 
 pub mod crossbeam;
 pub mod interlocked;
+#[cfg(target_os = "linux")]
+pub mod kernel_mask;
 pub mod malloc;
 pub mod mutexed;
+#[cfg(target_os = "linux")]
+pub mod tagged;
 pub mod thread_local;
 pub mod treiber;
 pub mod treiber_queue;

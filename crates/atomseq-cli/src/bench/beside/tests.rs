@@ -1,0 +1,155 @@
+//! Outcomes made up, beside M94's Table 1.
+
+use super::*;
+use crate::bench::experiments::{self, Experiment};
+use crate::bench::record::Series;
+
+fn experiment() -> &'static Experiment {
+    experiments::find("signal-sequence").unwrap()
+}
+
+fn beside() -> &'static Beside {
+    experiment().beside.unwrap()
+}
+
+fn outcome(cases: &[(&'static str, f64)]) -> Outcome {
+    let series: Vec<_> = cases
+        .iter()
+        .map(|&(case, value)| Series {
+            case,
+            unit: "ns/op",
+            values: vec![value; 3],
+        })
+        .collect();
+    Outcome::of("signal-sequence", 1, false, &series).over("none", &series)
+}
+
+#[test]
+fn every_experiment_names_what_its_paper_has() {
+    for experiment in experiments::ALL {
+        let Some(beside) = experiment.beside else {
+            continue;
+        };
+        let paper = beside.paper();
+        let has = |technique: &str| {
+            let mut cells = paper.cells.iter();
+            cells.any(|c| Some(c.table) == beside.table && c.technique == technique)
+        };
+        for (here, there) in beside.counterparts {
+            assert!(has(there), "{there}");
+            let mut cases = experiment.cases.iter();
+            assert!(cases.any(|(case, _)| subject(case) == *here), "{here}");
+        }
+        for (here, there) in beside.programs {
+            assert!(
+                paper.cells.iter().any(|cell| cell.program == *there),
+                "{there}"
+            );
+            let mut cases = experiment.cases.iter();
+            assert!(cases.any(|(case, _)| workload(case) == *here), "{here}");
+        }
+        for (dividend, divisor) in beside.arguments {
+            assert!(beside.subject(dividend).is_some() && beside.subject(divisor).is_some());
+        }
+        for section in beside.sections {
+            assert!(
+                paper
+                    .figures
+                    .iter()
+                    .any(|figure| figure.section == *section),
+                "{section}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_cell_is_told_once_beside_its_cases() {
+    let published = beside().published(experiment());
+    let cells: Vec<_> = published
+        .iter()
+        .filter(|cell| cell.table.is_some())
+        .collect();
+    assert_eq!(cells.len(), beside().paper().cells.len());
+    let cell = cells
+        .iter()
+        .find(|c| (c.technique, c.program, c.machine) == (Some("Hyb/Jump"), "FIFO", "DEC Alpha"))
+        .unwrap();
+    assert_eq!((cell.value, cell.printed.as_str()), (Some(6.0), "6"));
+    assert_eq!(cell.cases, ["fifo:rolling", "fifo-stores:rolling"]);
+    let json = serde_json::to_value(crate::bench::record::Record::Published(cell)).unwrap();
+    assert_eq!(
+        (&json["kind"], &json["unit"]),
+        (&"published".into(), &"cycles".into())
+    );
+    let unknown = cells.iter().find(|cell| cell.printed == "n/a").unwrap();
+    assert_eq!(unknown.value, None);
+}
+
+#[test]
+fn an_argument_is_the_quotient_of_what_is_added() {
+    let outcome = outcome(&[
+        ("lifo:none", 3.0),
+        ("lifo:rolling", 4.0),
+        ("lifo:sigprocmask", 603.0),
+        ("lifo:interlocked", 23.0),
+    ]);
+    let arguments = beside().arguments(&outcome, "lifo");
+    let told: Vec<_> = arguments
+        .iter()
+        .map(|a| (a.subjects, a.measured, a.published.clone()))
+        .collect();
+    let (alpha, hp) = ("DEC Alpha", "HP PA-RISC 1.1");
+    assert_eq!(
+        told,
+        [
+            (
+                ("sigprocmask", "rolling"),
+                Some(600.0),
+                vec![("609".to_string(), alpha), ("447".to_string(), hp)]
+            ),
+            (
+                ("interlocked", "rolling"),
+                Some(20.0),
+                vec![("≥ 23.6".to_string(), alpha)]
+            ),
+        ]
+    );
+}
+
+#[test]
+fn what_adds_nothing_is_no_divisor() {
+    let outcome = outcome(&[
+        ("lifo:none", 3.0),
+        ("lifo:rolling", 3.01),
+        ("lifo:sigprocmask", 603.0),
+    ]);
+    let arguments = beside().arguments(&outcome, "lifo");
+    assert_eq!((arguments.len(), arguments[0].measured), (1, None));
+}
+
+#[test]
+fn another_order_is_told_with_its_reason() {
+    let as_there = [
+        ("lifo:none", 3.0),
+        ("lifo:rolling", 3.0),
+        ("lifo:mask", 6.0),
+        ("lifo:interlocked", 30.0),
+        ("lifo:sigprocmask", 600.0),
+    ];
+    assert_eq!(beside().reversals(&outcome(&as_there), "lifo"), []);
+    let mut otherwise = as_there;
+    otherwise[3].1 = 5.0;
+    let reversals = beside().reversals(&outcome(&otherwise), "lifo");
+    assert_eq!(reversals.len(), 1);
+    assert_eq!(reversals[0].here, ("mask", "interlocked"));
+    assert_eq!(reversals[0].there, ("LL/STC", "Dyn/Jump"));
+    assert!(reversals[0].reason.contains("own cache"));
+    // NULL was not measured with LL/STC.
+    let null = outcome(&[
+        ("null:none", 1.0),
+        ("null:mask", 9.0),
+        ("null:interlocked", 2.0),
+    ]);
+    assert_eq!(beside().reversals(&null, "null"), []);
+}

@@ -1,0 +1,69 @@
+//! `signal-mask`: an enter and a leave of the mask, with nothing in between.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::signal_sequence::{KernelMask, Mask, Shield};
+use super::{Experiment, Method};
+use crate::bench::beside::Beside;
+use crate::bench::engine::{Case, Subject};
+use crate::bench::signals;
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "signal-mask",
+    about: "masking this thread's signals and unmasking them",
+    structure: "signal::mask()",
+    operation: "a pair of",
+    cases: &[
+        ("mask", "signal::mask() and the drop of its guard"),
+        ("sigprocmask", "two calls of sigprocmask: block, restore"),
+    ],
+    method: Method::Timed(cases),
+    alone: true,
+    beside: Some(&Beside {
+        paper: "M94",
+        table: Some("1"),
+        programs: &[("", "NULL")],
+        // M94 made a user-level sigprocmask of its Dyn/Jump (6) and gives no figures of it but those of Dyn/Jump.
+        counterparts: &[("sigprocmask", "sigprocmask"), ("mask", "Dyn/Jump")],
+        baseline: None,
+        arguments: &[("Dyn/Jump", "sigprocmask")],
+        reasons: &[],
+        sections: &[],
+        note: "",
+    }),
+};
+
+fn cases(_threads: usize) -> Vec<Case> {
+    vec![
+        Case::new("mask", Pairs::<Mask>::default()),
+        Case::new("sigprocmask", Pairs::<KernelMask>::default()),
+    ]
+}
+
+#[derive(Default)]
+struct Pairs<S> {
+    shield: S,
+    done: AtomicU64,
+}
+
+impl<S: Shield> Subject for Pairs<S> {
+    fn prepare(&self, _thread: usize) {
+        signals::prove_that_it_waits_for(|| self.shield.mask());
+    }
+
+    fn run(&self, _thread: usize, operations: u64) {
+        for _ in 0..operations {
+            drop(self.shield.mask());
+        }
+        // Relaxed: a count, read after the threads have met at the crew's mutex.
+        self.done.fetch_add(operations, Ordering::Relaxed);
+    }
+
+    fn check(&self, operations: u64) -> Result<(), String> {
+        let done = self.done.load(Ordering::Relaxed);
+        (done == operations)
+            .then_some(())
+            .ok_or_else(|| format!("{done} pairs of {operations} were left"))
+    }
+}

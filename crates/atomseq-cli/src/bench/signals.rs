@@ -1,0 +1,124 @@
+//! The signal that the signal experiments are measured with: managed by atomseq, so that what is measured is in force.
+
+use std::cell::Cell;
+use std::ops::AddAssign;
+use std::sync::Once;
+
+use atomseq::signal::{self, Event, Interrupted};
+
+/// The signal, M94's.
+pub const MANAGED: libc::c_int = libc::SIGALRM;
+
+/// How many of them a thread has received, by what they interrupted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Received {
+    /// No sequence.
+    pub plain: u64,
+    /// A sequence that was restarted.
+    pub restarted: u64,
+    /// A sequence that was rolled forward.
+    pub rolled_forward: u64,
+    /// A sequence that could be neither.
+    pub inside: u64,
+}
+
+impl Received {
+    const NONE: Self = Self {
+        plain: 0,
+        restarted: 0,
+        rolled_forward: 0,
+        inside: 0,
+    };
+
+    /// How many there are.
+    pub fn total(&self) -> u64 {
+        self.plain + self.restarted + self.rolled_forward + self.inside
+    }
+
+    /// How many came since there were so many.
+    pub fn since(&self, before: Self) -> Self {
+        Self {
+            plain: self.plain - before.plain,
+            restarted: self.restarted - before.restarted,
+            rolled_forward: self.rolled_forward - before.rolled_forward,
+            inside: self.inside - before.inside,
+        }
+    }
+}
+
+impl AddAssign for Received {
+    fn add_assign(&mut self, more: Self) {
+        self.plain += more.plain;
+        self.restarted += more.restarted;
+        self.rolled_forward += more.rolled_forward;
+        self.inside += more.inside;
+    }
+}
+
+thread_local! {
+    /// What this thread has received.
+    static RECEIVED: Cell<Received> = const { Cell::new(Received::NONE) };
+}
+
+/// The handler.
+fn receive(event: &mut Event<'_>) {
+    let mut received = RECEIVED.get();
+    match event.interrupted() {
+        Interrupted::Plain => received.plain += 1,
+        Interrupted::Restarted => received.restarted += 1,
+        Interrupted::RolledForward => received.rolled_forward += 1,
+        _ => received.inside += 1,
+    }
+    RECEIVED.set(received);
+}
+
+/// What this thread has received.
+pub fn received() -> Received {
+    RECEIVED.get()
+}
+
+/// Puts the signal under atomseq's management, once a process.
+pub fn manage() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: the handler changes a word of this thread's that needs no setting up, and nothing else.
+        let installed = unsafe { signal::install(MANAGED, receive) };
+        installed.expect("a handler for SIGALRM can be installed");
+    });
+}
+
+/// Sends this thread the signal; how many it has received since there were so many.
+fn send(before: Received) -> u64 {
+    // SAFETY: the signal has a handler.
+    unsafe { libc::raise(MANAGED) };
+    received().since(before).total()
+}
+
+/// Makes sure that the signal reaches this thread.
+///
+/// # Panics
+///
+/// If it does not.
+pub fn prove() {
+    manage();
+    assert_eq!(
+        send(received()),
+        1,
+        "a signal that nothing masks is delivered at once"
+    );
+}
+
+/// Makes sure that the signal waits while a guard lives, and comes when it is dropped.
+///
+/// # Panics
+///
+/// If it does not.
+pub fn prove_that_it_waits_for<G>(guard: impl Fn() -> G) {
+    manage();
+    let before = received();
+    let guard = guard();
+    assert_eq!(send(before), 0, "a masked signal waits");
+    drop(guard);
+    let came = received().since(before).total();
+    assert_eq!(came, 1, "a signal that waited is delivered");
+}

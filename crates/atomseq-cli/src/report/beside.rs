@@ -1,0 +1,144 @@
+//! What a paper published, put beside what was measured, for a person.
+
+use std::io::{self, Write};
+
+use comfy_table::Table;
+
+use super::{align_right, figure, plain_table};
+use crate::bench::beside::{Argument, Beside};
+use crate::bench::record::{Outcome, workload};
+
+/// Prints the paper's figures, the ratios it argues from, where the order of its rows differs, and what its text says.
+pub fn print(to: &mut impl Write, beside: &Beside, outcome: &Outcome) -> io::Result<()> {
+    let mut workloads: Vec<_> = outcome.measures.iter().map(|m| workload(m.case)).collect();
+    workloads.dedup();
+    if let Some(number) = beside.table {
+        let mut tables = beside.paper().tables.iter();
+        let title = tables.find(|table| table.number == number);
+        let title = title.map_or("", |table| table.title);
+        writeln!(to, "\n{}, Table {number}: {title}", beside.paper)?;
+        writeln!(to, "{}", table(beside, outcome, &workloads))?;
+    }
+    for of in workloads {
+        for argument in beside.arguments(outcome, of) {
+            writeln!(to, "  {}", argued(beside, of, &argument))?;
+        }
+        for reversal in beside.reversals(outcome, of) {
+            let (here, there) = (reversal.here, reversal.there);
+            writeln!(
+                to,
+                "  {}the order differs from {}'s: {} is dearer here than {}, {} was there than {}; {}.",
+                prefix(of),
+                beside.paper,
+                here.0,
+                here.1,
+                there.0,
+                there.1,
+                reversal.reason,
+            )?;
+        }
+    }
+    for figure in beside.figures() {
+        let technique = figure
+            .technique
+            .map_or(String::new(), |technique| format!("{technique}, "));
+        writeln!(
+            to,
+            "  {} {}: {technique}{}: {} {} ({})",
+            beside.paper,
+            figure.section,
+            figure.quantity,
+            figure.value,
+            figure.unit,
+            figure.machine
+        )?;
+    }
+    if !beside.note.is_empty() {
+        writeln!(to, "  {}", beside.note)?;
+    }
+    Ok(())
+}
+
+/// `lifo: `, or nothing where there is only one workload.
+fn prefix(workload: &str) -> String {
+    match workload {
+        "" => String::new(),
+        _ => format!("{workload}: "),
+    }
+}
+
+/// The paper's rows and columns, then the subject that is nearest to each row and what it costs in each workload.
+fn table(beside: &Beside, outcome: &Outcome, workloads: &[&'static str]) -> Table {
+    let paper = beside.paper();
+    let mut programs: Vec<_> = beside
+        .programs
+        .iter()
+        .map(|(_, program)| *program)
+        .collect();
+    programs.dedup();
+    let cost = match beside.baseline {
+        Some(baseline) => format!("ns over {baseline}"),
+        None => "ns".to_string(),
+    };
+    let mut head = vec!["technique".to_string()];
+    for machine in &paper.machines {
+        head.extend(programs.iter().enumerate().map(|(index, program)| {
+            format!("{}\n{program}", if index == 0 { machine.name } else { "" })
+        }));
+    }
+    head.push("here".to_string());
+    head.extend(
+        workloads.iter().enumerate().map(|(index, workload)| {
+            format!("{}\n{workload}", if index == 0 { &cost } else { "" })
+        }),
+    );
+    let columns = head.len();
+    let mut table = plain_table();
+    table.set_header(head);
+    for technique in &paper.techniques {
+        if Some(technique.table) != beside.table {
+            continue;
+        }
+        let mut row = vec![technique.name.to_string()];
+        for machine in &paper.machines {
+            row.extend(programs.iter().map(|program| {
+                let cell = paper.cell(technique.table, technique.name, program, machine.name);
+                cell.map_or(String::new(), |cell| cell.value.to_string())
+            }));
+        }
+        let subject = beside.subject(technique.name);
+        row.push(subject.unwrap_or("–").to_string());
+        row.extend(workloads.iter().map(|workload| {
+            let case = subject.and_then(|subject| outcome.case(workload, subject));
+            let cost = case.and_then(|case| beside.cost(outcome, case));
+            cost.map_or(String::new(), figure)
+        }));
+        table.add_row(row);
+    }
+    align_right(&mut table, 1..columns - workloads.len() - 1);
+    align_right(&mut table, columns - workloads.len()..columns);
+    table
+}
+
+fn argued(beside: &Beside, workload: &str, argument: &Argument) -> String {
+    let there: Vec<_> = argument
+        .published
+        .iter()
+        .map(|(ratio, machine)| format!("{ratio} ({machine})"))
+        .collect();
+    let (dividend, divisor) = argument.subjects;
+    let here = match argument.measured {
+        Some(ratio) => format!("{dividend} / {divisor} is {} here", figure(ratio)),
+        None => {
+            format!("here {divisor} adds nothing that can be measured, so there is no such ratio")
+        }
+    };
+    format!(
+        "{}{} / {} is {} in {}; {here}.",
+        prefix(workload),
+        argument.techniques.0,
+        argument.techniques.1,
+        there.join(" and "),
+        beside.paper,
+    )
+}
