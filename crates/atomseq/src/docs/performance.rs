@@ -91,3 +91,12 @@
 //! minimum and maximum, so that whatever slows the machine down slows both. With `--json` each
 //! figure comes with its number of runs, minimum, tenth percentile, median and maximum, after one
 //! record that names CPU, kernel, compiler and commit.
+//!
+//! `signal-sequence` runs M94's programs NULL, LIFO and FIFO (4.1). Its case `none` is the form's own
+//! template, instruction for instruction, without its row in the table, so what a restarting or rolling
+//! form takes longer is what protection costs. M94's figures are what is added to the bare program,
+//! so the same difference is taken here, round by round, and stands beside its Table 1.
+//!
+//! `rollforward-cost` interrupts a sequence at the same instruction every time: its second load
+//! faults, and the fault's handler sends the signal that is then delivered there. Each interruption
+//! by a signal stands next to one without, and the figure is the difference.
