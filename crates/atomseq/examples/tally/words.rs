@@ -69,14 +69,18 @@ fn split(text: &[u8], kept: usize, word: &mut impl FnMut(&[u8])) -> usize {
         if at == text.len() {
             break;
         }
-        text[start..at].chunks(LONGEST).for_each(&mut *word);
+        for piece in text[start..at].chunks(LONGEST) {
+            word(piece);
+        }
         while at < text.len() && !is_of_word(text[at]) {
             at += 1;
         }
         start = at;
     }
     let whole = (at - start) / LONGEST * LONGEST;
-    text[start..start + whole].chunks(LONGEST).for_each(word);
+    for piece in text[start..start + whole].chunks(LONGEST) {
+        word(piece);
+    }
     start + whole
 }
 

@@ -67,7 +67,7 @@ impl<'f> Work<'f> {
         let mut buffer = words::buffer();
         let mut own = 0..0;
         while let Some(index) = self.next_file(&mut own) {
-            self.read(&self.files[index], &mut buffer, &mut count);
+            self.read(&self.files[index], &mut buffer, |word| count(word));
         }
     }
 

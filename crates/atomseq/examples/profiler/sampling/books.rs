@@ -1,7 +1,52 @@
-//! Do the books balance? What came in on one side against what is there on the other, counted by different
-//! means on purpose.
+//! What is counted during a run, and whether the books balance: what came in on one side against what is there
+//! on the other, counted by different means on purpose.
 
 use super::passes::Outcome;
+
+/// The books of a thread, or of several added up.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Books {
+    /// How many times the handler was called.
+    pub entries: u64,
+    /// Of these, not for a tick: somebody else sent the signal.
+    pub strangers: u64,
+    /// Ticks that came while the one before had not been handled, as the kernel reports them.
+    pub overruns: u64,
+    /// Handler entries that found a sequence and made it start again.
+    pub restarted: u64,
+    /// Handler entries that found a sequence and ran it to its end first.
+    pub rolled_forward: u64,
+    /// Handler entries that found a sequence which could not be run to its end.
+    pub left_alone: u64,
+    /// Words and their bytes that handlers took.
+    pub words: u64,
+    pub bytes: u64,
+    /// Nanoseconds from beginnings of the handler to its ends.
+    pub inside: u64,
+    /// Ticks by the clock.
+    pub ticks: u64,
+    /// Of these, after the handler's last entry.
+    pub after_last: u64,
+    /// How many timers there were.
+    pub timers: u64,
+}
+
+impl std::ops::AddAssign for Books {
+    fn add_assign(&mut self, other: Books) {
+        self.entries += other.entries;
+        self.strangers += other.strangers;
+        self.overruns += other.overruns;
+        self.restarted += other.restarted;
+        self.rolled_forward += other.rolled_forward;
+        self.left_alone += other.left_alone;
+        self.words += other.words;
+        self.bytes += other.bytes;
+        self.inside += other.inside;
+        self.ticks += other.ticks;
+        self.after_last += other.after_last;
+        self.timers += other.timers;
+    }
+}
 
 /// Both sides of every account.
 #[derive(Clone, Copy, Debug, Default)]

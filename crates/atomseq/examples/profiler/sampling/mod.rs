@@ -8,10 +8,11 @@
 //! | [`timer`] | a POSIX timer of one thread |
 //! | [`passes`], [`tally`] | the work, with timers and without in turn |
 //! | [`profile`], [`names`], [`image`], [`maps`] | from program counters to functions and lines |
-//! | [`books`] | is every handler entry accounted for? |
-//! | [`report`], [`options`] | what is printed; the command line |
+//! | [`books`] | what is counted; is every handler entry accounted for? |
+//! | [`report`], [`format`], [`options`] | what is printed; the command line |
 
 mod books;
+mod format;
 mod image;
 mod maps;
 mod names;

@@ -11,12 +11,14 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::books::Books;
 use super::pace::Pace;
 use super::tally::counts::{Counter, Counts};
 use super::tally::files::{self, Skipped};
 use super::tally::text::Arena;
 use super::tally::work::Work;
-use super::watch::{self, Books, Shared};
+use super::timer::on_cpu;
+use super::watch::{self, Shared};
 
 /// How long a pass should take.
 const PASS: Duration = Duration::from_millis(250);
@@ -80,18 +82,27 @@ pub struct Outcome {
     /// Words and bytes that no tick came for any more.
     pub rest: (u64, u64),
     pub longest: usize,
-    /// Seconds of each pass without timers and of the one beside it with them.
-    pub pairs: Vec<(f64, f64)>,
+    /// Each pass without timers and the one beside it with them.
+    pub pairs: Vec<(Took, Took)>,
     /// How many times a file could not be read that could be before.
     pub unread: usize,
     /// Threads that could have no timer, by reason.
     pub unwatched: HashMap<String, u64>,
 }
 
+/// Seconds of a pass.
+#[derive(Clone, Copy, Debug)]
+pub struct Took {
+    /// From its beginning to its end.
+    pub wall: f64,
+    /// For which its threads had a CPU, added up.
+    pub cpu: f64,
+}
+
 impl Outcome {
     /// Seconds under timers in all.
     pub fn seconds(&self) -> f64 {
-        self.pairs.iter().map(|(_without, with)| with).sum()
+        self.pairs.iter().map(|(_without, with)| with.wall).sum()
     }
 }
 
@@ -115,8 +126,8 @@ impl Plan {
         if plan.files.is_empty() {
             return Err(Error::NoFiles(directory.to_owned()));
         }
-        let took = plan.pass(None)?.seconds;
-        let times = PASS.as_secs_f64() / took.max(1e-6);
+        let took = plan.pass(None)?.took;
+        let times = PASS.as_secs_f64() / took.wall.max(1e-6);
         let wanted = (plan.files.len() as f64 * times).ceil() as usize;
         let wanted = wanted.clamp(1, MOST_FILES.max(plan.files.len()));
         plan.files = plan.files.iter().cycle().take(wanted).cloned().collect();
@@ -164,7 +175,7 @@ impl Plan {
                 Some(without) => without,
                 None => self.pass(None)?,
             };
-            outcome.pairs.push((without.seconds, with.seconds));
+            outcome.pairs.push((without.took, with.took));
             outcome.unread += with.unread + without.unread;
             with.reports
                 .into_iter()
@@ -179,7 +190,7 @@ impl Plan {
         let mut arenas: Vec<Arena> = (0..self.threads).map(|_| Arena::default()).collect();
         let counts = Counts::new()?;
         let start = Instant::now();
-        let reports = thread::scope(|scope| {
+        let reports: Vec<Report> = thread::scope(|scope| {
             let (mut workers, mut refused) = (Vec::new(), None);
             for arena in &mut arenas {
                 let (work, counter) = (&work, counts.counter(arena.store()));
@@ -199,8 +210,12 @@ impl Plan {
                 .map(|report| report.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
                 .collect())
         })?;
+        let wall = start.elapsed().as_secs_f64();
         Ok(Pass {
-            seconds: start.elapsed().as_secs_f64(),
+            took: Took {
+                wall,
+                cpu: reports.iter().map(|report| report.cpu).sum(),
+            },
             reports,
             unread: work.skipped(),
         })
@@ -208,13 +223,15 @@ impl Plan {
 }
 
 struct Pass {
-    seconds: f64,
+    took: Took,
     reports: Vec<Report>,
     unread: usize,
 }
 
 /// What one thread did in one pass.
 struct Report {
+    /// Seconds on a CPU, which a thread begins with none of.
+    cpu: f64,
     words: u64,
     bytes: u64,
     rest: (u64, u64),
@@ -244,6 +261,7 @@ fn worker(work: &Work<'_>, mut counter: Counter<'_, '_>, shared: Option<&Shared>
     };
     let rest = pace.take();
     Report {
+        cpu: on_cpu() as f64 / 1e9,
         words,
         bytes,
         rest: (rest.0 as u64, rest.1 as u64),

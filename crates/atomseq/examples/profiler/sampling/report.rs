@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use super::Measured;
+use super::format::{grouped, last_two, percent, without_arguments};
 use super::options::Options;
 use super::passes::{Outcome, Plan};
 use super::profile::Function;
@@ -25,7 +26,7 @@ pub fn print(findings: &Findings<'_>, out: &mut dyn Write) -> io::Result<()> {
     print_ticks(findings, out)?;
     print_sequences(findings, out)?;
     print_pace(findings, out)?;
-    print_cost(&findings.measured.outcome, findings.plan.threads, out)
+    print_cost(&findings.measured.outcome, out)
 }
 
 fn print_work(findings: &Findings<'_>, out: &mut dyn Write) -> io::Result<()> {
@@ -144,8 +145,10 @@ fn print_ticks(findings: &Findings<'_>, out: &mut dyn Write) -> io::Result<()> {
         (
             "overruns",
             books.overruns,
-            "ticks while the one before waited to be handled: the thread had no CPU, say"
-                .to_owned(),
+            format!(
+                "ticks while the one before waited to be handled; the threads had a CPU for {:.0} % of the time",
+                on_cpu(findings)
+            ),
         ),
         (
             "after the last entry",
@@ -171,6 +174,13 @@ fn print_ticks(findings: &Findings<'_>, out: &mut dyn Write) -> io::Result<()> {
         )?;
     }
     writeln!(out)
+}
+
+/// For how much of the passes with timers the threads had a CPU, in per cent.
+fn on_cpu(findings: &Findings<'_>) -> f64 {
+    let outcome = &findings.measured.outcome;
+    let cpu: f64 = outcome.pairs.iter().map(|(_, with)| with.cpu).sum();
+    100.0 * cpu / (outcome.seconds() * findings.plan.threads as f64)
 }
 
 fn print_sequences(findings: &Findings<'_>, out: &mut dyn Write) -> io::Result<()> {
@@ -220,110 +230,43 @@ fn print_pace(findings: &Findings<'_>, out: &mut dyn Write) -> io::Result<()> {
     )
 }
 
-fn print_cost(outcome: &Outcome, threads: usize, out: &mut dyn Write) -> io::Result<()> {
+fn print_cost(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
+    // On CPUs, for others may use this machine too.
     let mut costs: Vec<f64> = outcome
         .pairs
         .iter()
-        .map(|(without, with)| 100.0 * (with / without - 1.0))
+        .map(|(without, with)| 100.0 * (with.cpu / without.cpu - 1.0))
         .collect();
     costs.sort_by(f64::total_cmp);
     let at = |part: f64| costs[((costs.len() - 1) as f64 * part).round() as usize];
     let cost = at(0.5);
-    let longer = if cost > 0.0 { "longer" } else { "shorter" };
+    let more = if cost > 0.0 { "more" } else { "less" };
     writeln!(
         out,
-        "With timers the same work took {:.2} % {longer} (median of {} pairs of passes; half of the pairs \
-         from {:+.2} % to {:+.2} %).",
+        "With timers the same work took {:.2} % {more} CPU time (median of {} pairs of passes; half of the \
+         pairs from {:+.2} % to {:+.2} %).",
         cost.abs(),
         costs.len(),
         at(0.25),
         at(0.75),
     )?;
+    let entries = outcome.books.entries.max(1) as f64;
     if at(0.25) <= 0.0 && at(0.75) >= 0.0 {
-        return writeln!(
+        writeln!(
             out,
             "Passes differ by more than that anyhow: what profiling costs is lost in the noise."
-        );
+        )?;
+    } else {
+        let without: f64 = outcome.pairs.iter().map(|(without, _)| without.cpu).sum();
+        writeln!(
+            out,
+            "That is {:.1} µs a tick that was handled: interrupt, signal, handler, and caches gone cold.",
+            1e6 * without * cost / 100.0 / entries
+        )?;
     }
-    let without: f64 = outcome.pairs.iter().map(|(without, _)| without).sum();
-    // Of one of the threads, of which each has its own share of the entries.
-    let entries = outcome.books.entries as f64 / threads as f64;
     writeln!(
         out,
-        "That is {:.1} µs a handler entry.",
-        1e6 * without * cost / 100.0 / entries.max(1.0)
+        "The handler itself took {:.2} µs on average, preemptions included.",
+        outcome.books.inside as f64 / 1e3 / entries
     )
-}
-
-fn percent(part: u64, all: u64) -> f64 {
-    100.0 * part as f64 / all.max(1) as f64
-}
-
-/// The last two components of a path: enough to know a source file by.
-fn last_two(path: &str) -> &str {
-    let mut slashes = path.rmatch_indices('/');
-    slashes.nth(1).map_or(path, |(at, _)| &path[at + 1..])
-}
-
-/// A name without the generic arguments in it, which can be longer than all the rest. What it begins with
-/// stays, as in `<usize>::count_ones`.
-fn without_arguments(name: &str) -> String {
-    let (mut short, mut depth, mut before) = (String::new(), 0, ' ');
-    for character in name.chars() {
-        let opens = character == '<' && !short.is_empty();
-        // `->` closes nothing.
-        let closes = character == '>' && depth > 0 && before != '-';
-        depth += i32::from(opens);
-        if depth == 0 {
-            short.push(character);
-        }
-        depth -= i32::from(closes);
-        before = character;
-    }
-    short
-}
-
-/// A number with its digits in threes.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.char_indices() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_become_shorter() {
-        for (name, short) in [
-            ("split<a::{closure#0}<&mut b>>", "split"),
-            (
-                "core::result::Result<&T,E>::copied",
-                "core::result::Result::copied",
-            ),
-            ("<usize>::count_ones", "<usize>::count_ones"),
-            ("map<u8, fn(u8) -> u8>::run", "map::run"),
-            ("memcpy", "memcpy"),
-        ] {
-            assert_eq!(without_arguments(name), short);
-        }
-    }
-
-    #[test]
-    fn paths_become_shorter() {
-        for (path, short) in [
-            ("/a/b/c.rs", "b/c.rs"),
-            ("b/c.rs", "b/c.rs"),
-            ("c.rs", "c.rs"),
-        ] {
-            assert_eq!(last_two(path), short);
-        }
-    }
 }

@@ -10,10 +10,19 @@ use std::mem::MaybeUninit;
 
 /// Nanoseconds since some moment in the past. Async-signal-safe.
 pub fn now() -> u64 {
+    read(libc::CLOCK_MONOTONIC)
+}
+
+/// Nanoseconds for which this thread has had a CPU.
+pub fn on_cpu() -> u64 {
+    read(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn read(clock: libc::clockid_t) -> u64 {
     let mut time = MaybeUninit::uninit();
-    // SAFETY: the clock exists on every Linux, and the time is written there.
+    // SAFETY: both clocks exist on every Linux, and the time is written there.
     let time: libc::timespec = unsafe {
-        libc::clock_gettime(libc::CLOCK_MONOTONIC, time.as_mut_ptr());
+        libc::clock_gettime(clock, time.as_mut_ptr());
         time.assume_init()
     };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -88,7 +97,7 @@ impl Drop for Timer {
 fn timespec(nanoseconds: u64) -> libc::timespec {
     // SAFETY: all zeroes are valid; some targets have padding that a literal cannot set.
     let mut time: libc::timespec = unsafe { std::mem::zeroed() };
-    time.tv_sec = (nanoseconds / 1_000_000_000) as libc::time_t;
+    time.tv_sec = (nanoseconds / 1_000_000_000) as _;
     time.tv_nsec = (nanoseconds % 1_000_000_000) as _;
     time
 }

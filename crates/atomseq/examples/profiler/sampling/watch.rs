@@ -8,6 +8,7 @@ use atomseq::local::per_thread;
 use atomseq::percpu::{Counter, Error, Histogram};
 use atomseq::signal::{self, Event, Interrupted};
 
+use super::books::Books;
 use super::pace::Pace;
 use super::samples::Samples;
 use super::timer::{Timer, now};
@@ -52,6 +53,7 @@ struct Watch<'s> {
     words: AtomicU64,
     bytes: AtomicU64,
     last: AtomicU64,
+    inside: AtomicU64,
 }
 
 per_thread! {
@@ -61,48 +63,6 @@ per_thread! {
 
 /// Signals that came to threads without a watch.
 static ASTRAY: AtomicU64 = AtomicU64::new(0);
-
-/// The books of a thread, or of several added up.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Books {
-    /// How many times the handler was called.
-    pub entries: u64,
-    /// Of these, not for a tick: somebody else sent the signal.
-    pub strangers: u64,
-    /// Ticks that came while the one before had not been handled, as the kernel reports them.
-    pub overruns: u64,
-    /// Handler entries that found a sequence and made it start again.
-    pub restarted: u64,
-    /// Handler entries that found a sequence and ran it to its end first.
-    pub rolled_forward: u64,
-    /// Handler entries that found a sequence which could not be run to its end.
-    pub left_alone: u64,
-    /// Words and their bytes that handlers took.
-    pub words: u64,
-    pub bytes: u64,
-    /// Ticks by the clock.
-    pub ticks: u64,
-    /// Of these, after the handler's last entry.
-    pub after_last: u64,
-    /// How many timers there were.
-    pub timers: u64,
-}
-
-impl std::ops::AddAssign for Books {
-    fn add_assign(&mut self, other: Books) {
-        self.entries += other.entries;
-        self.strangers += other.strangers;
-        self.overruns += other.overruns;
-        self.restarted += other.restarted;
-        self.rolled_forward += other.rolled_forward;
-        self.left_alone += other.left_alone;
-        self.words += other.words;
-        self.bytes += other.bytes;
-        self.ticks += other.ticks;
-        self.after_last += other.after_last;
-        self.timers += other.timers;
-    }
-}
 
 /// The signal: a real-time one, which is queued as often as it is sent, for a thread may put off
 /// signals, and of a standard one only one waits then. The first that the C library leaves to programs.
@@ -143,6 +103,7 @@ pub fn during<R>(shared: &Shared, pace: &Pace, work: impl FnOnce() -> R) -> (R, 
         words: AtomicU64::new(0),
         bytes: AtomicU64::new(0),
         last: AtomicU64::new(0),
+        inside: AtomicU64::new(0),
     };
     let started = Timer::new(signal()).and_then(|timer| {
         let watched = Watched::new(timer, &watch);
@@ -151,9 +112,9 @@ pub fn during<R>(shared: &Shared, pace: &Pace, work: impl FnOnce() -> R) -> (R, 
     });
     let result = work();
     let books = started.map(|(watched, start)| {
-        let end = now();
         drop(watched);
-        watch.books(start, end)
+        // After the last tick there can have been.
+        watch.books(start, now())
     });
     (result, books)
 }
@@ -184,6 +145,26 @@ impl Drop for Watched<'_> {
 }
 
 impl Watch<'_> {
+    /// One tick of the timer, or several if it was late.
+    fn tick(&self, event: &Event<'_>) {
+        add(&self.overruns, event.overrun().max(0) as u64);
+        let shared = self.shared;
+        if !(shared.record)(&shared.samples, program_counter(event)) {
+            shared.no_room.increment();
+        }
+        match event.interrupted() {
+            Interrupted::Restarted => add(&self.restarted, 1),
+            Interrupted::RolledForward => add(&self.rolled_forward, 1),
+            // What the thread was changing could not be completed: it stays for the next tick.
+            Interrupted::Inside => return add(&self.left_alone, 1),
+            _ => {}
+        }
+        let (words, bytes) = self.pace.take();
+        add(&self.words, words as u64);
+        add(&self.bytes, bytes as u64);
+        shared.words_a_tick.record(words as u64);
+    }
+
     fn books(&self, start: u64, end: u64) -> Books {
         let (interval, get) = (self.shared.interval, |word: &AtomicU64| {
             word.load(Ordering::Relaxed)
@@ -198,6 +179,7 @@ impl Watch<'_> {
             left_alone: get(&self.left_alone),
             words: get(&self.words),
             bytes: get(&self.bytes),
+            inside: get(&self.inside),
             ticks,
             after_last: ticks.saturating_sub(get(&self.last).saturating_sub(start) / interval),
             timers: 1,
@@ -207,7 +189,7 @@ impl Watch<'_> {
 
 /// The handler.
 fn on_tick(event: &mut Event<'_>) {
-    let now = now();
+    let begun = now();
     let watch = WATCH.with(|watch| watch.load(Ordering::Relaxed));
     // SAFETY: null, or this thread's watch, which outlives its being there.
     let Some(watch) = (unsafe { watch.as_ref() }) else {
@@ -216,29 +198,13 @@ fn on_tick(event: &mut Event<'_>) {
         return;
     };
     add(&watch.entries, 1);
-    if event.info().si_code != libc::SI_TIMER {
+    if event.info().si_code == libc::SI_TIMER {
+        watch.last.store(begun, Ordering::Relaxed);
+        watch.tick(event);
+    } else {
         add(&watch.strangers, 1);
-        return;
     }
-    watch.last.store(now, Ordering::Relaxed);
-    add(&watch.overruns, event.overrun().max(0) as u64);
-    match event.interrupted() {
-        Interrupted::Restarted => add(&watch.restarted, 1),
-        Interrupted::RolledForward => add(&watch.rolled_forward, 1),
-        _ => {}
-    }
-    if !(watch.shared.record)(&watch.shared.samples, program_counter(event)) {
-        watch.shared.no_room.increment();
-    }
-    if event.interrupted() == Interrupted::Inside {
-        // What the thread was changing could not be completed first: it stays for the next tick.
-        add(&watch.left_alone, 1);
-        return;
-    }
-    let (words, bytes) = watch.pace.take();
-    add(&watch.words, words as u64);
-    add(&watch.bytes, bytes as u64);
-    watch.shared.words_a_tick.record(words as u64);
+    add(&watch.inside, now() - begun);
 }
 
 /// Where the thread was. The portable build of atomseq does not look, but then neither does it move
