@@ -7,11 +7,15 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use atomseq::signal::{Event, Interrupted};
-use verify_signals::fresh::in_fresh_process;
-use verify_signals::interrupt::{Page, install_fault_handler};
+use atomseq::internals::signal_controls;
+use atomseq::internals::table;
+use atomseq::signal::{self, Event, Interrupted, Options};
+use verify_signals::fresh::{in_child, in_fresh_process, killed_in_fresh_process};
+use verify_signals::interrupt::{Page, install_fault_handler, mask, program_counter};
 use verify_signals::sequences::add_to_three;
-use verify_signals::signals::{install, is_blocked};
+use verify_signals::signals::{
+    change_mask, install, install_plainly, install_with, is_blocked, raise,
+};
 use verify_signals::this_test;
 
 static WORDS: AtomicUsize = AtomicUsize::new(0);
@@ -57,8 +61,13 @@ fn interrupt_at(index: usize, stop: usize) -> [usize; 3] {
     // SAFETY: three words of the test's.
     unsafe { add_to_three::rolling(words as usize, stop) };
     assert!(!is_blocked(libc::SIGUSR1), "the thread's mask is as it was");
-    // SAFETY: as above.
-    unsafe { [words.read(), words.add(1).read(), words.add(2).read()] }
+    three(words)
+}
+
+/// What the words hold.
+fn three(words: *mut usize) -> [usize; 3] {
+    // SAFETY: three words of a test's.
+    unsafe { words.cast::<[usize; 3]>().read() }
 }
 
 #[test]
@@ -75,9 +84,8 @@ fn the_handler_runs_after_the_sequence() {
 #[test]
 fn control_without_rollforward_the_handler_sees_it_half_done() {
     in_fresh_process(this_test!(), || {
-        use atomseq::internals::signal_controls::{ROLLFORWARD, set};
         // SAFETY: this test expects what follows.
-        unsafe { set(ROLLFORWARD) };
+        unsafe { signal_controls::set(signal_controls::ROLLFORWARD) };
         assert_eq!(
             interrupt_at(1, 99),
             [11, 1, 11],
@@ -85,4 +93,600 @@ fn control_without_rollforward_the_handler_sees_it_half_done() {
         );
         assert_eq!(seen(), [1, 0, 0]);
     });
+}
+
+#[test]
+fn at_every_store() {
+    in_fresh_process(this_test!(), || {
+        for index in 0..3 {
+            assert_eq!(interrupt_at(index, 99), [11, 11, 11]);
+            assert_eq!(seen(), [1, 1, 1], "at {index}");
+            assert_eq!(how(), [0, 0, index + 1, 0]);
+        }
+    });
+}
+
+#[test]
+fn an_early_return_taken_in_the_clone_is_a_return_of_the_original() {
+    in_fresh_process(this_test!(), || {
+        install_fault_handler();
+        install(libc::SIGUSR1, look);
+        let page = Page::new();
+        let words = page.words(1);
+        WORDS.store(words as usize, SeqCst);
+        page.interrupt(libc::SIGUSR1);
+        // SAFETY: three words of the test's; the second is 0, which is where it stops.
+        let result = unsafe { add_to_three::rolling(words as usize, 0) };
+        assert_eq!((result, seen(), how()), (0, [1, 0, 0], [0, 0, 1, 0]));
+        assert_eq!(three(words), [11, 10, 10]);
+        assert!(!is_blocked(libc::SIGUSR1));
+    });
+}
+
+/// Interrupts at the second word with signals blocked by the program; what is blocked afterwards.
+fn with_blocked(signals: &[i32]) {
+    change_mask(libc::SIG_BLOCK, signals);
+    assert_eq!(interrupt_at(1, 99), [11, 11, 11]);
+    assert_eq!(seen(), [1, 1, 1]);
+    for &signal in signals {
+        assert!(is_blocked(signal));
+    }
+}
+
+#[test]
+fn a_blocked_trap_signal_does_not_stop_it_and_stays_blocked() {
+    in_fresh_process(this_test!(), || with_blocked(&[libc::SIGILL, libc::SIGHUP]));
+}
+
+#[test]
+fn control_without_unblocking_the_trap_kills() {
+    killed_in_fresh_process(this_test!(), libc::SIGILL, || {
+        // SAFETY: this test expects what follows.
+        unsafe { signal_controls::set(signal_controls::TRAP_UNBLOCKED) };
+        with_blocked(&[libc::SIGILL]);
+    });
+}
+
+#[test]
+fn the_handler_runs_under_the_mask_it_asked_for() {
+    in_fresh_process(this_test!(), || {
+        static BLOCKED: [AtomicUsize; 3] = [const { AtomicUsize::new(9) }; 3];
+        fn ask(event: &mut Event<'_>) {
+            look(event);
+            for (blocked, signal) in
+                BLOCKED
+                    .iter()
+                    .zip([libc::SIGUSR1, libc::SIGUSR2, libc::SIGHUP])
+            {
+                blocked.store(usize::from(is_blocked(signal)), SeqCst);
+            }
+        }
+        install_fault_handler();
+        install(libc::SIGUSR2, look);
+        let page = Page::new();
+        let words = page.words(1);
+        WORDS.store(words as usize, SeqCst);
+        for (options, expected) in [
+            (Options::new(), [1, 1, 0]),
+            (Options::new().nesting(), [1, 0, 0]),
+            (Options::new().no_defer(), [0, 1, 0]),
+            (Options::new().nesting().no_defer(), [0, 0, 0]),
+            (Options::new().blocking(libc::SIGHUP), [1, 1, 1]),
+        ] {
+            install_with(libc::SIGUSR1, ask, options);
+            page.interrupt(libc::SIGUSR1);
+            let before = how();
+            // SAFETY: three words of the test's.
+            unsafe { add_to_three::rolling(words as usize, usize::MAX) };
+            assert_eq!(how()[2], before[2] + 1);
+            assert_eq!(
+                BLOCKED.each_ref().map(|blocked| blocked.load(SeqCst)),
+                expected,
+                "{options:?}"
+            );
+            for signal in [libc::SIGUSR1, libc::SIGUSR2, libc::SIGHUP] {
+                assert!(!is_blocked(signal));
+            }
+        }
+    });
+}
+
+/// A second page and a second set of words, for sequences in handlers.
+static INNER: std::sync::OnceLock<Page> = std::sync::OnceLock::new();
+
+#[test]
+fn a_handler_that_uses_sequences_is_rolled_forward_itself() {
+    in_fresh_process(this_test!(), || {
+        fn outer(event: &mut Event<'_>) {
+            look(event);
+            let inner = INNER.get().expect("made").words(1);
+            WORDS.store(inner as usize, SeqCst);
+            INNER.get().expect("made").interrupt(libc::SIGUSR2);
+            // SAFETY: three words of the test's.
+            unsafe { add_to_three::rolling(inner as usize, 99) };
+            // What the inner handler has seen.
+            assert_eq!(seen(), [1, 1, 1]);
+        }
+        install_fault_handler();
+        install_with(libc::SIGUSR1, outer, Options::new().nesting());
+        install(libc::SIGUSR2, look);
+        INNER.get_or_init(Page::new);
+        let page = Page::new();
+        let words = page.words(1);
+        WORDS.store(words as usize, SeqCst);
+        page.interrupt(libc::SIGUSR1);
+        // SAFETY: three words of the test's.
+        unsafe { add_to_three::rolling(words as usize, 99) };
+        assert_eq!(how(), [0, 0, 2, 0]);
+        assert_eq!(three(words), [11, 11, 11]);
+        assert_eq!(signal::statistics().rollforwards, 2);
+        assert!(!is_blocked(libc::SIGUSR1) && !is_blocked(libc::SIGUSR2));
+    });
+}
+
+#[test]
+fn a_signal_during_a_rollforward_comes_after_it() {
+    in_fresh_process(this_test!(), || {
+        extern "C" fn send_another(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+            static FAULTS: AtomicUsize = AtomicUsize::new(0);
+            // The first fault is in the original: lets USR1 in. The second one is in the clone.
+            if FAULTS.fetch_add(1, SeqCst) == 0 {
+                // SAFETY: the context's set.
+                unsafe { libc::sigdelset(mask(context), libc::SIGUSR1) };
+            } else {
+                raise(libc::SIGUSR2);
+                INNER.get().expect("made").release();
+            }
+        }
+        install_plainly(libc::SIGSEGV, send_another, 0, &[]);
+        install(libc::SIGUSR1, look);
+        install(libc::SIGUSR2, look);
+        change_mask(libc::SIG_BLOCK, &[libc::SIGUSR1]);
+        raise(libc::SIGUSR1);
+        let page = INNER.get_or_init(Page::new);
+        let words = page.words(1);
+        WORDS.store(words as usize, SeqCst);
+        page.interrupt(0);
+        // SAFETY: three words of the test's.
+        unsafe { add_to_three::rolling(words as usize, 99) };
+        assert_eq!(
+            how(),
+            [1, 0, 1, 0],
+            "the second one interrupts no sequence any more"
+        );
+        assert_eq!(seen(), [11, 11, 11], "it came second");
+        assert_eq!(signal::statistics().faults, 1);
+    });
+}
+
+#[test]
+fn a_signal_that_becomes_managed_during_a_rollforward_comes_after_it() {
+    in_fresh_process(this_test!(), || {
+        extern "C" fn let_in(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+            static FAULTS: AtomicUsize = AtomicUsize::new(0);
+            if FAULTS.fetch_add(1, SeqCst) == 0 {
+                // SAFETY: the context's set.
+                unsafe { libc::sigdelset(mask(context), libc::SIGUSR1) };
+            } else {
+                // What this fault has interrupted is no allocator, so this may be done in its handler.
+                change_mask(libc::SIG_BLOCK, &[libc::SIGUSR2]);
+                install(libc::SIGUSR2, look);
+                raise(libc::SIGUSR2);
+                INNER.get().expect("made").release();
+            }
+        }
+        install_plainly(libc::SIGSEGV, let_in, 0, &[]);
+        install(libc::SIGUSR1, look);
+        change_mask(libc::SIG_BLOCK, &[libc::SIGUSR1]);
+        raise(libc::SIGUSR1);
+        let page = INNER.get_or_init(Page::new);
+        let words = page.words(1);
+        WORDS.store(words as usize, SeqCst);
+        page.interrupt(0);
+        // SAFETY: three words of the test's.
+        unsafe { add_to_three::rolling(words as usize, 99) };
+        assert_eq!(
+            how(),
+            [1, 0, 1, 0],
+            "the clone lets it in, and it is put off"
+        );
+        assert_eq!(signal::statistics().deferrals, 1);
+        assert_eq!(seen(), [11, 11, 11], "it came second");
+        assert!(!is_blocked(libc::SIGUSR1) && !is_blocked(libc::SIGUSR2));
+    });
+}
+
+/// The program counters that a fault's handler was given.
+static PLACES: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+static PLACED: AtomicUsize = AtomicUsize::new(0);
+
+/// Lets USR1 in at the first fault, in the original; at the second, in the clone, does what `second` says.
+fn fault_in_the_clone(second: extern "C" fn(*mut libc::c_void)) -> [usize; 3] {
+    static SECOND: AtomicUsize = AtomicUsize::new(0);
+    extern "C" fn on_fault(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        let place = PLACED.fetch_add(1, SeqCst);
+        // SAFETY: the kernel's context, or what atomseq made of it.
+        PLACES[place.min(1)].store(unsafe { *program_counter(context) }, SeqCst);
+        if place == 0 {
+            // SAFETY: the context's set.
+            unsafe { libc::sigdelset(mask(context), libc::SIGUSR1) };
+        } else {
+            // SAFETY: stored below.
+            let second: extern "C" fn(*mut libc::c_void) =
+                unsafe { std::mem::transmute(SECOND.load(SeqCst)) };
+            second(context);
+        }
+    }
+    SECOND.store(second as *const () as usize, SeqCst);
+    install_plainly(libc::SIGSEGV, on_fault, 0, &[]);
+    install(libc::SIGUSR1, look);
+    change_mask(libc::SIG_BLOCK, &[libc::SIGUSR1]);
+    raise(libc::SIGUSR1);
+    let page = INNER.get_or_init(Page::new);
+    let words = page.words(1);
+    WORDS.store(words as usize, SeqCst);
+    page.interrupt(0);
+    // SAFETY: three words of the test's.
+    unsafe { add_to_three::rolling(words as usize, 99) };
+    three(words)
+}
+
+extern "C" fn repair(_context: *mut libc::c_void) {
+    INNER.get().expect("made").release();
+}
+
+#[test]
+fn a_fault_in_the_clone_is_reported_in_the_original_and_then_the_clone_goes_on() {
+    in_fresh_process(this_test!(), || {
+        assert_eq!(fault_in_the_clone(repair), [11, 11, 11]);
+        assert_eq!((seen(), how()), ([1, 1, 1], [0, 0, 1, 0]));
+        let places = PLACES.each_ref().map(|place| place.load(SeqCst));
+        assert_eq!(
+            places[0], places[1],
+            "the same instruction, as the handler sees it"
+        );
+        assert!(table::find(places[1]).is_some());
+    });
+}
+
+#[test]
+fn control_without_mapping_it_is_reported_in_the_clone() {
+    in_fresh_process(this_test!(), || {
+        // SAFETY: this test expects what follows.
+        unsafe { signal_controls::set(signal_controls::MAPPING) };
+        fault_in_the_clone(repair);
+        let places = PLACES.each_ref().map(|place| place.load(SeqCst));
+        assert!(table::find(places[1]).is_none() && table::find_clone(places[1]).is_some());
+        // What a handler can do that knows.
+        assert_eq!(signal::original_pc(places[1]), places[0]);
+        assert_eq!(signal::original_pc(places[0]), places[0]);
+    });
+}
+
+#[test]
+fn a_fault_s_handler_that_goes_elsewhere_leaves_the_sequence_and_the_signal_is_delivered() {
+    in_fresh_process(this_test!(), || {
+        extern "C" fn leave(context: *mut libc::c_void) {
+            INNER.get().expect("made").release();
+            // SAFETY: the kernel's context. To the end of the sequence, where every register is as the compiler expects it.
+            unsafe {
+                let pc = program_counter(context);
+                *pc = table::find(*pc).expect("reported in the original").end;
+            }
+        }
+        assert_eq!(
+            fault_in_the_clone(leave),
+            [11, 10, 10],
+            "the rest of the sequence was not done"
+        );
+        assert_eq!((seen(), how()), ([1, 0, 0], [1, 0, 0, 0]));
+        assert!(!is_blocked(libc::SIGUSR1));
+        assert_eq!(rolled_forward_again(), [1, 1, 1]);
+    });
+}
+
+/// Nothing is left of an earlier rollforward: another one works.
+fn rolled_forward_again() -> [usize; 3] {
+    install_fault_handler();
+    signal::repair();
+    let page = Page::new();
+    let words = page.words(1);
+    WORDS.store(words as usize, SeqCst);
+    page.interrupt(libc::SIGUSR1);
+    // SAFETY: three words of the test's.
+    unsafe { add_to_three::rolling(words as usize, 99) };
+    assert!(!is_blocked(libc::SIGUSR1));
+    seen()
+}
+
+/// A buffer for `sigsetjmp`, larger than any C library's.
+#[repr(align(16))]
+struct Environment(#[allow(dead_code, reason = "the C library uses it")] [u8; 1024]);
+static mut ENVIRONMENT: Environment = Environment([0; 1024]);
+
+/// Calls `body`, and returns when it returns or somebody jumps to `ENVIRONMENT`.
+fn with_jump_target(body: extern "C" fn()) {
+    // SAFETY: `sigsetjmp` returns twice, both times inside this block, which says that it changes all that a call may
+    // change; the registers that a call must leave alone are what the jump restores.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        std::arch::asm!(
+            "call {setjmp}",
+            "test eax, eax",
+            "jne 2f",
+            "call r12",
+            "2:",
+            setjmp = sym sigsetjmp,
+            in("r12") body,
+            in("rdi") &raw mut ENVIRONMENT,
+            in("rsi") 1,
+            clobber_abi("C"),
+        );
+        #[cfg(target_arch = "aarch64")]
+        std::arch::asm!(
+            "bl {setjmp}",
+            "cbnz w0, 2f",
+            "blr x20",
+            "2:",
+            setjmp = sym sigsetjmp,
+            in("x20") body,
+            in("x0") &raw mut ENVIRONMENT,
+            in("x1") 1,
+            clobber_abi("C"),
+        );
+    }
+}
+
+unsafe extern "C" {
+    #[cfg_attr(target_env = "gnu", link_name = "__sigsetjmp")]
+    fn sigsetjmp(environment: *mut libc::c_void, save_mask: i32) -> i32;
+}
+
+/// Jumps out of a fault's handler in a clone.
+fn jump_out(second: extern "C" fn(*mut libc::c_void)) {
+    static SECOND: AtomicUsize = AtomicUsize::new(0);
+    extern "C" fn body() {
+        // SAFETY: stored below.
+        fault_in_the_clone(unsafe {
+            std::mem::transmute::<usize, extern "C" fn(*mut libc::c_void)>(SECOND.load(SeqCst))
+        });
+        unreachable!("the handler jumps out");
+    }
+    SECOND.store(second as *const () as usize, SeqCst);
+    with_jump_target(body);
+    INNER.get().expect("made").release();
+}
+
+#[test]
+fn siglongjmp_out_of_a_clone_delivers_the_signal_that_waited() {
+    in_fresh_process(this_test!(), || {
+        extern "C" fn jump(_: *mut libc::c_void) {
+            repair(std::ptr::null_mut());
+            // SAFETY: `with_jump_target` is still there; between are only frames without anything to drop.
+            unsafe { signal::siglongjmp((&raw mut ENVIRONMENT).cast(), 1) };
+        }
+        jump_out(jump);
+        assert_eq!((seen(), how()), ([1, 0, 0], [1, 0, 0, 0]));
+        assert!(!is_blocked(libc::SIGUSR1));
+        assert_eq!(rolled_forward_again(), [1, 1, 1]);
+    });
+}
+
+#[test]
+fn control_a_plain_jump_leaves_the_signal_waiting_for_ever() {
+    in_fresh_process(this_test!(), || {
+        unsafe extern "C" {
+            #[link_name = "siglongjmp"]
+            fn plain_siglongjmp(environment: *mut libc::c_void, value: i32) -> !;
+        }
+        extern "C" fn jump(_: *mut libc::c_void) {
+            repair(std::ptr::null_mut());
+            // SAFETY: as above, but for what this test is about.
+            unsafe { plain_siglongjmp((&raw mut ENVIRONMENT).cast(), 1) };
+        }
+        jump_out(jump);
+        assert_eq!(how(), [0; 4]);
+        // It can still be given up by hand.
+        assert!(signal::abandon_rollforward());
+        assert!(!signal::abandon_rollforward());
+        assert_eq!(how(), [1, 0, 0, 0]);
+    });
+}
+
+#[test]
+fn a_fault_in_the_sequence_itself_passes_straight_through() {
+    in_fresh_process(this_test!(), || {
+        fn on_fault(event: &mut Event<'_>) {
+            look_at(event);
+            INNER.get().expect("made").release();
+        }
+        fn look_at(event: &mut Event<'_>) {
+            HOW[usize::from(event.interrupted() == Interrupted::Inside)].fetch_add(1, SeqCst);
+            assert!(table::find(event.original_pc()).is_some());
+        }
+        install(libc::SIGSEGV, on_fault);
+        let page = INNER.get_or_init(Page::new);
+        let words = page.words(1);
+        page.interrupt(0);
+        let guard = signal::mask();
+        // SAFETY: three words of the test's.
+        unsafe { add_to_three::rolling(words as usize, 99) };
+        drop(guard);
+        assert_eq!(how()[1], 1);
+        assert_eq!(three(words), [1, 1, 1]);
+    });
+}
+
+#[test]
+fn a_clone_that_only_faults_is_given_up_with_a_report() {
+    let report = in_fresh_process(this_test!(), || {
+        signal::set_rollforward_limit(std::time::Duration::from_millis(20));
+        install_fault_handler();
+        install(libc::SIGUSR1, give_way);
+        fn give_way(event: &mut Event<'_>) {
+            look_elsewhere(event);
+            INNER.get().expect("made").release();
+        }
+        let page = INNER.get_or_init(Page::new);
+        let words = page.words(1);
+        let started = std::time::Instant::now();
+        page.interrupt_again(libc::SIGUSR1, i32::MAX);
+        // SAFETY: three words of the test's.
+        unsafe { add_to_three::rolling(words as usize, 99) };
+        assert!(started.elapsed() >= std::time::Duration::from_millis(20));
+        assert_eq!(how(), [0, 0, 0, 1], "the handler is told that it is inside");
+        assert_eq!(three(words), [1, 1, 1], "the sequence went on");
+        let statistics = signal::statistics();
+        assert_eq!((statistics.abandoned, statistics.rollforwards), (1, 0));
+        assert!(statistics.faults > 1);
+        assert!(!is_blocked(libc::SIGUSR1));
+    });
+    if let Some(report) = report {
+        assert!(
+            report.contains("kept faulting for over 20 ms and was abandoned; signal 10"),
+            "{report}"
+        );
+    }
+}
+
+fn look_elsewhere(event: &mut Event<'_>) {
+    HOW[if event.interrupted() == Interrupted::Inside {
+        3
+    } else {
+        0
+    }]
+    .fetch_add(1, SeqCst);
+}
+
+#[test]
+fn control_without_the_watchdog_it_faults_for_ever() {
+    killed_in_fresh_process(this_test!(), libc::SIGALRM, || {
+        // SAFETY: this test expects what follows.
+        unsafe { signal_controls::set(signal_controls::WATCHDOG) };
+        signal::set_rollforward_limit(std::time::Duration::from_millis(20));
+        install_fault_handler();
+        install(libc::SIGUSR1, |_| INNER.get().expect("made").release());
+        let page = INNER.get_or_init(Page::new);
+        // SAFETY: no memory involved.
+        unsafe { libc::alarm(1) };
+        page.interrupt_again(libc::SIGUSR1, i32::MAX);
+        // SAFETY: three words of the test's.
+        unsafe { add_to_three::rolling(page.words(1) as usize, 99) };
+        unreachable!("it faults until the alarm");
+    });
+}
+
+#[test]
+fn a_child_of_a_fork_finishes_the_sequence_without_the_signal() {
+    in_fresh_process(this_test!(), || {
+        extern "C" fn fork_here(context: *mut libc::c_void) {
+            INNER.get().expect("made").release();
+            let _ = context;
+            // SAFETY: forks; the child goes on as this process does.
+            CHILD.store(unsafe { libc::fork() } as usize, SeqCst);
+        }
+        static CHILD: AtomicUsize = AtomicUsize::new(usize::MAX);
+        let words = fault_in_the_clone(fork_here);
+        match CHILD.load(SeqCst) as i32 {
+            0 => {
+                let correct = words == [1, 1, 1] && how() == [0; 4] && !is_blocked(libc::SIGUSR1);
+                // SAFETY: ends the child.
+                unsafe { libc::_exit(i32::from(!correct)) };
+            }
+            child => {
+                let mut status = 0;
+                // SAFETY: a child of this process.
+                unsafe { libc::waitpid(child, &mut status, 0) };
+                assert_eq!(
+                    status, 0,
+                    "the child has done the sequence, and handled nothing"
+                );
+            }
+        }
+        assert_eq!((words, how()), ([11, 11, 11], [0, 0, 1, 0]));
+        in_child(|| assert_eq!(rolled_forward_again(), [1, 1, 1]));
+    });
+}
+
+/// Where `look` runs.
+static PLACE: AtomicUsize = AtomicUsize::new(0);
+
+fn look_where(event: &mut Event<'_>) {
+    look(event);
+    PLACE.store((&raw const event).addr(), SeqCst);
+}
+
+#[test]
+fn handlers_stay_on_the_stack_they_asked_for() {
+    in_fresh_process(this_test!(), || {
+        let stack = alternate_stack();
+        install_fault_handler();
+        install(libc::SIGUSR1, look_where);
+        install_with(
+            libc::SIGUSR2,
+            look_where,
+            Options::new().on_alternate_stack(32 << 10),
+        );
+        let page = Page::new();
+        let words = page.words(1);
+        WORDS.store(words as usize, SeqCst);
+        for (signal, there) in [(libc::SIGUSR1, false), (libc::SIGUSR2, true)] {
+            let rollforwards = signal::statistics().rollforwards;
+            // SAFETY: three words of the test's.
+            unsafe {
+                words.write_bytes(0, 3);
+                page.interrupt(signal);
+                add_to_three::rolling(words as usize, 99);
+            }
+            assert_eq!(seen(), [1, 1, 1]);
+            assert_eq!(stack.contains(&PLACE.load(SeqCst)), there);
+            assert_eq!(signal::statistics().rollforwards, rollforwards + 1);
+            assert!(!is_blocked(signal));
+        }
+    });
+}
+
+#[test]
+fn nested_on_the_alternate_stack() {
+    in_fresh_process(this_test!(), || {
+        fn outer(event: &mut Event<'_>) {
+            look_where(event);
+            let inner = INNER.get().expect("made").words(1);
+            WORDS.store(inner as usize, SeqCst);
+            INNER.get().expect("made").interrupt(libc::SIGUSR2);
+            // SAFETY: three words of the test's.
+            unsafe { add_to_three::rolling(inner as usize, 99) };
+            assert_eq!(seen(), [1, 1, 1]);
+        }
+        let stack = alternate_stack();
+        install_fault_handler();
+        let options = Options::new().on_alternate_stack(32 << 10);
+        install_with(libc::SIGUSR1, outer, options.nesting());
+        install_with(libc::SIGUSR2, look_where, options);
+        INNER.get_or_init(Page::new);
+        let page = Page::new();
+        let words = page.words(1);
+        WORDS.store(words as usize, SeqCst);
+        page.interrupt(libc::SIGUSR1);
+        // SAFETY: three words of the test's.
+        unsafe { add_to_three::rolling(words as usize, 99) };
+        assert_eq!(how(), [0, 0, 2, 0]);
+        assert!(stack.contains(&PLACE.load(SeqCst)));
+        assert_eq!(three(words), [11, 11, 11]);
+    });
+}
+
+/// An alternate stack for this thread; returns where it is.
+fn alternate_stack() -> std::ops::Range<usize> {
+    let memory = Box::leak(vec![0u8; 256 << 10].into_boxed_slice());
+    let stack = libc::stack_t {
+        ss_sp: memory.as_mut_ptr().cast(),
+        ss_flags: 0,
+        ss_size: memory.len(),
+    };
+    // SAFETY: memory that is never freed.
+    let result = unsafe { libc::sigaltstack(&stack, std::ptr::null_mut()) };
+    assert_eq!(result, 0);
+    let start = memory.as_ptr() as usize;
+    start..start + memory.len()
 }

@@ -68,9 +68,10 @@ fn examine(signal: c_int, now: &Disposition) -> Option<Fault> {
 fn each_fault(mut with: impl FnMut(c_int, Fault, &Disposition)) {
     for signal in 1..=SIGNALS {
         // The kernel refuses to tell about none.
-        if let Ok(now) = disposition(signal)
-            && let Some(fault) = examine(signal, &now)
-        {
+        let Ok(now) = disposition(signal) else {
+            continue;
+        };
+        if let Some(fault) = examine(signal, &now) {
             with(signal, fault, &now);
         }
     }
@@ -80,9 +81,10 @@ fn each_fault(mut with: impl FnMut(c_int, Fault, &Disposition)) {
 pub fn cover(_changing: &Changing) {
     if controls::is_off(controls::WIDENING) {
         // The trap must work for all that.
-        if let Ok(now) = disposition(TRAP)
-            && owner(&now) != Owner::Atomseq
-        {
+        let displaced = disposition(TRAP)
+            .ok()
+            .filter(|now| owner(now) != Owner::Atomseq);
+        if let Some(now) = displaced {
             adopt(TRAP, &now);
         }
         return;

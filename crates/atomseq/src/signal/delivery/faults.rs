@@ -116,11 +116,10 @@ unsafe fn deliver_outside(action: &'static Action, delivery: &mut Delivery) {
     unsafe { run::run(action, delivery) };
     // What a handler does in the middle of a restartable sequence, the sequence sees if it starts again. Not on a
     // trap: a debugger that steps through it would never come to its end.
-    let restarts = sequence.filter(|row| row.clone.is_none() && delivery.signal != libc::SIGTRAP);
-    if let Some(row) = restarts
-        && delivery.context.program_counter() == pc
-        && !controls::is_off(controls::RESTART)
-    {
+    let is_untouched = delivery.context.program_counter() == pc;
+    let may_restart =
+        is_untouched && delivery.signal != libc::SIGTRAP && !controls::is_off(controls::RESTART);
+    if let Some(row) = sequence.filter(|row| may_restart && row.clone.is_none()) {
         delivery.context.set_program_counter(row.start);
         COUNTS.restarts.add();
     }

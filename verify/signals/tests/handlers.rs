@@ -1,0 +1,450 @@
+//! Installing, options, chaining, removing; what a handler runs under.
+#![cfg(target_os = "linux")]
+
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
+
+use atomseq::signal::{self, Chained, Error, Event, Options};
+use verify_signals::fresh::{in_fresh_process, killed_in_fresh_process};
+use verify_signals::signals::{
+    change_mask, holds, install, install_plainly, install_with, installed, is_blocked, raise,
+};
+use verify_signals::this_test;
+
+const ONE: i32 = libc::SIGUSR1;
+const TWO: i32 = libc::SIGUSR2;
+
+/// What happened, in order.
+static LOG: [AtomicUsize; 16] = [const { AtomicUsize::new(0) }; 16];
+static LOGGED: AtomicUsize = AtomicUsize::new(0);
+
+fn log(entry: usize) {
+    LOG[LOGGED.fetch_add(1, SeqCst)].store(entry, SeqCst);
+}
+
+fn logged() -> Vec<usize> {
+    LOG[..LOGGED.load(SeqCst)]
+        .iter()
+        .map(|entry| entry.load(SeqCst))
+        .collect()
+}
+
+/// Logs the signal when it begins and, plus 100, when it ends; sends TWO in between if it is ONE.
+fn nest(event: &mut Event<'_>) {
+    log(event.signal() as usize);
+    if event.signal() == ONE {
+        raise(TWO);
+    }
+    log(event.signal() as usize + 100);
+}
+
+const ONE_BEGINS: usize = ONE as usize;
+const ONE_ENDS: usize = ONE as usize + 100;
+const TWO_BEGINS: usize = TWO as usize;
+const TWO_ENDS: usize = TWO as usize + 100;
+
+#[test]
+fn managed_signals_wait_for_a_handler_to_end() {
+    in_fresh_process(this_test!(), || {
+        install(ONE, nest);
+        install(TWO, nest);
+        raise(ONE);
+        assert_eq!(logged(), [ONE_BEGINS, ONE_ENDS, TWO_BEGINS, TWO_ENDS]);
+    });
+}
+
+#[test]
+fn unless_it_lets_them_in() {
+    in_fresh_process(this_test!(), || {
+        install_with(ONE, nest, Options::new().nesting());
+        install(TWO, nest);
+        raise(ONE);
+        assert_eq!(logged(), [ONE_BEGINS, TWO_BEGINS, TWO_ENDS, ONE_ENDS]);
+    });
+}
+
+#[test]
+fn or_all_but_those_it_names() {
+    in_fresh_process(this_test!(), || {
+        install_with(ONE, nest, Options::new().nesting().blocking(TWO));
+        install(TWO, nest);
+        raise(ONE);
+        assert_eq!(logged(), [ONE_BEGINS, ONE_ENDS, TWO_BEGINS, TWO_ENDS]);
+    });
+}
+
+#[test]
+fn signals_of_others_are_blocked_only_on_request() {
+    in_fresh_process(this_test!(), || {
+        extern "C" fn foreign(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+            log(0);
+        }
+        fn send(event: &mut Event<'_>) {
+            log(event.signal() as usize);
+            raise(libc::SIGWINCH);
+            log(event.signal() as usize + 100);
+        }
+        install_plainly(libc::SIGWINCH, foreign, 0, &[]);
+        install(ONE, send);
+        install_with(TWO, send, Options::new().blocking(libc::SIGWINCH));
+        raise(TWO);
+        assert_eq!(logged(), [TWO_BEGINS, TWO_ENDS, 0]);
+        if cfg!(not(atomseq_portable)) {
+            raise(ONE);
+            assert_eq!(logged()[3..], [ONE_BEGINS, 0, ONE_ENDS]);
+        }
+    });
+}
+
+/// Sends itself once more, from inside.
+fn again(event: &mut Event<'_>) {
+    let entry = LOGGED.load(SeqCst);
+    log(entry);
+    if entry < 2 {
+        raise(event.signal());
+    }
+    log(entry + 100);
+}
+
+#[test]
+fn the_signal_itself_waits() {
+    in_fresh_process(this_test!(), || {
+        install(ONE, again);
+        raise(ONE);
+        assert_eq!(logged(), [0, 100, 2, 102]);
+    });
+}
+
+#[test]
+fn unless_it_is_not_to_be_deferred() {
+    in_fresh_process(this_test!(), || {
+        install_with(ONE, again, Options::new().no_defer());
+        install(TWO, nest);
+        raise(ONE);
+        assert_eq!(logged(), [0, 1, 2, 102, 101, 100]);
+        assert_eq!(
+            installed(ONE).sa_flags & libc::SA_NODEFER != 0,
+            cfg!(atomseq_portable),
+            "emulated"
+        );
+    });
+}
+
+#[test]
+fn once_is_once() {
+    let killed = killed_in_fresh_process(this_test!(), ONE, || {
+        install_with(ONE, nest, Options::new().once());
+        install(TWO, nest);
+        assert_eq!(installed(ONE).sa_flags & libc::SA_RESETHAND, 0, "emulated");
+        raise(ONE);
+        eprintln!("handled {:?}", logged());
+        assert!(!signal::is_managed(ONE));
+        assert_eq!(signal::uninstall(ONE), Err(Error::NotInstalled(ONE)));
+        raise(ONE);
+        eprintln!("not reached");
+    });
+    if let Some(errors) = killed {
+        assert!(errors.contains("handled [10, 110, 12, 112]"), "{errors}");
+        assert!(!errors.contains("not reached"));
+    }
+}
+
+#[test]
+fn interrupted_calls_are_restarted_or_fail() {
+    in_fresh_process(this_test!(), || {
+        fn wake(_: &mut Event<'_>) {
+            log(1);
+        }
+        // Reads from a pipe that gets its byte 50 ms after the signal; the signal comes after 50 ms.
+        let read = || {
+            let mut pipe = [0; 2];
+            // SAFETY: two places for descriptors; the thread's number is asked for.
+            let reader = unsafe {
+                assert_eq!(libc::pipe(pipe.as_mut_ptr()), 0);
+                libc::pthread_self()
+            } as usize;
+            let sender = std::thread::spawn(move || {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                // SAFETY: the reader waits for this thread to end.
+                unsafe { libc::pthread_kill(reader as libc::pthread_t, ONE) };
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                // SAFETY: a valid descriptor and a byte.
+                unsafe { libc::write(pipe[1], c"x".as_ptr().cast(), 1) };
+            });
+            let mut byte = 0u8;
+            // SAFETY: a valid descriptor and room for a byte.
+            let result = unsafe { libc::read(pipe[0], (&raw mut byte).cast(), 1) };
+            let error = std::io::Error::last_os_error().raw_os_error();
+            sender.join().expect("it ended");
+            (result, error)
+        };
+        install(ONE, wake);
+        assert_eq!(read().0, 1, "restarted");
+        install_with(ONE, wake, Options::new().interrupting());
+        assert_eq!(read(), (-1, Some(libc::EINTR)));
+        assert_eq!(logged(), [1, 1]);
+    });
+}
+
+#[test]
+fn errno_is_the_thread_s() {
+    in_fresh_process(this_test!(), || {
+        fn fail(_: &mut Event<'_>) {
+            // SAFETY: a descriptor that is not open.
+            assert_eq!(unsafe { libc::close(-1) }, -1);
+            log(1);
+        }
+        install(ONE, fail);
+        // SAFETY: this thread's error number.
+        let errno = unsafe { &mut *libc::__errno_location() };
+        *errno = 77;
+        raise(ONE);
+        assert_eq!((*errno, logged()), (77, vec![1]));
+    });
+}
+
+#[test]
+fn an_event_tells_what_the_kernel_told() {
+    in_fresh_process(this_test!(), || {
+        fn look(event: &mut Event<'_>) {
+            log(event.value());
+            log(event.overrun() as usize);
+            log(usize::from(event.info().si_code == libc::SI_QUEUE));
+            log(usize::from(event.original_pc() == event.program_counter()));
+            assert!(!event.context().is_null());
+        }
+        install(ONE, look);
+        verify_signals::signals::queue(ONE, 4711);
+        assert_eq!(logged(), [4711, 0, 1, 1]);
+        assert_eq!(signal::statistics().deliveries, 1);
+    });
+}
+
+#[test]
+fn a_timer_s_overruns_are_told() {
+    in_fresh_process(this_test!(), || {
+        static OVERRUNS: AtomicI32 = AtomicI32::new(0);
+        fn look(event: &mut Event<'_>) {
+            OVERRUNS.fetch_max(event.overrun(), SeqCst);
+            assert_eq!(event.value(), 5);
+        }
+        install(ONE, look);
+        change_mask(libc::SIG_BLOCK, &[ONE]);
+        // SAFETY: whole records; the timer is this process's.
+        unsafe {
+            let mut event: libc::sigevent = std::mem::zeroed();
+            event.sigev_notify = libc::SIGEV_THREAD_ID;
+            event.sigev_signo = ONE;
+            event.sigev_value.sival_ptr = 5 as *mut libc::c_void;
+            event.sigev_notify_thread_id = libc::gettid();
+            let mut timer = std::mem::zeroed();
+            assert_eq!(
+                libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, &mut timer),
+                0
+            );
+            let ms = |count: i64| libc::timespec {
+                tv_sec: 0,
+                tv_nsec: count * 1_000_000,
+            };
+            let time = libc::itimerspec {
+                it_value: ms(1),
+                it_interval: ms(1),
+            };
+            assert_eq!(
+                libc::timer_settime(timer, 0, &time, std::ptr::null_mut()),
+                0
+            );
+            std::thread::sleep(std::time::Duration::from_millis(30));
+            change_mask(libc::SIG_UNBLOCK, &[ONE]);
+            libc::timer_delete(timer);
+        }
+        // About 29, unless this machine is very busy.
+        assert!(OVERRUNS.load(SeqCst) > 0);
+    });
+}
+
+#[test]
+fn a_panic_in_a_handler_aborts_with_a_message() {
+    let killed = killed_in_fresh_process(this_test!(), libc::SIGABRT, || {
+        install(ONE, |_| panic!("in the handler"));
+        raise(ONE);
+    });
+    if let Some(errors) = killed {
+        assert!(errors.contains("in the handler"), "{errors}");
+        assert!(errors.contains("panicked, which would unwind"), "{errors}");
+    }
+}
+
+extern "C" fn earlier(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    assert!(!info.is_null() && !context.is_null());
+    log(1000 + signal as usize);
+    log(usize::from(is_blocked(libc::SIGWINCH)));
+}
+
+#[test]
+fn chaining_calls_what_was_there_with_its_mask() {
+    in_fresh_process(this_test!(), || {
+        fn chain(event: &mut Event<'_>) {
+            let chained = event.chain();
+            log(chained as usize);
+            log(usize::from(is_blocked(libc::SIGWINCH)));
+        }
+        install_plainly(ONE, earlier, 0, &[libc::SIGWINCH]);
+        // SAFETY: no function.
+        unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
+        for signal in [ONE, TWO, libc::SIGHUP] {
+            install(signal, chain);
+        }
+        raise(ONE);
+        let masked = usize::from(cfg!(atomseq_portable));
+        assert_eq!(
+            logged(),
+            [1000 + ONE as usize, 1, Chained::Called as usize, masked]
+        );
+        raise(TWO);
+        raise(libc::SIGHUP);
+        assert_eq!(
+            logged()[4..],
+            [
+                Chained::Default as usize,
+                masked,
+                Chained::Ignored as usize,
+                masked
+            ]
+        );
+        // Installed again, it is still the first one that is chained to.
+        install(ONE, chain);
+        LOGGED.store(0, SeqCst);
+        raise(ONE);
+        assert_eq!(logged()[0], 1000 + ONE as usize);
+    });
+}
+
+#[test]
+fn uninstalling_restores_what_was_there() {
+    in_fresh_process(this_test!(), || {
+        install_plainly(
+            ONE,
+            earlier,
+            libc::SA_RESTART | libc::SA_ONSTACK,
+            &[libc::SIGWINCH],
+        );
+        let before = installed(ONE);
+        install(ONE, nest);
+        assert!(signal::is_managed(ONE));
+        signal::uninstall(ONE).expect("uninstalled");
+        assert!(!signal::is_managed(ONE));
+        let after = installed(ONE);
+        assert_eq!(after.sa_sigaction, before.sa_sigaction);
+        assert_eq!(after.sa_flags, before.sa_flags);
+        for signal in 1..=64 {
+            assert_eq!(
+                holds(&after.sa_mask, signal),
+                holds(&before.sa_mask, signal),
+                "{signal}"
+            );
+        }
+        raise(ONE);
+        assert_eq!(logged(), [1000 + ONE as usize, 1]);
+        assert_eq!(signal::uninstall(ONE), Err(Error::NotInstalled(ONE)));
+        install(TWO, nest);
+        signal::uninstall(TWO).expect("uninstalled");
+        assert_eq!(installed(TWO).sa_sigaction, libc::SIG_DFL);
+    });
+}
+
+#[test]
+fn uninstalling_refuses_when_somebody_is_installed_over_it() {
+    in_fresh_process(this_test!(), || {
+        install(ONE, nest);
+        install(TWO, nest);
+        install_plainly(ONE, earlier, 0, &[]);
+        assert_eq!(signal::uninstall(ONE), Err(Error::Displaced(ONE)));
+        raise(ONE);
+        assert_eq!(logged(), [1000 + ONE as usize, 0]);
+        // Installing again takes the signal back.
+        install(ONE, nest);
+        LOGGED.store(0, SeqCst);
+        raise(ONE);
+        assert_eq!(logged(), [ONE_BEGINS, ONE_ENDS, TWO_BEGINS, TWO_ENDS]);
+        signal::uninstall(ONE).expect("uninstalled");
+        assert_eq!(
+            installed(ONE).sa_sigaction,
+            libc::SIG_DFL,
+            "what was there before the first installation"
+        );
+    });
+}
+
+#[test]
+fn a_signal_that_waits_is_handled_by_what_is_restored() {
+    in_fresh_process(this_test!(), || {
+        install_plainly(ONE, earlier, 0, &[]);
+        install(ONE, nest);
+        let guard = signal::mask();
+        raise(ONE);
+        signal::uninstall(ONE).expect("uninstalled");
+        drop(guard);
+        assert_eq!(logged()[0], 1000 + ONE as usize);
+        assert!(!is_blocked(ONE));
+    });
+}
+
+#[test]
+fn what_cannot_be_installed_is_refused_with_a_reason() {
+    in_fresh_process(this_test!(), || {
+        // SAFETY: nothing is installed.
+        let refused = |signal| unsafe { signal::install(signal, nest) }.expect_err("refused");
+        for signal in [0, -1, 65, 1000, i32::MAX, i32::MIN] {
+            assert_eq!(refused(signal), Error::NoSignal(signal));
+            assert!(signal::uninstall(signal).is_err());
+        }
+        for signal in [libc::SIGKILL, libc::SIGSTOP] {
+            assert_eq!(refused(signal), Error::Reserved(signal));
+            assert!(refused(signal).to_string().contains("choose another"));
+        }
+        if cfg!(not(atomseq_portable)) {
+            assert_eq!(refused(32), Error::Reserved(32));
+        }
+    });
+}
+
+/// An alternate stack of this size for this thread; returns where it is.
+fn alternate_stack(bytes: usize) -> std::ops::Range<usize> {
+    let memory = Box::leak(vec![0u8; bytes].into_boxed_slice());
+    let stack = libc::stack_t {
+        ss_sp: memory.as_mut_ptr().cast(),
+        ss_flags: 0,
+        ss_size: bytes,
+    };
+    // SAFETY: memory that is never freed.
+    let result = unsafe { libc::sigaltstack(&stack, std::ptr::null_mut()) };
+    assert_eq!(result, 0);
+    let start = memory.as_ptr() as usize;
+    start..start + bytes
+}
+
+#[test]
+fn handlers_run_on_the_alternate_stack_only_on_request_and_only_if_it_is_large_enough() {
+    in_fresh_process(this_test!(), || {
+        static PLACE: AtomicUsize = AtomicUsize::new(0);
+        fn here(_: &mut Event<'_>) {
+            let local = 0u8;
+            PLACE.store(&raw const local as usize, SeqCst);
+        }
+        alternate_stack(12 << 10);
+        let options = Options::new().on_alternate_stack(8 << 10);
+        // SAFETY: the handler stores to a static.
+        let refused = unsafe { signal::install_with(ONE, here, options) }.expect_err("too small");
+        assert!(
+            matches!(refused, Error::AlternateStackTooSmall { has: 12288, needs } if needs > 12288)
+        );
+        assert!(!signal::is_managed(ONE));
+        let stack = alternate_stack(256 << 10);
+        install_with(ONE, here, options);
+        install(TWO, here);
+        raise(ONE);
+        assert!(stack.contains(&PLACE.load(SeqCst)));
+        raise(TWO);
+        assert!(!stack.contains(&PLACE.load(SeqCst)));
+    });
+}

@@ -1,0 +1,570 @@
+//! Handlers of libraries that know nothing of atomseq: they keep working, and sequences are safe from what they let in.
+#![cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(atomseq_portable)
+))]
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+use atomseq::internals::signal_controls;
+use atomseq::signal::{self, Event, Fault, Finding};
+use verify_signals::fresh::{in_fresh_process, killed_in_fresh_process};
+use verify_signals::interrupt::{Page, install_fault_handler, mask, program_counter};
+use verify_signals::sequences::add_to_three;
+use verify_signals::signals::{
+    change_mask, holds, install, install_plainly, installed, is_blocked, raise,
+};
+use verify_signals::this_test;
+
+const ONE: i32 = libc::SIGUSR1;
+const TWO: i32 = libc::SIGUSR2;
+/// A signal of somebody else's.
+const THEIRS: i32 = libc::SIGWINCH;
+
+static LOG: [AtomicUsize; 16] = [const { AtomicUsize::new(0) }; 16];
+static LOGGED: AtomicUsize = AtomicUsize::new(0);
+
+fn log(entry: usize) {
+    LOG[LOGGED.fetch_add(1, SeqCst)].store(entry, SeqCst);
+}
+
+fn logged() -> Vec<usize> {
+    LOG[..LOGGED.load(SeqCst)]
+        .iter()
+        .map(|entry| entry.load(SeqCst))
+        .collect()
+}
+
+fn note(event: &mut Event<'_>) {
+    log(event.signal() as usize);
+}
+
+extern "C" fn theirs(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    log(1);
+    raise(ONE);
+    log(2);
+}
+
+extern "C" fn of_one_argument(signal: i32) {
+    log(3000 + signal as usize);
+}
+
+fn findings() -> Vec<Finding> {
+    signal::audit().findings().collect()
+}
+
+#[test]
+fn a_handler_from_before_keeps_working_and_lets_nothing_in() {
+    in_fresh_process(this_test!(), || {
+        install_plainly(
+            THEIRS,
+            theirs,
+            libc::SA_RESTART | libc::SA_NODEFER,
+            &[libc::SIGHUP],
+        );
+        let before = installed(THEIRS);
+        install(ONE, note);
+        let after = installed(THEIRS);
+        assert_eq!(
+            (after.sa_sigaction, after.sa_flags),
+            (before.sa_sigaction, before.sa_flags)
+        );
+        assert!(holds(&after.sa_mask, ONE) && holds(&after.sa_mask, libc::SIGHUP));
+        assert!(!holds(&after.sa_mask, TWO) && !holds(&after.sa_mask, libc::SIGSEGV));
+        assert_eq!(findings(), []);
+        raise(THEIRS);
+        assert_eq!(logged(), [1, 2, ONE as usize]);
+        // What is managed later is added too.
+        install(TWO, note);
+        assert!(holds(&installed(THEIRS).sa_mask, TWO));
+    });
+}
+
+#[test]
+fn control_without_widening_signals_get_in() {
+    in_fresh_process(this_test!(), || {
+        // SAFETY: this test expects what follows.
+        unsafe { signal_controls::set(signal_controls::WIDENING) };
+        install_plainly(THEIRS, theirs, 0, &[]);
+        install(ONE, note);
+        raise(THEIRS);
+        assert_eq!(logged(), [1, ONE as usize, 2]);
+        assert!(findings().contains(&Finding {
+            signal: THEIRS,
+            fault: Fault::Uncovered
+        }));
+    });
+}
+
+#[test]
+fn a_handler_installed_later_is_reported_and_repaired() {
+    in_fresh_process(this_test!(), || {
+        assert_eq!(findings(), [], "nothing is promised yet");
+        install(ONE, note);
+        install_plainly(THEIRS, theirs, 0, &[]);
+        assert_eq!(
+            findings(),
+            [Finding {
+                signal: THEIRS,
+                fault: Fault::Uncovered
+            }]
+        );
+        let text = signal::audit().to_string();
+        assert!(
+            text.contains("signal 28") && text.contains("repair()"),
+            "{text}"
+        );
+        raise(THEIRS);
+        assert_eq!(logged(), [1, ONE as usize, 2]);
+        assert!(signal::repair().is_clean());
+        LOGGED.store(0, SeqCst);
+        raise(THEIRS);
+        assert_eq!(logged(), [1, 2, ONE as usize]);
+        // One that blocks all signals by itself is fine.
+        let all: Vec<i32> = (1..=64)
+            .filter(|signal| ![32, 33].contains(signal))
+            .collect();
+        install_plainly(THEIRS, theirs, 0, &all);
+        assert_eq!(findings(), []);
+    });
+}
+
+#[test]
+fn default_and_ignored_are_left_alone() {
+    in_fresh_process(this_test!(), || {
+        // SAFETY: no function.
+        unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
+        let before: Vec<usize> = (1..=31)
+            .map(|signal| installed(signal).sa_sigaction)
+            .collect();
+        install(ONE, note);
+        for signal in 1..=31 {
+            let now = installed(signal).sa_sigaction;
+            let was = before[signal as usize - 1];
+            if was == libc::SIG_DFL || was == libc::SIG_IGN {
+                assert_eq!(
+                    now == was,
+                    ![ONE, libc::SIGILL].contains(&signal),
+                    "{signal}"
+                );
+            }
+        }
+    });
+}
+
+/// `TWO` arrives in the middle of a sequence together with `ONE`. What its handler finds in the three words.
+fn two_at_once() -> Vec<usize> {
+    static WORDS: AtomicUsize = AtomicUsize::new(0);
+    fn look(event: &mut Event<'_>) {
+        log(event.signal() as usize);
+        for index in 0..3 {
+            // SAFETY: the test's three words.
+            log(unsafe {
+                (WORDS.load(SeqCst) as *const usize)
+                    .add(index)
+                    .read_volatile()
+            });
+        }
+    }
+    extern "C" fn unblock_both(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        // SAFETY: the context's set.
+        unsafe {
+            libc::sigdelset(mask(context), ONE);
+            libc::sigdelset(mask(context), TWO);
+        }
+        PAGE.get().expect("made").release();
+    }
+    static PAGE: std::sync::OnceLock<Page> = std::sync::OnceLock::new();
+    install_plainly(libc::SIGSEGV, unblock_both, 0, &[]);
+    install(ONE, look);
+    install(TWO, look);
+    change_mask(libc::SIG_BLOCK, &[ONE, TWO]);
+    raise(ONE);
+    raise(TWO);
+    let page = PAGE.get_or_init(Page::new);
+    let words = page.words(1);
+    WORDS.store(words as usize, SeqCst);
+    page.interrupt(0);
+    // SAFETY: three words of the test's.
+    unsafe { add_to_three::rolling(words as usize, 99) };
+    assert!(!is_blocked(ONE) && !is_blocked(TWO));
+    logged()
+}
+
+#[test]
+fn two_signals_at_once_both_find_the_sequence_done() {
+    in_fresh_process(this_test!(), || {
+        let mut seen = two_at_once();
+        assert_eq!(seen.split_off(4), [TWO as usize, 1, 1, 1]);
+        assert_eq!(seen, [ONE as usize, 1, 1, 1]);
+    });
+}
+
+#[test]
+fn control_without_the_covering_mask_one_of_them_does_not() {
+    in_fresh_process(this_test!(), || {
+        // SAFETY: this test expects what follows.
+        unsafe { signal_controls::set(signal_controls::COVERING_MASK) };
+        let seen = two_at_once();
+        assert!(
+            seen.chunks(4).any(|seen| seen[1..] != [1, 1, 1]),
+            "the kernel enters one handler on top of the other: {seen:?}"
+        );
+    });
+}
+
+/// A managed signal that is let in by someone else's handler, which has interrupted a sequence.
+fn nested_in_theirs() -> Vec<usize> {
+    static WORDS: AtomicUsize = AtomicUsize::new(0);
+    fn look(_: &mut Event<'_>) {
+        for index in 0..3 {
+            // SAFETY: the test's three words.
+            log(unsafe {
+                (WORDS.load(SeqCst) as *const usize)
+                    .add(index)
+                    .read_volatile()
+            });
+        }
+    }
+    extern "C" fn send(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+        raise(ONE);
+    }
+    install_fault_handler();
+    install_plainly(THEIRS, send, 0, &[]);
+    install(ONE, look);
+    let page = Page::new();
+    let words = page.words(1);
+    WORDS.store(words as usize, SeqCst);
+    page.interrupt(THEIRS);
+    // SAFETY: three words of the test's.
+    unsafe { add_to_three::rolling(words as usize, 99) };
+    logged()
+}
+
+#[test]
+fn a_signal_sent_in_their_handler_finds_the_sequence_done() {
+    in_fresh_process(this_test!(), || assert_eq!(nested_in_theirs(), [1, 1, 1]));
+}
+
+#[test]
+fn control_without_widening_it_finds_it_half_done() {
+    in_fresh_process(this_test!(), || {
+        // SAFETY: this test expects what follows.
+        unsafe { signal_controls::set(signal_controls::WIDENING) };
+        assert_eq!(nested_in_theirs(), [1, 0, 0]);
+    });
+}
+
+#[test]
+fn illegal_instructions_of_others_go_on_to_their_handler() {
+    in_fresh_process(this_test!(), || {
+        extern "C" fn skip(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+            log(signal as usize);
+            // SAFETY: the kernel's record and context; past the instruction.
+            unsafe {
+                log(usize::from((*info).si_code > 0));
+                log(usize::from(is_blocked(libc::SIGHUP)));
+                if (*info).si_code > 0 {
+                    *program_counter(context) += if cfg!(target_arch = "x86_64") { 2 } else { 4 };
+                }
+            }
+        }
+        install_plainly(libc::SIGILL, skip, 0, &[libc::SIGHUP]);
+        install(ONE, note);
+        illegal_instruction();
+        assert_eq!(logged(), [libc::SIGILL as usize, 1, 1]);
+        raise(libc::SIGILL);
+        assert_eq!(logged()[3..], [libc::SIGILL as usize, 0, 1]);
+        assert!(!is_blocked(libc::SIGHUP) && !is_blocked(libc::SIGILL));
+        assert_eq!(findings(), []);
+    });
+}
+
+fn illegal_instruction() {
+    // SAFETY: the handler skips it.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        std::arch::asm!("ud2");
+        #[cfg(target_arch = "aarch64")]
+        std::arch::asm!("udf #0");
+    }
+}
+
+#[test]
+fn without_a_handler_an_illegal_instruction_kills() {
+    killed_in_fresh_process(this_test!(), libc::SIGILL, || {
+        install(ONE, note);
+        illegal_instruction();
+    });
+}
+
+#[test]
+fn without_a_handler_the_trap_signal_from_a_kill_kills_too() {
+    killed_in_fresh_process(this_test!(), libc::SIGILL, || {
+        install(ONE, note);
+        raise(libc::SIGILL);
+    });
+}
+
+#[test]
+fn a_handler_of_the_trap_signal_can_be_installed_and_removed() {
+    in_fresh_process(this_test!(), || {
+        fn skip(event: &mut Event<'_>) {
+            log(event.signal() as usize);
+            // SAFETY: past the instruction.
+            unsafe {
+                *program_counter(event.context()) +=
+                    if cfg!(target_arch = "x86_64") { 2 } else { 4 }
+            };
+        }
+        extern "C" fn earlier(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+            log(7);
+            // SAFETY: as above.
+            unsafe {
+                *program_counter(context) += if cfg!(target_arch = "x86_64") { 2 } else { 4 }
+            };
+        }
+        install_plainly(libc::SIGILL, earlier, 0, &[]);
+        install(libc::SIGILL, skip);
+        illegal_instruction();
+        assert_eq!(rolled_forward(), [1, 1, 1]);
+        signal::uninstall(libc::SIGILL).expect("uninstalled");
+        illegal_instruction();
+        assert_eq!(logged(), [libc::SIGILL as usize, 7]);
+        assert_eq!(rolled_forward(), [1, 1, 1]);
+    });
+}
+
+/// Rolls a sequence forward for `TWO`; what its handler finds.
+fn rolled_forward() -> [usize; 3] {
+    static WORDS: AtomicUsize = AtomicUsize::new(0);
+    static SEEN: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
+    fn look(_: &mut Event<'_>) {
+        for (index, seen) in SEEN.iter().enumerate() {
+            // SAFETY: the test's three words.
+            seen.store(
+                unsafe {
+                    (WORDS.load(SeqCst) as *const usize)
+                        .add(index)
+                        .read_volatile()
+                },
+                SeqCst,
+            );
+        }
+    }
+    install_fault_handler();
+    install(TWO, look);
+    let page = Page::new();
+    let words = page.words(1);
+    WORDS.store(words as usize, SeqCst);
+    page.interrupt(TWO);
+    // SAFETY: three words of the test's.
+    unsafe { add_to_three::rolling(words as usize, 99) };
+    SEEN.each_ref().map(|seen| seen.load(SeqCst))
+}
+
+/// Installed over atomseq's, with what it has displaced.
+static DISPLACED: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    log(1000 + signal as usize);
+    // SAFETY: a handler of three arguments, called as the kernel would.
+    unsafe {
+        let earlier: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) =
+            std::mem::transmute(DISPLACED.load(SeqCst));
+        earlier(signal, info, context);
+    }
+}
+
+#[test]
+fn a_trap_handler_that_was_displaced_is_reported_and_repaired() {
+    in_fresh_process(this_test!(), || {
+        extern "C" fn skip(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+            log(1);
+            // SAFETY: past the instruction.
+            unsafe {
+                *program_counter(context) += if cfg!(target_arch = "x86_64") { 2 } else { 4 }
+            };
+        }
+        install_plainly(libc::SIGILL, skip, 0, &[]);
+        install(ONE, note);
+        let old = install_plainly(libc::SIGILL, pass_on, 0, &[]);
+        DISPLACED.store(old.sa_sigaction, SeqCst);
+        let displaced = Finding {
+            signal: libc::SIGILL,
+            fault: Fault::TrapDisplaced,
+        };
+        assert_eq!(findings(), [displaced]);
+        // One that passes on what it does not know keeps rollforwards working even so.
+        illegal_instruction();
+        assert_eq!(logged(), [1000 + libc::SIGILL as usize, 1]);
+        assert!(signal::repair().is_clean());
+        LOGGED.store(0, SeqCst);
+        assert_eq!(rolled_forward(), [1, 1, 1]);
+        assert_eq!(
+            logged(),
+            [],
+            "the end of a rollforward is atomseq's own business"
+        );
+        // An illegal instruction goes to it, from it to atomseq, and from there to the very first handler.
+        illegal_instruction();
+        assert_eq!(logged(), [1000 + libc::SIGILL as usize, 1]);
+    });
+}
+
+#[test]
+fn a_managed_signal_that_was_displaced_is_reported() {
+    in_fresh_process(this_test!(), || {
+        install(ONE, note);
+        install(TWO, note);
+        let old = install_plainly(ONE, pass_on, 0, &[]);
+        DISPLACED.store(old.sa_sigaction, SeqCst);
+        let displaced = Finding {
+            signal: ONE,
+            fault: Fault::Displaced,
+        };
+        assert_eq!(findings(), [displaced]);
+        assert_eq!(
+            signal::repair().findings().collect::<Vec<_>>(),
+            [displaced],
+            "whose it is, is not ours to say"
+        );
+        assert!(
+            holds(&installed(ONE).sa_mask, TWO),
+            "but it lets nothing in"
+        );
+        raise(ONE);
+        assert_eq!(logged(), [1000 + ONE as usize, ONE as usize]);
+        // Through a handler that passes on, a mask defers as well.
+        let guard = signal::mask();
+        raise(ONE);
+        assert_eq!(logged().len(), 3);
+        drop(guard);
+        assert_eq!(logged()[3..], [1000 + ONE as usize, ONE as usize]);
+    });
+}
+
+#[test]
+fn a_handler_put_back_with_another_mask_is_reported_and_repaired() {
+    in_fresh_process(this_test!(), || {
+        install(ONE, note);
+        install(TWO, note);
+        let mut ours = installed(ONE);
+        ours.sa_mask = verify_signals::signals::set(&[]);
+        ours.sa_flags |= libc::SA_NODEFER;
+        // SAFETY: what was installed, but for the mask and a flag.
+        unsafe { libc::sigaction(ONE, &ours, std::ptr::null_mut()) };
+        assert_eq!(
+            findings(),
+            [Finding {
+                signal: ONE,
+                fault: Fault::Altered
+            }]
+        );
+        assert!(signal::repair().is_clean());
+        assert_eq!(installed(ONE).sa_flags & libc::SA_NODEFER, 0);
+    });
+}
+
+#[test]
+fn a_fault_s_handler_installed_later_is_adopted_by_repair() {
+    in_fresh_process(this_test!(), || {
+        install(ONE, note);
+        let all: Vec<i32> = (1..=64)
+            .filter(|signal| ![32, 33].contains(signal))
+            .collect();
+        install_plainly(libc::SIGFPE, theirs, 0, &all);
+        assert_eq!(
+            findings(),
+            [Finding {
+                signal: libc::SIGFPE,
+                fault: Fault::Unadopted
+            }]
+        );
+        assert!(signal::repair().is_clean());
+        raise(libc::SIGFPE);
+        assert_eq!(logged(), [1, 2, ONE as usize]);
+    });
+}
+
+#[test]
+fn a_handler_of_one_argument_is_called_with_one() {
+    in_fresh_process(this_test!(), || {
+        // SAFETY: the handler is async-signal-safe.
+        unsafe { libc::signal(libc::SIGBUS, of_one_argument as *const () as usize) };
+        fn chain(event: &mut Event<'_>) {
+            event.chain();
+        }
+        // SAFETY: as above.
+        unsafe { libc::signal(ONE, of_one_argument as *const () as usize) };
+        install(ONE, chain);
+        raise(ONE);
+        raise(libc::SIGBUS);
+        assert_eq!(
+            logged(),
+            [3000 + ONE as usize, 3000 + libc::SIGBUS as usize]
+        );
+    });
+}
+
+#[test]
+fn signal_hook_works_before_and_after() {
+    in_fresh_process(this_test!(), || {
+        let before = std::sync::Arc::new(AtomicBool::new(false));
+        let after = std::sync::Arc::new(AtomicBool::new(false));
+        let shared = std::sync::Arc::new(AtomicUsize::new(0));
+        signal_hook::flag::register(THEIRS, before.clone()).expect("registered");
+        install(ONE, note);
+        install(TWO, |event| {
+            log(event.signal() as usize);
+            event.chain();
+        });
+        signal_hook::flag::register(libc::SIGHUP, after.clone()).expect("registered");
+        assert_eq!(
+            findings(),
+            [Finding {
+                signal: libc::SIGHUP,
+                fault: Fault::Uncovered
+            }]
+        );
+        assert!(signal::repair().is_clean());
+        raise(THEIRS);
+        raise(libc::SIGHUP);
+        assert!(before.load(SeqCst) && after.load(SeqCst));
+        // Its registry installs itself over a managed signal, and passes on to what was there.
+        let counted = shared.clone();
+        // SAFETY: adds to a number.
+        unsafe { signal_hook_registry::register(ONE, move || _ = counted.fetch_add(1, SeqCst)) }
+            .expect("registered");
+        raise(ONE);
+        assert_eq!((shared.load(SeqCst), logged()), (1, vec![ONE as usize]));
+        let guard = signal::mask();
+        raise(ONE);
+        drop(guard);
+        assert_eq!(logged(), [ONE as usize; 2]);
+        assert_eq!(
+            findings(),
+            [Finding {
+                signal: ONE,
+                fault: Fault::Displaced
+            }]
+        );
+    });
+}
+
+#[test]
+fn the_runtime_s_own_fault_handler_still_reports_stack_overflows() {
+    let killed = killed_in_fresh_process(this_test!(), libc::SIGABRT, || {
+        #[allow(unconditional_recursion)]
+        fn deeper(depth: usize) -> usize {
+            let array = std::hint::black_box([depth; 64]);
+            deeper(depth + 1) + array[3]
+        }
+        install(ONE, note);
+        std::hint::black_box(deeper(0));
+    });
+    if let Some(errors) = killed {
+        assert!(errors.contains("has overflowed its stack"), "{errors}");
+    }
+}
