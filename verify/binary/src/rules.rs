@@ -245,7 +245,8 @@ pub fn is_atomic(instruction: &Instruction) -> bool {
     instruction.has_lock_prefix() || exchanges
 }
 
-fn changes_stack(instruction: &Instruction) -> bool {
+/// Changes the stack pointer, or uses the stack.
+pub fn changes_stack(instruction: &Instruction) -> bool {
     let mut factory = InstructionInfoFactory::new();
     let changed = factory
         .info(instruction)

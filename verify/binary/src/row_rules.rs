@@ -1,0 +1,142 @@
+//! What the code that a row tells of must obey.
+//!
+//! ```text
+//! start:  …                       no call, no jump but out; at most 32 instructions
+//! end:
+//! clone:  …                       the same instructions, each as long; branches lead to traps
+//!         ud2; .long end - .
+//!         ud2; .long exit - .     for every branch, in their order
+//! limit:
+//! ```
+
+use std::ops::Range;
+
+use iced_x86::{Code, FlowControl, Instruction, Mnemonic};
+
+use crate::executable::Executable;
+use crate::row::Row;
+use crate::rules::{changes_stack, is_atomic};
+
+const LONGEST: usize = 32;
+/// `ud2`, and where to go on.
+const TRAP_BYTES: u64 = 6;
+
+/// What is wrong with a row.
+pub fn of_a_row(executable: &Executable, row: &Row) -> Vec<String> {
+    let code = executable.instructions(row.place.clone());
+    let mut wrong = Vec::new();
+    let mut must = |holds: bool, what: String| {
+        if !holds {
+            wrong.push(what);
+        }
+    };
+    let whole = row.place.is_empty()
+        || code
+            .last()
+            .is_some_and(|last| last.next_ip() == row.place.end)
+            && code.iter().all(|each| !each.is_invalid());
+    must(whole, "ends where an instruction ends".to_string());
+    let count = code.len();
+    must(count <= LONGEST, format!("has {count} instructions"));
+    for each in &code {
+        must(
+            stays(row, each),
+            format!("`{each}` only goes on, or leaves the sequence"),
+        );
+        must(
+            !is_atomic(each),
+            format!("`{each}` is no atomic instruction"),
+        );
+        must(
+            !changes_stack(each),
+            format!("`{each}` leaves the stack alone"),
+        );
+        must(
+            !each.is_ip_rel_memory_operand(),
+            format!("`{each}` is the same in another place"),
+        );
+    }
+    if let Some(clone) = &row.clone {
+        wrong.extend(of_a_clone(executable, row, &code, clone));
+    }
+    wrong
+}
+
+/// Neither a call nor a jump, but for a branch out of the sequence.
+fn stays(row: &Row, instruction: &Instruction) -> bool {
+    match instruction.flow_control() {
+        FlowControl::Next => instruction.mnemonic() != Mnemonic::Syscall,
+        FlowControl::ConditionalBranch => {
+            let target = instruction.near_branch_target();
+            !(row.place.start..=row.place.end).contains(&target)
+        }
+        _ => false,
+    }
+}
+
+fn of_a_clone(
+    executable: &Executable,
+    row: &Row,
+    code: &[Instruction],
+    clone: &Range<u64>,
+) -> Vec<String> {
+    let length = row.place.end - row.place.start;
+    let cloned = executable.instructions(clone.start..clone.start + length);
+    if cloned.len() != code.len() {
+        return vec!["its clone has as many instructions".to_string()];
+    }
+    let mut wrong = Vec::new();
+    let mut must = |holds: bool, what: String| {
+        if !holds {
+            wrong.push(what);
+        }
+    };
+    let mut trap = clone.start + length;
+    let lands = |trap: u64| landing(executable, clone, trap);
+    must(
+        lands(trap) == Some(row.place.end),
+        "its clone's end leads to its end".to_string(),
+    );
+    for (own, its) in code.iter().zip(&cloned) {
+        let same_place = own.ip() - row.place.start == its.ip() - clone.start;
+        must(
+            same_place && own.len() == its.len(),
+            format!("`{its}` is as long as `{own}`"),
+        );
+        if own.flow_control() != FlowControl::ConditionalBranch {
+            let bytes = |each: &Instruction| executable.bytes(each.ip()..each.next_ip());
+            must(bytes(own) == bytes(its), format!("`{its}` is `{own}`"));
+            continue;
+        }
+        trap += TRAP_BYTES;
+        must(
+            own.code() == its.code(),
+            format!("`{its}` is the branch `{own}`"),
+        );
+        must(
+            its.near_branch_target() == trap,
+            format!("`{its}` leads to its own trap"),
+        );
+        let exit = own.near_branch_target();
+        must(
+            lands(trap) == Some(exit),
+            format!("the trap of `{its}` leads to {exit:#x}"),
+        );
+    }
+    must(
+        trap + TRAP_BYTES == clone.end,
+        "its clone ends with its traps".to_string(),
+    );
+    wrong
+}
+
+/// Where a trap in a clone leads, if one is there.
+fn landing(executable: &Executable, clone: &Range<u64>, trap: u64) -> Option<u64> {
+    let [instruction] = *executable.instructions(trap..trap + 2) else {
+        return None;
+    };
+    let inside = trap + TRAP_BYTES <= clone.end;
+    let place = trap + 2;
+    let offset = executable.word32(place)? as i32;
+    (instruction.code() == Code::Ud2 && inside).then(|| place.wrapping_add_signed(offset.into()))
+}
