@@ -75,8 +75,22 @@ fn ran_to_its_end(test: &str) -> String {
     format!("ran to its end: {test}")
 }
 
+/// The program that this test is in. Tests of another architecture need what runs them in front: the words of
+/// `ATOMSEQ_VERIFY_RUNNER`.
+fn this_program() -> Command {
+    let program = std::env::current_exe().expect("the path of this test");
+    let runner = std::env::var("ATOMSEQ_VERIFY_RUNNER").unwrap_or_default();
+    let mut words = runner.split_whitespace();
+    let Some(first) = words.next() else {
+        return Command::new(program);
+    };
+    let mut command = Command::new(first);
+    command.args(words).arg(program);
+    command
+}
+
 fn run(test: &str) -> (Output, String) {
-    let mut command = Command::new(std::env::current_exe().expect("the path of this test"));
+    let mut command = this_program();
     command.args([test, "--exact", "--nocapture", "--test-threads=1"]);
     command.env(MARK, "1");
     // SAFETY: between fork and exec, only system calls.

@@ -36,10 +36,9 @@ pub struct Words {
 /// deferral in the middle of an end, or of a nested start, may be overwritten. So the end looks at `added` too.
 const WAITING: u64 = 1 << 63;
 
-/// Where they lie in the thread block, and how long that is.
+/// Where they lie in the thread block, which has 224 bytes.
 const OFFSET: isize = 48;
-const BLOCK: usize = 224;
-const _: () = assert!(OFFSET as usize + size_of::<Words>() <= BLOCK);
+const _: () = assert!(OFFSET as usize + size_of::<Words>() <= 224);
 // What `arch` uses.
 const _: () = assert!(core::mem::offset_of!(Words, depth) == 0);
 const _: () = assert!(core::mem::offset_of!(Words, added) == 8);

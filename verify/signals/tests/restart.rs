@@ -1,0 +1,197 @@
+//! Restart: a restartable sequence that a signal interrupts starts again. The trap flag stops at each instruction.
+#![cfg(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable)))]
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+use atomseq::internals::{signal_controls, table};
+use atomseq::signal::{self, Event, Interrupted};
+use verify_signals::fresh::in_fresh_process;
+use verify_signals::interrupt::{Page, mask, program_counter};
+use verify_signals::sequences::add_second_to_first;
+use verify_signals::signals::{change_mask, install, install_plainly, is_blocked, raise};
+use verify_signals::this_test;
+
+static WORDS: AtomicUsize = AtomicUsize::new(0);
+static HOW: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
+
+/// Adds ten to both words.
+fn add_ten(event: &mut Event<'_>) {
+    HOW[match event.interrupted() {
+        Interrupted::Plain => 0,
+        Interrupted::Restarted => 1,
+        _ => 2,
+    }]
+    .fetch_add(1, SeqCst);
+    for index in 0..2 {
+        // SAFETY: the test's two words.
+        unsafe {
+            let word = (WORDS.load(SeqCst) as *mut usize).add(index);
+            word.write_volatile(word.read_volatile() + 10);
+        }
+    }
+}
+
+fn how() -> [usize; 3] {
+    HOW.each_ref().map(|count| count.load(SeqCst))
+}
+
+/// How many more instructions strictly inside a sequence are to be passed by.
+static PASS_BY: AtomicUsize = AtomicUsize::new(0);
+static STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// A debugger's handler: steps, and lets `USR1` in at the chosen instruction.
+extern "C" fn step(_: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    const TRAP_FLAG: i64 = 0x100;
+    // SAFETY: the kernel's record and context.
+    unsafe {
+        let flags =
+            &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_EFL as usize];
+        if (*info).si_code <= 0 {
+            *flags |= TRAP_FLAG;
+        } else if table::find(*program_counter(context)).is_some()
+            && PASS_BY.fetch_sub(1, SeqCst) == 0
+        {
+            *flags &= !TRAP_FLAG;
+            libc::sigdelset(mask(context), libc::SIGUSR1);
+            STOPPED.store(true, SeqCst);
+        }
+    }
+}
+
+/// Steps with the trap flag until it is cleared or the sequence is over.
+fn stop_stepping() {
+    // SAFETY: clears the flag; the stack is left as it was.
+    unsafe {
+        std::arch::asm!("pushfq", "and qword ptr [rsp], {mask}", "popfq", mask = const !0x100i32);
+    }
+}
+
+/// Interrupts at the instruction with this index, of those strictly inside; what the sequence returns and leaves, or `None`
+/// when it has fewer instructions.
+fn interrupt_at(index: usize) -> Option<(usize, [usize; 2])> {
+    let mut words = [1usize, 2];
+    WORDS.store(words.as_mut_ptr() as usize, SeqCst);
+    STOPPED.store(false, SeqCst);
+    PASS_BY.store(index, SeqCst);
+    change_mask(libc::SIG_BLOCK, &[libc::SIGUSR1]);
+    raise(libc::SIGUSR1);
+    raise(libc::SIGTRAP);
+    // SAFETY: two words of this function's.
+    let result = unsafe { add_second_to_first::restarting(words.as_mut_ptr() as usize) };
+    stop_stepping();
+    let stopped = STOPPED.load(SeqCst);
+    change_mask(libc::SIG_UNBLOCK, &[libc::SIGUSR1]);
+    assert!(!is_blocked(libc::SIGUSR1));
+    stopped.then_some((result, words))
+}
+
+fn prepare() {
+    install_plainly(libc::SIGTRAP, step, 0, &[]);
+    install(libc::SIGUSR1, add_ten);
+}
+
+#[test]
+fn at_every_instruction() {
+    in_fresh_process(this_test!(), || {
+        prepare();
+        let mut instructions = 0;
+        while let Some(outcome) = interrupt_at(instructions) {
+            // As if the handler had run before: 11 + 12.
+            assert_eq!(outcome, (11, [23, 12]), "at {instructions}");
+            instructions += 1;
+            assert_eq!(how(), [0, instructions, 0]);
+        }
+        assert!(instructions >= 2, "{instructions}");
+        assert_eq!(signal::statistics().restarts as usize, instructions);
+    });
+}
+
+#[test]
+fn control_without_the_restart_an_update_is_lost() {
+    in_fresh_process(this_test!(), || {
+        // SAFETY: this test expects what follows.
+        unsafe { signal_controls::set(signal_controls::RESTART) };
+        prepare();
+        assert_ne!(interrupt_at(0).expect("an instruction"), (11, [23, 12]));
+    });
+}
+
+#[test]
+fn after_a_fault_it_starts_again() {
+    in_fresh_process(this_test!(), || {
+        static PAGE: std::sync::OnceLock<Page> = std::sync::OnceLock::new();
+        // A fault's handler that changes what the sequence has loaded already.
+        fn change_and_repair(event: &mut Event<'_>) {
+            assert_eq!(event.interrupted(), Interrupted::Inside);
+            PAGE.get().expect("made").release();
+            // SAFETY: the test's words, the second of which can be touched again.
+            unsafe { (WORDS.load(SeqCst) as *mut usize).write_volatile(100) };
+        }
+        install(libc::SIGSEGV, change_and_repair);
+        let words = PAGE.get_or_init(Page::new).words(1);
+        WORDS.store(words as usize, SeqCst);
+        // SAFETY: two words of the test's.
+        unsafe {
+            words.write(1);
+            words.add(1).write(2);
+            PAGE.get().expect("made").interrupt(0);
+            assert_eq!(add_second_to_first::restarting(words as usize), 100);
+            assert_eq!(words.read(), 102);
+        }
+    });
+}
+
+/// Two threads' worth of noise: a timer interrupts a loop of sequences, and every addition of either counts.
+#[test]
+fn a_storm_loses_nothing() {
+    in_fresh_process(this_test!(), || {
+        fn add(_: &mut Event<'_>) {
+            // SAFETY: the test's words; as the thread does it.
+            unsafe { add_second_to_first::restarting(WORDS.load(SeqCst)) };
+            HOW[0].fetch_add(1, SeqCst);
+        }
+        install(libc::SIGUSR1, add);
+        let mut words = [0usize, 1];
+        WORDS.store(words.as_mut_ptr() as usize, SeqCst);
+        // SAFETY: whole records; the timer is this process's.
+        let timer = unsafe {
+            let mut event: libc::sigevent = std::mem::zeroed();
+            event.sigev_notify = libc::SIGEV_THREAD_ID;
+            event.sigev_signo = libc::SIGUSR1;
+            event.sigev_notify_thread_id = libc::gettid();
+            let mut timer = std::mem::zeroed();
+            assert_eq!(
+                libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, &mut timer),
+                0
+            );
+            let interval = libc::timespec {
+                tv_sec: 0,
+                tv_nsec: 50_000,
+            };
+            let time = libc::itimerspec {
+                it_value: interval,
+                it_interval: interval,
+            };
+            assert_eq!(
+                libc::timer_settime(timer, 0, &time, std::ptr::null_mut()),
+                0
+            );
+            timer
+        };
+        let mut own = 0;
+        while own < 5_000_000 || signal::statistics().restarts < 20 {
+            // SAFETY: two words of the test's.
+            unsafe { add_second_to_first::restarting(words.as_mut_ptr() as usize) };
+            own += 1;
+        }
+        // SAFETY: made above.
+        unsafe { libc::timer_delete(timer) };
+        let theirs = HOW[0].load(SeqCst);
+        println!(
+            "{own} additions, {theirs} in handlers, {} restarts",
+            signal::statistics().restarts
+        );
+        // SAFETY: written by assembly, behind the compiler's back.
+        assert_eq!(unsafe { words.as_ptr().read_volatile() }, own + theirs);
+    });
+}
