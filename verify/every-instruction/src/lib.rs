@@ -3,7 +3,7 @@
 //! [`table`] finds the sequences of the running program by the descriptors the kernel itself uses. [`trap`] puts a
 //! breakpoint on one instruction; the signal it raises makes the kernel abort the section, exactly as preemption
 //! there would. [`scenario`] says what is interrupted by what, and which outcomes are right. [`registry`] holds a
-//! scenario for each operation of the library.
+//! scenario for each operation of the library. [`signals`] does the same with the forms that signal handlers respect.
 //!
 //! For x86-64 Linux with sections only; elsewhere the crate is empty and its tests say so.
 
@@ -18,6 +18,7 @@ pub mod platform;
 pub mod reach;
 pub mod registry;
 pub mod scenario;
+pub mod signals;
 pub mod slow_path;
 pub mod table;
 pub mod trace;

@@ -104,6 +104,29 @@ impl Program {
         }
     }
 
+    /// Where a section lies.
+    pub fn section(&self, name: &str) -> Option<Range<usize>> {
+        let section = self.sections.iter().find(|(found, _)| found == name);
+        section.map(|(_, place)| place.clone())
+    }
+
+    /// How far an address of the program is from the same place in its file.
+    pub fn base(&self) -> usize {
+        self.base
+    }
+
+    /// The function that holds an address: where it lies, and its name.
+    pub fn function_at(&self, address: usize) -> Option<(Range<usize>, &str)> {
+        let (place, name) = self.function(address)?;
+        Some((place.clone(), name))
+    }
+
+    /// All functions: where each lies, and its name.
+    pub fn functions(&self) -> impl Iterator<Item = (Range<usize>, &str)> {
+        let functions = self.functions.iter();
+        functions.map(|(place, name)| (place.clone(), name.as_str()))
+    }
+
     /// Its code.
     pub fn text(&self) -> Range<usize> {
         self.text.clone()
@@ -115,11 +138,14 @@ impl Program {
     ///
     /// If there is none: the test would check nothing.
     pub fn windows(&self, section: &str) -> Vec<Window> {
-        let table = self.sections.iter().find(|(name, _)| name == section);
-        let (_, table) = table.unwrap_or_else(|| panic!("this program has no section {section}"));
+        let table = self.section(section);
+        let table = table.unwrap_or_else(|| panic!("this program has no section {section}"));
         let size = table.len();
-        assert!(size > 0 && size % 32 == 0, "{section} has {size} bytes");
-        let descriptors = table.clone().step_by(32);
+        assert!(
+            size > 0 && size.is_multiple_of(32),
+            "{section} has {size} bytes"
+        );
+        let descriptors = table.step_by(32);
         descriptors
             .map(|descriptor| self.window(descriptor))
             .collect()

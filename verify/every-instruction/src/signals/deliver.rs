@@ -1,0 +1,124 @@
+//! The signals that interrupt, and what their handlers do: whatever the run under way asks for.
+
+use std::cell::Cell;
+use std::ffi::{c_int, c_void};
+use std::ops::{Add, Sub};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use atomseq::signal::{self, Event, Options};
+
+use super::stepper;
+
+/// The managed signal that interrupts an operation.
+pub const FIRST: c_int = libc::SIGUSR1;
+/// Another one, which the first one's handler lets in.
+pub const SECOND: c_int = libc::SIGUSR2;
+/// A signal whose handler knows nothing of the library.
+pub const FOREIGN: c_int = libc::SIGURG;
+
+/// What the handlers of the three signals do, each once.
+type Actions<'a> = [Cell<Option<&'a mut dyn FnMut()>>; 3];
+
+/// The actions of the run under way.
+static ACTIONS: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+/// How often the library did what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Sequences that started again.
+    pub restarts: u64,
+    /// Sequences that were run to their end.
+    pub rollforwards: u64,
+}
+
+impl Counts {
+    /// Since the process began; nothing where the library does not handle the signals.
+    pub fn now(managed: bool) -> Counts {
+        if !managed {
+            return Counts::default();
+        }
+        let statistics = signal::statistics();
+        Counts {
+            restarts: statistics.restarts,
+            rollforwards: statistics.rollforwards,
+        }
+    }
+}
+
+impl Add for Counts {
+    type Output = Counts;
+    fn add(self, other: Counts) -> Counts {
+        Counts {
+            restarts: self.restarts + other.restarts,
+            rollforwards: self.rollforwards + other.rollforwards,
+        }
+    }
+}
+
+impl Sub for Counts {
+    type Output = Counts;
+    fn sub(self, other: Counts) -> Counts {
+        Counts {
+            restarts: self.restarts - other.restarts,
+            rollforwards: self.rollforwards - other.rollforwards,
+        }
+    }
+}
+
+/// Calls `body`; meanwhile the three signals' handlers do this, each once.
+pub fn with<R>(actions: [&mut dyn FnMut(); 3], body: impl FnOnce() -> R) -> R {
+    let actions: Actions<'_> = actions.map(|action| Cell::new(Some(action)));
+    ACTIONS.store((&raw const actions).cast_mut().cast(), Ordering::SeqCst);
+    let result = body();
+    ACTIONS.store(ptr::null_mut(), Ordering::SeqCst);
+    result
+}
+
+fn act(signal: c_int) {
+    let actions = ACTIONS.load(Ordering::SeqCst);
+    assert!(!actions.is_null(), "signal {signal}, which nobody sent");
+    // SAFETY: `with` waits on this thread's stack until the pointer is null again; the lifetime is shorter than said.
+    let actions = unsafe { &*actions.cast::<Actions<'static>>() };
+    let index = [FIRST, SECOND, FOREIGN]
+        .iter()
+        .position(|known| *known == signal);
+    if let Some(action) = index.and_then(|index| actions[index].take()) {
+        action();
+    }
+}
+
+fn on_event(event: &mut Event<'_>) {
+    act(event.signal());
+}
+
+extern "C" fn on_signal(signal: c_int) {
+    act(signal);
+}
+
+/// Handlers of the library's: the first signal's lets the second one in.
+pub fn install_managed() {
+    install_plain(FOREIGN);
+    // SAFETY: the interferences are operations that are allowed in handlers; the rest writes to memory that is there
+    // already. Nothing panics but a test that has found something.
+    unsafe {
+        signal::install_with(FIRST, on_event, Options::new().nesting()).expect("a signal of ours");
+        signal::install(SECOND, on_event).expect("a signal of ours");
+    }
+    stepper::install();
+}
+
+/// Handlers that the library knows nothing of: its protection is switched off.
+pub fn install_unmanaged() {
+    [FIRST, SECOND, FOREIGN].into_iter().for_each(install_plain);
+    stepper::install();
+}
+
+fn install_plain(signal: c_int) {
+    // SAFETY: zero is a valid action: nothing is blocked. Its handler is set below.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = on_signal as *const () as usize;
+    // SAFETY: the handler has the signature that these flags ask for.
+    let result = unsafe { libc::sigaction(signal, &action, ptr::null_mut()) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+}

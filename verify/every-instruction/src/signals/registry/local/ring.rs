@@ -1,0 +1,121 @@
+//! [`Ring`], with elements of one word, of two, of six and of less than one.
+
+use atomseq::local::Ring;
+
+use super::super::{Named, each};
+use crate::scenario::{Check, Fresh, Operation};
+
+/// Wrappers, states and scenarios of a ring of one kind of element.
+macro_rules! ring {
+    ($module:ident: $element:ty, $of:expr, $words:expr, $whole_batches:literal) => {
+        mod $module {
+            use super::*;
+            use crate::scenario::Words;
+
+            type Four = Ring<$element, 4>;
+
+            fn words(element: Option<$element>) -> Words {
+                element.into_iter().flat_map($words).collect()
+            }
+
+            #[inline(never)]
+            fn push(ring: &Four, value: u64) -> Words {
+                words(ring.push($of(value)).err())
+            }
+
+            #[inline(never)]
+            fn pop(ring: &Four) -> Words {
+                words(ring.pop())
+            }
+
+            #[inline(never)]
+            fn len(ring: &Four) -> Words {
+                vec![ring.len() as u64]
+            }
+
+            /// A batch of so many: the compiler does not know how many.
+            #[inline(never)]
+            fn push_some(ring: &Four, count: usize) -> Words {
+                let batch = [$of(20), $of(21), $of(22), $of(23)];
+                vec![ring.push_batch(&batch[..count]) as u64]
+            }
+
+            #[inline(never)]
+            fn pop_some(ring: &Four, count: usize) -> Words {
+                let mut batch = [$of(0), $of(0), $of(0), $of(0)];
+                let popped = ring.pop_batch(&mut batch[..count]);
+                batch.into_iter().take(popped).flat_map($words).collect()
+            }
+
+            fn with<const FILLED: u64, const TURNS: u64>() -> Four {
+                let ring = Four::new();
+                for turn in 0..TURNS {
+                    push(&ring, turn);
+                    pop(&ring);
+                }
+                (1..=FILLED).for_each(|value| assert!(push(&ring, value).is_empty()));
+                ring
+            }
+
+            const INTERFERENCES: &[Named<Four>] = &[
+                ("push", |ring| push(ring, 8)),
+                ("pop", pop),
+                ("pop and push", |ring| [pop(ring), push(ring, 82)].concat()),
+            ];
+
+            pub fn check(checker: &mut impl Check) {
+                let states: [(&str, Fresh<Four>); 4] = [
+                    ("empty", with::<0, 0>),
+                    ("one element", with::<1, 0>),
+                    ("two elements, around the end", with::<2, 3>),
+                    ("full", with::<4, 1>),
+                ];
+                let name = |method: &str| -> &'static str {
+                    // A few names, for as long as the test runs.
+                    format!("local::Ring<{}>::{method}", stringify!($element)).leak()
+                };
+                let operations: [Named<Four>; 3] = [
+                    (name("push"), |ring| push(ring, 9)),
+                    (name("pop"), pop),
+                    (name("len"), len),
+                ];
+                // By the operation that is tested: a drain has a copy of the sequence of its own.
+                let content: Operation<Four> = |ring| {
+                    let taken = || Some(pop(ring)).filter(|words| !words.is_empty());
+                    std::iter::from_fn(taken).flatten().collect()
+                };
+                each(checker, &states, &operations, INTERFERENCES, content);
+                if !$whole_batches {
+                    return;
+                }
+                // A batch that does not cross the end is whole.
+                let empty: (&str, Fresh<Four>) = ("empty", with::<0, 0>);
+                let pushes: [Named<Four>; 3] = [
+                    (name("push_batch, 1"), |ring| push_some(ring, 1)),
+                    (name("push_batch, 2"), |ring| push_some(ring, 2)),
+                    (name("push_batch, 4"), |ring| push_some(ring, 4)),
+                ];
+                each(checker, &[empty], &pushes, INTERFERENCES, content);
+                let full: (&str, Fresh<Four>) = ("full", with::<4, 0>);
+                let pops: [Named<Four>; 3] = [
+                    (name("pop_batch, 1"), |ring| pop_some(ring, 1)),
+                    (name("pop_batch, 2"), |ring| pop_some(ring, 2)),
+                    (name("pop_batch, 4"), |ring| pop_some(ring, 4)),
+                ];
+                each(checker, &[full], &pops, INTERFERENCES, content);
+            }
+        }
+    };
+}
+
+ring!(of_words: u64, |value| value, |word| [word], true);
+ring!(of_pairs: [u64; 2], |value| [value; 2], |pair| pair, true);
+ring!(of_six: [u64; 6], |value| [value; 6], |six| six, true);
+ring!(of_less: (u8, u16), |value| (value as u8, value as u16), |(one, two)| [one.into(), two.into()], false);
+
+pub fn check(checker: &mut impl Check) {
+    of_words::check(checker);
+    of_pairs::check(checker);
+    of_six::check(checker);
+    of_less::check(checker);
+}

@@ -1,0 +1,173 @@
+//! Stops a thread at chosen instructions, and lets signals arrive exactly there.
+//!
+//! A breakpoint leads to the neighbourhood, the trap flag in the saved context then goes on one instruction at a time:
+//!
+//! ```text
+//! thread   … int3 ─ mov ─ add ─ mov …          handler of SIGTRAP: byte back, trap flag on
+//!               └─────┴─────┴─ trap flag           here? send the signals, trap flag off
+//!                             └ the signals arrive: their saved program counter is this instruction
+//! ```
+//!
+//! The handler blocks every signal, so what it sends waits until it returns, and then arrives before the thread runs
+//! another instruction. One thread at a time is stopped.
+
+use std::cell::{Cell, RefCell};
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::trap::STEP;
+
+/// The most instructions recorded or stepped over.
+const MOST: usize = 1 << 16;
+
+/// Where to stop, and what arrives there.
+#[derive(Clone, Debug)]
+pub struct Stop {
+    /// Where the breakpoint is.
+    pub from: usize,
+    /// The instruction before which the signals arrive; reached from `from` one instruction at a time.
+    pub at: usize,
+    /// The signals.
+    pub send: Vec<c_int>,
+}
+
+struct Run<'a> {
+    stops: &'a [Stop],
+    /// How many of them were met.
+    met: Cell<usize>,
+    /// The breakpoint that is planted, and the byte it lies on.
+    planted: Cell<Option<(usize, u8)>>,
+    steps: Cell<usize>,
+    /// Where all addresses go when nothing but a record is wanted. Never grows: a handler writes to it.
+    record: Option<RefCell<Vec<usize>>>,
+}
+
+static RUN: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+/// Calls `body`, which meets the stops one after the other; returns how many of them it met. Their text must be
+/// [unlocked](crate::trap::unlock).
+pub fn run<R>(stops: &[Stop], body: impl FnOnce() -> R) -> (R, usize) {
+    let run = Run::new(stops, None);
+    RUN.store((&raw const run).cast_mut().cast(), Ordering::SeqCst);
+    run.plant();
+    let result = body();
+    run.lift();
+    RUN.store(ptr::null_mut(), Ordering::SeqCst);
+    (result, run.met.get())
+}
+
+/// Calls `body`, and returns the address of each instruction it runs, in order.
+pub fn trace(body: impl FnOnce()) -> Vec<usize> {
+    let run = Run::new(&[], Some(RefCell::new(Vec::with_capacity(MOST))));
+    RUN.store((&raw const run).cast_mut().cast(), Ordering::SeqCst);
+    set_trap_flag();
+    body();
+    clear_trap_flag();
+    RUN.store(ptr::null_mut(), Ordering::SeqCst);
+    let record = run.record.map(RefCell::into_inner);
+    record.unwrap_or_default()
+}
+
+/// Installs the handler of SIGTRAP, behind the back of whoever installed one before.
+pub fn install() {
+    // SAFETY: zero is a valid action; its fields are set below.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = on_trap as *const () as usize;
+    action.sa_flags = libc::SA_SIGINFO;
+    // SAFETY: the set of the action above.
+    unsafe { libc::sigfillset(&mut action.sa_mask) };
+    // SAFETY: the handler has the signature that SA_SIGINFO asks for.
+    let result = unsafe { libc::sigaction(libc::SIGTRAP, &action, ptr::null_mut()) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// Lets a signal arrive at this thread as soon as it is not blocked.
+pub fn send(signal: c_int) {
+    // SAFETY: a signal to this very thread, for which there is a handler.
+    let result = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+}
+
+impl<'a> Run<'a> {
+    fn new(stops: &'a [Stop], record: Option<RefCell<Vec<usize>>>) -> Run<'a> {
+        Run {
+            stops,
+            met: Cell::new(0),
+            planted: Cell::new(None),
+            steps: Cell::new(0),
+            record,
+        }
+    }
+
+    /// Puts the next stop's breakpoint in.
+    fn plant(&self) {
+        let Some(stop) = self.stops.get(self.met.get()) else {
+            return;
+        };
+        let place = stop.from as *mut u8;
+        // SAFETY: a byte of text that the caller has unlocked, and that no other thread runs.
+        unsafe {
+            self.planted.set(Some((stop.from, place.read_volatile())));
+            place.write_volatile(0xcc);
+        }
+    }
+
+    /// Takes the breakpoint out; returns where it was.
+    fn lift(&self) -> Option<usize> {
+        let (address, byte) = self.planted.take()?;
+        // SAFETY: as in `plant`.
+        unsafe { (address as *mut u8).write_volatile(byte) };
+        Some(address)
+    }
+
+    /// The thread is about to run the instruction at `pointer`. Does it go on one instruction at a time?
+    fn arrive(&self, pointer: usize) -> bool {
+        let stop = &self.stops[self.met.get()];
+        if pointer != stop.at {
+            self.steps.set(self.steps.get() + 1);
+            return self.steps.get() < MOST;
+        }
+        self.met.set(self.met.get() + 1);
+        self.plant();
+        stop.send.iter().for_each(|signal| send(*signal));
+        false
+    }
+}
+
+extern "C" fn on_trap(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
+    let run = RUN.load(Ordering::SeqCst);
+    assert!(!run.is_null(), "a trap nobody set");
+    // SAFETY: `run` waits on this thread's stack until RUN is null again.
+    let run = unsafe { &*run.cast::<Run<'_>>() };
+    // SAFETY: the kernel passes the interrupted thread's context to an SA_SIGINFO handler.
+    let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
+    let registers = &mut context.uc_mcontext.gregs;
+    if let Some(record) = &run.record {
+        let mut record = record.borrow_mut();
+        assert!(
+            record.len() < MOST,
+            "the operation takes too long to record"
+        );
+        record.push(registers[libc::REG_RIP as usize] as usize);
+        return;
+    }
+    if let Some(address) = run.lift() {
+        registers[libc::REG_RIP as usize] = address as i64;
+    }
+    match run.arrive(registers[libc::REG_RIP as usize] as usize) {
+        true => registers[libc::REG_EFL as usize] |= STEP,
+        false => registers[libc::REG_EFL as usize] &= !STEP,
+    }
+}
+
+fn set_trap_flag() {
+    // SAFETY: from the second instruction on, each one raises SIGTRAP, whose handler records it. The stack below the
+    // pointer is not the compiler's own: no red zone is promised to assembly without `nostack`.
+    unsafe { std::arch::asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
+}
+
+fn clear_trap_flag() {
+    // SAFETY: as above.
+    unsafe { std::arch::asm!("pushfq", "and qword ptr [rsp], ~0x100", "popfq") };
+}
