@@ -7,6 +7,8 @@
 
 pub mod books;
 pub mod ledger;
+#[cfg(not(atomseq_portable))]
+pub mod storm;
 pub mod structures;
 pub mod torment;
 pub mod trial;

@@ -1,0 +1,198 @@
+//! Who sends the signals: a timer a thread, and a sibling thread that does nothing else.
+
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Sent by the timer.
+pub const TIMER: c_int = libc::SIGUSR2;
+/// Sent by the sibling; several are one.
+pub const SENT: c_int = libc::SIGUSR1;
+
+/// Sent by another timer, if asked for; its handler knows nothing of the library.
+pub const FOREIGN: c_int = libc::SIGURG;
+
+/// Sent by the sibling with a value; none may be lost.
+pub fn queued() -> c_int {
+    libc::SIGRTMIN() + 2
+}
+
+/// A thread that wants signals.
+#[derive(Debug, Default)]
+pub struct Victim(Mutex<Option<libc::pid_t>>);
+
+impl Victim {
+    /// The calling thread wants signals from now on.
+    pub fn volunteer(&self) {
+        // SAFETY: no arguments.
+        *self.0.lock().expect("nobody panics with it") = Some(unsafe { libc::gettid() });
+    }
+
+    /// No more are sent to it when this returns, and those that were sent have been handled.
+    pub fn resign(&self) {
+        *self.0.lock().expect("nobody panics with it") = None;
+        // SAFETY: no arguments. On the way back from the kernel, what is pending is handled.
+        unsafe { libc::sched_yield() };
+    }
+
+    fn with(&self, send: impl FnOnce(libc::pid_t)) {
+        // Whoever is volunteering or resigning is left alone.
+        if let Ok(thread) = self.0.try_lock() {
+            if let Some(thread) = *thread {
+                send(thread);
+            }
+        }
+    }
+}
+
+/// What was sent with a value, and what came of it.
+#[derive(Debug, Default)]
+pub struct Post {
+    sent: AtomicU64,
+    values_sent: AtomicU64,
+    received: AtomicU64,
+    values_received: AtomicU64,
+}
+
+impl Post {
+    /// Nothing yet.
+    pub const fn new() -> Post {
+        Post {
+            sent: AtomicU64::new(0),
+            values_sent: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+            values_received: AtomicU64::new(0),
+        }
+    }
+
+    /// A handler got this value.
+    pub fn receive(&self, value: u64) {
+        self.received.fetch_add(1, Ordering::Relaxed);
+        self.values_received.fetch_add(value, Ordering::Relaxed);
+    }
+
+    fn send(&self, thread: libc::pid_t, value: u64) {
+        /// How many may be on their way: the system has room for a few thousand.
+        const MOST: u64 = 64;
+        let on_their_way = self
+            .sent
+            .load(Ordering::Relaxed)
+            .wrapping_sub(self.received.load(Ordering::Relaxed));
+        if on_their_way >= MOST {
+            return;
+        }
+        // Counted first: it may be received at once.
+        self.sent.fetch_add(1, Ordering::Relaxed);
+        if queue(thread, value) {
+            self.values_sent.fetch_add(value, Ordering::Relaxed);
+        } else {
+            self.sent.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// How many were sent, and how many of them were lost, doubled or changed.
+    pub fn settle(&self) -> (u64, u64) {
+        let read = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        let lost = read(&self.sent).abs_diff(read(&self.received));
+        let changed = read(&self.values_sent) != read(&self.values_received);
+        (read(&self.sent), lost + u64::from(changed))
+    }
+}
+
+/// Sends signals to all victims until it is over; returns how many.
+pub fn send_until(over: &AtomicBool, victims: &[Victim], post: &Post) -> u64 {
+    let mut sent = 0;
+    while !over.load(Ordering::Relaxed) {
+        for victim in victims {
+            victim.with(|thread| {
+                for _ in 0..fastrand::u8(1..4) {
+                    sent += 1;
+                    match fastrand::u8(..3) {
+                        0 => post.send(thread, fastrand::u64(..1 << 20)),
+                        _ => drop(signal(thread, SENT)),
+                    }
+                }
+            });
+        }
+        // As fast as it can at times; at others the victims' own work goes on.
+        (0..fastrand::u32(..400)).for_each(|_| std::hint::spin_loop());
+    }
+    sent
+}
+
+/// Sends one signal to every thread of this process, whatever it is doing: starting or ending, as well.
+pub fn signal_everyone() -> u64 {
+    let threads = std::fs::read_dir("/proc/self/task").expect("a process can list its threads");
+    let numbers = threads.filter_map(|thread| thread.ok()?.file_name().to_str()?.parse().ok());
+    numbers.map(|thread| u64::from(signal(thread, SENT))).sum()
+}
+
+/// Sends a signal to a thread of this process; `false` if there is no such thread.
+pub fn signal(thread: libc::pid_t, signal: c_int) -> bool {
+    // SAFETY: numbers; a signal that has a handler.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, signal) == 0 }
+}
+
+/// Queues a signal with a value.
+fn queue(thread: libc::pid_t, value: u64) -> bool {
+    // The kernel's `siginfo_t`: number, error, code, padding; sender's process and user, value.
+    let mut information = [0u64; 16];
+    information[0] = queued() as u64;
+    information[1] = u64::from(libc::SI_QUEUE as u32);
+    // SAFETY: no arguments.
+    information[2] = unsafe { libc::getpid() } as u64 | u64::from(unsafe { libc::getuid() }) << 32;
+    information[3] = value;
+    // SAFETY: a siginfo_t of 128 bytes, which the kernel copies.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_tgsigqueueinfo,
+            libc::getpid(),
+            thread,
+            queued(),
+            &raw const information,
+        ) == 0
+    }
+}
+
+/// Interrupts its maker's thread every so often while it lives.
+pub struct Timer(libc::timer_t);
+
+impl Timer {
+    /// For the calling thread; `None` if the system has no more.
+    pub fn start(number: c_int, period: Duration) -> Option<Timer> {
+        // SAFETY: plain old data, for which zero is valid.
+        let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
+        event.sigev_notify = libc::SIGEV_THREAD_ID;
+        event.sigev_signo = number;
+        // SAFETY: no arguments.
+        event.sigev_notify_thread_id = unsafe { libc::gettid() };
+        let mut timer = MaybeUninit::uninit();
+        // SAFETY: a valid event, and room for the timer.
+        if unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, timer.as_mut_ptr()) } != 0
+        {
+            return None;
+        }
+        // SAFETY: created above.
+        let timer = Timer(unsafe { timer.assume_init() });
+        let period = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: period.subsec_nanos().into(),
+        };
+        let times = libc::itimerspec {
+            it_interval: period,
+            it_value: period,
+        };
+        // SAFETY: our timer and valid times.
+        (unsafe { libc::timer_settime(timer.0, 0, &times, ptr::null_mut()) } == 0).then_some(timer)
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        // SAFETY: created by `start`, deleted once.
+        unsafe { libc::timer_delete(self.0) };
+    }
+}

@@ -1,0 +1,108 @@
+//! A thread and its handlers change the same words, under as many signals as there can be: nothing is lost.
+#![cfg(all(target_os = "linux", not(atomseq_portable)))]
+
+use std::time::Duration;
+
+use verify_linux::{Circumstances, in_fresh_process};
+use verify_stress::lengthened;
+use verify_stress::storm::sequences::Protected;
+use verify_stress::storm::trial::Storm;
+use verify_stress::storm::{lives, trial};
+
+/// The length of the whole storm, in operations: 100,000,000 are its full length.
+const OPERATIONS: &str = "ATOMSEQ_STORM_OPERATIONS";
+
+const STORM: Storm = Storm {
+    workers: 1,
+    operations: 0,
+    lists: true,
+    foreign: true,
+    patience: Duration::from_secs(500),
+};
+
+/// Runs in a process of its own, whose handlers are nobody else's; prints what it printed.
+fn storm(test: &str, check: impl FnOnce()) {
+    let printed = in_fresh_process(test, Circumstances::default(), || {
+        // SAFETY: moves the end of the process's time, which is meant for tests that hang.
+        unsafe { libc::alarm(600) };
+        // Before the library's, which then sees to it.
+        trial::install_foreign();
+        trial::install::<Protected>();
+        let audit = atomseq::signal::audit();
+        assert!(audit.is_clean(), "{audit:?}");
+        check();
+    });
+    let lines = printed.iter().flat_map(|text| text.lines());
+    let figures = lines.filter_map(|line| line.find("storm: ").map(|start| &line[start..]));
+    figures.for_each(|figures| println!("{figures}"));
+}
+
+#[test]
+fn nothing_is_lost() {
+    storm("nothing_is_lost", || {
+        let operations = std::env::var(OPERATIONS).ok();
+        let operations = operations
+            .and_then(|number| number.parse().ok())
+            .unwrap_or(5_000_000);
+        let figures = trial::run::<Protected>(Storm {
+            operations,
+            ..STORM
+        });
+        println!("storm: one thread: {figures}");
+        assert_eq!(figures.wrong(), 0);
+        assert!(figures.settlement.by_thread >= operations, "in time");
+        assert!(
+            figures.handled.iter().all(|count| *count > 0),
+            "every way of handling was taken"
+        );
+        assert!(figures.post.0 > 0);
+    });
+}
+
+#[test]
+fn nothing_is_lost_by_more_threads_than_processors() {
+    let test = "nothing_is_lost_by_more_threads_than_processors";
+    storm(test, || {
+        let operations = 1_000_000;
+        let figures = trial::run::<Protected>(Storm {
+            operations,
+            workers: 5,
+            ..STORM
+        });
+        println!("storm: five threads: {figures}");
+        assert_eq!(figures.wrong(), 0);
+        assert!(figures.settlement.by_thread >= operations, "in time");
+    });
+}
+
+#[test]
+fn threads_start_and_end() {
+    storm("threads_start_and_end", || {
+        let length = lengthened(Duration::from_millis(800));
+        let (threads, settlement, sent) = lives::starts_and_ends(length);
+        println!("storm: {threads} threads started and ended under {sent} signals, {settlement:?}");
+        assert_eq!(settlement.wrong, 0);
+        assert!(threads > 10 && sent > threads);
+    });
+}
+
+#[test]
+fn processes_fork() {
+    storm("processes_fork", || {
+        let (forks, settlement) = lives::forks(lengthened(Duration::from_millis(800)));
+        println!("storm: {forks} forks, {settlement:?}");
+        assert_eq!(settlement.wrong, 0);
+        assert!(forks > 5);
+    });
+}
+
+#[test]
+fn programs_are_executed() {
+    if lives::executed() {
+        return;
+    }
+    let times = 5;
+    let sent = lives::execs("programs_are_executed", times);
+    println!("storm: {times} programs executed under {sent} signals");
+    assert!(sent > 10 * times);
+}
