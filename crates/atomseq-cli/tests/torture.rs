@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 
-const TARGETS: [&str; 11] = [
+const TARGETS: [&str; 12] = [
     "counter",
     "histogram",
     "stack",
@@ -14,6 +14,7 @@ const TARGETS: [&str; 11] = [
     "gate",
     "registration",
     "fork",
+    "handlers",
     "signals",
 ];
 
@@ -65,7 +66,7 @@ fn figure(row: &[String], column: usize) -> u64 {
 fn every_target_holds() {
     let stdout = held(&["--seconds", "4", "--seed", "1"], &[]);
     assert!(
-        stdout.starts_with("Seed 1. 11 targets for 4 seconds, "),
+        stdout.starts_with("Seed 1. 12 targets for 4 seconds, "),
         "{stdout}"
     );
     for target in TARGETS {
@@ -79,7 +80,9 @@ fn every_target_holds() {
     );
     assert!(figure(&row(&stdout, "gate"), 6) > 0);
     if cfg!(target_os = "linux") {
-        assert!(figure(&row(&stdout, "signals"), 4) > 0, "{stdout}");
+        for target in ["handlers", "signals"] {
+            assert!(figure(&row(&stdout, target), 4) > 0, "{stdout}");
+        }
         assert!(figure(&row(&stdout, "registration"), 8) > 0, "{stdout}");
     }
 }
@@ -89,6 +92,7 @@ fn own_registration_holds() {
     let targets = [
         "registration",
         "fork",
+        "handlers",
         "signals",
         "stack",
         "--seconds",
@@ -175,9 +179,11 @@ fn what_is_lost_is_noticed() {
         let last = target == "counter" && stderr.contains("the sum is not what was added");
         assert!(last || stderr.contains(law), "{target}: {stderr}");
     }
-    for target in ["gate", "registration", "fork", "signals"] {
+    for target in ["gate", "registration", "fork", "handlers"] {
         fails(target, "lose");
     }
+    let stderr = fails("signals", "lose");
+    assert!(stderr.contains("the sum is not what was added"), "{stderr}");
 }
 
 #[test]
@@ -198,6 +204,7 @@ fn what_comes_twice_is_noticed() {
         "gate",
         "registration",
         "fork",
+        "handlers",
         "signals",
     ] {
         fails(target, "duplicate");

@@ -14,7 +14,7 @@ use super::law::{self, Broken};
 use super::sabotage::Sabotage;
 use super::shared::{Figures, Phase, Shared};
 use super::tormentor;
-use super::{Round, Setting, Target, seed_for};
+use super::{Interruptions, Round, Setting, Target, seed_for};
 use crate::torture::system::{self, Timer};
 
 /// How a target is run.
@@ -74,7 +74,7 @@ pub fn direct(
         let seed = seed_for(orders.seed, target.name, u64::MAX, 0);
         thread::Builder::new()
             .name("tormentor".to_string())
-            .spawn(move || tormentor::torment(&shared, &orders.cpus, seed))?
+            .spawn(move || tormentor::torment(&shared, &orders.cpus, target.interruptions, seed))?
     };
 
     while !shared.is_over() || figures.rounds == 0 && !law::any() {
@@ -198,12 +198,14 @@ fn work(
     let board = &shared.boards[number * LANES_PER_WORKER];
     board.thread.store(thread, Ordering::Relaxed);
     board.signalled.store(thread, Ordering::Relaxed);
-    let _timer = target.timers.then(|| {
-        // Periods differ, so that no two workers are interrupted in step.
-        let timer = Timer::start(
-            thread,
-            Duration::from_micros(150 + 37 * (number as u64 % 8)),
-        );
+    // Periods differ, so that no two workers are interrupted in step.
+    let period = match target.interruptions {
+        Interruptions::Sent => None,
+        Interruptions::Timed => Some(150 + 37 * (number as u64 % 8)),
+        Interruptions::Storm => Some(50 + 3 * (number as u64 % 8)),
+    };
+    let _timer = period.map(|period| {
+        let timer = Timer::start(thread, Duration::from_micros(period));
         timers_refused.fetch_add(u64::from(timer.is_none()), Ordering::Relaxed);
         timer
     });

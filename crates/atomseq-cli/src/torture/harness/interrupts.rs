@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use super::lane::{LANES_PER_WORKER, Lane};
-use super::{Round, law};
+use super::{Interruptions, Round, law};
 use crate::torture::system::{self, Signal};
 
 /// The lanes of one thread's handlers.
@@ -30,9 +30,9 @@ pub fn delivered() -> u64 {
     DELIVERED.load(Ordering::Relaxed)
 }
 
-/// Lets signals reach `handle` from now on.
-pub fn install() {
-    system::install_handlers(handle);
+/// Lets signals reach `handle` from now on: by way of `atomseq::signal`, or as another library would.
+pub fn install(interruptions: Interruptions) {
+    system::install_handlers(handle, interruptions == Interruptions::Storm);
 }
 
 /// Does the work; wherever a signal interrupts it, the handler does an operation on one of the lanes.

@@ -44,6 +44,7 @@ doing! {
     Get: "a get",
     Put: "a put",
     Close: "the closing of a gate",
+    Mask: "a change under the mask",
     Start: "the start of a thread",
     Join: "the wait for a thread's end",
     Fork: "a fork",

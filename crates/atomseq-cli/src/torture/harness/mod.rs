@@ -55,6 +55,17 @@ pub struct Setting {
     pub salt: u64,
 }
 
+/// What interrupts the workers of a target, on an operating system that can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interruptions {
+    /// Signals of the tormentor's, now and then; handlers of which atomseq knows nothing.
+    Sent,
+    /// The same, and timers.
+    Timed,
+    /// As many of both as the machine can send; handlers of `atomseq::signal`.
+    Storm,
+}
+
 /// Something to torture.
 pub struct Target {
     /// Its name on the command line.
@@ -65,8 +76,8 @@ pub struct Target {
     pub round: fn(&mut Setting) -> Arc<dyn Round>,
     /// Operations a worker begins in a round.
     pub steps: u32,
-    /// Whether timers interrupt the workers too.
-    pub timers: bool,
+    /// What interrupts the workers.
+    pub interruptions: Interruptions,
     /// What the lanes count beside operations, if anything.
     pub counts: &'static str,
 }

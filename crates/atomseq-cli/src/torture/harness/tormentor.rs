@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
+use super::Interruptions;
 use super::shared::Shared;
 use crate::torture::system::{self, Signal};
 
@@ -28,7 +29,12 @@ struct Victim {
 const LIMITS: [usize; 3] = [0, 1, atomseq::sequence::DEFAULT_RESTART_LIMIT];
 
 /// Disturbs the workers until there is an end.
-pub fn torment(shared: &Shared, cpus: &[usize], seed: u64) -> Torments {
+pub fn torment(
+    shared: &Shared,
+    cpus: &[usize],
+    interruptions: Interruptions,
+    seed: u64,
+) -> Torments {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut torments = Torments::default();
     let boards: Vec<_> = shared.workers().collect();
@@ -44,6 +50,12 @@ pub fn torment(shared: &Shared, cpus: &[usize], seed: u64) -> Torments {
             }
             let victim = &mut victims[index];
             match choice {
+                // In a storm there are signals before all.
+                1.. if interruptions == Interruptions::Storm => {
+                    for _ in 0..rng.u32(1..=16) {
+                        let _ = system::interrupt(thread, Signal::Sent);
+                    }
+                }
                 0..40 => {
                     if victim.cpu != Some(cpu) && system::move_thread(thread, &[cpu]) {
                         torments.migrations += u64::from(victim.cpu.is_some());
@@ -65,7 +77,10 @@ pub fn torment(shared: &Shared, cpus: &[usize], seed: u64) -> Torments {
             }
         }
         // The workers are to work, too: on a machine with few CPUs the tormentor takes their time.
-        thread::sleep(Duration::from_micros(rng.u64(20..200)));
+        match interruptions {
+            Interruptions::Storm => (0..rng.u32(..1_000)).for_each(|_| std::hint::spin_loop()),
+            _ => thread::sleep(Duration::from_micros(rng.u64(20..200))),
+        }
     }
     atomseq::set_restart_limit(atomseq::sequence::DEFAULT_RESTART_LIMIT);
     torments

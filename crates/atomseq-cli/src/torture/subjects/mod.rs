@@ -4,6 +4,7 @@ pub mod bundle;
 pub mod conserving;
 pub mod container;
 pub mod element;
+pub mod interrupted;
 pub mod listed;
 pub mod objects;
 pub mod pooled;

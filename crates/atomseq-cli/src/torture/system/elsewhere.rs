@@ -29,7 +29,7 @@ pub fn fence(_cpu: usize) -> bool {
 }
 
 /// Nothing calls a handler.
-pub fn install_handlers(_handler: fn(Signal)) {}
+pub fn install_handlers(_handler: fn(Signal), _managed: bool) {}
 
 /// A crash has no last words.
 pub fn on_crash(_text: String) {}

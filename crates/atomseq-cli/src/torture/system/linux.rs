@@ -2,8 +2,10 @@
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::time::Duration;
+
+use atomseq::signal::{self, Event, Options};
 
 use super::Signal;
 
@@ -52,16 +54,31 @@ pub fn fence(cpu: usize) -> bool {
 /// What the handlers call, as an address; 0 before they are installed.
 static HANDLER: AtomicUsize = AtomicUsize::new(0);
 
-/// From now on both signals call this function, on the thread they reach. It must be async-signal-safe.
-pub fn install_handlers(handler: fn(Signal)) {
+/// From now on both signals call this function, on the thread they reach: by way of `atomseq::signal` if they are to be
+/// managed. It must be async-signal-safe. One signal's handler may interrupt the other's.
+pub fn install_handlers(handler: fn(Signal), managed: bool) {
     HANDLER.store(handler as usize, Ordering::Release);
-    for signal in [Signal::Sent, Signal::Timer] {
-        install(
-            number(signal),
-            handle as *const () as usize,
-            libc::SA_RESTART,
-        );
+    for number in [Signal::Sent, Signal::Timer].map(number) {
+        match (managed, signal::is_managed(number)) {
+            (true, true) => {}
+            (true, false) => {
+                // SAFETY: the handler is async-signal-safe, by this function's own promise.
+                let installed =
+                    unsafe { signal::install_with(number, on_event, Options::new().nesting()) };
+                installed.unwrap_or_else(|error| panic!("{error}"));
+            }
+            (false, was_managed) => {
+                if was_managed {
+                    signal::uninstall(number).unwrap_or_else(|error| panic!("{error}"));
+                }
+                install(number, handle as *const () as usize, libc::SA_RESTART);
+            }
+        }
     }
+}
+
+fn on_event(event: &mut Event<'_>) {
+    handle(event.signal());
 }
 
 fn install(signal: c_int, handler: usize, flags: c_int) {
@@ -93,6 +110,7 @@ extern "C" fn handle(signal: c_int) {
 /// The text for `crashed`: its start and its length.
 static LAST_WORDS: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 static LAST_WORDS_LENGTH: AtomicUsize = AtomicUsize::new(0);
+static INSTALLED: AtomicBool = AtomicBool::new(false);
 
 /// Says what to print if the process crashes, before it ends with exit code 1. The text stays in memory.
 pub fn on_crash(text: String) {
@@ -101,6 +119,10 @@ pub fn on_crash(text: String) {
     LAST_WORDS_LENGTH.store(0, Ordering::SeqCst);
     LAST_WORDS.store(text.as_mut_ptr(), Ordering::SeqCst);
     LAST_WORDS_LENGTH.store(text.len(), Ordering::SeqCst);
+    // Once: what is installed above it later stays there.
+    if INSTALLED.swap(true, Ordering::SeqCst) {
+        return;
+    }
     for signal in [
         libc::SIGSEGV,
         libc::SIGBUS,

@@ -9,7 +9,7 @@ use crossbeam_utils::CachePadded;
 use crate::torture::harness::lane::{Doing, Lane};
 use crate::torture::harness::law::{Broken, Checked};
 use crate::torture::harness::sabotage::Sabotage;
-use crate::torture::harness::{Round, STEPS, Setting, Target};
+use crate::torture::harness::{Interruptions, Round, STEPS, Setting, Target};
 
 /// The target.
 pub const TARGET: Target = Target {
@@ -17,7 +17,7 @@ pub const TARGET: Target = Target {
     about: "additions, sums and drains; sums never fall and end exact, and every addition is drained once",
     round: |setting| Arc::new(Counted::new(setting)),
     steps: STEPS,
-    timers: false,
+    interruptions: Interruptions::Sent,
     counts: "",
 };
 

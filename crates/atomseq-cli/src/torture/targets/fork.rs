@@ -6,7 +6,7 @@ use atomseq::status::Reason;
 
 use crate::torture::harness::lane::{Doing, Lane};
 use crate::torture::harness::law::{Broken, Checked};
-use crate::torture::harness::{Round, Setting, Target};
+use crate::torture::harness::{Interruptions, Round, Setting, Target};
 use crate::torture::subjects::bundle::Bundle;
 use crate::torture::subjects::conserving::Mood;
 use crate::torture::system::{self, Ending};
@@ -17,7 +17,7 @@ pub const TARGET: Target = Target {
     about: "forks in the middle of everything; each child checks its copy of all structures and ends",
     round: |setting| Arc::new(Forking::new(setting)),
     steps: 1_024,
-    timers: false,
+    interruptions: Interruptions::Sent,
     counts: "forks",
 };
 

@@ -7,7 +7,7 @@ use atomseq::percpu::Area;
 use crate::torture::harness::lane::{Doing, Lane};
 use crate::torture::harness::law::{Broken, Checked};
 use crate::torture::harness::sabotage::Sabotage;
-use crate::torture::harness::{Round, STEPS, Setting, Target};
+use crate::torture::harness::{Interruptions, Round, STEPS, Setting, Target};
 use crate::torture::subjects::bundle::Bundle;
 use crate::torture::subjects::conserving::Mood;
 use crate::torture::targets::counter::equal;
@@ -18,7 +18,7 @@ pub const TARGET: Target = Target {
     about: "storms of steals and drains; while a gate is closed nothing is written behind it",
     round: |setting| Arc::new(Stormed::new(setting)),
     steps: STEPS / 2,
-    timers: false,
+    interruptions: Interruptions::Sent,
     counts: "",
 };
 

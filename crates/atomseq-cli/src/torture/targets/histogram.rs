@@ -7,7 +7,7 @@ use atomseq::percpu::{Histogram, Snapshot};
 use crate::torture::harness::lane::{Doing, Lane};
 use crate::torture::harness::law::{Broken, Checked};
 use crate::torture::harness::sabotage::Sabotage;
-use crate::torture::harness::{Round, STEPS, Setting, Target};
+use crate::torture::harness::{Interruptions, Round, STEPS, Setting, Target};
 
 /// The target.
 pub const TARGET: Target = Target {
@@ -15,7 +15,7 @@ pub const TARGET: Target = Target {
     about: "values recorded, snapshots and drains; each bucket ends exact, and every value is drained once",
     round: |setting| Arc::new(Recorded::new(setting)),
     steps: STEPS,
-    timers: false,
+    interruptions: Interruptions::Sent,
     counts: "",
 };
 

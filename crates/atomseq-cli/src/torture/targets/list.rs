@@ -7,7 +7,7 @@ use atomseq::percpu::{Link, List, Node};
 use crate::torture::harness::lane::{Doing, Lane, MOST_HELD};
 use crate::torture::harness::law::{Broken, Checked, report};
 use crate::torture::harness::ledger::Ledger;
-use crate::torture::harness::{Round, STEPS, Setting, Target};
+use crate::torture::harness::{Interruptions, Round, STEPS, Setting, Target};
 use crate::torture::subjects::listed::Listed;
 
 /// The target.
@@ -16,7 +16,7 @@ pub const TARGET: Target = Target {
     about: "no node is lost, linked twice or handed to two threads; owned nodes are dropped once",
     round,
     steps: STEPS,
-    timers: false,
+    interruptions: Interruptions::Sent,
     counts: "",
 };
 

@@ -3,6 +3,7 @@
 pub mod counter;
 pub mod fork;
 pub mod gate;
+pub mod handlers;
 pub mod histogram;
 pub mod list;
 pub mod pool;
@@ -15,7 +16,7 @@ pub mod stack;
 use super::harness::Target;
 
 /// All targets, in the order in which they are run.
-pub static ALL: [Target; 11] = [
+pub static ALL: [Target; 12] = [
     counter::TARGET,
     histogram::TARGET,
     stack::TARGET,
@@ -26,6 +27,7 @@ pub static ALL: [Target; 11] = [
     gate::TARGET,
     registration::TARGET,
     fork::TARGET,
+    handlers::TARGET,
     signals::TARGET,
 ];
 

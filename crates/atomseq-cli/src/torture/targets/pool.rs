@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::torture::harness::lane::MOST_HELD;
-use crate::torture::harness::{Round, STEPS, Setting, Target};
+use crate::torture::harness::{Interruptions, Round, STEPS, Setting, Target};
 use crate::torture::subjects::pooled::Pooled;
 
 /// The target.
@@ -12,7 +12,7 @@ pub const TARGET: Target = Target {
     about: "no object is lost, handed to two threads or changed while held; the source gets back what it gave",
     round,
     steps: STEPS,
-    timers: false,
+    interruptions: Interruptions::Sent,
     counts: "",
 };
 

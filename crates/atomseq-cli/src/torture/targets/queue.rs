@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use atomseq::percpu::Queue;
 
-use crate::torture::harness::{Round, STEPS, Setting, Target};
+use crate::torture::harness::{Interruptions, Round, STEPS, Setting, Target};
 use crate::torture::subjects::conserving::Conserving;
 use crate::torture::subjects::element::Owned;
 
@@ -14,7 +14,7 @@ pub const TARGET: Target = Target {
     about: "every value comes out once, oldest first on each CPU, while the queue grows; boxes are dropped once",
     round,
     steps: STEPS,
-    timers: false,
+    interruptions: Interruptions::Sent,
     counts: "",
 };
 

@@ -13,7 +13,7 @@ use super::counter::equal;
 use crate::torture::harness::interrupts::while_interrupted;
 use crate::torture::harness::lane::{Doing, Lane};
 use crate::torture::harness::law::{Broken, Checked};
-use crate::torture::harness::{Round, Setting, Target};
+use crate::torture::harness::{Interruptions, Round, Setting, Target};
 use crate::torture::subjects::bundle::Bundle;
 use crate::torture::subjects::conserving::Mood;
 use crate::torture::system;
@@ -24,7 +24,7 @@ pub const TARGET: Target = Target {
     about: "threads started at a high rate, by std and by pthread_create, that work from first breath to last destructor",
     round: |setting| Arc::new(Crowd::new(setting)),
     steps: 128,
-    timers: false,
+    interruptions: Interruptions::Sent,
     counts: "threads started",
 };
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use atomseq::percpu::Ring;
 
-use crate::torture::harness::{Round, STEPS, Setting, Target};
+use crate::torture::harness::{Interruptions, Round, STEPS, Setting, Target};
 use crate::torture::subjects::conserving::Conserving;
 use crate::torture::subjects::element::{Odd, Owned, Wide};
 
@@ -14,7 +14,7 @@ pub const TARGET: Target = Target {
     about: "elements of several sizes, one by one and in batches, come out once, whole, oldest first on each CPU",
     round,
     steps: STEPS,
-    timers: false,
+    interruptions: Interruptions::Sent,
     counts: "",
 };
 

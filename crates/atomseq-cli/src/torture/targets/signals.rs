@@ -1,20 +1,16 @@
-//! Signals: handlers that use every structure wherever they interrupt it, and each other.
+//! Signals: a thread and its handlers change the same words, under as many signals as the machine can send.
 
 use std::sync::Arc;
 
-use crate::torture::harness::{STEPS, Target};
-use crate::torture::subjects::bundle::Bundle;
-use crate::torture::subjects::conserving::Mood;
+use crate::torture::harness::{Interruptions, STEPS, Target};
+use crate::torture::subjects::interrupted::Interrupted;
 
 /// The target.
 pub const TARGET: Target = Target {
     name: "signals",
-    about: "a storm of timer signals, whose handlers use all structures in the middle of the threads' operations",
-    round: |setting| {
-        let mood = Mood::any(&mut setting.rng);
-        Arc::new(Bundle::new(setting, mood))
-    },
-    steps: STEPS,
-    timers: true,
-    counts: "",
+    about: "a storm of signals to threads that share words with their handlers; no handler sees half an operation",
+    round: |setting| Arc::new(Interrupted::new(setting)),
+    steps: 16 * STEPS,
+    interruptions: Interruptions::Storm,
+    counts: "by handlers",
 };
