@@ -35,20 +35,26 @@ fn protection(outcome: &Outcome) -> Option<String> {
     };
     let free = [ratios("restarting"), ratios("rolling")].concat();
     let worst = free.iter().copied().reduce(f64::max)?;
-    let others: Vec<_> = ["mask", "interlocked", "sigprocmask"]
+    let others = [
+        ("mask", "under signal::mask()"),
+        ("interlocked", "by interlocked instructions"),
+        ("sigprocmask", "between two calls of sigprocmask"),
+    ];
+    let others: Vec<_> = others
         .into_iter()
-        .filter_map(|subject| Some((subject, range(&ratios(subject))?)))
-        .map(|(subject, times)| format!("{subject} {times}"))
+        .filter_map(|(subject, how)| Some(format!("{} times {how}", range(&ratios(subject))?)))
         .collect();
     let verdict = if worst <= 1.0 + TIE {
         "costs nothing".to_string()
     } else {
         format!("makes them take {} times as long", range(&free)?)
     };
+    let others = match others.is_empty() {
+        true => String::new(),
+        false => format!("; other ways take longer: {}", list(&others)),
+    };
     Some(format!(
-        "Protecting sequences against this thread's signal handlers, by restarting or rolling forward, {verdict}; as \
-         many times as long take {}.",
-        list(&others)
+        "Protecting sequences against this thread's signal handlers, by restarting or rolling forward, {verdict}{others}."
     ))
 }
 
@@ -153,7 +159,7 @@ mod tests {
     fn what_costs_nothing_is_told_so() {
         let text = sentences(&[sequence(4.0)]).join("\n");
         assert!(
-            text.contains("costs nothing; as many times as long take interlocked 6.00 to 7.00."),
+            text.contains("costs nothing; other ways take longer: 6.00 to 7.00 times by interlocked instructions."),
             "{text}"
         );
     }

@@ -5,7 +5,7 @@
 //! code under `signal::mask()`. What brings the thread there is the same in all of them (see `interruption`), and is taken
 //! off: next to each interruption whose signal is delivered there is one without a signal, and a value is how much longer
 //! the one took than the other. That is what a signal costs whom it interrupts and who sends it, which is the thread
-//! itself: sending, delivery, handler, return; with a rollforward the trap at the clone's end as well; with a mask the
+//! itself: sending, delivery, handler, return; with a rollforward the sequence's run to its end as well; with a mask the
 //! first delivery, which only puts the signal off, and the system calls around the second.
 //!
 //! The cases `pending:…` take sending off too, by a third interruption whose signal is ignored: the kernel queues it, as

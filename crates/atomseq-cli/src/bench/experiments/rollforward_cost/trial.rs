@@ -15,7 +15,7 @@ pub enum Trial {
     Mask,
 }
 
-/// Tries everything; what came out well. Should a trap not reach its handler, the process is killed.
+/// Tries everything; what came out well. What goes wrong in a handler may end the process.
 pub fn all() -> Vec<Trial> {
     signals::manage();
     let good = WAYS.iter().filter_map(|way| {
