@@ -77,7 +77,6 @@ macro_rules! __thread_address {
     ($image:path) => {{
         let address;
         // SAFETY: loads a link-time constant from the global offset table, and reads a register that user code may read.
-        #[allow(unsafe_code)]
         unsafe {
             ::core::arch::asm!(
                 "adrp {address}, :gottprel:{image}",                   // the page its offset is on

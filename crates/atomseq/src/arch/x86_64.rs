@@ -76,7 +76,6 @@ macro_rules! __thread_address {
     ($image:path) => {{
         let address;
         // SAFETY: loads a link-time constant from the global offset table, and the thread pointer.
-        #[allow(unsafe_code)]
         unsafe {
             ::core::arch::asm!(
                 "mov {address}, qword ptr [rip + {image}@GOTTPOFF]", // its offset

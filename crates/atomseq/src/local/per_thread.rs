@@ -3,29 +3,20 @@
 use std::cell::UnsafeCell;
 use std::fmt;
 
-use super::scope::Interruptible;
-
 /// A static of which each thread has its own; made by [`per_thread!`](super::per_thread!).
 pub struct PerThread<T: 'static> {
     address: fn() -> *const T,
 }
 
-impl<T: Interruptible> PerThread<T> {
+impl<T> PerThread<T> {
     /// The static whose value in the calling thread `address` finds.
     ///
     /// # Safety
     ///
-    /// `address` returns a valid pointer, the same every time in a thread, another one in each, good
+    /// `T` is [`Interruptible`](super::Interruptible), and `address` returns a valid pointer, the same every time in a thread, another one in each, good
     /// until the thread ends.
     #[doc(hidden)]
     pub const unsafe fn new(address: fn() -> *const T) -> PerThread<T> {
-        const {
-            assert!(
-                !T::NEEDS_DROP,
-                "a per-thread static may hold nothing that has to be dropped: a thread ends without \
-                 dropping what is left in it"
-            )
-        };
         PerThread { address }
     }
 
@@ -35,12 +26,13 @@ impl<T: Interruptible> PerThread<T> {
     #[inline]
     pub fn with<R>(&self, work: impl FnOnce(&T) -> R) -> R {
         // SAFETY: `new`'s caller: a valid pointer, good as long as this thread runs, and `work`
-        // returns before that ends. Handlers come in by shared reference too, and may.
+        // returns before that ends. Handlers come in by shared reference too, and may: the type is
+        // interruptible.
         work(unsafe { &*(self.address)() })
     }
 }
 
-impl<T: Interruptible + fmt::Debug> fmt::Debug for PerThread<T> {
+impl<T: fmt::Debug> fmt::Debug for PerThread<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.with(|value| f.debug_tuple("PerThread").field(value).finish())
     }
@@ -122,13 +114,17 @@ macro_rules! __per_thread {
     ($(#[$attribute:meta])* $visibility:vis static $name:ident: $type:ty = $value:expr $(; $($rest:tt)*)?) => {
         $(#[$attribute])*
         $visibility const $name: $crate::local::PerThread<$type> = {
+            ::core::assert!(
+                !<$type as $crate::local::Interruptible>::NEEDS_DROP,
+                "a per-thread static may hold nothing that has to be dropped: a thread ends without \
+                 dropping what is left in it"
+            );
             #[inline]
             fn address() -> *const $type {
                 $crate::__thread_storage!($type, $value)
             }
-            // SAFETY: what `__thread_storage!` expands to is the address of this thread's storage
-            // for this one static.
-            #[allow(unsafe_code)]
+            // SAFETY: the type is interruptible, or the assertion would not compile; what
+            // `__thread_storage!` expands to is the address of this thread's storage for this static.
             unsafe {
                 $crate::local::PerThread::new(address)
             }

@@ -175,7 +175,7 @@ unsafe impl<T: Send, const N: usize> Interruptible for Ring<T, N> {
 }
 
 impl<T, const N: usize> Ring<T, N> {
-    const MASK: usize = N - 1;
+    const MASK: usize = N.wrapping_sub(1);
 
     /// How many machine words an element takes in the buffer.
     const WORDS: usize = size_of::<Padded<T>>() / size_of::<usize>();
