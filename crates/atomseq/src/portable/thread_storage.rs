@@ -6,11 +6,8 @@
 #[macro_export]
 macro_rules! __thread_storage {
     ($type:ty, $value:expr) => {{
-        ::std::thread_local! {
-            static STORAGE: ::core::mem::ManuallyDrop<$type> =
-                const { ::core::mem::ManuallyDrop::new($value) };
-        }
-        let address: *const $type = STORAGE.with(|value| &raw const **value);
+        ::std::thread_local!(static STORED: ::core::mem::ManuallyDrop<$type> = const { ::core::mem::ManuallyDrop::new($value) });
+        let address: *const $type = STORED.with(|value| &raw const **value);
         address
     }};
 }
