@@ -36,15 +36,18 @@
 //!
 //! # What is where
 //!
-//! * [`percpu`]: the structures, safe to use.
+//! * [`percpu`]: structures that threads and their signal handlers share, safe to use.
+//! * [`local`]: structures that one thread shares with its own signal handlers, and statics of which
+//!   each thread has its own.
 //! * [`sequence!`] and [`sequence`](mod@sequence): the compiler for atomic sequences, for
 //!   structures of your own, and the model to check them with. [`docs::patterns`] is the guide.
+//! * [`signal`]: signal handlers that sequences are atomic against, and a signal mask.
 //! * [`status`](mod@status): what this process can use.
 //! * [`docs`]: how it works, where it ends, when to use what.
 //!
 //! # The structures
 //!
-//! All have scope `SameCpu`: what they do is atomic against every thread and signal handler on this
+//! Who interferes decides. For data that several threads share, all in [`percpu`] have scope `SameCpu`: what they do is atomic against every thread and signal handler on this
 //! CPU, and other CPUs come in through a gate. All work in signal handlers and inside an allocator.
 //! *Cost* is the fast path's, in atomic read-modify-write instructions; [`percpu`] says what the
 //! slow path costs and when it is taken.
@@ -60,6 +63,20 @@
 //! | [`Pool`](percpu::Pool) | a cache of objects over a shared source | that of its source; else waits only for a held gate | 0 |
 //! | [`Area`](percpu::Area) | the memory for a structure of your own | | |
 //!
+//! For data that one thread shares with its signal handlers and with nobody else, all in [`local`] have
+//! scope [`SameThread`](local::SameThread): what they do is atomic against the handlers that were
+//! installed by [`signal`]. Their sequences have no instruction for the handlers' sake. Capacities are
+//! part of the types; nothing allocates.
+//!
+//! | structure | what it is | progress | cost |
+//! |---|---|---|---|
+//! | [`Counter`](local::Counter) | a sum | waits for nothing | 0 |
+//! | [`Stack`](local::Stack) | bounded, last in first out, one-word elements | waits for nothing | 0 |
+//! | [`Queue`](local::Queue) | bounded, first in first out, one-word elements | waits for nothing | 0 |
+//! | [`Ring`](local::Ring) | bounded, first in first out, elements of any size, in batches | waits for nothing | 0 |
+//! | [`Map`](local::Map) | a hash map of words by words | waits for nothing | 0 |
+//! | [`per_thread!`](local::per_thread!) | statics of which each thread has its own, for its handlers too | | 0 |
+//!
 //! # Papers
 //!
 //! | paper | what of it is here | where |
@@ -70,6 +87,7 @@
 //! | M94: Mosberger, Druschel, Peterson, *A Fast and General Software Solution to Mutual Exclusion on Uniprocessors*, 1994 | 2.1.3 and 2.1.4, dynamic and hybrid registration | [`sequence!`] |
 //! | | 2.3.1, inspecting sequences before they run | [`sequence!`] |
 //! | | 2.3.2, gates | [`percpu::Held`] |
+//! | GC96: Greenwald, Cheriton, *The Synergy Between Non-blocking Synchronization and Operating System Structure*, 1996 | 1, a handler that stores into the table that its thread is updating | [`local::Map`] |
 //!
 //! [`docs::internals`] lists where the code differs from them, and why.
 //!

@@ -117,6 +117,38 @@
 //!
 //! Registration and fence are inherited by the child.
 //!
+//! # Structures shared with handlers
+//!
+//! A handler interrupts its thread, runs to its end, and only then does the thread go on: interference
+//! is *nested*. [`local`](crate::local) rests on that. A sequence is atomic by its form; an operation of
+//! several only has to notice, in each, that a handler came before it:
+//!
+//! * [`Ring`](crate::local::Ring) copies an element that is longer than a word in pieces. Each piece is stored
+//!   only if the tail is where the push found it. Without that question, a push that goes on after a
+//!   handler's push would write over the element that the handler has put into the same place. A
+//!   bounded copy in one sequence, as `percpu` has it, is nothing for the forms against signals: a
+//!   rollforward would have to run the rest of it in the handler.
+//! * [`Map`](crate::local::Map) searches with plain loads, and changes its set of keys by a sequence that first
+//!   compares the map's version, the sum of two counts, with what it was before the search. Values change
+//!   by sequences that compare the key. Its source proves that no key is ever there twice.
+//!
+//! The gaps between sequences are marked in the source. Unit tests come in at each of them with every
+//! other operation, and compare with the two serial orders.
+//!
+//! # Per-thread statics
+//!
+//! ```text
+//! static IMAGE in section .tdata.atomseq     the initial value, in the object's TLS image
+//! with(): mov address, [IMAGE@GOTTPOFF]      where in a thread's storage; linkers make it a constant
+//!         add address, fs:[0]                this thread's storage
+//! ```
+//!
+//! The C library copies the image before a thread's first instruction. This is what compilers call the
+//! initial-exec model; a Rust `thread_local!` in a shared object has the general one, whose
+//! `__tls_get_addr` may allocate on a thread's first access. Rust has no stable way to choose the model, so
+//! the static is an ordinary one by type, put into a section whose name makes it the linker's
+//! thread-local, and only assembly takes its address.
+//!
 //! # Differences from the papers
 //!
 //! | paper | there | here | why |
@@ -128,6 +160,7 @@
 //! | B91 | one processor | one slot a CPU, found by a number that is read inside the section | aborted on migration too |
 //! | M94 2.3.1 | inspect the code before it is rolled forward: no backward jumps, no calls | the compiler refuses such code; at most 32 instructions | costs nothing at run time |
 //! | M94 2.3.2 | a gate keeps others out while an interrupted sequence waits for a page | a gate keeps sections out for remote access and for the slow path | a restarted section needs no page to arrive: it begins again |
+//! | GC96 1, 5 | a table that a handler may store into is changed by double compare-and-swap | [`local::Map`](crate::local::Map) is changed by sequences that are rolled forward | the handler is this thread's own: no other processor interferes, and no instruction is atomic |
 //!
 //! One loop exists all the same: `prepare_copy`, a copy whose length the caller bounds. It counts
 //! as one instruction, because an interruption anywhere in it repeats it whole.

@@ -39,6 +39,27 @@
 //! Gates do not inherit priority: a real-time thread may wait for an ordinary one that holds a
 //! gate.
 //!
+//! # Shared with signal handlers
+//!
+//! What [`local`](crate::local) promises, it promises against handlers that
+//! [`signal`](crate::signal) installed. A handler that was installed otherwise, or that runs on a fault
+//! inside a sequence, may find an operation half done.
+//!
+//! * **Capacities** are fixed when the program is compiled, and there is no batch in which a `Stack` or a
+//!   `Queue` changes at once.
+//! * **Iterating** a [`Map`](crate::local::Map) gives each pair as it is when it is asked for, not all as they
+//!   were at one time.
+//! * **Starvation.** An operation of several sequences repeats what a handler has made void. A handler
+//!   that comes oftener than a large element takes to be copied into a `Ring`, and pushes each time, holds
+//!   that push up.
+//! * **At a thread's end** nothing in a [`per_thread!`](crate::local::per_thread!) static is dropped, so it cannot
+//!   hold what would have to be. Numbers that nobody took are gone.
+//! * **Loaded objects.** Statics of an object that is loaded by `dlopen` lie in a reserve that the C
+//!   library keeps for all such objects: about 1.5 KiB with glibc unless
+//!   `GLIBC_TUNABLES=glibc.rtld.optional_static_tls=…` enlarges it, none with musl. `dlopen` fails
+//!   where it does not suffice; with glibc it says `cannot allocate memory in static TLS block`. Link the
+//!   object to the program, or make it smaller.
+//!
 //! # Fork and its relatives
 //!
 //! * `fork` is safe, in any thread (Linux). A thread that has to close a gate meanwhile waits for

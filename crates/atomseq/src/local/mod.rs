@@ -2,24 +2,32 @@
 //! one instruction more than without handlers.
 //!
 //! ```
-//! use atomseq::local::{Counter, Ring};
+//! use atomseq::local::{Counter, Ring, per_thread};
+//! use atomseq::signal::{self, Event};
 //!
-//! atomseq::local::per_thread! {
+//! per_thread! {
 //!     static TICKS: Counter = Counter::new();
-//!     static SAMPLES: Ring<(usize, u64), 256> = Ring::new();
+//!     static SAMPLES: Ring<[usize; 2], 256> = Ring::new();
 //! }
 //!
-//! // In a signal handler, whatever it interrupts, another `push` on the same ring included:
-//! fn on_tick(program_counter: usize, now: u64) {
+//! // Whatever this interrupts, a `push` or a `drain` of the same ring included:
+//! fn on_tick(event: &mut Event<'_>) {
 //!     TICKS.with(|ticks| ticks.increment());
-//!     // A full ring says so.
-//!     let _lost = SAMPLES.with(|samples| samples.push((program_counter, now)));
+//!     let sample = [event.original_pc(), event.value()];
+//!     let _full = SAMPLES.with(|samples| samples.push(sample));
 //! }
+//!
+//! # #[cfg(unix)] {
+//! // SAFETY: the handler changes two structures of this module and does nothing else.
+//! unsafe { signal::install(libc::SIGUSR1, on_tick)? };
+//! // SAFETY: sends this thread a signal; a timer would do.
+//! unsafe { libc::raise(libc::SIGUSR1) };
 //!
 //! // In the thread itself, at any time:
-//! # on_tick(0x1000, 7);
 //! let taken = SAMPLES.with(|samples| samples.drain().count());
 //! assert_eq!(taken as u64, TICKS.with(|ticks| ticks.drain()));
+//! # }
+//! # Ok::<(), signal::Error>(())
 //! ```
 //!
 //! Each structure is a handful of [`sequence!`](crate::sequence!)s in the forms for signals,
@@ -30,9 +38,9 @@
 //!
 //! [`SameThread`]: an operation is atomic against every signal handler that interrupts this thread
 //! and does any operation on the same structure, at whatever instruction, and against handlers that
-//! interrupt that handler. That holds for handlers that were installed through atomseq: their delivery
-//! puts an interrupted operation right before they run. A structure is neither [`Send`] nor [`Sync`], so
-//! no other thread ever reaches it.
+//! interrupt that handler. That holds for handlers that [`signal`](crate::signal) installed: their
+//! delivery puts an interrupted operation right before they run. A structure is neither [`Send`] nor
+//! [`Sync`], so no other thread ever reaches it.
 //!
 //! **Data that several threads and their handlers share belongs in [`percpu`](crate::percpu)**,
 //! whose structures have the same names and methods, are as safe in signal handlers, and cost little
@@ -46,11 +54,12 @@
 //!
 //! # Cost
 //!
-//! No atomic instruction, no system call, no branch or store for the handlers' sake: the
-//! instructions of the same structure without handlers. An interruption in the middle of an operation
-//! costs the handler's delivery a search among the program's sequences. (Where there are no
-//! sequences, with `--cfg atomseq_portable` and on systems other than Linux, each sequence costs two
-//! system calls that block signals meanwhile.)
+//! No atomic instruction and no system call. An operation that is one sequence, which is all but some of
+//! [`Ring`] and [`Map`], has no instruction for the handlers' sake: it is the same structure as without
+//! handlers. One of several sequences asks in each whether a handler came in between: a load, a
+//! comparison and a branch. What an interruption costs, the handler's [delivery](crate::signal) pays.
+//! (Where there are no sequences, with `--cfg atomseq_portable` and on systems other than Linux, each
+//! costs two system calls that block signals meanwhile.)
 //!
 //! # Memory, allocation
 //!

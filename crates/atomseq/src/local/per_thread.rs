@@ -99,7 +99,7 @@ impl<T> fmt::Debug for Image<T> {
 ///
 /// * the initial value must be constant: it is written to the executable, and copied whole for each
 ///   thread;
-/// * the type must be [`Interruptible`]: all that a handler may do to it while the thread is anywhere in
+/// * the type must be [`Interruptible`](crate::local::Interruptible): all that a handler may do to it while the thread is anywhere in
 ///   doing the same must be sound;
 /// * nothing is dropped when a thread ends, so a value that would have to be (with elements that
 ///   own memory) does not compile. What is not taken out before the thread's end, is lost with it;
