@@ -13,20 +13,21 @@
 //! delivered, and so tell most sharply what the cases have not in common.
 
 mod interruption;
+mod run;
 pub mod trial;
+mod ways;
 
 use std::sync::mpsc::{self, Sender};
 use std::thread;
 use std::time::Instant;
 
-use atomseq::signal;
-
-use self::interruption::{Catcher, IGNORED, NONE, Snare, count};
+use self::run::{Run, Took};
+use self::ways::WAYS;
 use super::{Experiment, Method};
 use crate::bench::beside::Beside;
 use crate::bench::engine::Effort;
 use crate::bench::record::Series;
-use crate::bench::signals::{self, MANAGED, Received};
+use crate::bench::signals;
 use crate::error::Error;
 use crate::machine;
 
@@ -74,72 +75,6 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// The case that tells what is taken off the others.
 const CONSTANT: &str = "constant:interruption";
-
-/// Interruptions of each kind that a value is the median of: a run that the scheduler broke into is one among them.
-const INTERRUPTIONS: usize = 101;
-
-/// A way to be interrupted.
-struct Way {
-    case: &'static str,
-    pending: &'static str,
-    arrival: Arrival,
-    /// Runs the sequence once; what this thread had received when it was at its end.
-    once: fn(&Snare) -> Received,
-}
-
-/// How signals arrive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Arrival {
-    Plain,
-    Restarted,
-    Rolled,
-    Deferred,
-}
-
-// SAFETY, for all four: the forms are the sequence's, and whoever has a way has a catcher.
-const WAYS: [Way; 4] = [
-    Way {
-        case: "plain",
-        pending: "pending:plain",
-        arrival: Arrival::Plain,
-        once: |snare| {
-            // SAFETY: see above.
-            unsafe { snare.run_into(count::unprotected) };
-            signals::received()
-        },
-    },
-    Way {
-        case: "restarted",
-        pending: "pending:restarted",
-        arrival: Arrival::Restarted,
-        once: |snare| {
-            // SAFETY: see above.
-            unsafe { snare.run_into(count::restarting) };
-            signals::received()
-        },
-    },
-    Way {
-        case: "rolled",
-        pending: "pending:rolled",
-        arrival: Arrival::Rolled,
-        once: |snare| {
-            // SAFETY: see above.
-            unsafe { snare.run_into(count::rolling) };
-            signals::received()
-        },
-    },
-    Way {
-        case: "deferred",
-        pending: "pending:deferred",
-        arrival: Arrival::Deferred,
-        once: |snare| {
-            let _mask = signal::mask();
-            // SAFETY: see above.
-            unsafe { snare.run_into(count::unprotected) };
-            signals::received()
-        },
-    },
-];
 
 fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Vec<Series>, Error> {
     signals::manage();
@@ -211,159 +146,4 @@ fn measure(effort: Effort, shares: &Sender<f64>) -> Result<Vec<Series>, Error> {
         values,
     });
     Ok(series.collect())
-}
-
-/// How long interruptions of each kind took, in nanoseconds.
-struct Took {
-    /// With a signal that is delivered.
-    delivered: f64,
-    /// With a signal that is ignored.
-    ignored: f64,
-    /// Without a signal.
-    nothing: f64,
-}
-
-/// A way on the thread that it was made on.
-struct Run {
-    way: &'static Way,
-    snare: Snare,
-    done: std::cell::Cell<u64>,
-    received: std::cell::Cell<Received>,
-    /// How many came only after the sequence's end.
-    late: std::cell::Cell<u64>,
-    _catcher: Catcher,
-}
-
-impl Run {
-    fn new(way: &'static Way) -> Self {
-        Self {
-            way,
-            snare: Snare::new(),
-            done: 0.into(),
-            received: Received::default().into(),
-            late: 0.into(),
-            _catcher: Catcher::new(),
-        }
-    }
-
-    /// Interrupts itself by each kind of signal in turns.
-    fn interrupt(&self) -> Took {
-        let received = signals::received();
-        let mut took = [[0_u64; INTERRUPTIONS]; 3];
-        self.snare.lay();
-        for turn in 0..INTERRUPTIONS {
-            for (took, signal) in took.iter_mut().zip([MANAGED, IGNORED, NONE]) {
-                took[turn] = self.time(signal);
-            }
-        }
-        self.snare.take_up();
-        self.done.set(self.done.get() + INTERRUPTIONS as u64);
-        let mut all = self.received.get();
-        all += signals::received().since(received);
-        self.received.set(all);
-        let [delivered, ignored, nothing] = took.map(median);
-        Took {
-            delivered,
-            ignored,
-            nothing,
-        }
-    }
-
-    fn time(&self, signal: i32) -> u64 {
-        self.snare.send(signal);
-        let start = Instant::now();
-        let received = (self.way.once)(&self.snare);
-        let took = start.elapsed().as_nanos() as u64;
-        let late = signals::received().since(received).total();
-        self.late.set(self.late.get() + late);
-        took
-    }
-
-    /// Whether every sequence has had its effect once and every signal arrived as it was to.
-    fn check(&self) -> Result<(), String> {
-        let (done, counted) = (self.done.get(), self.snare.counted());
-        if counted != 3 * done {
-            return Err(format!(
-                "{counted} sequences of {} had their effect",
-                3 * done
-            ));
-        }
-        let mut expected = Received::default();
-        *match self.way.arrival {
-            Arrival::Plain | Arrival::Deferred => &mut expected.plain,
-            Arrival::Restarted => &mut expected.restarted,
-            Arrival::Rolled => &mut expected.rolled_forward,
-        } = done;
-        let received = self.received.get();
-        if received != expected {
-            return Err(format!(
-                "its handler ran for {received:?}, not {expected:?}"
-            ));
-        }
-        let expected = if self.way.arrival == Arrival::Deferred {
-            done
-        } else {
-            0
-        };
-        let late = self.late.get();
-        if late != expected {
-            return Err(format!(
-                "{late} signals of {done} came after the sequence, not {expected}"
-            ));
-        }
-        Ok(())
-    }
-}
-
-fn median(mut values: [u64; INTERRUPTIONS]) -> f64 {
-    values.sort_unstable();
-    values[INTERRUPTIONS / 2] as f64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn judge(way: &'static Way) -> Result<(), String> {
-        signals::manage();
-        let run = Run::new(way);
-        run.interrupt();
-        run.interrupt();
-        run.check()
-    }
-
-    #[test]
-    fn every_way_is_interrupted_as_it_says() {
-        for way in &WAYS {
-            assert_eq!(judge(way), Ok(()), "{}", way.case);
-        }
-    }
-
-    #[test]
-    fn the_check_tells_what_was_interrupted() {
-        const fn mistaken(arrival: Arrival, once: fn(&Snare) -> Received) -> Way {
-            Way {
-                case: "mistaken",
-                pending: "pending:mistaken",
-                arrival,
-                once,
-            }
-        }
-        static ROLLED: Way = mistaken(Arrival::Rolled, WAYS[0].once);
-        static PLAIN: Way = mistaken(Arrival::Plain, WAYS[1].once);
-        static DEFERRED: Way = mistaken(Arrival::Deferred, WAYS[0].once);
-        static NOTHING: Way = mistaken(Arrival::Plain, |_| signals::received());
-        for (way, fault) in [
-            (&ROLLED, "plain: 202"),
-            (&PLAIN, "restarted: 202"),
-            (
-                &DEFERRED,
-                "0 signals of 202 came after the sequence, not 202",
-            ),
-            (&NOTHING, "0 sequences of 606 had their effect"),
-        ] {
-            let told = judge(way).unwrap_err();
-            assert!(told.contains(fault), "{told}");
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! Whether signals are dealt with here as they should be: the experiment's ways, for once and only to see.
 
-use super::{Arrival, Run, WAYS};
+use super::run::Run;
+use super::ways::{Arrival, WAYS};
 use crate::bench::signals;
 
 /// What is tried.

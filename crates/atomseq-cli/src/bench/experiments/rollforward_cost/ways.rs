@@ -1,0 +1,77 @@
+//! The ways to be interrupted.
+
+use atomseq::signal;
+
+use super::interruption::{Snare, count};
+use crate::bench::signals::{self, Received};
+
+/// A way to be interrupted.
+pub struct Way {
+    /// The case that sends as well.
+    pub case: &'static str,
+    /// The case without sending.
+    pub pending: &'static str,
+    /// How its signals arrive.
+    pub arrival: Arrival,
+    /// Runs the sequence once; what this thread had received when it was at its end.
+    pub once: fn(&Snare) -> Received,
+}
+
+/// How signals arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// In no sequence.
+    Plain,
+    /// In one that starts again.
+    Restarted,
+    /// In one that first runs to its end.
+    Rolled,
+    /// After the end of a mask.
+    Deferred,
+}
+
+/// All of them.
+// SAFETY, for all four: the forms are the sequence's, and whoever has a way has a catcher.
+pub const WAYS: [Way; 4] = [
+    Way {
+        case: "plain",
+        pending: "pending:plain",
+        arrival: Arrival::Plain,
+        once: |snare| {
+            // SAFETY: see above.
+            unsafe { snare.run_into(count::unprotected) };
+            signals::received()
+        },
+    },
+    Way {
+        case: "restarted",
+        pending: "pending:restarted",
+        arrival: Arrival::Restarted,
+        once: |snare| {
+            // SAFETY: see above.
+            unsafe { snare.run_into(count::restarting) };
+            signals::received()
+        },
+    },
+    Way {
+        case: "rolled",
+        pending: "pending:rolled",
+        arrival: Arrival::Rolled,
+        once: |snare| {
+            // SAFETY: see above.
+            unsafe { snare.run_into(count::rolling) };
+            signals::received()
+        },
+    },
+    Way {
+        case: "deferred",
+        pending: "pending:deferred",
+        arrival: Arrival::Deferred,
+        once: |snare| {
+            let _mask = signal::mask();
+            // SAFETY: see above.
+            unsafe { snare.run_into(count::unprotected) };
+            signals::received()
+        },
+    },
+];
