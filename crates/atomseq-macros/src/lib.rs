@@ -35,8 +35,9 @@ use proc_macro::TokenStream;
 ///
 /// # Language
 ///
-/// Parameters are `Slot` (this CPU's slot of a per-CPU area) or `Word` (a machine word). The result
-/// is nothing, `Word`, `bool`, `(Word, Word)`, or `Option` of `Word` or of a pair.
+/// Parameters are `Slot` (this CPU's slot of a per-CPU area; a plain address in `restarting` and
+/// `rolling`) or `Word` (a machine word). The result is nothing, `Word`, `bool`, `(Word, Word)`, or
+/// `Option` of `Word` or of a pair.
 ///
 /// | | |
 /// |---|---|
@@ -47,7 +48,7 @@ use proc_macro::TokenStream;
 /// | `cpu()` | this CPU's number |
 /// | `prepare(a, v)`, `prepare32(a, v)`, `prepare_copy(to, from, words)` | stores that nobody may see before the commit |
 /// | `commit(a, v)`, `commit32(a, v)`, `commit_release(a, v)` | the one visible store, and the end |
-/// | `store(a, v)`, `store32(a, v)` | visible stores, any number, for a sequence without `prepare` and `commit`: it has `rolling` only |
+/// | `store(a, v)`, `store32(a, v)` | visible stores, as many as it takes; in a sequence without `prepare` and `commit`, which has `rolling` only |
 ///
 /// Constants are literals or names in capitals, by any path. As a word, a named constant is at most
 /// 65,535; as an offset of an address, named or not, a constant is a multiple of what is accessed,
@@ -57,14 +58,18 @@ use proc_macro::TokenStream;
 /// sequence gives back is computed before the commit. `doc`, `deprecated`, `cfg` and lint levels may
 /// stand before a sequence. The crate must be known by the name `atomseq`.
 ///
+/// After a visible `store` there may be loads, which see it, and early returns. A sequence without a
+/// `Slot`, `cpu()` and any store is legal as well: rolled forward, it reads all its words at one time.
+///
 /// # Errors
 ///
 /// Reported at the offending line: no commit or a second one, anything but a result after the
-/// commit, a loop, a call, an unknown name, a visible `store` beside a `prepare` or `commit`, a second `Slot`, a `Slot` (or an
-/// address made from it) that is returned or stored, an access to the slot's gate, a prepared word
-/// (or half of one, or one that is copied to) loaded before it is prepared or also committed, a
-/// loaded word that is never used, a `cpu()` or `prepare_copy` in what nothing ties to a CPU, and more than 32 machine
-/// instructions or more words at once than there are registers.
+/// commit, a loop, a call, an unknown name, a visible `store` beside a `prepare`, `commit` or `cpu()`,
+/// a second `Slot`, a `Slot` (or an address made from it) that is returned or stored, an access to the
+/// slot's gate, a prepared word (or half of one, or one that is copied to) loaded before it is
+/// prepared or also committed, a loaded word that is never used, a `cpu()` or `prepare_copy` in what
+/// nothing ties to a CPU, and more than 32 machine instructions or more words at once than there are
+/// registers.
 ///
 /// What two addresses have in common is seen where they start from the same word. Addresses that
 /// come from different words are the caller's to keep apart.

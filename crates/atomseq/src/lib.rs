@@ -83,8 +83,10 @@
 //! |---|---|---|
 //! | B91: Bershad, *Mutual Exclusion for Uniprocessors*, 1991 | 2.4, restartable sequences: one visible store, the last instruction | [`sequence!`] |
 //! | | 3.1, restart by the kernel; 3.1.1, finding out at start-up whether it works | [`status`](mod@status), [`docs::internals`] |
+//! | | 3.2, restart by the program itself, here by its signal handlers | [`sequence!`] |
 //! | | 5, software against the interlocked instructions of its processors | the command `atomseq bench` |
 //! | M94: Mosberger, Druschel, Peterson, *A Fast and General Software Solution to Mutual Exclusion on Uniprocessors*, 1994 | 2.1.3 and 2.1.4, dynamic and hybrid registration | [`sequence!`] |
+//! | | 2.1.2, static registration; 2.2.2, cloning | [`sequence!`], [`docs::internals`] |
 //! | | 2.3.1, inspecting sequences before they run | [`sequence!`] |
 //! | | 2.3.2, gates | [`percpu::Held`] |
 //! | GC96: Greenwald, Cheriton, *The Synergy Between Non-blocking Synchronization and Operating System Structure*, 1996 | 1, a handler that stores into the table that its thread is updating | [`local::Map`] |

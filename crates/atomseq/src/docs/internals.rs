@@ -6,15 +6,18 @@
 //! # From source to instructions
 //!
 //! [`sequence!`](crate::sequence!) parses a function, lowers it to straight-line steps over words
-//! that are assigned once, checks the rules on those steps, and makes three forms of them:
+//! that are assigned once, checks the rules on those steps, and makes of them the forms that they
+//! allow:
 //!
 //! | form | what it is | atomic because |
 //! |---|---|---|
 //! | `on_cpu` | inline assembly, for x86-64 and AArch64 | the kernel restarts it |
 //! | `gated` | plain Rust | its caller holds the gate |
+//! | `restarting` | inline assembly | a signal handler moves the thread back to its start |
+//! | `rolling` | inline assembly, twice | a signal handler lets it run to its end first, in the copy |
 //! | `MODEL` | data, run by [an interpreter](crate::sequence::model) | the checker decides |
 //!
-//! All three come from the same steps, so a protocol that is wrong is wrong in the model too.
+//! All come from the same steps, so a protocol that is wrong is wrong in the model too.
 //!
 //! # The section
 //!
@@ -53,6 +56,45 @@
 //! Each copy of a section, inlined or not, has its own descriptor in the linker section `__rseq_cs`
 //! and a pointer to it in `__rseq_cs_ptr_array`: the names that librseq uses, and that tests and
 //! debuggers find sections by.
+//!
+//! # The table
+//!
+//! `restarting` and `rolling` add no instruction: a signal handler finds out by the program counter
+//! that it interrupted a sequence. M94 2.1.2 calls that static registration and holds against it
+//! that somebody has to list every sequence, so that none can be inlined. Here the assembler makes
+//! the list. Each copy of a sequence, inlined or not, leaves a note in the section `.note.atomseq`:
+//! where it starts and ends, and where its clone does.
+//!
+//! **Why notes.** The linker collects them into one segment, `PT_NOTE`, of the object it makes; no
+//! linker drops them; `dl_iterate_phdr` leads to them in executables, static programs and shared
+//! objects alike. So nobody registers anything, and a shared object may carry its own atomseq or
+//! none. The offsets are relative to their own places: nothing is relocated when the program
+//! starts, and the pages stay shared and read-only. A section of addresses between two symbols, as
+//! `__rseq_cs_ptr_array` is, would have needed relocations, and a constructor in each object that
+//! makes its two symbols known. The price: since a note refers to the code around its sequence, the
+//! linker keeps that code even if nobody calls it.
+//!
+//! **Clones.** A clone is the same instructions in a cold section, so the handler maps a program
+//! counter by adding a constant, which solves what M94 2.2.2 calls its difficulty. For that each
+//! instruction must be as long in the clone. On x86-64 only branches could differ: those of the
+//! original lead to another section, and the clone's have a prefix for the assembler that asks for
+//! the long form. Nothing in a sequence depends on where it lies. The clone ends in an undefined
+//! instruction, and each of its branches leads to one of its own; behind each stands where in the
+//! original to go on, so whoever handles the trap needs no table.
+//!
+//! **Looking up.** `refresh` sorts all rows into a mapping of its own. A look-up from a handler
+//! asks glibc (2.35 and newer, `_dl_find_object`, which may be called there) for the object that
+//! holds the program counter. If the object was there at the last refresh, a binary search finds
+//! the row; if it was loaded since, its notes are read in place; if it is gone, so are its rows.
+//! Elsewhere an object that is loaded later is known from the next refresh on: installing a handler
+//! makes one, and so does the audit. An index that was replaced is unmapped when no look-up is
+//! under way.
+//!
+//! **Inspection.** M94 2.3.1 would inspect a sequence before it is rolled forward. The compiler
+//! refuses long sequences, loops and calls; what assembler and linker have made of the rest is
+//! decoded once more, at each refresh of a debug build and in tests: by decoders of atomseq's own
+//! that know exactly the instructions that are emitted, and refuse all else. They also compare each
+//! clone with its sequence, and follow its traps.
 //!
 //! # Closing a gate
 //!
@@ -158,7 +200,10 @@
 //! | B91 3.1 | resumes at the top of the sequence | resumes at an abort address, before the arming store | the kernel disarms when it aborts |
 //! | B91 3.1.1 | a process without kernel support overwrites the sequence with other code | every section tests a gate that is then closed for good | code stays read-only, and the gate has other uses |
 //! | B91 | one processor | one slot a CPU, found by a number that is read inside the section | aborted on migration too |
-//! | M94 2.3.1 | inspect the code before it is rolled forward: no backward jumps, no calls | the compiler refuses such code; at most 32 instructions | costs nothing at run time |
+//! | B91 3.2 | user-level restart: the handler inspects the instructions around the program counter | it looks the program counter up in a table | nothing is recognized by chance, and any instruction will do |
+//! | M94 2.1.2 | static registration: the program lists its sequences at start-up; no inlining | the assembler and the linker make the list | inlined anywhere, in any object |
+//! | M94 2.2.2 | a clone that ends in an instruction that gives control back; how to map program counters is left open | equal lengths, and traps that say where to go on | a constant is added; no further table |
+//! | M94 2.3.1 | inspect the code before it is rolled forward: no backward jumps, no calls | the compiler refuses such code, at most 32 instructions; debug builds decode it again | costs nothing at run time |
 //! | M94 2.3.2 | a gate keeps others out while an interrupted sequence waits for a page | a gate keeps sections out for remote access and for the slow path | a restarted section needs no page to arrive: it begins again |
 //! | GC96 1, 5 | a table that a handler may store into is changed by double compare-and-swap | [`local::Map`](crate::local::Map) is changed by sequences that are rolled forward | the handler is this thread's own: no other processor interferes, and no instruction is atomic |
 //!
