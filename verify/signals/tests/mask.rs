@@ -63,7 +63,11 @@ fn without_a_signal_nothing_changes() {
         install(ONE, note);
         drop(mask());
         let guard = mask();
-        assert!(!is_blocked(ONE), "the kernel's mask is left alone");
+        assert_eq!(
+            is_blocked(ONE),
+            cfg!(atomseq_portable),
+            "the kernel's mask is left alone"
+        );
         drop(guard);
         raise(ONE);
         assert_eq!(logged(), [ONE as usize]);
@@ -488,5 +492,75 @@ fn a_thread_started_inside_a_mask_inherits_the_program_s_mask() {
         );
         drop(guard);
         assert_eq!(logged(), [ONE as usize]);
+    });
+}
+
+/// A thread that holds a gate runs no handlers, however masks begin and end meanwhile.
+#[test]
+fn a_mask_that_ends_while_a_gate_is_held_ends_with_it() {
+    in_fresh_process(this_test!(), || {
+        let area = atomseq::percpu::Area::new(64).expect("memory");
+        install(ONE, note);
+        let guard = mask();
+        raise(ONE);
+        let held = area.close(0);
+        drop(guard);
+        assert_eq!(logged(), [], "the gate is held");
+        let another = mask();
+        drop(another);
+        assert_eq!(logged(), []);
+        drop(held);
+        assert_eq!(logged(), [ONE as usize]);
+        assert!(!is_blocked(ONE) && !signal::is_masked());
+        // The kernel's mask, the same.
+        let held = signal::with_kernel_mask(|| area.close(0));
+        raise(ONE);
+        assert_eq!(logged(), [ONE as usize]);
+        drop(held);
+        assert_eq!(logged(), [ONE as usize; 2]);
+        assert!(!is_blocked(ONE));
+        // And in the order of scopes, with a signal that waits already.
+        let guard = mask();
+        raise(ONE);
+        drop(area.close(0));
+        assert_eq!(logged(), [ONE as usize; 2]);
+        drop(guard);
+        assert_eq!(logged(), [ONE as usize; 3]);
+        assert!(!is_blocked(ONE));
+    });
+}
+
+#[test]
+fn a_mask_that_begins_while_a_gate_is_held_outlives_it() {
+    in_fresh_process(this_test!(), || {
+        let area = atomseq::percpu::Area::new(64).expect("memory");
+        install(ONE, note);
+        let held = area.close(0);
+        let guard = mask();
+        raise(ONE);
+        drop(held);
+        assert_eq!(logged(), []);
+        drop(guard);
+        assert_eq!(logged(), [ONE as usize]);
+        assert!(!is_blocked(ONE) && !is_blocked(libc::SIGSEGV));
+    });
+}
+
+#[cfg(not(atomseq_portable))]
+#[test]
+fn control_without_regard_for_gates_the_handler_runs_while_one_is_held() {
+    in_fresh_process(this_test!(), || {
+        // SAFETY: this test expects what follows.
+        unsafe {
+            atomseq::internals::signal_controls::set(atomseq::internals::signal_controls::GATES)
+        };
+        let area = atomseq::percpu::Area::new(64).expect("memory");
+        install(ONE, note);
+        let guard = mask();
+        raise(ONE);
+        let held = area.close(0);
+        drop(guard);
+        assert_eq!(logged(), [ONE as usize]);
+        drop(held);
     });
 }

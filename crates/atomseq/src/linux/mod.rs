@@ -33,5 +33,5 @@ pub use membarrier::fence;
 pub use memory::{map, unmap};
 pub use on_cpu::{rseq_offset, started_rseq_offset};
 pub use rseq::{RSEQ_OFFSET, cpu_id, register_this_thread};
-pub use signals::Quiet;
+pub use signals::{Quiet, is_quiet};
 pub use start::start;

@@ -12,7 +12,7 @@
 use super::signals::Blocked;
 use crate::arch::{SIGNATURE, syscall, thread_block_offset, thread_pointer};
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicI32, AtomicIsize, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicIsize, AtomicU32, AtomicU64, Ordering};
 
 /// Where a thread's `struct rseq` lies, counted from its thread pointer. Written once, by start-up; every
 /// section reads it. Until then, and when sections are off, it must not be used, or leads to a block whose CPU is -1.
@@ -70,6 +70,22 @@ pub(super) fn forks() -> &'static AtomicU32 {
 pub(super) fn quiet() -> &'static AtomicU32 {
     // SAFETY: as in `registration`.
     unsafe { AtomicU32::from_ptr((block() + 40) as *mut u32) }
+}
+
+/// What user-level masks have blocked, if the last of them ended inside a `Quiet` that is over now; nothing otherwise.
+/// Called with signals blocked.
+pub(super) fn take_deferred() -> u64 {
+    // Words of `signal`'s: how many masks, and whether signals wait; what is blocked; what was unblocked last.
+    // SAFETY: as in `registration`.
+    let [masks, deferred, taken] =
+        [48, 56, 64].map(|offset| unsafe { AtomicU64::from_ptr((block() + offset) as *mut u64) });
+    if masks.load(Ordering::Relaxed) << 1 != 0 || deferred.load(Ordering::Relaxed) == 0 {
+        return 0;
+    }
+    masks.store(0, Ordering::Relaxed);
+    let ended = deferred.swap(0, Ordering::Relaxed);
+    taken.store(ended, Ordering::Relaxed);
+    ended
 }
 
 /// Points every thread at a block of our own, not registered as yet.

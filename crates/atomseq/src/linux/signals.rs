@@ -1,8 +1,9 @@
 //! Quiet: a stretch of one thread's time in which no signal handler runs on it and no fork copies its work half done.
 
 use super::dispositions::change_mask;
-use super::fork;
+use super::{fork, rseq};
 use core::marker::PhantomData;
+use core::sync::atomic::Ordering;
 
 /// While one lives, this thread runs no signal handler, and `fork` on another thread waits for its end.
 ///
@@ -34,8 +35,14 @@ impl Quiet {
 impl Drop for Quiet {
     fn drop(&mut self) {
         fork::leave(self.counted);
-        set_mask(self.mask);
+        let ended = if is_quiet() { 0 } else { rseq::take_deferred() };
+        set_mask(self.mask & !ended);
     }
+}
+
+/// Is this thread inside a [`Quiet`]? The end of a user-level mask then unblocks nothing: the end of the `Quiet` does.
+pub fn is_quiet() -> bool {
+    rseq::quiet().load(Ordering::Relaxed) > 0
 }
 
 /// No signal handler runs on this thread while one lives. As [`Quiet`], without a word to forks.

@@ -12,6 +12,8 @@ pub use cpus::{cpu_slots, current_cpu};
 pub use memory::{map, unmap};
 pub use on_cpu::rseq_offset;
 pub use signals::Quiet;
+#[cfg(unix)]
+pub use signals::masks;
 pub use waiting::{wait, wait as wait_briefly, wake_all, wake_one};
 
 use crate::status::{Features, Reason, Status};

@@ -1,4 +1,6 @@
-//! Quiet: a stretch of one thread's time in which no signal handler runs on it.
+//! Quiet: a stretch of one thread's time in which no signal handler runs on it; and masks, in which none of those runs
+//! that may wait. They may begin and end in any order, so both are counted, and the last one to end restores what
+//! the first one found.
 
 use core::marker::PhantomData;
 
@@ -6,46 +8,187 @@ use core::marker::PhantomData;
 ///
 /// Forks are not kept out here: a child of a process with several threads may find a gate closed for good.
 pub struct Quiet {
-    #[cfg(unix)]
-    mask: libc::sigset_t,
     /// The mask belongs to this thread.
     _not_send: PhantomData<*mut ()>,
 }
 
-#[cfg(unix)]
 impl Quiet {
     /// Blocks every signal.
     pub fn enter() -> Quiet {
-        let mut all = core::mem::MaybeUninit::uninit();
-        let mut mask = core::mem::MaybeUninit::uninit();
-        // SAFETY: `sigfillset` initialises the set; `pthread_sigmask` with valid arguments cannot fail and writes the old
-        // mask.
-        let mask = unsafe {
-            libc::sigfillset(all.as_mut_ptr());
-            libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), mask.as_mut_ptr());
-            mask.assume_init()
-        };
+        #[cfg(unix)]
+        masks::start_quiet();
         Quiet {
-            mask,
             _not_send: PhantomData,
         }
     }
 }
 
-#[cfg(unix)]
 impl Drop for Quiet {
     fn drop(&mut self) {
-        // SAFETY: restores the mask that `enter` found.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.mask, core::ptr::null_mut()) };
+        #[cfg(unix)]
+        masks::end_quiet();
     }
 }
 
-#[cfg(not(unix))]
-impl Quiet {
-    /// No signal handler runs on another thread's behalf here.
-    pub fn enter() -> Quiet {
-        Quiet {
-            _not_send: PhantomData,
+#[cfg(unix)]
+pub mod masks {
+    //! This thread's mask in the kernel, as `Quiet`s and `signal`'s masks want it.
+
+    use core::cell::Cell;
+    use core::ffi::c_int;
+    use core::mem::MaybeUninit;
+
+    /// What faults raise, and `SIGABRT`: only a `Quiet` blocks them.
+    pub const NEVER_BLOCKED: [c_int; 7] = [
+        libc::SIGSEGV,
+        libc::SIGBUS,
+        libc::SIGFPE,
+        libc::SIGILL,
+        libc::SIGTRAP,
+        libc::SIGSYS,
+        libc::SIGABRT,
+    ];
+
+    type Set = MaybeUninit<libc::sigset_t>;
+
+    std::thread_local!(static QUIETS: Cell<u64> = const { Cell::new(0) });
+    std::thread_local!(static MASKS: Cell<u64> = const { Cell::new(0) });
+    // The mask that the first of them found. Written while signals are blocked.
+    std::thread_local!(static FOUND: Cell<Set> = const { Cell::new(Set::uninit()) });
+
+    fn found() -> libc::sigset_t {
+        // SAFETY: only called while there is a `Quiet` or a mask, the first of which wrote it.
+        unsafe { FOUND.get().assume_init() }
+    }
+
+    /// No signal.
+    pub fn none() -> libc::sigset_t {
+        let mut set = MaybeUninit::uninit();
+        // SAFETY: initialises the set.
+        unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            set.assume_init()
+        }
+    }
+
+    /// All signals.
+    fn all() -> libc::sigset_t {
+        let mut set = MaybeUninit::uninit();
+        // SAFETY: initialises the set.
+        unsafe {
+            libc::sigfillset(set.as_mut_ptr());
+            set.assume_init()
+        }
+    }
+
+    /// All that a mask holds back.
+    pub fn blockable() -> libc::sigset_t {
+        let mut set = all();
+        for signal in NEVER_BLOCKED {
+            // SAFETY: an initialised set, and a signal that exists.
+            unsafe { libc::sigdelset(&mut set, signal) };
+        }
+        set
+    }
+
+    /// Changes this thread's mask in the kernel, and returns the old one.
+    pub fn change(how: c_int, set: &libc::sigset_t) -> libc::sigset_t {
+        let mut old = none();
+        // SAFETY: both sets are initialised; with a valid `how` this cannot fail.
+        unsafe { libc::pthread_sigmask(how, set, &mut old) };
+        old
+    }
+
+    fn start(set: &libc::sigset_t) {
+        let old = change(libc::SIG_BLOCK, set);
+        if QUIETS.get() + MASKS.get() == 0 {
+            FOUND.set(MaybeUninit::new(old));
+        }
+    }
+
+    pub(super) fn start_quiet() {
+        start(&all());
+        QUIETS.set(QUIETS.get() + 1);
+    }
+
+    pub(super) fn end_quiet() {
+        let found = found();
+        QUIETS.set(QUIETS.get() - 1);
+        if QUIETS.get() == 0 && MASKS.get() > 0 {
+            // First less than all, then more than what was found: no signal that waits gets in.
+            change(libc::SIG_SETMASK, &blockable());
+            change(libc::SIG_BLOCK, &found);
+        } else if QUIETS.get() == 0 {
+            change(libc::SIG_SETMASK, &found);
+        }
+    }
+
+    /// One more mask.
+    pub fn start_mask() {
+        if QUIETS.get() + MASKS.get() == 0 {
+            start(&blockable());
+        }
+        MASKS.set(MASKS.get() + 1);
+    }
+
+    /// One mask less.
+    pub fn end_mask() {
+        let found = found();
+        MASKS.set(MASKS.get() - 1);
+        if QUIETS.get() + MASKS.get() == 0 {
+            change(libc::SIG_SETMASK, &found);
+        }
+    }
+
+    /// Is this thread inside a mask?
+    pub fn is_masked() -> bool {
+        MASKS.get() > 0
+    }
+
+    /// The mask that the program has set.
+    pub fn own() -> libc::sigset_t {
+        if QUIETS.get() + MASKS.get() > 0 {
+            found()
+        } else {
+            change(libc::SIG_BLOCK, &none())
+        }
+    }
+
+    /// The masks that a thread has left for a while.
+    pub struct Left {
+        masks: u64,
+        found: Set,
+        mask: libc::sigset_t,
+    }
+
+    /// Leaves all masks, with the signals that they hold back blocked.
+    pub fn leave() -> Left {
+        let mask = change(libc::SIG_BLOCK, &blockable());
+        Left {
+            masks: MASKS.replace(0),
+            found: FOUND.get(),
+            mask,
+        }
+    }
+
+    /// The opposite. Guards that were dropped or forgotten meanwhile count.
+    pub fn come_back(left: &Left) {
+        let masks = left.masks.wrapping_add(MASKS.get());
+        MASKS.set(masks);
+        if QUIETS.get() > 0 {
+            // One that began meanwhile found the signals blocked that were blocked for this.
+            FOUND.set(if left.masks > 0 {
+                left.found
+            } else {
+                MaybeUninit::new(left.mask)
+            });
+            return;
+        }
+        FOUND.set(left.found);
+        match (left.masks, masks) {
+            (0, 1..) => FOUND.set(MaybeUninit::new(left.mask)),
+            (1.., 0) => _ = change(libc::SIG_SETMASK, &found()),
+            _ => _ = change(libc::SIG_SETMASK, &left.mask),
         }
     }
 }

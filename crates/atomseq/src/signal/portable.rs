@@ -3,31 +3,19 @@
 //! Sequences run with all signals blocked here, so a handler never finds one half done and is called as it is. A mask
 //! is the kernel's: the outermost one blocks every signal that may be blocked, and its end restores what it found.
 
-use core::cell::{Cell, UnsafeCell};
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use std::sync::Mutex;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::audit::{Audit, Fault};
 use super::event::{Chained, Event, Handler, Interrupted};
 use super::options::{Error, Options};
 use super::statistics::COUNTS;
+use crate::platform::{masks, wait, wake_one};
 
 /// One more than the largest signal number of any system.
 const SIGNALS: usize = 129;
-
-/// What faults raise, and `SIGABRT`: never blocked.
-const NEVER_BLOCKED: [c_int; 7] = [
-    libc::SIGSEGV,
-    libc::SIGBUS,
-    libc::SIGFPE,
-    libc::SIGILL,
-    libc::SIGTRAP,
-    libc::SIGSYS,
-    libc::SIGABRT,
-];
 
 /// What was there before a handler of ours.
 #[derive(Clone, Copy)]
@@ -44,8 +32,29 @@ struct Action {
 static ACTIONS: [AtomicPtr<Action>; SIGNALS] =
     [const { AtomicPtr::new(core::ptr::null_mut()) }; SIGNALS];
 
-/// One thread at a time changes handlers.
-static CHANGING: Mutex<()> = Mutex::new(());
+/// One thread at a time changes handlers: 0 nobody, 1 somebody.
+static CHANGING: AtomicU32 = AtomicU32::new(0);
+
+/// The right to change handlers.
+struct Changing;
+
+impl Changing {
+    fn start() -> Changing {
+        // Acquire: pairs with the Release in `drop`.
+        while CHANGING.swap(1, Ordering::Acquire) != 0 {
+            wait(&CHANGING, 1);
+        }
+        Changing
+    }
+}
+
+impl Drop for Changing {
+    fn drop(&mut self) {
+        // Release: pairs with the Acquire in `start`.
+        CHANGING.store(0, Ordering::Release);
+        wake_one(&CHANGING);
+    }
+}
 
 fn action(signal: c_int) -> Option<&'static Action> {
     let place = ACTIONS.get(usize::try_from(signal).ok()?)?;
@@ -55,36 +64,6 @@ fn action(signal: c_int) -> Option<&'static Action> {
 
 pub fn is_managed(signal: c_int) -> bool {
     action(signal).is_some()
-}
-
-fn empty() -> libc::sigset_t {
-    let mut set = MaybeUninit::uninit();
-    // SAFETY: initialises the set.
-    unsafe {
-        libc::sigemptyset(set.as_mut_ptr());
-        set.assume_init()
-    }
-}
-
-/// All that a mask holds back.
-fn blockable() -> libc::sigset_t {
-    let mut set = MaybeUninit::uninit();
-    // SAFETY: initialises the set, then takes signals out that exist.
-    unsafe {
-        libc::sigfillset(set.as_mut_ptr());
-        let mut set = set.assume_init();
-        for signal in NEVER_BLOCKED {
-            libc::sigdelset(&mut set, signal);
-        }
-        set
-    }
-}
-
-fn change_mask(how: c_int, set: &libc::sigset_t) -> libc::sigset_t {
-    let mut old = empty();
-    // SAFETY: both sets are initialised; with a valid `how` this cannot fail.
-    unsafe { libc::pthread_sigmask(how, set, &mut old) };
-    old
 }
 
 fn disposition(signal: c_int) -> Result<libc::sigaction, c_int> {
@@ -122,9 +101,7 @@ pub unsafe fn install(signal: c_int, handler: Handler, options: Options) -> Resu
     if let Some(bytes) = options.stack {
         check_alternate_stack(bytes)?;
     }
-    let _changing = CHANGING
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _changing = Changing::start();
     // The C library knows which numbers are signals.
     let now = disposition(signal).map_err(|_| Error::NoSignal(signal))?;
     let old = action(signal);
@@ -161,12 +138,12 @@ fn wanted(signal: c_int, options: &Options) -> libc::sigaction {
         wanted.sa_flags |= libc::SA_ONSTACK;
     }
     wanted.sa_mask = if options.nesting {
-        empty()
+        masks::none()
     } else {
-        blockable()
+        masks::blockable()
     };
     for number in 1..SIGNALS as c_int {
-        if options.blocked >> (number - 1) & 1 == 1 && !NEVER_BLOCKED.contains(&number) {
+        if options.blocked >> (number - 1) & 1 == 1 && !masks::NEVER_BLOCKED.contains(&number) {
             // SAFETY: an initialised set; a number that is no signal's is refused.
             unsafe { libc::sigaddset(&mut wanted.sa_mask, number) };
         }
@@ -199,9 +176,7 @@ pub fn uninstall(signal: c_int) -> Result<(), Error> {
     if !(1..SIGNALS as c_int).contains(&signal) {
         return Err(Error::NoSignal(signal));
     }
-    let _changing = CHANGING
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _changing = Changing::start();
     let Some(action) = action(signal) else {
         return Err(Error::NotInstalled(signal));
     };
@@ -313,7 +288,7 @@ impl Previous {
             libc::SIG_IGN => return Chained::Ignored,
             _ => {}
         }
-        let old = change_mask(libc::SIG_BLOCK, &self.0.sa_mask);
+        let old = masks::change(libc::SIG_BLOCK, &self.0.sa_mask);
         if self.0.sa_flags & libc::SA_SIGINFO != 0 {
             // SAFETY: the flag says that it is a function of three arguments.
             let function: unsafe extern "C" fn(c_int, *const libc::siginfo_t, *mut c_void) =
@@ -327,86 +302,28 @@ impl Previous {
             // SAFETY: as above.
             unsafe { function(signal) };
         }
-        change_mask(libc::SIG_SETMASK, &old);
+        masks::change(libc::SIG_SETMASK, &old);
         Chained::Called
     }
 }
 
-std::thread_local! {
-    /// How many masks this thread is inside.
-    static DEPTH: Cell<u64> = const { Cell::new(0) };
-    /// The mask that the outermost one has found.
-    static FOUND: UnsafeCell<MaybeUninit<libc::sigset_t>> = const { UnsafeCell::new(MaybeUninit::uninit()) };
-}
-
-pub fn start_mask() {
-    // Blocked first: a handler may have masks too, and leaves these words as it finds them.
-    if DEPTH.get() == 0 {
-        let found = change_mask(libc::SIG_BLOCK, &blockable());
-        // SAFETY: this thread's; no handler runs, and none looks at it at depth 0.
-        FOUND.with(|place| unsafe { (*place.get()).write(found) });
-    }
-    DEPTH.set(DEPTH.get() + 1);
-}
-
-pub fn end_mask() {
-    let depth = DEPTH.get() - 1;
-    if depth > 0 {
-        DEPTH.set(depth);
-        return;
-    }
-    // SAFETY: written by the outermost `start_mask`, on this thread.
-    let found = FOUND.with(|place| unsafe { (*place.get()).assume_init() });
-    DEPTH.set(0);
-    change_mask(libc::SIG_SETMASK, &found);
-}
-
-pub fn is_masked() -> bool {
-    DEPTH.get() > 0
-}
+pub use masks::{end_mask, is_masked, own as own_mask, start_mask};
 
 pub fn with_kernel_mask<R>(f: impl FnOnce() -> R) -> R {
-    struct Restore {
-        depth: u64,
-        found: Option<MaybeUninit<libc::sigset_t>>,
-        mask: libc::sigset_t,
-    }
-    impl Drop for Restore {
+    struct ComeBack(masks::Left);
+    impl Drop for ComeBack {
         fn drop(&mut self) {
-            if let Some(found) = self.found {
-                // SAFETY: this thread's; no handler runs.
-                FOUND.with(|place| unsafe { *place.get() = found });
-            }
-            DEPTH.set(self.depth);
-            change_mask(libc::SIG_SETMASK, &self.mask);
+            masks::come_back(&self.0);
         }
     }
-    let mask = change_mask(libc::SIG_BLOCK, &blockable());
-    let depth = DEPTH.replace(0);
-    let restore = Restore {
-        depth,
-        // SAFETY: this thread's; no handler runs.
-        found: (depth > 0).then(|| FOUND.with(|place| unsafe { *place.get() })),
-        mask,
-    };
-    let result = f();
-    drop(restore);
-    result
-}
-
-pub fn own_mask() -> libc::sigset_t {
-    if is_masked() {
-        // SAFETY: written by the outermost `start_mask`, on this thread.
-        FOUND.with(|place| unsafe { (*place.get()).assume_init() })
-    } else {
-        change_mask(libc::SIG_BLOCK, &empty())
-    }
+    let _come_back = ComeBack(masks::leave());
+    f()
 }
 
 pub fn inheriting<R>(f: impl FnOnce() -> R) -> impl FnOnce() -> R {
     let mask = own_mask();
     move || {
-        change_mask(libc::SIG_SETMASK, &mask);
+        masks::change(libc::SIG_SETMASK, &mask);
         f()
     }
 }

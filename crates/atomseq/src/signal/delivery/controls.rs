@@ -25,6 +25,9 @@ pub const FORK: u32 = 512;
 /// A record for which the kernel has no room is kept.
 pub const SAVING: u32 = 1024;
 
+/// The end of a mask unblocks nothing while a gate is held.
+pub const GATES: u32 = 2048;
+
 static OFF: AtomicU32 = AtomicU32::new(0);
 
 /// Switches off, in this process, the protections in `off`, and all others on.

@@ -14,7 +14,7 @@ use super::super::statistics::COUNTS;
 use super::words::{Masks, Words};
 use super::{actions, controls};
 use crate::arch::{enter_mask, leave_mask};
-use crate::platform::{Context, bit, change_mask, kernel_mask, queue_to_this_thread};
+use crate::platform::{Context, bit, change_mask, is_quiet, kernel_mask, queue_to_this_thread};
 
 /// From now on, managed signals are put off on this thread.
 #[inline(always)]
@@ -44,7 +44,8 @@ pub fn is_masked() -> bool {
 #[inline(never)]
 fn unblock() {
     let words = Words::of_this_thread();
-    if words.depth() > 0 {
+    // Where all signals are blocked, they stay so; the end of that sees to what is left here.
+    if words.depth() > 0 || is_quiet() && !controls::is_off(controls::GATES) {
         return;
     }
     words.clear_waiting();
@@ -108,6 +109,12 @@ pub fn with_kernel_mask<R>(f: impl FnOnce() -> R) -> R {
         fn drop(&mut self) {
             let words = Words::of_this_thread();
             words.restore_masks(&self.masks);
+            if is_quiet() {
+                // `f` has begun to hold a gate that it returns: unblocked when that ends.
+                words.added.fetch_or(self.blocked, Relaxed);
+                words.set_waiting();
+                return;
+            }
             change_mask(libc::SIG_UNBLOCK, self.blocked);
             // The guards that signals waited for may have been dropped meanwhile.
             if words.added.load(Relaxed) != 0 {
