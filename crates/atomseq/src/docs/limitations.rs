@@ -39,6 +39,32 @@
 //! Gates do not inherit priority: a real-time thread may wait for an ordinary one that holds a
 //! gate.
 //!
+//! # Signal handlers and masks
+//!
+//! The rules are [`signal`](crate::signal)'s; this is what they cannot do.
+//!
+//! * **Others' handlers.** One that is installed after the last
+//!   [`install`](crate::signal::install) or [`repair`](crate::signal::repair) may let managed signals in;
+//!   until then sequences are not atomic. [`audit`](crate::signal::audit) tells. Call it after libraries that install
+//!   handlers have started.
+//! * **Order.** A real-time signal that was put off is queued again, behind those of its number that
+//!   arrived meanwhile.
+//! * **Whose.** A signal that was sent to the process becomes that thread's which put it off. If the
+//!   thread ends with a guard forgotten, the signal is lost.
+//! * **Records.** With the queue full (`RLIMIT_SIGPENDING`), one real-time signal's record is kept for
+//!   each thread; a standard signal's record may be lost, as it may be without atomseq.
+//! * **The kernel's mask** may change inside a mask only through
+//!   [`signal`](crate::signal). `pthread_sigmask` there would unblock what was put off (it is put off again) or
+//!   block what the end of the mask unblocks.
+//! * **exec.** A program that takes this one's place inside a mask inherits what was put off as blocked.
+//!   Threads, commands and `posix_spawn` have their helpers; for `exec` itself, leave the mask first.
+//! * **Faults** and `SIGABRT` are not put off. A sequence that faults is not atomic against the fault's
+//!   handler.
+//! * **Debuggers** that stop on `SIGILL` or `SIGSEGV` see what the program's handlers see, at program
+//!   counters in clones.
+//! * **Two copies.** Each copy of atomseq in a process manages its own signals; masks of one do not hold
+//!   back handlers of the other.
+//!
 //! # Shared with signal handlers
 //!
 //! What [`local`](crate::local) promises, it promises against handlers that
