@@ -115,7 +115,7 @@ pub fn enter_mask() {
 ///
 /// A signal that arrives before the store is seen by the last load, one that arrives after it finds no mask.
 #[inline(always)]
-pub fn leave_mask(waiting: fn()) {
+pub fn leave_mask(waiting: extern "C" fn()) {
     let (count, waits): (i64, u64);
     // SAFETY: the count of masks and the signals that wait, in this thread's block.
     unsafe {

@@ -122,7 +122,7 @@ pub fn enter_mask() {
 ///
 /// A signal that arrives before a store is seen by what comes next, one that arrives after the last finds no mask.
 #[inline(always)]
-pub fn leave_mask(waiting: fn()) {
+pub fn leave_mask(waiting: extern "C" fn()) {
     let block = thread_block_offset();
     // SAFETY: the count of masks and the signals that wait, in this thread's block.
     unsafe {

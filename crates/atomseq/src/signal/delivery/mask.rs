@@ -33,7 +33,8 @@ pub fn is_masked() -> bool {
     Words::of_this_thread().depth() > 0
 }
 
-/// After the end of a mask, when signals wait: unblocks them if it was the outermost one.
+/// After the end of a mask, when signals wait: unblocks them if it was the outermost one. (C: it does not unwind, and the end of
+/// a mask needs no code for that.)
 ///
 /// A handler of someone else's may run before `added` is read here, have a mask itself and, at the end of that, take
 /// `added`: it found the count at 0. It has unblocked the signals only until it returns, so this does it again.
@@ -42,7 +43,7 @@ pub fn is_masked() -> bool {
 /// since what is managed is blocked until `added` was taken.)
 #[cold]
 #[inline(never)]
-fn unblock() {
+extern "C" fn unblock() {
     let words = Words::of_this_thread();
     // Where all signals are blocked, they stay so; the end of that sees to what is left here.
     if words.depth() > 0 || is_quiet() && !controls::is_off(controls::GATES) {
