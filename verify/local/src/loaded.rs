@@ -44,5 +44,11 @@ impl Loaded {
 fn object() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let profile = test.parent().and_then(|deps| deps.parent()).unwrap();
-    profile.join("examples/libloaded.so")
+    let object = profile.join("examples/libloaded.so");
+    assert!(
+        object.exists(),
+        "no {object:?}: `cargo build -p verify-local --examples` builds it, as `cargo test` does unless \
+         it is told which tests"
+    );
+    object
 }

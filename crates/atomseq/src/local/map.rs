@@ -48,12 +48,18 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem::needs_drop;
 
-use super::drain::{Drain, Take};
+use super::drain::Drain;
 use super::place::{Place, address, check_capacity};
-use super::points::point;
 use super::scope::{Interruptible, SameThread};
 use crate::Word;
 use crate::sequence::model::Program;
+
+mod iteration;
+mod table;
+mod values;
+
+pub use iteration::Iter;
+pub use values::{Full, Integer};
 
 const INSERTED: usize = 0;
 const REMOVED: usize = 8;
@@ -156,42 +162,6 @@ pub(super) const SEQUENCES: &[&Program] = &[
     &add::MODEL,
 ];
 
-/// The map is full: what was to go in with a new key comes back.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Full<V>(pub V);
-
-impl<V> fmt::Debug for Full<V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Full(..)")
-    }
-}
-
-impl<V> fmt::Display for Full<V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the map is full: remove keys, drain it, or give its type a larger capacity")
-    }
-}
-
-impl<V> std::error::Error for Full<V> {}
-
-/// Integers, which [`Map::add`] can add up.
-pub trait Integer: Word + Copy + sealed::Sealed {}
-
-mod sealed {
-    pub trait Sealed {}
-}
-
-macro_rules! integers {
-    ($($integer:ty)*) => {$(
-        impl sealed::Sealed for $integer {}
-        impl Integer for $integer {}
-    )*};
-}
-
-integers!(u8 u16 u32 usize i8 i16 i32 isize);
-#[cfg(target_pointer_width = "64")]
-integers!(u64 i64);
-
 /// A hash map of one-word keys to one-word values, with room for `N` keys, that a thread and its
 /// signal handlers share.
 ///
@@ -270,32 +240,6 @@ unsafe impl<K: Word + Copy + Send, V: Word + Send, const N: usize> Interruptible
     const NEEDS_DROP: bool = needs_drop::<V>();
 }
 
-/// Where a key can be: in `count` entries from `first` on, around the end, as `mark`.
-#[derive(Clone, Copy)]
-struct Way {
-    first: usize,
-    count: usize,
-    mark: usize,
-}
-
-/// What a search came to.
-enum Found {
-    /// The key, at this index.
-    At(usize),
-    /// No key, but an entry for it.
-    Room(Room),
-    /// No key, and no entry for it.
-    Nothing,
-}
-
-/// An entry for a new key.
-struct Room {
-    /// The first on the key's way that has no key.
-    index: usize,
-    /// Did the search come to an end only after all entries, for none was [`FREE`]?
-    is_crowded: bool,
-}
-
 impl<K: Word + Copy, V: Word, const N: usize> Map<K, V, N> {
     /// An empty map. `N` of zero does not compile.
     pub const fn new() -> Map<K, V, N> {
@@ -333,31 +277,14 @@ impl<K: Word + Copy, V: Word, const N: usize> Map<K, V, N> {
     ///
     /// The value in [`Full`], if the key is new and there is no room for it.
     pub fn insert(&self, key: K, value: V) -> Result<Option<V>, Full<V>> {
-        let way = Self::way(key);
-        let word = value.into_word();
-        loop {
-            let version = self.version();
-            match self.search(way) {
-                Found::At(index) => {
-                    let entry = self.at(index);
-                    // SAFETY: an entry of this map.
-                    if let Some(old) = unsafe { replace::restarting(entry, way.mark, word) } {
-                        // SAFETY: `insert` or `add` made the word, and it left the map just now.
-                        return Ok(Some(unsafe { V::from_word(old) }));
-                    }
-                }
-                Found::Room(room) => {
-                    if self.claim(version, room, way, word) {
-                        return Ok(None);
-                    }
-                }
-                Found::Nothing => {
-                    if self.version() == version {
-                        // SAFETY: the word was made above, and the map did not take it.
-                        return Err(Full(unsafe { V::from_word(word) }));
-                    }
-                }
-            }
+        let (way, word) = (Self::way(key), value.into_word());
+        // SAFETY: an entry of this map.
+        let change = |entry| unsafe { replace::restarting(entry, way.mark, word) };
+        match self.put(way, word, change) {
+            // SAFETY: `insert` or `add` made the word, and it left the map just now.
+            Ok(before) => Ok(before.map(|word| unsafe { V::from_word(word) })),
+            // SAFETY: the word was made above, and the map did not take it.
+            Err(Full(())) => Err(Full(unsafe { V::from_word(word) })),
         }
     }
 
@@ -371,28 +298,12 @@ impl<K: Word + Copy, V: Word, const N: usize> Map<K, V, N> {
     where
         V: Integer,
     {
-        let way = Self::way(key);
-        let word = amount.into_word();
-        loop {
-            let version = self.version();
-            match self.search(way) {
-                Found::At(index) => {
-                    // SAFETY: an entry of this map.
-                    if unsafe { add::restarting(self.at(index), way.mark, word) } {
-                        return Ok(());
-                    }
-                }
-                Found::Room(room) => {
-                    if self.claim(version, room, way, word) {
-                        return Ok(());
-                    }
-                }
-                Found::Nothing => {
-                    if self.version() == version {
-                        return Err(Full(amount));
-                    }
-                }
-            }
+        let (way, word) = (Self::way(key), amount.into_word());
+        // SAFETY: an entry of this map.
+        let change = |entry| unsafe { add::restarting(entry, way.mark, word) }.then_some(());
+        match self.put(way, word, change) {
+            Ok(_) => Ok(()),
+            Err(Full(())) => Err(Full(amount)),
         }
     }
 
@@ -403,56 +314,23 @@ impl<K: Word + Copy, V: Word, const N: usize> Map<K, V, N> {
         V: Copy,
     {
         let way = Self::way(key);
-        loop {
-            let version = self.version();
-            match self.search(way) {
-                Found::At(index) => {
-                    // SAFETY: an entry of this map.
-                    if let Some(word) = unsafe { read::rolling(self.at(index), way.mark) } {
-                        // SAFETY: `insert` or `add` made the word, and its value may be copied.
-                        return Some(unsafe { V::from_word(word) });
-                    }
-                }
-                Found::Room(_) | Found::Nothing => {
-                    if self.version() == version {
-                        return None;
-                    }
-                }
-            }
-        }
+        // SAFETY: an entry of this map.
+        let read = |_, index| unsafe { read::rolling(self.at(index), way.mark) };
+        // SAFETY: `insert` or `add` made the word, and its value may be copied.
+        Some(unsafe { V::from_word(self.find(way, read)?) })
     }
 
     /// Is the key there?
     pub fn contains_key(&self, key: K) -> bool {
-        let way = Self::way(key);
-        loop {
-            let version = self.version();
-            let found = self.search(way);
-            if self.version() == version {
-                return matches!(found, Found::At(_));
-            }
-        }
+        // Where the search sees the key, it is there at that time.
+        self.find(Self::way(key), |_, _| Some(())).is_some()
     }
 
     /// Takes a key and its value out; returns the value.
     pub fn remove(&self, key: K) -> Option<V> {
-        let way = Self::way(key);
-        loop {
-            let version = self.version();
-            match self.search(way) {
-                Found::At(index) => {
-                    if let Some(word) = self.remove_at(version, index) {
-                        // SAFETY: `insert` or `add` made the word, and it left the map just now.
-                        return Some(unsafe { V::from_word(word) });
-                    }
-                }
-                Found::Room(_) | Found::Nothing => {
-                    if self.version() == version {
-                        return None;
-                    }
-                }
-            }
-        }
+        let take = |version, index| self.remove_at(version, index);
+        // SAFETY: `insert` or `add` made the word, and it left the map just now.
+        Some(unsafe { V::from_word(self.find(Self::way(key), take)?) })
     }
 
     /// The keys and their values, in no order: each pair as it is when it is asked for.
@@ -464,256 +342,12 @@ impl<K: Word + Copy, V: Word, const N: usize> Map<K, V, N> {
     where
         V: Copy,
     {
-        Iter {
-            entries: self,
-            next: 0,
-            pairs: PhantomData,
-        }
+        Iter::new(self)
     }
 
     /// Takes keys and values out, pair by pair, in no order. What a handler inserts meanwhile, may stay.
     pub fn drain(&self) -> Drain<'_, (K, V)> {
         Drain::new(self)
-    }
-
-    /// Where to look for a key.
-    #[inline]
-    fn way(key: K) -> Way {
-        let special = |index| Way {
-            first: N + index,
-            count: 1,
-            mark: PRESENT,
-        };
-        match key.into_word() {
-            FREE => special(0),
-            GONE => special(1),
-            word => Way {
-                first: home(word, N),
-                count: N,
-                mark: word,
-            },
-        }
-    }
-
-    /// Goes a key's way. What it finds may be history by then, unless the version says no.
-    #[inline]
-    fn search(&self, way: Way) -> Found {
-        let mut gone = None;
-        let mut index = way.first;
-        for _ in 0..way.count {
-            point();
-            match self.entry(index).key.word() {
-                found if found == way.mark => return Found::At(index),
-                FREE => {
-                    return Found::Room(Room {
-                        index: gone.unwrap_or(index),
-                        is_crowded: false,
-                    });
-                }
-                GONE => gone = gone.or(Some(index)),
-                _ => {}
-            }
-            index = if index + 1 == N { 0 } else { index + 1 };
-        }
-        point();
-        gone.map_or(Found::Nothing, |index| {
-            Found::Room(Room {
-                index,
-                is_crowded: true,
-            })
-        })
-    }
-
-    #[inline]
-    fn version(&self) -> usize {
-        point();
-        // SAFETY: reads this map.
-        unsafe { version::rolling(address(self)) }
-    }
-
-    /// Puts a new key in; `false` if keys came or went since that version.
-    fn claim(&self, version: usize, room: Room, way: Way, word: usize) -> bool {
-        let (map, entry) = (address(self), self.at(room.index));
-        point();
-        // SAFETY: an entry of this map, which has no key at that version.
-        let is_in = unsafe { claim::rolling(map, version, entry, way.mark, word) };
-        if is_in && room.is_crowded {
-            self.tidy(version.wrapping_add(1));
-        }
-        is_in
-    }
-
-    /// Takes the value out of an entry that has a key at that version; `None` if that is history.
-    fn remove_at(&self, version: usize, index: usize) -> Option<usize> {
-        let mark = if self.is_last_of_a_way(index) {
-            FREE
-        } else {
-            GONE
-        };
-        point();
-        // SAFETY: an entry of this map, with a key at that version.
-        let word = unsafe { remove::rolling(address(self), version, self.at(index), mark) }?;
-        let version = version.wrapping_add(1);
-        if mark == GONE && self.is_empty() {
-            self.tidy(version);
-        } else if mark == FREE && index < N {
-            self.free_before(index, version);
-        }
-        Some(word)
-    }
-
-    /// May the entry become free as soon as its key goes? The special ones, or if the next is free.
-    fn is_last_of_a_way(&self, index: usize) -> bool {
-        let next = if index + 1 == N { 0 } else { index + 1 };
-        index >= N || self.entry(next).key.word() == FREE
-    }
-
-    /// Frees the entries before a free one whose keys are gone.
-    fn free_before(&self, mut index: usize, version: usize) {
-        // Not around for ever: the entry at the start is free, not gone.
-        loop {
-            index = if index == 0 { N - 1 } else { index - 1 };
-            point();
-            if self.entry(index).key.word() != GONE || !self.free(version, index) {
-                return;
-            }
-        }
-    }
-
-    /// Frees every entry whose key is gone and that is on no key's way.
-    #[cold]
-    fn tidy(&self, version: usize) {
-        // How many entries, from the next one backwards, are on some key's way. Once around to learn
-        // which ways lead over the end of the table, then once to free.
-        let mut on_a_way = 0usize;
-        for step in (0..2 * N).rev() {
-            let index = step % N;
-            let is_on_a_way = on_a_way > 0;
-            on_a_way = on_a_way.saturating_sub(1);
-            point();
-            match self.entry(index).key.word() {
-                FREE => {}
-                GONE => {
-                    if step < N && !is_on_a_way && !self.free(version, index) {
-                        return;
-                    }
-                }
-                word => on_a_way = on_a_way.max((index + N - home(word, N)) % N),
-            }
-        }
-    }
-
-    /// Frees an entry that is on no key's way at that version; `false` if that is history.
-    fn free(&self, version: usize, index: usize) -> bool {
-        point();
-        // SAFETY: an entry of this map.
-        unsafe { free::restarting(address(self), version, self.at(index)) }
-    }
-
-    /// The entries, and behind them the special ones.
-    #[inline]
-    fn entry(&self, index: usize) -> &Entry {
-        match index.checked_sub(N) {
-            None => &self.entries[index],
-            Some(special) => &self.special[special],
-        }
-    }
-
-    /// An entry's address.
-    #[inline]
-    fn at(&self, index: usize) -> usize {
-        address(self) + ENTRIES + index * size_of::<Entry>()
-    }
-}
-
-/// The entry where the search for a key begins (Fibonacci hashing: the upper half of a product mixes
-/// all bits below).
-#[inline]
-fn home(word: usize, entries: usize) -> usize {
-    let hash = (word as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-    ((hash * entries as u64) >> 32) as usize
-}
-
-/// The key in an entry that holds this word for one.
-fn key_word(index: usize, entries: usize, word: usize) -> Option<usize> {
-    match (word, index.checked_sub(entries)) {
-        (FREE | GONE, _) => None,
-        (word, None) => Some(word),
-        (_, Some(0)) => Some(FREE),
-        (_, Some(_)) => Some(GONE),
-    }
-}
-
-impl<K: Word + Copy, V: Word, const N: usize> Take<(K, V)> for Map<K, V, N> {
-    fn take(&self, cursor: &mut usize) -> Option<(K, V)> {
-        while *cursor < N + 2 {
-            let version = self.version();
-            point();
-            let Some(key) = key_word(*cursor, N, self.entry(*cursor).key.word()) else {
-                *cursor += 1;
-                continue;
-            };
-            if let Some(value) = self.remove_at(version, *cursor) {
-                // SAFETY: `insert` or `add` made both words; the value has left the map just now, and
-                // keys may be copied.
-                return Some(unsafe { (K::from_word(key), V::from_word(value)) });
-            }
-        }
-        None
-    }
-}
-
-/// A map without its capacity.
-trait Entries {
-    /// Key and value of the first entry with a key from `next` on, and moves `next` behind it.
-    fn next_pair(&self, next: &mut usize) -> Option<(usize, usize)>;
-}
-
-impl<K: Word + Copy, V: Word, const N: usize> Entries for Map<K, V, N> {
-    fn next_pair(&self, next: &mut usize) -> Option<(usize, usize)> {
-        while *next < N + 2 {
-            let index = *next;
-            *next += 1;
-            point();
-            // SAFETY: an entry of this map.
-            let (word, value) = unsafe { pair::rolling(self.at(index)) };
-            if let Some(key) = key_word(index, N, word) {
-                return Some((key, value));
-            }
-        }
-        None
-    }
-}
-
-/// The pairs of a [`Map`]; made by [`Map::iter`].
-pub struct Iter<'a, K: Word + Copy, V: Word + Copy> {
-    entries: &'a dyn Entries,
-    next: usize,
-    pairs: PhantomData<(K, V)>,
-}
-
-impl<K: Word + Copy, V: Word + Copy> Iterator for Iter<'_, K, V> {
-    type Item = (K, V);
-
-    fn next(&mut self) -> Option<(K, V)> {
-        let (key, value) = self.entries.next_pair(&mut self.next)?;
-        // SAFETY: `insert` or `add` made both words, and both may be copied.
-        Some(unsafe { (K::from_word(key), V::from_word(value)) })
-    }
-}
-
-impl<K: Word + Copy, V: Word + Copy> fmt::Debug for Iter<'_, K, V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Iter")
-    }
-}
-
-impl<'a, K: Word + Copy, V: Word + Copy, const N: usize> IntoIterator for &'a Map<K, V, N> {
-    type Item = (K, V);
-    type IntoIter = Iter<'a, K, V>;
-
-    fn into_iter(self) -> Iter<'a, K, V> {
-        self.iter()
     }
 }
 

@@ -1,7 +1,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::table::{Found, home};
 use super::*;
+use crate::local::points::point;
 use crate::local::points::testing::interrupted;
 
 #[test]

@@ -1,0 +1,102 @@
+//! Going through a map, entry by entry: each pair at one time.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::{FREE, GONE, Map, pair};
+use crate::Word;
+use crate::local::drain::Take;
+use crate::local::points::point;
+
+/// The key in an entry that holds this word for one.
+fn key_word(index: usize, entries: usize, word: usize) -> Option<usize> {
+    match (word, index.checked_sub(entries)) {
+        (FREE | GONE, _) => None,
+        (word, None) => Some(word),
+        (_, Some(0)) => Some(FREE),
+        (_, Some(_)) => Some(GONE),
+    }
+}
+
+impl<K: Word + Copy, V: Word, const N: usize> Take<(K, V)> for Map<K, V, N> {
+    fn take(&self, cursor: &mut usize) -> Option<(K, V)> {
+        while *cursor < N + 2 {
+            let version = self.version();
+            point();
+            let Some(key) = key_word(*cursor, N, self.entry(*cursor).key.word()) else {
+                *cursor += 1;
+                continue;
+            };
+            if let Some(value) = self.remove_at(version, *cursor) {
+                // SAFETY: `insert` or `add` made both words; the value has left the map just now, and
+                // keys may be copied.
+                return Some(unsafe { (K::from_word(key), V::from_word(value)) });
+            }
+        }
+        None
+    }
+}
+
+/// A map without its capacity.
+trait Entries {
+    /// Key and value of the first entry with a key from `next` on, and moves `next` behind it.
+    fn next_pair(&self, next: &mut usize) -> Option<(usize, usize)>;
+}
+
+impl<K: Word + Copy, V: Word, const N: usize> Entries for Map<K, V, N> {
+    fn next_pair(&self, next: &mut usize) -> Option<(usize, usize)> {
+        while *next < N + 2 {
+            let index = *next;
+            *next += 1;
+            point();
+            // SAFETY: an entry of this map.
+            let (word, value) = unsafe { pair::rolling(self.at(index)) };
+            if let Some(key) = key_word(index, N, word) {
+                return Some((key, value));
+            }
+        }
+        None
+    }
+}
+
+/// The pairs of a [`Map`]; made by [`Map::iter`].
+pub struct Iter<'a, K: Word + Copy, V: Word + Copy> {
+    entries: &'a dyn Entries,
+    next: usize,
+    pairs: PhantomData<(K, V)>,
+}
+
+impl<'a, K: Word + Copy, V: Word + Copy> Iter<'a, K, V> {
+    pub(super) fn new<const N: usize>(map: &'a Map<K, V, N>) -> Iter<'a, K, V> {
+        Iter {
+            entries: map,
+            next: 0,
+            pairs: PhantomData,
+        }
+    }
+}
+
+impl<K: Word + Copy, V: Word + Copy> Iterator for Iter<'_, K, V> {
+    type Item = (K, V);
+
+    fn next(&mut self) -> Option<(K, V)> {
+        let (key, value) = self.entries.next_pair(&mut self.next)?;
+        // SAFETY: `insert` or `add` made both words, and both may be copied.
+        Some(unsafe { (K::from_word(key), V::from_word(value)) })
+    }
+}
+
+impl<K: Word + Copy, V: Word + Copy> fmt::Debug for Iter<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Iter")
+    }
+}
+
+impl<'a, K: Word + Copy, V: Word + Copy, const N: usize> IntoIterator for &'a Map<K, V, N> {
+    type Item = (K, V);
+    type IntoIter = Iter<'a, K, V>;
+
+    fn into_iter(self) -> Iter<'a, K, V> {
+        self.iter()
+    }
+}

@@ -1,0 +1,41 @@
+//! What goes into a map, and may come back.
+
+use std::fmt;
+
+use crate::Word;
+
+/// The map is full: what was to go in with a new key comes back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Full<V>(pub V);
+
+impl<V> fmt::Debug for Full<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Full(..)")
+    }
+}
+
+impl<V> fmt::Display for Full<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the map is full: remove keys, drain it, or give its type a larger capacity")
+    }
+}
+
+impl<V> std::error::Error for Full<V> {}
+
+/// Integers, which [`Map::add`](super::Map::add) can add up.
+pub trait Integer: Word + Copy + sealed::Sealed {}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! integers {
+    ($($integer:ty)*) => {$(
+        impl sealed::Sealed for $integer {}
+        impl Integer for $integer {}
+    )*};
+}
+
+integers!(u8 u16 u32 usize i8 i16 i32 isize);
+#[cfg(target_pointer_width = "64")]
+integers!(u64 i64);
