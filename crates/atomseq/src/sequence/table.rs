@@ -315,6 +315,49 @@ mod tests {
         }
     }
 
+    /// Look-ups never miss, however often the index is replaced under them; and what was replaced is given
+    /// back.
+    #[test]
+    fn look_ups_and_refreshes_meet() {
+        use std::sync::atomic::AtomicBool;
+
+        run();
+        refresh();
+        let row = rows().next().expect("this program has rows");
+        let done = AtomicBool::new(false);
+        let looked_up = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !done.load(Ordering::SeqCst) {
+                        assert_eq!(find(row.start + 1), Some(row));
+                        looked_up.fetch_add(1, Ordering::SeqCst);
+                    }
+                });
+            }
+            let refreshers = [(); 2].map(|()| scope.spawn(|| (0..300).for_each(|_| refresh())));
+            for refresher in refreshers {
+                refresher.join().expect("no panic");
+            }
+            while looked_up.load(Ordering::SeqCst) < 1000 {
+                std::thread::yield_now();
+            }
+            done.store(true, Ordering::SeqCst);
+        });
+        // Other tests look up and refresh as well: now and then nobody does.
+        let given_back = (0..10_000).any(|_| {
+            refresh();
+            REPLACED.load(Ordering::SeqCst).is_null()
+        });
+        assert!(given_back);
+        // A reader that stays keeps what was replaced.
+        let reader = Reader::enter();
+        refresh();
+        // A refresh of another test has it in its hands for a moment.
+        assert!((0..10_000).any(|_| !REPLACED.load(Ordering::SeqCst).is_null()));
+        drop(reader);
+    }
+
     #[test]
     fn rows_of_this_program_are_found() {
         assert_eq!(run(), (1, 0, [7, 7]));

@@ -4,25 +4,37 @@
 
 use std::path::Path;
 
-use super::compiler::emit::{aarch64, x86_64, Assembly, Form, Line};
+use super::compiler::emit::{aarch64, x86_64, Assembly, Form, Line, Protection};
 use super::library;
 
-const KEPT: [&str; 4] = ["counter_add", "list_pop", "stack_pop", "stack_push"];
+const ROLLING: Form = Form::Signal(Protection::Rollforward);
+const RESTARTING: Form = Form::Signal(Protection::Restart);
+
+/// The sequence, the form, and what its file is called after the sequence.
+const KEPT: [(&str, Form, &str); 7] = [
+    ("counter_add", Form::OnCpu, ""),
+    ("list_pop", Form::OnCpu, ""),
+    ("stack_pop", Form::OnCpu, ""),
+    ("stack_push", Form::OnCpu, ""),
+    ("counter_add", RESTARTING, ".restarting"),
+    ("list_pop", RESTARTING, ".restarting"),
+    ("list_pop", ROLLING, ".rolling"),
+];
 
 #[test]
 fn the_code_is_what_it_was() {
     let sequences = library::sequences();
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/emitters/golden");
-    for name in KEPT {
+    for (name, form, suffix) in KEPT {
         let (_, sequence) = sequences
             .iter()
             .find(|(own, _)| own == name)
             .unwrap_or_else(|| panic!("the library has no {name} any more: keep another one"));
         for (architecture, assembly) in [
-            ("x86_64", x86_64::emit(sequence, Form::OnCpu)),
-            ("aarch64", aarch64::emit(sequence, Form::OnCpu)),
+            ("x86_64", x86_64::emit(sequence, form)),
+            ("aarch64", aarch64::emit(sequence, form)),
         ] {
-            let file = directory.join(format!("{name}.{architecture}.s"));
+            let file = directory.join(format!("{name}{suffix}.{architecture}.s"));
             let listing = listing(&assembly);
             if std::env::var_os("BLESS").is_some() {
                 std::fs::write(&file, listing).expect("writable");

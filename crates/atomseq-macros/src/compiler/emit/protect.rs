@@ -78,3 +78,100 @@ impl Builder {
         self.directive(".popsection");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::compiler::emit::{Assembly, Form, Line, Protection, aarch64, x86_64};
+    use crate::compiler::sequences;
+
+    /// Every protection of both architectures, and what precedes a branch in an x86-64 clone.
+    fn emitted(text: &str) -> [([Assembly; 3], &'static str); 2] {
+        let tokens = text.parse().expect("tokens");
+        let sequence = sequences(tokens).expect("functions").remove(0);
+        let sequence = sequence.unwrap_or_else(|error| panic!("{error}"));
+        let all = [
+            Protection::None,
+            Protection::Restart,
+            Protection::Rollforward,
+        ];
+        [
+            (
+                all.map(|protection| x86_64::emit(&sequence, Form::Signal(protection))),
+                "{{disp32}} ",
+            ),
+            (
+                all.map(|protection| aarch64::emit(&sequence, Form::Signal(protection))),
+                "",
+            ),
+        ]
+    }
+
+    const POP: &str = "unsafe fn pop(list: Word, limit: Word) -> Word {
+        let first = load(list);
+        if first == 0 { return 0 }
+        if limit < first { return limit }
+        let next = load_acquire(first);
+        commit(list, next);
+        first
+    }";
+
+    fn between<'a>(lines: &'a [Line], from: &str, to: &str) -> &'a [Line] {
+        let at = |text: &str| {
+            let label = Line::Text(text.to_string());
+            lines.iter().position(|line| *line == label)
+        };
+        let (from, to) = (at(from).expect("a label"), at(to).expect("a label"));
+        &lines[from + 1..to]
+    }
+
+    #[test]
+    fn protection_adds_nothing_to_the_sequence() {
+        for ([none, restart, rollforward], _) in emitted(POP) {
+            let length = none.lines.len();
+            assert_eq!(none.lines, restart.lines[..length]);
+            assert_eq!(none.lines, rollforward.lines[..length]);
+            assert!(restart.lines.len() < rollforward.lines.len());
+            assert_eq!(none.instructions, rollforward.instructions);
+            assert!(none.telling.is_none() && rollforward.telling.is_none());
+        }
+    }
+
+    #[test]
+    fn a_clone_is_its_sequence_but_for_where_branches_lead() {
+        for ([_, restart, rollforward], prefix) in emitted(POP) {
+            let body = between(&rollforward.lines, "51:", "52:");
+            let clone = between(&rollforward.lines, "57:", "58:");
+            let (clone, traps) = clone.split_at(body.len());
+            let mut branches = 0;
+            for (own, its) in body.iter().zip(clone) {
+                if own == its {
+                    continue;
+                }
+                let (Line::Text(own), Line::Text(its)) = (own, its) else {
+                    panic!("a load-acquire differs");
+                };
+                let exit = 60 + branches;
+                let own = own.strip_suffix(&format!("{exit}f")).expect("a branch");
+                assert_eq!(*its, format!("{prefix}{own}{}f", 100 + exit));
+                branches += 1;
+            }
+            assert_eq!(branches, 2);
+            // A trap and where to go on; the same with a label for each exit.
+            assert_eq!(traps.len(), 2 + 3 * branches);
+            let line =
+                |line: &Line| matches!(line, Line::Text(text) if text.contains("atomseq_clone"));
+            assert!(!restart.lines.iter().any(line));
+        }
+    }
+
+    #[test]
+    fn a_slot_is_a_parameter() {
+        let text = "unsafe fn add(slot: Slot, amount: Word) {
+            commit(slot + 8, load(slot + 8) + amount);
+        }";
+        for ([assembly, ..], _) in emitted(text) {
+            assert!(assembly.reads_parameter(0) && assembly.reads_parameter(1));
+            assert!(!assembly.names("rseq") && !assembly.names("status"));
+        }
+    }
+}

@@ -1,0 +1,14 @@
+51:
+    ldr {t0}, [{a0}, #{c0}]
+    add {t1}, {t0}, {a1}
+    str {t1}, [{a0}, #{c0}]
+52:
+    .pushsection .note.atomseq, "aR", @note
+    .balign 4
+    .long 8, 16, 1
+    .asciz "atomseq"
+    .long 51b - .
+    .long 52b - .
+    .long 0
+    .long 0
+    .popsection

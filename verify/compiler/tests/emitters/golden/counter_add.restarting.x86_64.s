@@ -1,0 +1,12 @@
+51:
+    add qword ptr [{a0} + {c0}], {a1}
+52:
+    .pushsection .note.atomseq, "aR", @note
+    .balign 4
+    .long 8, 16, 1
+    .asciz "atomseq"
+    .long 51b - .
+    .long 52b - .
+    .long 0
+    .long 0
+    .popsection

@@ -1,0 +1,22 @@
+    xor {status:e}, {status:e}
+51:
+    mov {t0}, qword ptr [{a0} + {c0}]
+    test {t0}, {t0}
+    je 60f
+    mov {t1}, qword ptr [{t0}]
+    mov qword ptr [{a0} + {c0}], {t1}
+52:
+    .pushsection .text.unlikely.atomseq, "ax", @progbits
+60:
+    mov {status:e}, 1
+    jmp 52b
+    .popsection
+    .pushsection .note.atomseq, "aR", @note
+    .balign 4
+    .long 8, 16, 1
+    .asciz "atomseq"
+    .long 51b - .
+    .long 52b - .
+    .long 0
+    .long 0
+    .popsection
