@@ -3,8 +3,7 @@
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Sent by the timer.
@@ -22,29 +21,46 @@ pub fn queued() -> c_int {
 
 /// A thread that wants signals.
 #[derive(Debug, Default)]
-pub struct Victim(Mutex<Option<libc::pid_t>>);
+pub struct Victim {
+    /// Somebody looks at the thread, or changes it. Not a `Mutex` of std's: a race detector does not see into that.
+    busy: AtomicBool,
+    /// The kernel's number of the thread; 0 while it wants none.
+    thread: AtomicI32,
+}
 
 impl Victim {
     /// The calling thread wants signals from now on.
     pub fn volunteer(&self) {
         // SAFETY: no arguments.
-        *self.0.lock().expect("nobody panics with it") = Some(unsafe { libc::gettid() });
+        self.change(unsafe { libc::gettid() });
     }
 
-    /// No more are sent to it when this returns, and those that were sent have been handled.
+    /// No more are sent to it when this returns, and those that were sent and are not blocked have been handled.
     pub fn resign(&self) {
-        *self.0.lock().expect("nobody panics with it") = None;
+        self.change(0);
         // SAFETY: no arguments. On the way back from the kernel, what is pending is handled.
         unsafe { libc::sched_yield() };
     }
 
-    fn with(&self, send: impl FnOnce(libc::pid_t)) {
-        // Whoever is volunteering or resigning is left alone.
-        if let Ok(thread) = self.0.try_lock() {
-            if let Some(thread) = *thread {
-                send(thread);
-            }
+    fn change(&self, thread: libc::pid_t) {
+        // Acquire: pairs with the releases here and in `with`.
+        while self.busy.swap(true, Ordering::Acquire) {
+            std::thread::yield_now();
         }
+        self.thread.store(thread, Ordering::Relaxed);
+        self.busy.store(false, Ordering::Release);
+    }
+
+    fn with(&self, send: impl FnOnce(libc::pid_t)) {
+        // Acquire: as above. Whoever is volunteering or resigning is left alone.
+        if self.busy.swap(true, Ordering::Acquire) {
+            return;
+        }
+        match self.thread.load(Ordering::Relaxed) {
+            0 => {}
+            thread => send(thread),
+        }
+        self.busy.store(false, Ordering::Release);
     }
 }
 
