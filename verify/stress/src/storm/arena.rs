@@ -11,6 +11,7 @@ use std::cell::Cell;
 use std::ptr;
 
 use super::sequences::{Forms, at};
+use super::structures::Structures;
 
 /// How many nodes each of list and queue has.
 const NODES: usize = 12;
@@ -56,6 +57,7 @@ pub struct Arena {
     listed: [Node; NODES],
     queued: [Node; NODES],
     books: [Book; ACTORS],
+    structures: Structures,
     wrong: Cell<u64>,
     lists: bool,
 }
@@ -73,6 +75,7 @@ impl Arena {
             listed: Default::default(),
             queued: Default::default(),
             books: Default::default(),
+            structures: Structures::default(),
             wrong: Cell::default(),
             lists,
         });
@@ -113,13 +116,17 @@ impl Arena {
         choice ^= choice << 17;
         book.choice.set(choice);
         let restarting = choice >> 40 & 1 == 0;
-        let kinds = if self.lists { 8 } else { 6 };
+        let kinds = if self.lists { 12 } else { 6 };
         match (choice >> 32) as u32 % kinds {
             0..3 => self.add::<F>(book, choice as usize & 0xff, restarting),
             3..5 => self.triple::<F>(book),
             5 => self.shield(book, actor),
             6 => self.circulate::<F>(book, actor, choice, restarting),
-            _ => self.queue::<F>(book, actor, restarting),
+            7 => self.queue::<F>(book, actor, restarting),
+            _ => {
+                self.check(self.structures.operate(actor, choice));
+                Arena::count(book, 1);
+            }
         }
     }
 
@@ -243,7 +250,7 @@ impl Arena {
     /// The accounts, at the end.
     pub fn settle(&self) -> Settlement {
         let total = |of: fn(&Book) -> usize| self.books.iter().map(of).fold(0, usize::wrapping_add);
-        let mut wrong = self.wrong.get();
+        let mut wrong = self.wrong.get() + self.structures.settle();
         let mut expect = |found: usize, expected: usize| {
             // What is lost or doubled, one by one, where that makes sense.
             wrong += u64::from(found != expected);
