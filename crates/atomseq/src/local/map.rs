@@ -322,8 +322,10 @@ impl<K: Word + Copy, V: Word, const N: usize> Map<K, V, N> {
 
     /// Is the key there?
     pub fn contains_key(&self, key: K) -> bool {
-        // Where the search sees the key, it is there at that time.
-        self.find(Self::way(key), |_, _| Some(())).is_some()
+        let way = Self::way(key);
+        // SAFETY: an entry of this map.
+        let read = |_, index| unsafe { read::rolling(self.at(index), way.mark) };
+        self.find(way, read).is_some()
     }
 
     /// Takes a key and its value out; returns the value.
