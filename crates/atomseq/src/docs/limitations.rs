@@ -108,6 +108,14 @@
 //! is gone by then the process is killed. Hooks for thread exit and fork point into the object,
 //! too.
 //!
+//! # After the linker
+//!
+//! What `restarting` and `rolling` protect is found by notes in the section `.note.atomseq`, which say
+//! where code lies. A program that has lost them (`strip -R '.note*'`), or whose code was moved after
+//! they were written (BOLT and other rewriters of finished programs), runs these sequences without
+//! protection. Plain `strip`, LTO, `--gc-sections` and folding of identical code are fine. Code must be
+//! readable, for a clone's traps say where to go on: a segment that can only be executed will not do.
+//!
 //! # Debuggers, emulators, sandboxes
 //!
 //! * **valgrind, qemu-user** have no rseq. Everything runs on the slow path, and `status()` says
