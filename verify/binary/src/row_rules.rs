@@ -3,23 +3,24 @@
 //! ```text
 //! start:  …                       no call, no jump but out; at most 32 instructions
 //! end:
-//! clone:  …                       the same instructions, each as long; branches lead to traps
-//!         ud2; .long end - .
-//!         ud2; .long exit - .     for every branch, in their order
+//! clone:  …                       the same instructions, each as long; branches lead to ends
+//!         call [rsp]; .long end - .
+//!         call [rsp]; .long exit - .     for every branch, in their order
 //! limit:
 //! ```
 
 use std::ops::Range;
 
-use iced_x86::{Code, FlowControl, Instruction, Mnemonic};
+use iced_x86::{Code, FlowControl, Instruction, Mnemonic, Register};
 
 use crate::executable::Executable;
 use crate::row::Row;
 use crate::rules::{changes_stack, is_atomic};
 
 const LONGEST: usize = 32;
-/// `ud2`, and where to go on.
-const TRAP_BYTES: u64 = 6;
+/// The way back to the handler that runs the clone, and where to go on.
+const BACK_BYTES: u64 = 3;
+const END_BYTES: u64 = BACK_BYTES + 4;
 
 /// What is wrong with a row.
 pub fn of_a_row(executable: &Executable, row: &Row) -> Vec<String> {
@@ -91,10 +92,10 @@ fn of_a_clone(
             wrong.push(what);
         }
     };
-    let mut trap = clone.start + length;
-    let lands = |trap: u64| landing(executable, clone, trap);
+    let mut end = clone.start + length;
+    let lands = |end: u64| landing(executable, clone, end);
     must(
-        lands(trap) == Some(row.place.end),
+        lands(end) == Some(row.place.end),
         "its clone's end leads to its end".to_string(),
     );
     for (own, its) in code.iter().zip(&cloned) {
@@ -108,35 +109,39 @@ fn of_a_clone(
             must(bytes(own) == bytes(its), format!("`{its}` is `{own}`"));
             continue;
         }
-        trap += TRAP_BYTES;
+        end += END_BYTES;
         must(
             own.code() == its.code(),
             format!("`{its}` is the branch `{own}`"),
         );
         must(
-            its.near_branch_target() == trap,
-            format!("`{its}` leads to its own trap"),
+            its.near_branch_target() == end,
+            format!("`{its}` leads to its own end"),
         );
         let exit = own.near_branch_target();
         must(
-            lands(trap) == Some(exit),
-            format!("the trap of `{its}` leads to {exit:#x}"),
+            lands(end) == Some(exit),
+            format!("the end of `{its}` leads to {exit:#x}"),
         );
     }
     must(
-        trap + TRAP_BYTES == clone.end,
-        "its clone ends with its traps".to_string(),
+        end + END_BYTES == clone.end,
+        "its clone ends with its ends".to_string(),
     );
     wrong
 }
 
-/// Where a trap in a clone leads, if one is there.
-fn landing(executable: &Executable, clone: &Range<u64>, trap: u64) -> Option<u64> {
-    let [instruction] = *executable.instructions(trap..trap + 2) else {
+/// Where one of a clone's ends leads, if one is there.
+fn landing(executable: &Executable, clone: &Range<u64>, end: u64) -> Option<u64> {
+    let place = end + BACK_BYTES;
+    let [instruction] = *executable.instructions(end..place) else {
         return None;
     };
-    let inside = trap + TRAP_BYTES <= clone.end;
-    let place = trap + 2;
+    let inside = end + END_BYTES <= clone.end;
+    let is_call_of_stack_top = instruction.code() == Code::Call_rm64
+        && instruction.memory_base() == Register::RSP
+        && instruction.memory_index() == Register::None
+        && instruction.memory_displacement64() == 0;
     let offset = executable.word32(place)? as i32;
-    (instruction.code() == Code::Ud2 && inside).then(|| place.wrapping_add_signed(offset.into()))
+    (is_call_of_stack_top && inside).then(|| place.wrapping_add_signed(offset.into()))
 }

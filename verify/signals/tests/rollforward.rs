@@ -134,17 +134,8 @@ fn with_blocked(signals: &[i32]) {
 }
 
 #[test]
-fn a_blocked_trap_signal_does_not_stop_it_and_stays_blocked() {
+fn what_the_program_has_blocked_stays_blocked() {
     in_fresh_process(this_test!(), || with_blocked(&[libc::SIGILL, libc::SIGHUP]));
-}
-
-#[test]
-fn control_without_unblocking_the_trap_kills() {
-    killed_in_fresh_process(this_test!(), libc::SIGILL, || {
-        // SAFETY: this test expects what follows.
-        unsafe { signal_controls::set(signal_controls::TRAP_UNBLOCKED) };
-        with_blocked(&[libc::SIGILL]);
-    });
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::KickWords;
 use core::arch::{asm, global_asm};
+use core::ffi::c_void;
 
 /// Every abort address follows these four bytes (`brk #0x45e0`).
 pub const SIGNATURE: u32 = 0xd428_bc00;
@@ -141,13 +142,102 @@ fn thread_block() -> usize {
     thread_pointer().wrapping_add_signed(thread_block_offset())
 }
 
-/// Whether the instruction at `address` is a clone's trap, `udf #0`.
+// Running a clone inside the handler that has interrupted its sequence.
+//
+//   x0   the interrupted registers, as the kernel has saved them: x0 to x30, sp, pc, pstate, eight bytes each
+//   x1   where in the clone
+//   x0   returned: the place in the clone's end
+//   x16  no sequence that has a clone uses it
+//
+//   stack while the clone runs, whose ends alone use it:
+//   [sp]        where its end goes
+//   [sp, #8]    the place that its end leaves
+//   [sp, #16]   the interrupted registers
+//   [sp, #32]   what the calling convention wants back: x19 to x30
+global_asm!(
+    ".pushsection .text.atomseq_roll,\"ax\",@progbits",
+    concat!(".globl ", name!("roll")),
+    concat!(".hidden ", name!("roll")),
+    concat!(".type ", name!("roll"), ", @function"),
+    concat!(name!("roll"), ":"),
+    "sub sp, sp, #128",          //
+    "stp x19, x20, [sp, #32]",   //
+    "stp x21, x22, [sp, #48]",   //
+    "stp x23, x24, [sp, #64]",   //
+    "stp x25, x26, [sp, #80]",   //
+    "stp x27, x28, [sp, #96]",   //
+    "stp x29, x30, [sp, #112]",  //
+    "str x0, [sp, #16]",         // the registers
+    "adr x16, 40f",              //
+    "str x16, [sp]",             // where the end goes
+    "mov x16, x1",               // where to start
+    "ldr x1, [x0, #264]",        //
+    "msr nzcv, x1",              // the interruption may be between a comparison and its branch
+    "ldp x2, x3, [x0, #16]",     //
+    "ldp x4, x5, [x0, #32]",     //
+    "ldp x6, x7, [x0, #48]",     //
+    "ldp x8, x9, [x0, #64]",     //
+    "ldp x10, x11, [x0, #80]",   //
+    "ldp x12, x13, [x0, #96]",   //
+    "ldp x14, x15, [x0, #112]",  //
+    "ldp x17, x18, [x0, #136]",  //
+    "ldp x19, x20, [x0, #152]",  //
+    "ldp x21, x22, [x0, #168]",  //
+    "ldp x23, x24, [x0, #184]",  //
+    "ldp x25, x26, [x0, #200]",  //
+    "ldp x27, x28, [x0, #216]",  //
+    "ldp x29, x30, [x0, #232]",  //
+    "ldp x0, x1, [x0]",          // last, for it led to the others
+    "ret x16",                   // the rest of the clone …
+    "40:",                       // … comes back here
+    "ldr x16, [sp, #16]",        // the registers
+    "stp x0, x1, [x16]",         //
+    "stp x2, x3, [x16, #16]",    //
+    "stp x4, x5, [x16, #32]",    //
+    "stp x6, x7, [x16, #48]",    //
+    "stp x8, x9, [x16, #64]",    //
+    "stp x10, x11, [x16, #80]",  //
+    "stp x12, x13, [x16, #96]",  //
+    "stp x14, x15, [x16, #112]", //
+    "stp x17, x18, [x16, #136]", //
+    "stp x19, x20, [x16, #152]", //
+    "stp x21, x22, [x16, #168]", //
+    "stp x23, x24, [x16, #184]", //
+    "stp x25, x26, [x16, #200]", //
+    "stp x27, x28, [x16, #216]", //
+    "stp x29, x30, [x16, #232]", //
+    "mrs x0, nzcv",              //
+    "ldr x1, [x16, #264]",       //
+    "and x1, x1, #~0xf0000000",  //
+    "orr x1, x1, x0",            //
+    "str x1, [x16, #264]",       // the flags
+    "ldr x0, [sp, #8]",          // the place
+    "ldp x19, x20, [sp, #32]",   //
+    "ldp x21, x22, [sp, #48]",   //
+    "ldp x23, x24, [sp, #64]",   //
+    "ldp x25, x26, [sp, #80]",   //
+    "ldp x27, x28, [sp, #96]",   //
+    "ldp x29, x30, [sp, #112]",  //
+    "add sp, sp, #128",          //
+    "ret",                       //
+    concat!(".size ", name!("roll"), ", . - ", name!("roll")),
+    ".popsection",
+);
+
+unsafe extern "C" {
+    #[link_name = name!("roll")]
+    fn roll_asm(registers: *mut c_void, entry: usize) -> usize;
+}
+
+/// Runs a clone from `entry` on with the interrupted registers, and saves them again as it leaves them, but for the
+/// stack pointer and the program counter. Returns the place in the clone's end.
 ///
 /// # Safety
-/// `address` is that of an instruction of a clone, or one that this thread was about to execute.
-pub unsafe fn is_trap(address: usize) -> bool {
-    // SAFETY: one instruction.
-    unsafe { (address as *const u32).read() == 0 }
+/// In a handler: `registers` are those that the kernel saved of the thread that it interrupted in a sequence, and
+/// `entry` is the same instruction in the sequence's clone.
+pub unsafe fn roll(registers: *mut c_void, entry: usize) -> usize {
+    // SAFETY: keeps to C's calling convention; a clone uses no stack but the two words for its end, and comes back.
+    unsafe { roll_asm(registers, entry) }
 }
 
 /// Calls the kernel; a negative result is an error number with its sign changed. `errno` stays as it is, since this

@@ -2,6 +2,7 @@
 
 use super::KickWords;
 use core::arch::{asm, global_asm};
+use core::ffi::c_void;
 
 /// Every abort address follows these four bytes (the operand of a `ud1`, so that they decode as an instruction).
 pub const SIGNATURE: u32 = 0x5305_3053;
@@ -151,13 +152,101 @@ pub fn leave_mask(waiting: extern "C" fn()) {
     }
 }
 
-/// Whether the instruction at `address` is a clone's trap, `ud2`.
+// Running a clone inside the handler that has interrupted its sequence.
+//
+//   rdi  the interrupted registers, as the kernel has saved them (gregs): r8 to r15, rdi, rsi, rbp, rbx, rdx, rax,
+//        rcx, rsp, rip, flags, eight bytes each
+//   rsi  where in the clone
+//   rax  returned: the place in the clone's end
+//
+//   stack while the clone runs, which uses none of it:
+//   [rsp]       where its end calls
+//   [rsp + 8]   the interrupted registers
+//   [rsp + 16]  what C's calling convention wants back: r15, r14, r13, r12, rbx, rbp; the return address
+global_asm!(
+    ".pushsection .text.atomseq_roll,\"ax\",@progbits",
+    concat!(".globl ", name!("roll")),
+    concat!(".hidden ", name!("roll")),
+    concat!(".type ", name!("roll"), ", @function"),
+    concat!(name!("roll"), ":"),
+    "push rbp",                       //
+    "push rbx",                       //
+    "push r12",                       //
+    "push r13",                       //
+    "push r14",                       //
+    "push r15",                       //
+    "push rdi",                       // the registers
+    "lea rax, [rip + 40f]",           //
+    "push rax",                       // where the end calls
+    "mov qword ptr [rsp - 16], rsi",  // where to start; signals leave 128 bytes below rsp alone
+    "push qword ptr [rdi + 136]",     // the flags
+    "mov r8, qword ptr [rdi]",        //
+    "mov r9, qword ptr [rdi + 8]",    //
+    "mov r10, qword ptr [rdi + 16]",  //
+    "mov r11, qword ptr [rdi + 24]",  //
+    "mov r12, qword ptr [rdi + 32]",  //
+    "mov r13, qword ptr [rdi + 40]",  //
+    "mov r14, qword ptr [rdi + 48]",  //
+    "mov r15, qword ptr [rdi + 56]",  //
+    "mov rsi, qword ptr [rdi + 72]",  //
+    "mov rbp, qword ptr [rdi + 80]",  //
+    "mov rbx, qword ptr [rdi + 88]",  //
+    "mov rdx, qword ptr [rdi + 96]",  //
+    "mov rax, qword ptr [rdi + 104]", //
+    "mov rcx, qword ptr [rdi + 112]", //
+    "mov rdi, qword ptr [rdi + 64]",  // last, for it led to the others
+    "popfq",                          // the interruption may be between a comparison and its branch
+    "jmp qword ptr [rsp - 16]",       // the rest of the clone …
+    "40:",                            // … comes back here; it has pushed the place
+    "push rdi",                       //
+    "mov rdi, qword ptr [rsp + 24]",  // the registers
+    "mov qword ptr [rdi], r8",        //
+    "mov qword ptr [rdi + 8], r9",    //
+    "mov qword ptr [rdi + 16], r10",  //
+    "mov qword ptr [rdi + 24], r11",  //
+    "mov qword ptr [rdi + 32], r12",  //
+    "mov qword ptr [rdi + 40], r13",  //
+    "mov qword ptr [rdi + 48], r14",  //
+    "mov qword ptr [rdi + 56], r15",  //
+    "mov qword ptr [rdi + 72], rsi",  //
+    "mov qword ptr [rdi + 80], rbp",  //
+    "mov qword ptr [rdi + 88], rbx",  //
+    "mov qword ptr [rdi + 96], rdx",  //
+    "mov qword ptr [rdi + 104], rax", //
+    "mov qword ptr [rdi + 112], rcx", //
+    "pop qword ptr [rdi + 64]",       // rdi
+    "pushfq",                         //
+    "pop qword ptr [rdi + 136]",      // the flags
+    "pushfq",                         // for this handler itself: no single steps, no
+    "and qword ptr [rsp], ~0x40500",  // alignment checks, strings upwards
+    "popfq",                          //
+    "pop rax",                        // the place
+    "add rsp, 16",                    //
+    "pop r15",                        //
+    "pop r14",                        //
+    "pop r13",                        //
+    "pop r12",                        //
+    "pop rbx",                        //
+    "pop rbp",                        //
+    "ret",                            //
+    concat!(".size ", name!("roll"), ", . - ", name!("roll")),
+    ".popsection",
+);
+
+unsafe extern "C" {
+    #[link_name = name!("roll")]
+    fn roll_asm(registers: *mut c_void, entry: usize) -> usize;
+}
+
+/// Runs a clone from `entry` on with the interrupted registers, and saves them again as it leaves them, but for the
+/// stack pointer and the program counter. Returns the place in the clone's end.
 ///
 /// # Safety
-/// `address` is that of an instruction of a clone, or one that this thread was about to execute.
-pub unsafe fn is_trap(address: usize) -> bool {
-    // SAFETY: two bytes of code; a trap is followed by four more, every other instruction by a trap.
-    unsafe { (address as *const [u8; 2]).read() == [0x0f, 0x0b] }
+/// In a handler: `registers` are those that the kernel saved of the thread that it interrupted in a sequence, and
+/// `entry` is the same instruction in the sequence's clone.
+pub unsafe fn roll(registers: *mut c_void, entry: usize) -> usize {
+    // SAFETY: keeps to C's calling convention; a clone uses no stack, and its end comes back.
+    unsafe { roll_asm(registers, entry) }
 }
 
 /// Calls the kernel; a negative result is an error number with its sign changed. `errno` stays as it is, since this

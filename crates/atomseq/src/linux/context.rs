@@ -42,18 +42,42 @@ impl Context {
         unsafe { self.program_counter_place().write(address) }
     }
 
-    /// The stack pointer of the interrupted code.
     #[cfg(target_arch = "x86_64")]
-    pub fn stack_pointer(self) -> usize {
-        // SAFETY: a register in a valid context.
-        unsafe { (*self.0).uc_mcontext.gregs[libc::REG_RSP as usize] as usize }
+    fn stack_pointer_place(self) -> *mut usize {
+        // SAFETY: valid by the promise made to `new`; only an address is made.
+        unsafe { (&raw mut (*self.0).uc_mcontext.gregs[libc::REG_RSP as usize]).cast() }
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    fn stack_pointer_place(self) -> *mut usize {
+        // SAFETY: valid by the promise made to `new`; only an address is made.
+        unsafe { (&raw mut (*self.0).uc_mcontext.sp).cast() }
     }
 
     /// The stack pointer of the interrupted code.
-    #[cfg(target_arch = "aarch64")]
     pub fn stack_pointer(self) -> usize {
         // SAFETY: a register in a valid context.
-        unsafe { (*self.0).uc_mcontext.sp as usize }
+        unsafe { self.stack_pointer_place().read() }
+    }
+
+    /// Changes which stack the interrupted code goes on with.
+    pub fn set_stack_pointer(self, address: usize) {
+        // SAFETY: as above; this handler owns its context.
+        unsafe { self.stack_pointer_place().write(address) }
+    }
+
+    /// The registers, in the kernel's order.
+    #[cfg(target_arch = "x86_64")]
+    pub fn registers(self) -> *mut c_void {
+        // SAFETY: valid by the promise made to `new`; only an address is made.
+        unsafe { (&raw mut (*self.0).uc_mcontext.gregs).cast() }
+    }
+
+    /// The registers, in the kernel's order.
+    #[cfg(target_arch = "aarch64")]
+    pub fn registers(self) -> *mut c_void {
+        // SAFETY: valid by the promise made to `new`; only an address is made.
+        unsafe { (&raw mut (*self.0).uc_mcontext.regs).cast() }
     }
 
     fn mask_place(self) -> *mut u64 {
@@ -71,12 +95,5 @@ impl Context {
     pub fn set_mask(self, mask: u64) {
         // SAFETY: as above; this handler owns its context.
         unsafe { self.mask_place().write(mask) }
-    }
-
-    /// Whether an address is in this thread's alternate stack.
-    pub fn is_on_alternate_stack(self, address: usize) -> bool {
-        // SAFETY: in a valid context; the kernel describes the alternate stack there.
-        let stack = unsafe { (*self.0).uc_stack };
-        address.wrapping_sub(stack.ss_sp as usize) < stack.ss_size
     }
 }

@@ -42,8 +42,8 @@ struct Machine {
     decode: fn(&[u8]) -> Option<Instruction>,
     /// The longest instruction.
     longest: usize,
-    /// An undefined one.
-    trap: &'static [u8],
+    /// What leads from a clone back to the handler that runs it.
+    back: &'static [u8],
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -73,11 +73,11 @@ pub enum Why {
     BranchInside,
     /// The clone differs from the sequence.
     CloneDiffers,
-    /// The clone's limit is not where its traps end.
+    /// The clone's limit is not where its ends end.
     CloneLimit,
-    /// No trap where the clone ends, or where one of its branches leads.
-    NoTrap,
-    /// The trap does not lead where the sequence goes on.
+    /// No way back where the clone ends, or where one of its branches leads.
+    NoWayBack,
+    /// The end does not say where the sequence goes on.
     Landing,
 }
 
@@ -90,7 +90,7 @@ impl fmt::Display for Refused {
             Why::BranchInside => "has a branch that does not leave it",
             Why::CloneDiffers => "has a clone that is different",
             Why::CloneLimit => "has a clone with another limit",
-            Why::NoTrap => "has a clone that does not end in a trap",
+            Why::NoWayBack => "has a clone that does not come back",
             Why::Landing => "has a clone that goes on at another place",
         };
         write!(
@@ -165,7 +165,7 @@ struct Cloned<'a> {
     start: usize,
     /// Where the sequence starts and ends.
     original: (usize, usize),
-    /// Instructions and traps.
+    /// Instructions and ends.
     code: &'a [u8],
 }
 
@@ -179,8 +179,8 @@ impl Cloned<'_> {
         clone: Clone,
     ) -> Result<Cloned<'a>, Refused> {
         let bytes = clone.limit.wrapping_sub(clone.start);
-        // As many traps as there can be ways out.
-        let most = LONGEST * machine.longest + (LONGEST + 1) * (machine.trap.len() + 4);
+        // As many ends as there can be ways out.
+        let most = LONGEST * machine.longest + (LONGEST + 1) * (machine.back.len() + 4);
         if bytes > most || bytes < row.end - row.start {
             return Err(Refused {
                 at: clone.start,
@@ -203,7 +203,7 @@ impl Cloned<'_> {
         })
     }
 
-    /// The same instruction, or a branch that leads to the trap for where the original's leads; `number`
+    /// The same instruction, or a branch that leads to the end for where the original's leads; `number`
     /// counts branches from 1.
     fn compare(
         &self,
@@ -229,25 +229,25 @@ impl Cloned<'_> {
             _ => return self.refuse(offset, Why::CloneDiffers),
         };
         let length = self.original.1 - self.original.0;
-        let trap = length + number * self.trap_bytes();
-        if offset.wrapping_add_signed(own.offset) != trap {
-            return self.refuse(offset, Why::NoTrap);
+        let its_end = length + number * self.end_bytes();
+        if offset.wrapping_add_signed(own.offset) != its_end {
+            return self.refuse(offset, Why::NoWayBack);
         }
         let exit = (self.original.0 + offset).wrapping_add_signed(branch.offset);
-        self.trap_leads(trap, exit)
+        self.end_leads(its_end, exit)
     }
 
-    fn trap_bytes(&self) -> usize {
-        self.machine.trap.len() + 4
+    fn end_bytes(&self) -> usize {
+        self.machine.back.len() + 4
     }
 
-    fn trap_leads(&self, offset: usize, to: usize) -> Result<(), Refused> {
-        let place = offset + self.machine.trap.len();
-        if self.code.get(offset..place) != Some(self.machine.trap) {
-            return self.refuse(offset, Why::NoTrap);
+    fn end_leads(&self, offset: usize, to: usize) -> Result<(), Refused> {
+        let place = offset + self.machine.back.len();
+        if self.code.get(offset..place) != Some(self.machine.back) {
+            return self.refuse(offset, Why::NoWayBack);
         }
         let Some(Ok(landing)) = self.code.get(place..place + 4).map(TryInto::try_into) else {
-            return self.refuse(offset, Why::NoTrap);
+            return self.refuse(offset, Why::NoWayBack);
         };
         let landing = i32::from_le_bytes(landing) as isize;
         match (self.start + place).wrapping_add_signed(landing) == to {
@@ -256,12 +256,12 @@ impl Cloned<'_> {
         }
     }
 
-    /// After the last instruction, a trap that leads to the original's end; after it those of the branches, and
+    /// After the last instruction, an end that leads to the original's end; after it those of the branches, and
     /// nothing else.
     fn ends(&self, end: usize, branches: usize) -> Result<(), Refused> {
         let length = self.original.1 - self.original.0;
-        self.trap_leads(length, end)?;
-        let limit = length + (1 + branches) * self.trap_bytes();
+        self.end_leads(length, end)?;
+        let limit = length + (1 + branches) * self.end_bytes();
         match self.code.len() == limit {
             true => Ok(()),
             false => self.refuse(limit, Why::CloneLimit),

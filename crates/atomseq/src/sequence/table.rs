@@ -33,7 +33,7 @@ pub struct Row {
 pub struct Clone {
     /// The first instruction: the same as the sequence's.
     pub start: usize,
-    /// After its last trap.
+    /// After its last end.
     pub limit: usize,
 }
 
@@ -43,11 +43,31 @@ impl Row {
         self.start < pc && pc < self.end
     }
 
+    /// Where in the original a place in the clone is; in one of the clone's ends, where that leads.
+    pub fn original(&self, pc: usize) -> Option<usize> {
+        let clone = self.clone.filter(|_| self.clone_holds(pc))?;
+        let offset = pc - clone.start;
+        Some(match offset.checked_sub(self.end - self.start) {
+            None => self.start + offset,
+            Some(behind) => {
+                let place = pc - behind % END_BYTES + END_BYTES - size_of::<i32>();
+                // SAFETY: the ends follow the steps, one after the other.
+                unsafe { landing(place) }
+            }
+        })
+    }
+
     fn clone_holds(&self, pc: usize) -> bool {
         self.clone
             .is_some_and(|clone| clone.start <= pc && pc < clone.limit)
     }
 }
+
+/// How long one of a clone's ends is: the way back to the handler, and the place that says where to go on.
+#[cfg(target_arch = "x86_64")]
+const END_BYTES: usize = 3 + 4;
+#[cfg(target_arch = "aarch64")]
+const END_BYTES: usize = 16 + 4;
 
 /// What the notes are called, and the type of those of this layout; must agree with the compiler's
 /// `emit/protect.rs`.
@@ -227,7 +247,7 @@ pub fn find(pc: usize) -> Option<Row> {
     search(pc, |index| index.around(pc), |row| row.holds(pc))
 }
 
-/// The row whose clone, or one of the clone's traps, holds this program counter. Async-signal-safe;
+/// The row whose clone, or one of the clone's ends, holds this program counter. Async-signal-safe;
 /// logarithmic in the number of rows.
 pub fn find_clone(pc: usize) -> Option<Row> {
     search(
@@ -253,18 +273,13 @@ fn search(
     }
 }
 
-/// Where in the original to go on, as a clone's trap says.
+/// Where in the original to go on after one of a clone's ends.
 ///
 /// # Safety
 ///
-/// A trap of a clone that [`find_clone`] has found is at this address.
-pub unsafe fn landing(trap: usize) -> usize {
-    #[cfg(target_arch = "x86_64")]
-    const TRAP_BYTES: usize = 2;
-    #[cfg(target_arch = "aarch64")]
-    const TRAP_BYTES: usize = 4;
-    let place = trap + TRAP_BYTES;
-    // SAFETY: four bytes follow the trap.
+/// This is the place in one of the ends of a clone that [`find_clone`] has found: after its instructions.
+pub unsafe fn landing(place: usize) -> usize {
+    // SAFETY: four bytes that tell.
     let offset = unsafe { (place as *const i32).read_unaligned() };
     place.wrapping_add_signed(offset as isize)
 }
@@ -390,9 +405,13 @@ mod tests {
                 assert_eq!(find(pc), None);
             }
             assert_eq!(find_clone(clone.limit).filter(|found| *found == row), None);
-            // SAFETY: a clone is as long as its sequence, and ends in a trap.
-            let landing = unsafe { landing(clone.start + (row.end - row.start)) };
-            assert_eq!(landing, row.end);
+            for offset in 0..row.end - row.start {
+                assert_eq!(row.original(clone.start + offset), Some(row.start + offset));
+            }
+            for offset in row.end - row.start..row.end - row.start + END_BYTES {
+                assert_eq!(row.original(clone.start + offset), Some(row.end));
+            }
+            assert_eq!(row.original(clone.limit), None);
         }
     }
 }

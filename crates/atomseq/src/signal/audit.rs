@@ -21,8 +21,6 @@ pub enum Fault {
     Unadopted,
     /// Atomseq's handler is installed, but with another mask or other flags than it needs. Repairable.
     Altered,
-    /// The trap signal `SIGILL` goes to someone else: a rollforward would end there. Repairable.
-    TrapDisplaced,
     /// A managed signal goes to someone else, who may or may not call atomseq's handler. For the program to resolve.
     Displaced,
 }
@@ -72,7 +70,6 @@ impl std::fmt::Display for Audit {
                 }
                 Fault::Unadopted => "has a fault handler that would see clones: call repair()",
                 Fault::Altered => "is installed with another mask or other flags: call repair()",
-                Fault::TrapDisplaced => "no longer ends rollforwards: call repair()",
                 Fault::Displaced => {
                     "is handled by someone else now: remove that handler, or install again"
                 }

@@ -31,14 +31,13 @@
 //! [`sequence!`](crate::sequence!) (scope `SameThread`):
 //!
 //! * a `restarting` sequence is started again at its top (B91 3.2);
-//! * a `rolling` sequence is first run to its end, in a clone of it that ends in a trap (M94 2.2.2);
+//! * a `rolling` sequence is first run to its end, in a clone of it that the delivery runs (M94 2.2.2);
 //! * in a [`mask()`], the signal waits until the outermost one ends.
 //!
-//! Neither adds an instruction to the sequence. A delivery costs what the kernel takes for it and two look-ups; one with a
-//! rollforward about two deliveries; one that a mask put off about two deliveries and three system calls.
+//! Neither adds an instruction to the sequence. A delivery costs what the kernel takes for it and a look-up; a restart or a
+//! rollforward next to nothing more; one that a mask put off about two deliveries and three system calls.
 //!
-//! The first installation takes the trap signal, `SIGILL`, for itself; an illegal instruction elsewhere still goes to
-//! whoever handled it before. Every handler of someone else's is made to block the managed signals while it runs:
+//! Every handler of someone else's is made to block the managed signals while it runs:
 //! otherwise one could interrupt it over a half-done sequence. [`audit()`] tells of handlers that were installed later, and
 //! [`repair()`] does the same to them.
 //!

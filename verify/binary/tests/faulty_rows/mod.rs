@@ -46,49 +46,49 @@ rows! {
     "row_in_order": None,
         ["mov rax, [rdi]", "test rax, rax", "{{disp32}} je 60f", "mov [rdi + 8], rax"],
         clone ["mov rax, [rdi]", "test rax, rax", "{{disp32}} je 61f", "mov [rdi + 8], rax",
-            "ud2", ".long 52b - .", "61: ud2", ".long 60b - ."];
+            "call qword ptr [rsp]", ".long 52b - .", "61: call qword ptr [rsp]", ".long 60b - ."];
     "row_calls": Some("only goes on"),
         ["call 50b"],
-        clone ["call 50b", "ud2", ".long 52b - ."];
+        clone ["call 50b", "call qword ptr [rsp]", ".long 52b - ."];
     "row_jumps_back": Some("only goes on"),
         ["mov rax, [rdi]", "{{disp32}} jne 51b"],
-        clone ["mov rax, [rdi]", "{{disp32}} jne 61f", "ud2", ".long 52b - .", "61: ud2", ".long 51b - ."];
+        clone ["mov rax, [rdi]", "{{disp32}} jne 61f", "call qword ptr [rsp]", ".long 52b - .", "61: call qword ptr [rsp]", ".long 51b - ."];
     "row_jumps_by_register": Some("only goes on"),
         ["jmp rax"],
-        clone ["jmp rax", "ud2", ".long 52b - ."];
+        clone ["jmp rax", "call qword ptr [rsp]", ".long 52b - ."];
     "row_asks_the_kernel": Some("only goes on"),
         ["syscall"],
-        clone ["syscall", "ud2", ".long 52b - ."];
+        clone ["syscall", "call qword ptr [rsp]", ".long 52b - ."];
     "row_locks": Some("atomic"),
         ["lock add qword ptr [rdi], rax"],
-        clone ["lock add qword ptr [rdi], rax", "ud2", ".long 52b - ."];
+        clone ["lock add qword ptr [rdi], rax", "call qword ptr [rsp]", ".long 52b - ."];
     "row_pushes": Some("stack"),
         ["push rax"],
-        clone ["push rax", "ud2", ".long 52b - ."];
+        clone ["push rax", "call qword ptr [rsp]", ".long 52b - ."];
     "row_knows_its_place": Some("another place"),
         ["lea rax, [rip]"],
-        clone ["lea rax, [rip]", "ud2", ".long 52b - ."];
+        clone ["lea rax, [rip]", "call qword ptr [rsp]", ".long 52b - ."];
     "row_is_long": Some("33 instructions"),
         [".rept 33", "mov rax, [rdi]", ".endr"],
-        clone [".rept 33", "mov rax, [rdi]", ".endr", "ud2", ".long 52b - ."];
+        clone [".rept 33", "mov rax, [rdi]", ".endr", "call qword ptr [rsp]", ".long 52b - ."];
     "row_clone_differs": Some("`mov rax,[rsi]` is `mov rax,[rdi]`"),
         ["mov rax, [rdi]"],
-        clone ["mov rax, [rsi]", "ud2", ".long 52b - ."];
+        clone ["mov rax, [rsi]", "call qword ptr [rsp]", ".long 52b - ."];
     "row_clone_is_shorter": Some("as many instructions"),
         ["mov rax, [rdi]", "{{disp32}} je 60f", "mov [rdi + 8], rax"],
-        clone ["mov rax, [rdi]", "je 61f", "mov [rdi + 8], rax", ".byte 0x0f, 0x1f, 0x40, 0x00", "ud2", ".long 52b - .", "61: ud2", ".long 60b - ."];
-    "row_clone_lacks_its_trap": Some("end leads to its end"),
+        clone ["mov rax, [rdi]", "je 61f", "mov [rdi + 8], rax", ".byte 0x0f, 0x1f, 0x40, 0x00", "call qword ptr [rsp]", ".long 52b - .", "61: call qword ptr [rsp]", ".long 60b - ."];
+    "row_clone_does_not_come_back": Some("end leads to its end"),
         ["mov rax, [rdi]"],
-        clone ["mov rax, [rdi]", "nop", "nop", ".long 52b - ."];
+        clone ["mov rax, [rdi]", "nop", "nop", "nop", ".long 52b - ."];
     "row_clone_goes_on_elsewhere": Some("end leads to its end"),
         ["mov rax, [rdi]"],
-        clone ["mov rax, [rdi]", "ud2", ".long 51b - ."];
+        clone ["mov rax, [rdi]", "call qword ptr [rsp]", ".long 51b - ."];
     "row_exit_goes_on_elsewhere": Some("leads to 0x"),
         ["mov rax, [rdi]", "{{disp32}} je 60f"],
-        clone ["mov rax, [rdi]", "{{disp32}} je 61f", "ud2", ".long 52b - .", "61: ud2", ".long 52b - ."];
-    "row_limit_is_late": Some("ends with its traps"),
+        clone ["mov rax, [rdi]", "{{disp32}} je 61f", "call qword ptr [rsp]", ".long 52b - .", "61: call qword ptr [rsp]", ".long 52b - ."];
+    "row_limit_is_late": Some("ends with its ends"),
         ["mov rax, [rdi]"],
-        clone ["mov rax, [rdi]", "ud2", ".long 52b - .", "nop"];
+        clone ["mov rax, [rdi]", "call qword ptr [rsp]", ".long 52b - .", "nop"];
 }
 
 global_asm!(

@@ -51,13 +51,17 @@ impl Emitted {
     }
 
     fn operands(&self) -> HashMap<String, String> {
-        let mut pool = POOL.filter(|register| *register != 18);
+        let fixed = self.assembly.fixed.map(|register| register[1..].parse());
+        let mut pool = POOL.filter(|register| *register != 18 && fixed != Some(Ok(*register)));
         let mut next = || {
             pool.next()
                 .expect("the compiler counts registers")
                 .to_string()
         };
-        let mut operands = HashMap::from([("rseq".into(), next()), ("stride".into(), next())]);
+        let mut operands = HashMap::new();
+        if self.form == Form::OnCpu {
+            operands.extend([("rseq".to_string(), next()), ("stride".to_string(), next())]);
+        }
         for index in 0..self.sequence.parameters.len() {
             operands.insert(format!("a{index}"), next());
         }

@@ -57,19 +57,35 @@ static uint64_t scratch, interrupted_at;
 static uint32_t replaced;
 static volatile sig_atomic_t interrupted;
 
+// What a clone's end finds on its stack: where to go, and room for the place. It goes to an undefined instruction, whose
+// handler takes the stack below.
+static uint64_t whole_stack[8192] __attribute__((aligned(16)));
+static uint64_t *const clone_stack = whole_stack + 8190;
+static uint64_t interrupted_stack;
+extern const char back_from_clone[];
+__asm__(".text\n.balign 4\nback_from_clone: udf #0\n");
+
+// A sequence that restarts wrongly may go anywhere.
+static sigjmp_buf before_call;
+static void on_fault(int signal);
+
 static void write_instruction(uint64_t at, uint32_t instruction) {
     *(volatile uint32_t *)at = instruction;
     __builtin___clear_cache((char *)at, (char *)at + 4);
 }
 
 static void on_undefined(int signal, siginfo_t *info, void *context) {
-    (void)signal, (void)info;
+    (void)info;
     mcontext_t *machine = &((ucontext_t *)context)->uc_mcontext;
     uint64_t pc = machine->pc;
     if (pc == interrupted_at && !interrupted) {
         interrupted = 1;
         write_instruction(pc, replaced);
         if (row->clone) {
+            clone_stack[0] = (uint64_t)back_from_clone;
+            clone_stack[1] = 0;
+            interrupted_stack = machine->sp;
+            machine->sp = (uint64_t)clone_stack;
             machine->pc = row->clone + (pc - row->start);
         } else {
             for (int i = 0; i < 31; i++)
@@ -77,18 +93,16 @@ static void on_undefined(int signal, siginfo_t *info, void *context) {
                     machine->regs[i] = 0x5c7a7c4b00d1e5aa;
             machine->pc = row->start;
         }
-    } else if (row->clone <= pc && pc < row->limit && *(const uint32_t *)pc == 0) {
-        const char *place = (const char *)pc + 4;
+    } else if (pc == (uint64_t)back_from_clone && row->clone <= clone_stack[1] && clone_stack[1] < row->limit) {
+        const char *place = (const char *)clone_stack[1];
         int32_t offset;
         memcpy(&offset, place, 4);
+        machine->sp = interrupted_stack;
         machine->pc = (uint64_t)place + offset;
     } else {
-        _exit(4);
+        on_fault(signal);
     }
 }
-
-// A sequence that restarts wrongly may go anywhere.
-static sigjmp_buf before_call;
 
 static void on_fault(int signal) { siglongjmp(before_call, signal); }
 

@@ -105,7 +105,6 @@ fn check(sections: &Sections<'_>, name: &str, start: Place, end: Place) -> usize
     for at in (start.1..end.1).step_by(4) {
         let word = sections.word((start.0, at));
         assert!(!leaves_for_good(word), "{name}: {word:#x} calls or returns");
-        assert_ne!(word, 0, "{name}: a trap in the sequence");
         if let Some(to) = branch(word, at) {
             assert!(
                 to >= end.1,
@@ -124,41 +123,39 @@ fn check_clone(
 ) {
     assert_eq!(clone.0, limit.0, "{name}: in one section");
     let length = end.1 - start.1;
-    // udf, and where to go on.
-    let trap = |at: u64| {
-        assert!(at + 8 <= limit.1, "{name}: a trap beyond the limit");
-        assert_eq!(
-            sections.word((clone.0, at)),
-            0,
-            "{name}: no trap at {at:#x}"
-        );
+    // adr x16, place; str x16, [sp, #8]; ldr x16, [sp]; ret x16; the place: where to go on.
+    let back = |at: u64| {
+        assert!(at + 20 <= limit.1, "{name}: an end beyond the limit");
+        let words = [0, 4, 8, 12].map(|offset| sections.word((clone.0, at + offset)));
+        let expected = [0x1000_0090, 0xf900_07f0, 0xf940_03f0, 0xd65f_0200];
+        assert_eq!(words, expected, "{name}: no way back at {at:#x}");
         sections
-            .target(clone.0, at + 4)
-            .expect("a trap says where to go on")
+            .target(clone.0, at + 16)
+            .expect("an end says where to go on")
     };
     assert_eq!(
-        trap(clone.1 + length),
+        back(clone.1 + length),
         end,
         "{name}: the end leads to the end"
     );
-    let mut traps = 1;
+    let mut ends = 1;
     for offset in (0..length).step_by(4) {
         let (own, its) = (start.1 + offset, clone.1 + offset);
         let (a, b) = (sections.word((start.0, own)), sections.word((clone.0, its)));
         match (branch(a, own), branch(b, its)) {
             (None, None) => assert_eq!(a, b, "{name}: another instruction"),
-            (Some(to), Some(trap_at)) => {
+            (Some(to), Some(end_at)) => {
                 // Bits 5 to 23 hold how far.
                 assert_eq!(a & !0x00ff_ffe0, b & !0x00ff_ffe0, "{name}: another branch");
-                assert_eq!(trap(trap_at), (start.0, to), "{name}: the same exit");
-                traps += 1;
+                assert_eq!(back(end_at), (start.0, to), "{name}: the same exit");
+                ends += 1;
             }
             _ => panic!("{name}: a branch in one of both"),
         }
     }
     assert_eq!(
-        clone.1 + length + 8 * traps,
+        clone.1 + length + 20 * ends,
         limit.1,
-        "{name}: as many traps as ways out"
+        "{name}: as many ends as ways out"
     );
 }

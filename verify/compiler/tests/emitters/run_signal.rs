@@ -82,7 +82,7 @@ fn a_wrong_clone_or_row_is_noticed() {
             match number {
                 0 => spoilt.push_str(part),
                 _ => {
-                    assert!(clone.contains(".long"), "a clone ends in traps");
+                    assert!(clone.contains(".long"), "a clone says where to go on");
                     let clone = clone.replace(right, wrong);
                     spoilt.push_str(&format!(".text.atomseq_clone{clone}.popsection{rest}"));
                 }

@@ -40,7 +40,7 @@ impl Row {
     }
 
     /// The places in the clone where a signal can arrive: after its first instruction, which is never run, up to the
-    /// trap that ends it. None for a sequence of one instruction, which nothing can be inside of.
+    /// way back that ends it. None for a sequence of one instruction, which nothing can be inside of.
     pub fn clone_boundaries(&self) -> Vec<usize> {
         if self.boundaries.len() <= 2 {
             return Vec::new();

@@ -4,35 +4,42 @@
 //! ```text
 //! in section .text.atomseq_clone
 //! clone:  … the steps again, each instruction as long as in the original …
-//!         trap; .long end - .
+//!         back to the handler; .long end - .
 //!         for every exit, where the clone's branch to it leads:
-//!         trap; .long exit - .
+//!         back to the handler; .long exit - .
 //! limit:
 //! in section .note.atomseq, for the dynamic linker to find
 //!         .long 8, 16, 1; .asciz "atomseq"            a note of type 1
 //!         .long start - ., end - ., clone - ., limit - .      or 0, 0 without a clone
 //! ```
 //!
-//! A handler finds where it interrupted by the row, and moves the thread to the same place of the
-//! clone. The trap at the clone's end says itself where in the original to go on.
+//! A handler finds where it interrupted by the row, and runs the clone from the same place on, with the
+//! registers that the sequence had but for the stack pointer, which no sequence uses. There the
+//! handler has left where it goes on; the clone's end leads there, and hands over a place that says
+//! where in the original the interrupted code is to go on.
 
 use super::{Builder, Line, Protection, label};
 
 impl Builder {
-    /// What follows the steps and their exits. `trap` is an instruction that is undefined for good;
-    /// `branch` makes the clone's branches as long as the original's.
-    pub fn protect(&mut self, protection: Protection, trap: &str, branch: impl Fn(&str) -> String) {
+    /// What follows the steps and their exits. `back` leads to the handler that runs the clone, with the
+    /// place right behind it; `branch` makes the clone's branches as long as the original's.
+    pub fn protect(
+        &mut self,
+        protection: Protection,
+        back: &[&str],
+        branch: impl Fn(&str) -> String,
+    ) {
         match protection {
             Protection::None => {}
             Protection::Restart => self.row(false),
             Protection::Rollforward => {
-                self.clone(trap, branch);
+                self.clone(back, branch);
                 self.row(true);
             }
         }
     }
 
-    fn clone(&mut self, trap: &str, branch: impl Fn(&str) -> String) {
+    fn clone(&mut self, back: &[&str], branch: impl Fn(&str) -> String) {
         self.directive(".pushsection .text.atomseq_clone, \"ax\", @progbits");
         self.directive(format!("{}:", label::CLONE));
         let branches = std::mem::take(&mut self.branches);
@@ -47,15 +54,17 @@ impl Builder {
             };
             self.lines.push(line);
         }
-        let mut traps = vec![(None, label::END)];
+        let mut ends = vec![(None, label::END)];
         for (_, _, exit) in branches {
-            traps.push((Some(label::CLONE_EXIT + exit), label::EXIT + exit));
+            ends.push((Some(label::CLONE_EXIT + exit), label::EXIT + exit));
         }
-        for (at, to) in traps {
+        for (at, to) in ends {
             if let Some(at) = at {
                 self.directive(format!("{at}:"));
             }
-            self.directive(trap);
+            for line in back {
+                self.directive(*line);
+            }
             self.directive(format!(".long {to}b - ."));
         }
         self.directive(format!("{}:", label::CLONE_LIMIT));

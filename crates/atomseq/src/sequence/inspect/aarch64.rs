@@ -5,8 +5,11 @@ use super::{Branch, Instruction, Machine};
 pub const MACHINE: Machine = Machine {
     decode,
     longest: 4,
-    // udf #0
-    trap: &[0; 4],
+    // adr x16, . + 16; str x16, [sp, #8]; ldr x16, [sp]; ret x16
+    back: &[
+        0x90, 0x00, 0x00, 0x10, 0xf0, 0x07, 0x00, 0xf9, 0xf0, 0x03, 0x40, 0xf9, 0x00, 0x02, 0x5f,
+        0xd6,
+    ],
 };
 
 /// Bits that matter, and what they are.

@@ -134,9 +134,9 @@ const AARCH64: Samples = Samples {
 const ALL: [&Samples; 2] = [&X86_64, &AARCH64];
 
 impl Samples {
-    /// load; branch to an exit; these; store, and the same with traps.
+    /// load; branch to an exit; these; store, and the same with ends.
     fn lay(&self, between: &[u8]) -> Laid {
-        let trap = self.machine.trap.len() + 4;
+        let each = self.machine.back.len() + 4;
         let branch = (self.branch)(0, 0).len();
         let length = self.load.len() + branch + between.len() + self.store.len();
         let (start, end, exit) = (16, 16 + length, 16 + length + 8);
@@ -150,9 +150,9 @@ impl Samples {
         };
         copy(&mut bytes, exit);
         bytes.resize(clone, 0x90);
-        copy(&mut bytes, clone + length + trap);
+        copy(&mut bytes, clone + length + each);
         for landing in [end, exit] {
-            bytes.extend(self.machine.trap);
+            bytes.extend(self.machine.back);
             let offset = landing as i32 - bytes.len() as i32;
             bytes.extend(offset.to_le_bytes());
         }
@@ -238,9 +238,9 @@ fn wrong_rows_are_refused() {
             spoilt(samples, |laid| laid.row[1] = laid.row[0] + longer),
             Err(Why::Extent)
         );
-        // It ends after the branch: what was the store is no trap.
+        // It ends after the branch: what was the store is no way back.
         let shorter = spoilt(samples, |laid| laid.row[1] -= samples.store.len());
-        assert_eq!(shorter, Err(Why::NoTrap));
+        assert_eq!(shorter, Err(Why::NoWayBack));
     }
 }
 
@@ -248,7 +248,7 @@ fn wrong_rows_are_refused() {
 fn wrong_clones_are_refused() {
     for samples in ALL {
         let length = samples.lay(&[]).row[1] - samples.lay(&[]).row[0];
-        let trap = samples.machine.trap.len() + 4;
+        let each = samples.machine.back.len() + 4;
         let branch = samples.load.len();
         let clone = |laid: &Laid| laid.row[2];
         // Another register; another condition; a store that loads.
@@ -271,23 +271,23 @@ fn wrong_clones_are_refused() {
                 laid.bytes[place] ^= 0x80;
             })
         };
-        assert_eq!(missing(length), Err(Why::NoTrap), "at the end");
-        assert_eq!(missing(length + trap), Err(Why::NoTrap), "of the exit");
-        for at in [length, length + trap] {
-            let place = at + samples.machine.trap.len();
+        assert_eq!(missing(length), Err(Why::NoWayBack), "at the end");
+        assert_eq!(missing(length + each), Err(Why::NoWayBack), "of the exit");
+        for at in [length, length + each] {
+            let place = at + samples.machine.back.len();
             let why = spoilt(samples, |laid| {
                 let place = clone(laid) + place;
                 laid.bytes[place] = laid.bytes[place].wrapping_sub(4);
             });
-            assert_eq!(why, Err(Why::Landing), "of the trap at {at}");
+            assert_eq!(why, Err(Why::Landing), "of the end at {at}");
         }
         assert_eq!(
-            spoilt(samples, |laid| laid.row[3] += trap),
+            spoilt(samples, |laid| laid.row[3] += each),
             Err(Why::CloneLimit)
         );
         assert_eq!(
-            spoilt(samples, |laid| laid.row[3] -= trap),
-            Err(Why::NoTrap)
+            spoilt(samples, |laid| laid.row[3] -= each),
+            Err(Why::NoWayBack)
         );
         assert_eq!(
             spoilt(samples, |laid| laid.row[3] = laid.row[2]),
@@ -302,13 +302,13 @@ fn wrong_clones_are_refused() {
         assert_eq!(shifted, Err(Why::CloneDiffers));
         let shifted = spoilt(samples, |laid| laid.row[2] -= 4);
         assert_eq!(shifted, Err(Why::CloneDiffers));
-        // A branch that leads to the wrong trap: to the end's.
+        // A branch that leads to the wrong end: to that of the last instruction.
         let wrong = spoilt(samples, |laid| {
             let at = clone(laid) + branch;
             let bytes = (samples.branch)(at, clone(laid) + length);
             laid.bytes[at..at + bytes.len()].copy_from_slice(&bytes);
         });
-        assert_eq!(wrong, Err(Why::NoTrap));
+        assert_eq!(wrong, Err(Why::NoWayBack));
     }
 }
 

@@ -5,8 +5,8 @@ use super::{Branch, Instruction, Machine};
 pub const MACHINE: Machine = Machine {
     decode,
     longest: 15,
-    // ud2
-    trap: &[0x0f, 0x0b],
+    // call qword ptr [rsp]
+    back: &[0xff, 0x14, 0x24],
 };
 
 /// What follows an opcode.

@@ -9,9 +9,6 @@ use super::controls;
 use super::words::Words;
 use crate::platform::{Disposition, SIGNALS, bit, change_mask};
 
-/// The signal that a clone's trap raises.
-pub const TRAP: c_int = libc::SIGILL;
-
 /// Signals that faults raise. Blocked, they would kill.
 pub const FAULTS: [c_int; 6] = [
     libc::SIGSEGV,
@@ -90,15 +87,14 @@ impl Action {
         }
     }
 
-    /// What the kernel blocks when it calls our entry: `sa_mask` and, but for the trap signal, the signal itself.
+    /// What the kernel blocks when it calls our entry: `sa_mask` and the signal itself.
     pub fn kernel_mask(&self, signal: c_int) -> u64 {
-        let own = if signal == TRAP || self.is_adopted_without_defer() {
+        let own = if self.is_adopted_without_defer() {
             0
         } else {
             bit(signal)
         };
-        let extra = if signal == TRAP { 0 } else { self.extra_mask() };
-        covering_mask() | own | extra
+        covering_mask() | own | self.extra_mask()
     }
 
     fn is_adopted_without_defer(&self) -> bool {
@@ -110,8 +106,6 @@ impl Action {
         let own = match self.by {
             By::Handler(_) if self.options.no_defer => 0,
             By::Adopted if self.is_adopted_without_defer() => 0,
-            // The trap signal is never blocked.
-            _ if signal == TRAP => 0,
             _ => bit(signal),
         };
         let others = match self.by {

@@ -12,8 +12,6 @@ pub const RESTART: u32 = 4;
 pub const ROLLFORWARD: u32 = 8;
 /// Masks defer.
 pub const DEFERRAL: u32 = 16;
-/// The trap signal is unblocked for a rollforward.
-pub const TRAP_UNBLOCKED: u32 = 32;
 /// The end of a mask unblocks.
 pub const UNBLOCKING: u32 = 64;
 /// A fault in a clone is reported where the sequence would have had it.

@@ -5,9 +5,9 @@
 use core::ffi::c_int;
 
 use super::super::audit::{Audit, Fault};
-use super::actions::{self, By, FAULTS, TRAP};
+use super::actions::{self, By, FAULTS};
 use super::install::{Changing, adopted, flags_and_mask, set_entry};
-use super::{controls, entry, rollforward};
+use super::{controls, entry};
 use crate::platform::{Disposition, Entry, SIGNALS, disposition, replace_disposition};
 use crate::sequence::table;
 
@@ -26,11 +26,7 @@ pub fn owner(disposition: &Disposition) -> Owner {
     if !disposition.is_function() {
         return Owner::Kernel;
     }
-    let ours: [Entry; 2] = [entry, rollforward::trap_entry];
-    if ours
-        .iter()
-        .any(|&entry| entry as usize == disposition.handler)
-    {
+    if entry as Entry as usize == disposition.handler {
         Owner::Atomseq
     } else {
         Owner::Other
@@ -52,7 +48,6 @@ fn examine(signal: c_int, now: &Disposition) -> Option<Fault> {
             // A mask that was made when more signals were managed does no harm.
             (!same_flags || mask & !now.mask != 0).then_some(Fault::Altered)
         }
-        _ if signal == TRAP => Some(Fault::TrapDisplaced),
         _ if actions::has_handler(signal) => Some(Fault::Displaced),
         Owner::Kernel => None,
         Owner::Other if uncovered => Some(Fault::Uncovered),
@@ -80,18 +75,10 @@ fn each_fault(mut with: impl FnMut(c_int, Fault, &Disposition)) {
 /// Repairs what can be repaired.
 pub fn cover(_changing: &Changing) {
     if controls::is_off(controls::WIDENING) {
-        // The trap must work for all that.
-        let displaced = disposition(TRAP)
-            .ok()
-            .filter(|now| owner(now) != Owner::Atomseq);
-        if let Some(now) = displaced {
-            adopt(TRAP, &now);
-        }
         return;
     }
     each_fault(|signal, fault, now| match fault {
         Fault::Altered => _ = set_entry(signal),
-        Fault::TrapDisplaced => adopt(signal, now),
         Fault::Uncovered if FAULTS.contains(&signal) && actions::action(signal).is_none() => {
             adopt(signal, now)
         }
@@ -149,7 +136,7 @@ pub fn audit() -> Audit {
 fn find() -> Audit {
     let mut audit = Audit::CLEAN;
     // Nothing is managed yet: nothing is promised.
-    if actions::action(TRAP).is_some() {
+    if actions::managed() != 0 {
         each_fault(|signal, fault, _| audit.add(signal, fault));
     }
     audit
@@ -159,7 +146,7 @@ fn find() -> Audit {
 pub fn repair() -> Audit {
     table::refresh();
     let changing = Changing::start();
-    if actions::action(TRAP).is_some() {
+    if actions::managed() != 0 {
         cover(&changing);
     }
     find()

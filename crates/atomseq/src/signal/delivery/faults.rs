@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::super::statistics::COUNTS;
 use super::actions::{self, Action};
-use super::rollforward::in_original;
 use super::run::{self, Delivery};
 use super::words::{NOTHING, Words};
 use super::{Interrupted, controls, mask};
@@ -65,22 +64,21 @@ pub unsafe fn deliver(
         mask,
         blocked: Some(mask | action.kernel_mask(signal)),
     };
-    let clone = match table::find_clone(pc) {
-        Some(row) if words.rollforward.is_under_way() && !controls::is_off(controls::MAPPING) => {
-            row
-        }
-        _ => {
-            // SAFETY: the caller's promise.
-            return unsafe { deliver_outside(action, &mut delivery) };
-        }
+    let is_mapped = words.rollforward.is_under_way() && !controls::is_off(controls::MAPPING);
+    let clone = table::find_clone(pc).filter(|_| is_mapped);
+    let Some(original) = clone.and_then(|row| row.original(pc)) else {
+        // SAFETY: the caller's promise.
+        return unsafe { deliver_outside(action, &mut delivery) };
     };
     COUNTS.faults.add();
+    // The clone runs on the stack of the handler that it interrupted the thread for.
+    let stack_pointer = context.stack_pointer();
+    context.set_stack_pointer(words.rollforward.stack_pointer());
     if is_over_limit(words) {
         // SAFETY: the caller's promise.
-        return unsafe { give_up(context, in_original(&clone, pc)) };
+        return unsafe { give_up(context, original) };
     }
     let number = words.rollforward.number();
-    let original = in_original(&clone, pc);
     context.set_program_counter(original);
     context.set_mask(words.rollforward.mask());
     delivery.original_pc = original;
@@ -93,9 +91,11 @@ pub unsafe fn deliver(
         // As if the sequence went on: the clone does, and what the handler did to the mask is for later.
         words.rollforward.set_mask(context.mask());
         context.set_program_counter(pc);
+        context.set_stack_pointer(stack_pointer);
         context.set_mask(mask);
     } else if let Some(pending) = words.rollforward.take() {
-        // The sequence is left: the signal is delivered where the thread goes.
+        // The sequence is left, and with it the handler that ran the clone: the signal is delivered where the thread
+        // goes.
         if pending.signal != NOTHING {
             mask::queue_again(pending.signal, &pending.info);
         }
@@ -132,7 +132,7 @@ fn is_over_limit(words: &Words) -> bool {
 }
 
 /// The clone does not come to its end: the sequence goes on in the original at `original`, and the pending signal is
-/// handled first.
+/// handled first. The handler that ran the clone is left for good.
 ///
 /// # Safety
 /// As [`deliver`].

@@ -5,12 +5,12 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::super::event::Handler;
 use super::super::options::{Error, Options};
-use super::actions::{self, Action, By, Previous, RESERVED, TRAP};
+use super::actions::{self, Action, By, Previous, RESERVED};
 use super::cover::{self, Owner};
-use super::{entry, fork, rollforward};
+use super::{entry, fork};
 use crate::platform::{
-    Disposition, Entry, SIGNALS, bit, change_mask, disposition, install_entry, replace_disposition,
-    wait, wake_one,
+    Disposition, SIGNALS, bit, change_mask, disposition, install_entry, replace_disposition, wait,
+    wake_one,
 };
 use crate::sequence::table;
 
@@ -93,8 +93,6 @@ pub unsafe fn install(signal: c_int, handler: Handler, options: Options) -> Resu
         }
         return Err(Error::Refused { signal, errno });
     }
-    // The trap's handler may have to change stacks now.
-    cover::cover(&changing);
     Ok(())
 }
 
@@ -112,14 +110,9 @@ pub fn uninstall(signal: c_int) -> Result<(), Error> {
     let Some(action) = actions::action(signal) else {
         return Err(Error::NotInstalled(signal));
     };
-    if signal == TRAP {
-        // Rollforwards still end in it.
-        actions::set_action(signal, Some(adopted(action.previous.0, None)));
-    } else {
-        // SAFETY: what the kernel said it was, before.
-        unsafe { replace_disposition(signal, &action.previous.0) }.map_err(refused)?;
-        actions::set_action(signal, None);
-    }
+    // SAFETY: what the kernel said it was, before.
+    unsafe { replace_disposition(signal, &action.previous.0) }.map_err(refused)?;
+    actions::set_action(signal, None);
     actions::no_longer_manage(signal);
     // What was restored may need to be widened, or adopted.
     cover::cover(&changing);
@@ -136,7 +129,7 @@ fn check(signal: c_int) -> Result<(), Error> {
     Ok(())
 }
 
-/// Three frames: the rollforward's trap, a signal that interrupts the handler, and the trap that ends its rollforward.
+/// Three frames: the signal, another one that interrupts the handler, and a fault in a clone that this one runs.
 fn check_alternate_stack(bytes: usize) -> Result<(), Error> {
     const AT_MINSIGSTKSZ: libc::c_ulong = 51;
     // SAFETY: plain old data.
@@ -177,12 +170,7 @@ fn leak(action: Action) -> &'static Action {
 /// Makes the kernel call our entry for a signal that has an action, with the flags and the mask that go with it.
 pub fn set_entry(signal: c_int) -> Result<(), i32> {
     let (flags, mask) = flags_and_mask(signal);
-    let entry: Entry = if signal == TRAP {
-        rollforward::trap_entry
-    } else {
-        entry
-    };
-    // SAFETY: both entries are made for this.
+    // SAFETY: the entry is made for this.
     unsafe { install_entry(signal, entry, flags, mask) }
 }
 
@@ -198,17 +186,6 @@ pub fn flags_and_mask(signal: c_int) -> (c_int, u64) {
                 & (libc::SA_ONSTACK | libc::SA_RESTART | libc::SA_NODEFER)
         }
     };
-    if signal == TRAP {
-        let stack = if (1..=SIGNALS).any(wants_alternate_stack) {
-            libc::SA_ONSTACK
-        } else {
-            0
-        };
-        return (
-            libc::SA_NODEFER | libc::SA_RESTART | inherited | stack,
-            actions::covering_mask(),
-        );
-    }
     let mut flags = inherited;
     if let By::Handler(_) = action.by {
         if !action.options.interrupting {
@@ -220,8 +197,4 @@ pub fn flags_and_mask(signal: c_int) -> (c_int, u64) {
     }
     let mask = action.kernel_mask(signal) & !bit(signal);
     (flags, mask)
-}
-
-fn wants_alternate_stack(signal: c_int) -> bool {
-    actions::action(signal).is_some_and(|action| action.options.stack.is_some())
 }

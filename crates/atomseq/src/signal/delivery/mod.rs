@@ -3,9 +3,9 @@
 //! ```text
 //! kernel ─> entry ─┬─ fault ──────────────> faults.rs   where the sequence would have had it
 //!                  ├─ inside a mask ──────> mask.rs     blocked, queued again: delivered when the mask ends
-//!                  ├─ in a rolling one ───> rollforward.rs   to the clone … trap ─> trap_entry ─┐
-//!                  ├─ in a restarting one ─ to its start ──┐                                     │
-//!                  └─ elsewhere ───────────────────────────┴─> run.rs: the handler <─────────────┘
+//!                  ├─ in a rolling one ───> rollforward.rs   its clone runs to its end ─┐
+//!                  ├─ in a restarting one ─ to its start ───────────────────────────────┤
+//!                  └─ elsewhere ────────────────────────────────────────────────────────┴─> run.rs: the handler
 //! ```
 //!
 //! All of it but `install.rs`, `cover.rs` and `fork.rs` runs in handlers: no allocation, no lock, no `errno`.
@@ -38,7 +38,7 @@ use actions::{FAULTS, NEVER_BLOCKED};
 use run::Delivery;
 use words::Words;
 
-/// What the kernel calls on every signal that is managed or adopted, but for the trap signal.
+/// What the kernel calls on every signal that is managed or adopted.
 unsafe extern "C" fn entry(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel calls this, or a handler that passes on what it got.
     unsafe { dispatch(signal, &*info, Context::new(context)) };
@@ -65,6 +65,7 @@ unsafe fn dispatch(signal: c_int, info: &libc::siginfo_t, context: Context) {
         return mask::defer(signal, info, context);
     }
     let pc = context.program_counter();
+    let blocked = context.mask() | action.kernel_mask(signal);
     let mut interrupted = Interrupted::Plain;
     if let Some(row) = table::find(pc) {
         match row.clone {
@@ -79,7 +80,13 @@ unsafe fn dispatch(signal: c_int, info: &libc::siginfo_t, context: Context) {
             }
             Some(_) if controls::is_off(controls::ROLLFORWARD) => {}
             Some(_) if words.rollforward.is_under_way() => interrupted = Interrupted::Inside,
-            Some(clone) => return rollforward::start(signal, info, context, &row, &clone),
+            Some(clone) => {
+                // SAFETY: the caller's promise; the entry's mask blocks managed signals.
+                if !unsafe { rollforward::run(signal, info, context, &row, &clone) } {
+                    return;
+                }
+                interrupted = Interrupted::RolledForward;
+            }
         }
     } else if words.rollforward.is_under_way() && table::find_clone(pc).is_some() {
         if can_wait {
@@ -89,15 +96,14 @@ unsafe fn dispatch(signal: c_int, info: &libc::siginfo_t, context: Context) {
         // SAFETY: the caller's promise.
         return unsafe { faults::deliver(action, signal, info, context) };
     }
-    let mask = context.mask();
     let delivery = Delivery {
         signal,
         info,
         context,
         original_pc: pc,
         interrupted,
-        mask,
-        blocked: Some(mask | action.kernel_mask(signal)),
+        mask: context.mask(),
+        blocked: Some(blocked),
     };
     // SAFETY: the caller's promise.
     unsafe { run::run(action, &delivery) };

@@ -1,111 +1,51 @@
-//! Rollforward (M94 2.2.2): an interrupted sequence first runs to its end, in a clone that ends in a trap.
+//! Rollforward (M94 2.2.2): an interrupted sequence first runs to its end, in a clone of it, inside the handler.
 //!
 //! ```text
-//!  thread     a b c │                    │ d e   trap │                    │ end …
-//!                   │ signal             │ (clone)    │ SIGILL             │ original mask
-//!  handlers         └─ start: pc ─> clone┘            └─ finish: pc ─> end ┘
-//!                      managed blocked,                  pending signal's handler
-//!                      SIGILL not
+//!  thread     a b c │                                              │ end …
+//!                   │ signal                                       │ original mask
+//!  handler          └─ the thread's registers ─> d e (clone) ─> the thread's registers; pc = end ─> the signal's handler ┘
+//!                      managed signals blocked
 //! ```
+//!
+//! A sequence uses no stack, so its clone can run on the handler's. That spares a second way into the kernel, which a
+//! trap at the clone's end would be.
 
 use core::ffi::{c_int, c_void};
 
 use super::super::statistics::COUNTS;
-use super::actions::{self, TRAP};
-use super::run::{self, Delivery};
+use super::mask;
 use super::words::{NOTHING, Words};
-use super::{Interrupted, controls, mask};
-use crate::arch::is_trap;
-use crate::platform::{Context, bit};
+use crate::arch::roll;
+use crate::platform::Context;
 use crate::sequence::table::{self, Row};
 
-/// Sends the thread into the clone, where it goes on when the handler returns.
-pub fn start(
+/// Runs an interrupted sequence to its end: then the thread goes on after it. `false` if the signal that did it is not
+/// to be delivered any more.
+///
+/// # Safety
+/// `info` and `context` are those of a handler that runs on this thread, in which managed signals are blocked; the
+/// program counter is inside `row`, whose clone is `clone`.
+pub unsafe fn run(
     signal: c_int,
     info: &libc::siginfo_t,
     context: Context,
     row: &Row,
     clone: &table::Clone,
-) {
+) -> bool {
     let pc = context.program_counter();
-    let original_mask = context.mask();
-    Words::of_this_thread()
-        .rollforward
-        .start(signal, info, original_mask, pc);
-    context.set_program_counter(clone.start + (pc - row.start));
-    let trap = if controls::is_off(controls::TRAP_UNBLOCKED) {
-        0
-    } else {
-        bit(TRAP)
+    let rollforward = &Words::of_this_thread().rollforward;
+    rollforward.start(signal, info, context.mask(), pc, context.stack_pointer());
+    // SAFETY: the caller's promise; a clone is the same instructions in the same places.
+    let place = unsafe { roll(context.registers(), clone.start + (pc - row.start)) };
+    // SAFETY: the clone's end says that this is its place.
+    context.set_program_counter(unsafe { table::landing(place) });
+    // A fault's handler may have changed the mask that the thread goes on with, or forked: then there is no signal.
+    let Some(pending) = rollforward.take() else {
+        return false;
     };
-    context.set_mask((original_mask | actions::covering_mask()) & !trap);
-}
-
-/// What the kernel calls on the trap signal: the end of a clone, or somebody else's illegal instruction.
-pub unsafe extern "C" fn trap_entry(
-    signal: c_int,
-    info: *mut libc::siginfo_t,
-    context: *mut c_void,
-) {
-    // SAFETY: the kernel calls this, or a handler that passes on what it got.
-    let (info, context) = unsafe { (&*info, Context::new(context)) };
-    let pc = context.program_counter();
-    let is_end = info.si_code > 0
-        && Words::of_this_thread().rollforward.is_under_way()
-        && table::find_clone(pc).is_some()
-        // SAFETY: an instruction that this thread was about to execute.
-        && unsafe { is_trap(pc) };
-    if is_end {
-        // SAFETY: a clone's trap, and what the kernel passed.
-        unsafe { finish(context) };
-    } else {
-        // SAFETY: what the kernel passed.
-        unsafe { super::dispatch(signal, info, context) };
-    }
-}
-
-/// The clone has come to its end: the thread will go on after the sequence, and the pending signal is handled.
-///
-/// # Safety
-/// In the trap's handler, with its context; the program counter is at a clone's trap.
-unsafe fn finish(context: Context) {
-    let Some(pending) = Words::of_this_thread().rollforward.take() else {
-        return;
-    };
-    let clone_mask = context.mask();
-    // SAFETY: at a trap.
-    context.set_program_counter(unsafe { table::landing(context.program_counter()) });
     context.set_mask(pending.mask);
-    if pending.signal == NOTHING {
-        return;
-    }
     COUNTS.rollforwards.add();
-    let Some(action) = actions::action(pending.signal) else {
-        return super::unhandled(pending.signal, &pending.info);
-    };
-    if is_on_wrong_stack(action, context) {
-        // Unblocked on return, it comes again on the right one, at the end of the sequence.
-        return mask::queue_again(pending.signal, &pending.info);
-    }
-    let delivery = Delivery {
-        signal: pending.signal,
-        info: &pending.info,
-        context,
-        original_pc: pending.pc,
-        interrupted: Interrupted::RolledForward,
-        mask: pending.mask,
-        blocked: Some(clone_mask | actions::covering_mask()),
-    };
-    // SAFETY: the caller's promise.
-    unsafe { run::run(action, &delivery) };
-}
-
-/// The trap's handler runs on the alternate stack as soon as one handler asks for that; the others must not.
-fn is_on_wrong_stack(action: &actions::Action, context: Context) -> bool {
-    let here = &raw const context as usize;
-    action.options.stack.is_none()
-        && context.is_on_alternate_stack(here)
-        && !context.is_on_alternate_stack(context.stack_pointer())
+    pending.signal != NOTHING
 }
 
 /// Where in the original a place in a clone is; another place is where it is.
@@ -114,21 +54,8 @@ fn is_on_wrong_stack(action: &actions::Action, context: Context) -> bool {
 /// name nor unwind information. ([`Event::original_pc`](super::super::Event::original_pc) is right already.)
 /// Async-signal-safe.
 pub fn original_pc(pc: usize) -> usize {
-    match table::find_clone(pc) {
-        Some(row) => in_original(&row, pc),
-        None => pc,
-    }
-}
-
-/// As [`original_pc`], for the clone of `row`.
-pub fn in_original(row: &Row, pc: usize) -> usize {
-    let Some(clone) = row.clone else { return pc };
-    // SAFETY: `pc` is that of an instruction of the clone; if it is a trap, it has a landing.
-    if unsafe { is_trap(pc) } {
-        // SAFETY: as above.
-        return unsafe { table::landing(pc) };
-    }
-    row.start + (pc - clone.start)
+    let row = table::find_clone(pc);
+    row.and_then(|row| row.original(pc)).unwrap_or(pc)
 }
 
 /// Gives up the rollforward under way on this thread, if there is one: its signal is queued again. `true` if there was

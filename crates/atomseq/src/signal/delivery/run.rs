@@ -91,11 +91,9 @@ fn is_first(action: &Action, delivery: &Delivery) -> bool {
     let is_current = actions::action(delivery.signal).is_some_and(|now| core::ptr::eq(now, action));
     if is_current {
         actions::no_longer_manage(delivery.signal);
-        if delivery.signal != actions::TRAP {
-            actions::set_action(delivery.signal, None);
-            // SAFETY: no function in it. The kernel has no reason to refuse.
-            let _ = unsafe { replace_disposition(delivery.signal, &Disposition::DEFAULT) };
-        }
+        actions::set_action(delivery.signal, None);
+        // SAFETY: no function in it. The kernel has no reason to refuse.
+        let _ = unsafe { replace_disposition(delivery.signal, &Disposition::DEFAULT) };
     }
     if !is_first {
         super::default_action(delivery.signal, delivery.info);

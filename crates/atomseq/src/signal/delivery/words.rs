@@ -11,11 +11,12 @@
 //!  72 rollforward
 //!     72 signal   0: none is under way     76 number   how many there were
 //!     80 mask     of the interrupted code  88 pc       where it was interrupted
-//!     96 faulted  when its first fault was, in ns; 0: none
-//!    104 record   the signal's siginfo
-//! 152 saved
-//!    152 signal   0: none                 160 record   its siginfo
-//! 208 chained  the context for which a handler of others is being called
+//!     96 stack    and its stack pointer
+//!    104 faulted  when its first fault was, in ns; 0: none
+//!    112 record   the signal's siginfo
+//! 160 saved
+//!    160 signal   0: none                 168 record   its siginfo
+//! 216 chained  the context for which a handler of others is being called
 //! ```
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -123,13 +124,14 @@ impl Record {
 const _: () = assert!(size_of::<libc::siginfo_t>() >= RECORD);
 const _: () = assert!(align_of::<libc::siginfo_t>() == 8);
 
-/// The signal that waits for a sequence's clone to come to its end.
+/// The rollforward under way, and the signal that waits for its end.
 #[repr(C)]
 pub struct Rollforward {
     signal: AtomicU32,
     number: AtomicU32,
     mask: AtomicU64,
     pc: AtomicU64,
+    stack: AtomicU64,
     faulted: AtomicU64,
     record: Record,
 }
@@ -158,10 +160,18 @@ impl Rollforward {
     }
 
     /// Starts one. There must be none under way.
-    pub fn start(&self, signal: i32, info: &libc::siginfo_t, mask: u64, pc: usize) {
+    pub fn start(
+        &self,
+        signal: i32,
+        info: &libc::siginfo_t,
+        mask: u64,
+        pc: usize,
+        stack_pointer: usize,
+    ) {
         self.record.save(info);
         self.mask.store(mask, Relaxed);
         self.pc.store(pc as u64, Relaxed);
+        self.stack.store(stack_pointer as u64, Relaxed);
         self.faulted.store(0, Relaxed);
         self.number.fetch_add(1, Relaxed);
         self.signal.store(signal as u32, Relaxed);
@@ -186,6 +196,11 @@ impl Rollforward {
     /// The mask of the interrupted code.
     pub fn mask(&self) -> u64 {
         self.mask.load(Relaxed)
+    }
+
+    /// Where the interrupted code has its stack.
+    pub fn stack_pointer(&self) -> usize {
+        self.stack.load(Relaxed) as usize
     }
 
     /// Changes the mask that the interrupted code goes on with.
@@ -264,7 +279,8 @@ mod tests {
             unsafe { bytes.add(index).write(index as u8 + 1) };
         }
         assert!(words.rollforward.take().is_none());
-        words.rollforward.start(10, &info, 0x55, 0x1234);
+        words.rollforward.start(10, &info, 0x55, 0x1234, 0x8000);
+        assert_eq!(words.rollforward.stack_pointer(), 0x8000);
         let pending = words.rollforward.take().expect("one was started");
         assert!(!words.rollforward.is_under_way());
         assert_eq!(

@@ -32,9 +32,11 @@ pub fn emit(sequence: &Sequence, form: Form) -> Assembly {
         Form::OnCpu => emitter.on_cpu(),
         Form::Signal(protection) => emitter.signal(protection),
     }
+    // A clone's end needs a register; all signal forms leave it alone, so that they are the same instructions.
+    let fixed = matches!(form, Form::Signal(_)).then_some("x16");
     emitter
         .out
-        .finish(emitter.registers.count(), None, emitter.results)
+        .finish(emitter.registers.count(), fixed, emitter.results)
 }
 
 struct Emitter<'a> {

@@ -13,9 +13,14 @@ impl Emitter<'_> {
         self.out.end();
         self.results.push(self.result(&self.sequence.end));
         self.exits();
-        // udf: permanently undefined. Every branch is as long as any other.
-        self.out
-            .protect(protection, ".inst 0x00000000", str::to_string);
+        // A return needs no landing pad where it leads. Every branch is as long as any other.
+        let back = [
+            "adr x16, . + 16",
+            "str x16, [sp, #8]",
+            "ldr x16, [sp]",
+            "ret x16",
+        ];
+        self.out.protect(protection, &back, str::to_string);
     }
 
     /// Where branches lead.

@@ -16,7 +16,9 @@ impl Emitter<'_> {
         // The label lies in the clone's own section: only a prefix keeps the branch as long as the
         // original's, which leads to another section.
         let branch = |instruction: &str| format!("{{{{disp32}}}} {instruction}");
-        self.out.protect(protection, "ud2", branch);
+        // The call pushes the place behind it.
+        self.out
+            .protect(protection, &["call qword ptr [rsp]"], branch);
     }
 
     /// Where branches lead. In another section, so every branch has its long form.
