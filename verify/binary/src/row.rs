@@ -18,7 +18,7 @@ const SIZE: u64 = 36;
 pub struct Row {
     /// The sequence.
     pub place: Range<u64>,
-    /// Its clone with the traps.
+    /// Its clone with its ends.
     pub clone: Option<Range<u64>>,
     /// The function that the sequence lies in.
     pub function: String,

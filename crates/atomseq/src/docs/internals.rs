@@ -78,9 +78,15 @@
 //! counter by adding a constant, which solves what M94 2.2.2 calls its difficulty. For that each
 //! instruction must be as long in the clone. On x86-64 only branches could differ: those of the
 //! original lead to another section, and the clone's have a prefix for the assembler that asks for
-//! the long form. Nothing in a sequence depends on where it lies. The clone ends in an undefined
-//! instruction, and each of its branches leads to one of its own; behind each stands where in the
-//! original to go on, so whoever handles the trap needs no table.
+//! the long form. Nothing in a sequence depends on where it lies. A clone is run by the
+//! delivery of the signal, with the interrupted registers and on the delivery's stack, since no
+//! sequence uses one. It ends in a call of what the delivery has left at the stack's top, and each of
+//! its branches leads to such a call of its own; behind each stands where in the original the thread
+//! is to go on. (Ending it in a trap, as the prototype did, costs a second way into the kernel,
+//! which on a virtual machine took up to 8 us, and takes a signal away from the program: one that
+//! kills if it is blocked, and whose handler has to run on the right stack. The call would not do
+//! where the processor keeps a stack of return addresses of its own, which no Rust program for Linux
+//! asks for.)
 //!
 //! **Looking up.** `refresh` sorts all rows into a mapping of its own. A look-up from a handler
 //! asks glibc (2.35 and newer, `_dl_find_object`, which may be called there) for the object that
@@ -94,7 +100,7 @@
 //! refuses long sequences, loops and calls; what assembler and linker have made of the rest is
 //! decoded once more, at each refresh of a debug build and in tests: by decoders of atomseq's own
 //! that know exactly the instructions that are emitted, and refuse all else. They also compare each
-//! clone with its sequence, and follow its traps.
+//! clone with its sequence, and follow its ends.
 //!
 //! # Closing a gate
 //!
@@ -246,7 +252,7 @@
 //! | B91 | one processor | one slot a CPU, found by a number that is read inside the section | aborted on migration too |
 //! | B91 3.2 | user-level restart: the handler inspects the instructions around the program counter | it looks the program counter up in a table | nothing is recognized by chance, and any instruction will do |
 //! | M94 2.1.2 | static registration: the program lists its sequences at start-up; no inlining | the assembler and the linker make the list | inlined anywhere, in any object |
-//! | M94 2.2.2 | a clone that ends in an instruction that gives control back; how to map program counters is left open | equal lengths, and traps that say where to go on | a constant is added; no further table |
+//! | M94 2.2.2 | a clone that ends in an instruction that gives control back; how to map program counters is left open | equal lengths, run inside the delivery, and ends that say where to go on | a constant is added; no further table, and no second way into the kernel |
 //! | M94 2.3.1 | a watchdog timer bounds each rollforward | time is looked at when a clone faults | a rollforward without a fault pays nothing; nothing else can hold a clone up |
 //! | M94 2.3.1 | inspect the code before it is rolled forward: no backward jumps, no calls | the compiler refuses such code, at most 32 instructions; debug builds decode it again | costs nothing at run time |
 //! | M94 2.3.2 | a gate keeps others out while an interrupted sequence waits for a page | a gate keeps sections out for remote access and for the slow path | a restarted section needs no page to arrive: it begins again |

@@ -60,8 +60,8 @@
 //!   Threads, commands and `posix_spawn` have their helpers; for `exec` itself, leave the mask first.
 //! * **Faults** and `SIGABRT` are not put off. A sequence that faults is not atomic against the fault's
 //!   handler.
-//! * **Debuggers** that stop on `SIGILL` or `SIGSEGV` see what the program's handlers see, at program
-//!   counters in clones.
+//! * **Debuggers** that stop on a fault inside a rollforward see it at a program counter in the clone,
+//!   on the stack of the delivery that runs it.
 //! * **Two copies.** Each copy of atomseq in a process manages its own signals; masks of one do not hold
 //!   back handlers of the other.
 //!
