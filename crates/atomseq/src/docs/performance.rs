@@ -13,6 +13,7 @@
 //! | objects to reuse (buffers, connections, pages) | [`Pool`](crate::percpu::Pool), [`Stack`](crate::percpu::Stack), [`List`](crate::percpu::List) | a thread-local cache keeps objects where nobody finds them |
 //! | events for one consumer to collect | [`Ring`](crate::percpu::Ring), [`Queue`](crate::percpu::Queue) | producers do not meet; the consumer drains CPU by CPU |
 //! | a queue between given threads, or with order across CPUs | a channel, or a concurrent queue | a per-CPU queue hands elements to whoever runs on that CPU |
+//! | data that one thread shares with its own signal handlers | [`local`](crate::local) | sequences that cost what they would cost without handlers |
 //! | work that changes two places at once, or blocks | a mutex | a sequence has one visible store |
 //! | a portable program whose main system has no rseq | atomics or a mutex | the slow path is slower than both |
 //!

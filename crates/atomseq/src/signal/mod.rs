@@ -44,7 +44,7 @@
 //! # What a handler may do
 //!
 //! It runs between two instructions of any code, so it must do only what is async-signal-safe. Of this crate that is:
-//! sequences, [`mask()`], [`statistics()`], [`original_pc`], the structures in [`percpu`](crate::percpu) once they were
+//! sequences, [`mask()`], [`statistics()`], [`original_pc`], the structures in [`local`](crate::local), those in [`percpu`](crate::percpu) once they were
 //! built. Installing, removing and auditing is not. `errno` is saved and restored around it. A panic in a handler aborts the
 //! process with a message: nothing could unwind through what was interrupted. (The message of the panic itself comes from
 //! the standard library, which takes a lock for it.)
