@@ -5,6 +5,7 @@
 //! copies    triple: three stores           a handler finds them equal, wherever it interrupts
 //! shielded  plain stores under the mask    the same
 //! list      take, put                      a node is in the list, or in the hands of one lane
+//! own       the structures of `local`      what goes in comes out, once
 //! ```
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,8 +15,10 @@ use crossbeam_utils::CachePadded;
 
 use crate::torture::harness::lane::{Doing, LANES_PER_WORKER, Lane};
 use crate::torture::harness::law::{Broken, Checked};
+use crate::torture::harness::ledger::Ledger;
 use crate::torture::harness::sabotage::Sabotage;
-use crate::torture::harness::{Round, Setting};
+use crate::torture::harness::{Round, STEPS, Setting};
+use crate::torture::subjects::own::Own;
 use crate::torture::targets::counter::equal;
 
 atomseq::sequence! {
@@ -80,11 +83,13 @@ struct Shared {
     shielded: [AtomicUsize; 3],
     list: AtomicUsize,
     nodes: [Node; NODES],
+    own: Own,
 }
 
 /// A worker's words each.
 pub struct Interrupted {
     workers: Box<[CachePadded<Shared>]>,
+    ledger: Ledger,
 }
 
 fn at(word: &AtomicUsize) -> usize {
@@ -102,6 +107,7 @@ impl Interrupted {
         let workers = setting.lanes / LANES_PER_WORKER;
         let round = Interrupted {
             workers: (0..workers).map(|_| CachePadded::default()).collect(),
+            ledger: Ledger::new(setting.salt, setting.lanes, 4 * STEPS),
         };
         for shared in &round.workers {
             for node in &shared.nodes {
@@ -118,7 +124,7 @@ impl Interrupted {
 
     fn operate(&self, lane: &mut Lane) -> Checked {
         let shared = self.shared(lane);
-        match lane.rng.u32(..8) {
+        match lane.rng.u32(..12) {
             0..3 => {
                 shared.add(lane);
                 Ok(())
@@ -128,7 +134,9 @@ impl Interrupted {
                 shared.shield(lane);
                 Ok(())
             }
-            _ => shared.circulate(lane),
+            6..8 => shared.circulate(lane),
+            // SAFETY: a lane is a worker's or its handlers', and these are that worker's.
+            _ => unsafe { shared.own.operate(&self.ledger, lane) },
         }
     }
 }
@@ -294,8 +302,11 @@ impl Round for Interrupted {
 
     fn finish(&mut self, lanes: &mut [Lane]) -> Checked {
         let mut lanes = lanes.chunks(LANES_PER_WORKER);
-        self.workers
-            .iter()
-            .try_for_each(|shared| lanes.next().map_or(Ok(()), |lanes| shared.settle(lanes)))
+        self.workers.iter().try_for_each(|shared| {
+            let lanes = lanes.next().unwrap_or_default();
+            shared.settle(lanes)?;
+            shared.own.settle(&self.ledger, lanes)
+        })?;
+        self.ledger.settle()
     }
 }

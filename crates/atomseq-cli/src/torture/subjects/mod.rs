@@ -7,4 +7,5 @@ pub mod element;
 pub mod interrupted;
 pub mod listed;
 pub mod objects;
+pub mod own;
 pub mod pooled;
