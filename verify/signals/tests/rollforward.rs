@@ -681,3 +681,114 @@ fn alternate_stack() -> std::ops::Range<usize> {
     let start = memory.as_ptr() as usize;
     start..start + memory.len()
 }
+
+/// Rolls `add_to_three` forward with a number in a vector register; what is in the register afterwards.
+fn with_a_vector_register(words: *mut usize) -> u64 {
+    const NUMBER: u64 = 0x1234_5678_9abc_def0;
+    let after: u64;
+    // SAFETY: the registers that are used are said to be changed, or are C's to change; three words of the test's.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        std::arch::asm!(
+            "movq xmm0, rcx",
+            "call {roll}",
+            "movq rax, xmm0",
+            roll = sym roll,
+            in("rcx") NUMBER,
+            in("rdi") words,
+            lateout("rax") after,
+            clobber_abi("C"),
+        );
+        #[cfg(target_arch = "aarch64")]
+        std::arch::asm!(
+            "fmov d0, x9",
+            "bl {roll}",
+            "fmov x0, d0",
+            roll = sym roll,
+            in("x9") NUMBER,
+            inlateout("x0") words as u64 => after,
+            clobber_abi("C"),
+        );
+    }
+    extern "C" fn roll(words: usize) {
+        // SAFETY: three words of the test's.
+        unsafe { add_to_three::rolling(words, 99) };
+    }
+    assert_eq!(after, NUMBER);
+    after
+}
+
+/// A handler that uses vector registers.
+fn use_vector_registers() {
+    // SAFETY: registers that C may change.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        std::arch::asm!("pxor xmm0, xmm0", out("xmm0") _);
+        #[cfg(target_arch = "aarch64")]
+        std::arch::asm!("movi v0.2d, #0", out("v0") _);
+    }
+}
+
+#[test]
+fn vector_registers_are_the_thread_s_after_a_rollforward() {
+    in_fresh_process(this_test!(), || {
+        install_fault_handler();
+        install(libc::SIGUSR1, |event| {
+            use_vector_registers();
+            look(event);
+        });
+        let page = Page::new();
+        let words = page.words(1);
+        WORDS.store(words as usize, SeqCst);
+        page.interrupt(libc::SIGUSR1);
+        with_a_vector_register(words);
+        assert_eq!((seen(), how()), ([1, 1, 1], [0, 0, 1, 0]));
+    });
+}
+
+#[test]
+fn vector_registers_are_the_thread_s_after_one_that_was_given_up() {
+    in_fresh_process(this_test!(), || {
+        signal::set_rollforward_limit(std::time::Duration::from_millis(5));
+        install_fault_handler();
+        install(libc::SIGUSR1, |event| {
+            use_vector_registers();
+            look_elsewhere(event);
+            INNER.get().expect("made").release();
+        });
+        let page = INNER.get_or_init(Page::new);
+        page.interrupt_again(libc::SIGUSR1, i32::MAX);
+        with_a_vector_register(page.words(1));
+        assert_eq!(how(), [0, 0, 0, 1]);
+        assert_eq!(three(page.words(1)), [1, 1, 1]);
+    });
+}
+
+#[test]
+fn vector_registers_are_the_thread_s_after_a_fault_s_handler_went_elsewhere() {
+    in_fresh_process(this_test!(), || {
+        extern "C" fn on_fault(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+            static FAULTS: AtomicUsize = AtomicUsize::new(0);
+            use_vector_registers();
+            // SAFETY: the kernel's context; the end of the sequence is where every register is as the compiler expects it.
+            unsafe {
+                if FAULTS.fetch_add(1, SeqCst) == 0 {
+                    libc::sigdelset(mask(context), libc::SIGUSR1);
+                } else {
+                    INNER.get().expect("made").release();
+                    let pc = program_counter(context);
+                    *pc = table::find(*pc).expect("reported in the original").end;
+                }
+            }
+        }
+        install_plainly(libc::SIGSEGV, on_fault, 0, &[]);
+        install(libc::SIGUSR1, look);
+        let page = INNER.get_or_init(Page::new);
+        let words = page.words(1);
+        WORDS.store(words as usize, SeqCst);
+        page.interrupt(libc::SIGUSR1);
+        with_a_vector_register(words);
+        assert_eq!((seen(), how()), ([1, 0, 0], [1, 0, 0, 0]));
+        assert!(!is_blocked(libc::SIGUSR1));
+    });
+}

@@ -212,6 +212,7 @@ global_asm!(
     "orr x1, x1, x0",            //
     "str x1, [x16, #264]",       // the flags
     "ldr x0, [sp, #8]",          // the place
+    "41:",                       //
     "ldp x19, x20, [sp, #32]",   //
     "ldp x21, x22, [sp, #48]",   //
     "ldp x23, x24, [sp, #64]",   //
@@ -220,6 +221,11 @@ global_asm!(
     "ldp x29, x30, [sp, #112]",  //
     "add sp, sp, #128",          //
     "ret",                       //
+    concat!(".globl ", name!("roll_abandoned")),
+    concat!(".hidden ", name!("roll_abandoned")),
+    concat!(name!("roll_abandoned"), ":"), // sp is the clone's; nothing else counts
+    "mov x0, #0",                          // no place
+    "b 41b",                               //
     concat!(".size ", name!("roll"), ", . - ", name!("roll")),
     ".popsection",
 );
@@ -227,10 +233,18 @@ global_asm!(
 unsafe extern "C" {
     #[link_name = name!("roll")]
     fn roll_asm(registers: *mut c_void, entry: usize) -> usize;
+    #[link_name = name!("roll_abandoned")]
+    static ROLL_ABANDONED: u8;
+}
+
+/// Where a thread that is in a clone is to go on, with the clone's stack pointer, for `roll` to return 0.
+pub fn roll_abandoned() -> usize {
+    &raw const ROLL_ABANDONED as usize
 }
 
 /// Runs a clone from `entry` on with the interrupted registers, and saves them again as it leaves them, but for the
-/// stack pointer and the program counter. Returns the place in the clone's end.
+/// stack pointer and the program counter. Returns the place in the clone's end; or 0, and saves nothing, if a fault's
+/// handler has sent the thread to [`roll_abandoned`].
 ///
 /// # Safety
 /// In a handler: `registers` are those that the kernel saved of the thread that it interrupted in a sequence, and

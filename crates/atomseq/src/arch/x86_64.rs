@@ -221,6 +221,7 @@ global_asm!(
     "and qword ptr [rsp], ~0x40500",  // alignment checks, strings upwards
     "popfq",                          //
     "pop rax",                        // the place
+    "41:",                            //
     "add rsp, 16",                    //
     "pop r15",                        //
     "pop r14",                        //
@@ -229,6 +230,14 @@ global_asm!(
     "pop rbx",                        //
     "pop rbp",                        //
     "ret",                            //
+    concat!(".globl ", name!("roll_abandoned")),
+    concat!(".hidden ", name!("roll_abandoned")),
+    concat!(name!("roll_abandoned"), ":"), // rsp is the clone's; nothing else counts
+    "pushfq",                              // as above
+    "and qword ptr [rsp], ~0x40500",       //
+    "popfq",                               //
+    "xor eax, eax",                        // no place
+    "jmp 41b",                             //
     concat!(".size ", name!("roll"), ", . - ", name!("roll")),
     ".popsection",
 );
@@ -236,10 +245,18 @@ global_asm!(
 unsafe extern "C" {
     #[link_name = name!("roll")]
     fn roll_asm(registers: *mut c_void, entry: usize) -> usize;
+    #[link_name = name!("roll_abandoned")]
+    static ROLL_ABANDONED: u8;
+}
+
+/// Where a thread that is in a clone is to go on, with the clone's stack pointer, for `roll` to return 0.
+pub fn roll_abandoned() -> usize {
+    &raw const ROLL_ABANDONED as usize
 }
 
 /// Runs a clone from `entry` on with the interrupted registers, and saves them again as it leaves them, but for the
-/// stack pointer and the program counter. Returns the place in the clone's end.
+/// stack pointer and the program counter. Returns the place in the clone's end; or 0, and saves nothing, if a fault's
+/// handler has sent the thread to [`roll_abandoned`].
 ///
 /// # Safety
 /// In a handler: `registers` are those that the kernel saved of the thread that it interrupted in a sequence, and

@@ -96,4 +96,20 @@ impl Context {
         // SAFETY: as above; this handler owns its context.
         unsafe { self.mask_place().write(mask) }
     }
+
+    /// Takes over general registers, flags, stack pointer and program counter; vector registers stay as they are.
+    pub fn copy_registers(self, from: Context) {
+        // The x86-64 kernel's order ends with rsp, rip and the flags, before what it tells about faults; AArch64's with
+        // sp, pc and pstate, after x0 to x30.
+        #[cfg(target_arch = "x86_64")]
+        const WORDS: usize = libc::REG_EFL as usize + 1;
+        #[cfg(target_arch = "aarch64")]
+        const WORDS: usize = 31 + 3;
+        // SAFETY: two valid contexts of this thread's handlers, one inside the other.
+        unsafe {
+            let (to, from): (*mut u64, *const u64) =
+                (self.registers().cast(), from.registers().cast());
+            to.copy_from_nonoverlapping(from, WORDS);
+        }
+    }
 }

@@ -6,10 +6,11 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::super::statistics::COUNTS;
-use super::actions::{self, Action};
+use super::actions::Action;
+use super::rollforward::{abandon_rollforward, leave};
 use super::run::{self, Delivery};
-use super::words::{NOTHING, Words};
-use super::{Interrupted, controls, mask};
+use super::words::Words;
+use super::{Interrupted, controls};
 use crate::platform::Context;
 use crate::sequence::table;
 
@@ -73,33 +74,34 @@ pub unsafe fn deliver(
     COUNTS.faults.add();
     // The clone runs on the stack of the handler that it interrupted the thread for.
     let stack_pointer = context.stack_pointer();
-    context.set_stack_pointer(words.rollforward.stack_pointer());
-    if is_over_limit(words) {
-        // SAFETY: the caller's promise.
-        return unsafe { give_up(context, original) };
-    }
-    let number = words.rollforward.number();
+    // SAFETY: that handler is below this one on the stack.
+    let outer = unsafe { Context::new(words.rollforward.context()) };
+    context.set_stack_pointer(outer.stack_pointer());
     context.set_program_counter(original);
     context.set_mask(words.rollforward.mask());
+    if is_over_limit(words) {
+        // The sequence goes on in the original. The pending signal is handled first.
+        return leave(outer, context, stack_pointer, mask);
+    }
+    let number = words.rollforward.number();
     delivery.original_pc = original;
     delivery.interrupted = Interrupted::Inside;
     // SAFETY: the caller's promise.
     unsafe { run::run(action, &delivery) };
-    if !words.rollforward.is_under_way() || words.rollforward.number() != number {
-        // The handler has given the rollforward up.
-    } else if context.program_counter() == original {
+    let is_under_way = words.rollforward.is_under_way() && words.rollforward.number() == number;
+    if is_under_way && context.program_counter() == original {
         // As if the sequence went on: the clone does, and what the handler did to the mask is for later.
         words.rollforward.set_mask(context.mask());
         context.set_program_counter(pc);
         context.set_stack_pointer(stack_pointer);
         context.set_mask(mask);
-    } else if let Some(pending) = words.rollforward.take() {
-        // The sequence is left, and with it the handler that ran the clone: the signal is delivered where the thread
-        // goes.
-        if pending.signal != NOTHING {
-            mask::queue_again(pending.signal, &pending.info);
-        }
+        return;
     }
+    // The sequence is left, and the signal is delivered where the thread goes.
+    if is_under_way {
+        abandon_rollforward();
+    }
+    leave(outer, context, stack_pointer, mask);
 }
 
 /// A fault that is not in a clone.
@@ -131,40 +133,13 @@ fn is_over_limit(words: &Words) -> bool {
     faulting > LIMIT.load(Ordering::Relaxed) && !controls::is_off(controls::WATCHDOG)
 }
 
-/// The clone does not come to its end: the sequence goes on in the original at `original`, and the pending signal is
-/// handled first. The handler that ran the clone is left for good.
-///
-/// # Safety
-/// As [`deliver`].
-unsafe fn give_up(context: Context, original: usize) {
-    let Some(pending) = Words::of_this_thread().rollforward.take() else {
-        return;
-    };
-    context.set_program_counter(original);
-    context.set_mask(pending.mask);
+/// Counts a rollforward that was given up, and reports the first one. `original` is where the sequence goes on.
+pub fn report_abandoned(signal: c_int, original: usize) {
     if COUNTS.abandoned.add() == 0 {
         run::say(format_args!(
             "atomseq: the rollforward of the sequence at {original:#x} kept faulting for over {} ms and was abandoned; \
-             signal {} is handled in the middle of it\n",
+             signal {signal} is handled in the middle of it\n",
             LIMIT.load(Ordering::Relaxed) / 1_000_000,
-            pending.signal
         ));
     }
-    if pending.signal == NOTHING {
-        return;
-    }
-    let Some(action) = actions::action(pending.signal) else {
-        return super::unhandled(pending.signal, &pending.info);
-    };
-    let delivery = Delivery {
-        signal: pending.signal,
-        info: &pending.info,
-        context,
-        original_pc: pending.pc,
-        interrupted: Interrupted::Inside,
-        mask: pending.mask,
-        blocked: None,
-    };
-    // SAFETY: the caller's promise.
-    unsafe { run::run(action, &delivery) };
 }

@@ -82,10 +82,11 @@ unsafe fn dispatch(signal: c_int, info: &libc::siginfo_t, context: Context) {
             Some(_) if words.rollforward.is_under_way() => interrupted = Interrupted::Inside,
             Some(clone) => {
                 // SAFETY: the caller's promise; the entry's mask blocks managed signals.
-                if !unsafe { rollforward::run(signal, info, context, &row, &clone) } {
+                let outcome = unsafe { rollforward::run(signal, info, context, &row, &clone) };
+                let Some(outcome) = outcome else {
                     return;
-                }
-                interrupted = Interrupted::RolledForward;
+                };
+                interrupted = outcome;
             }
         }
     } else if words.rollforward.is_under_way() && table::find_clone(pc).is_some() {

@@ -13,14 +13,14 @@
 use core::ffi::{c_int, c_void};
 
 use super::super::statistics::COUNTS;
-use super::mask;
 use super::words::{NOTHING, Words};
-use crate::arch::roll;
+use super::{Interrupted, faults, mask};
+use crate::arch::{roll, roll_abandoned};
 use crate::platform::Context;
 use crate::sequence::table::{self, Row};
 
-/// Runs an interrupted sequence to its end: then the thread goes on after it. `false` if the signal that did it is not
-/// to be delivered any more.
+/// Runs an interrupted sequence to its end, after which the thread goes on. Returns what the signal is to be told that it
+/// interrupted; `None` if it is not to be delivered any more.
 ///
 /// # Safety
 /// `info` and `context` are those of a handler that runs on this thread, in which managed signals are blocked; the
@@ -31,21 +31,40 @@ pub unsafe fn run(
     context: Context,
     row: &Row,
     clone: &table::Clone,
-) -> bool {
+) -> Option<Interrupted> {
     let pc = context.program_counter();
     let rollforward = &Words::of_this_thread().rollforward;
-    rollforward.start(signal, info, context.mask(), pc, context.stack_pointer());
+    rollforward.start(signal, info, context.mask(), context.as_ptr());
     // SAFETY: the caller's promise; a clone is the same instructions in the same places.
     let place = unsafe { roll(context.registers(), clone.start + (pc - row.start)) };
-    // SAFETY: the clone's end says that this is its place.
-    context.set_program_counter(unsafe { table::landing(place) });
-    // A fault's handler may have changed the mask that the thread goes on with, or forked: then there is no signal.
-    let Some(pending) = rollforward.take() else {
-        return false;
-    };
+    // A fault's handler may have left the sequence, changed the mask that the thread goes on with, or forked.
+    let is_whole = place != 0;
+    if is_whole {
+        // SAFETY: the clone's end says that this is its place.
+        context.set_program_counter(unsafe { table::landing(place) });
+    }
+    let pending = rollforward.take()?;
     context.set_mask(pending.mask);
-    COUNTS.rollforwards.add();
-    pending.signal != NOTHING
+    let interrupted = if is_whole {
+        COUNTS.rollforwards.add();
+        Interrupted::RolledForward
+    } else {
+        faults::report_abandoned(signal, context.program_counter());
+        Interrupted::Inside
+    };
+    (pending.signal != NOTHING).then_some(interrupted)
+}
+
+/// Sends a thread that has a fault in a clone back into the handler that runs the clone, after which the thread goes on as
+/// `context` says now. `outer` is the context that that handler has got; `stack_pointer` and `mask` are the clone's.
+///
+/// Not straight to where the thread goes on: its vector registers are only in `outer`.
+pub fn leave(outer: Context, context: Context, stack_pointer: usize, mask: u64) {
+    outer.copy_registers(context);
+    outer.set_mask(context.mask());
+    context.set_program_counter(roll_abandoned());
+    context.set_stack_pointer(stack_pointer);
+    context.set_mask(mask);
 }
 
 /// Where in the original a place in a clone is; another place is where it is.

@@ -10,15 +10,15 @@
 //!  64 taken    what the last end of a mask has unblocked again
 //!  72 rollforward
 //!     72 signal   0: none is under way     76 number   how many there were
-//!     80 mask     of the interrupted code  88 pc       where it was interrupted
-//!     96 stack    and its stack pointer
-//!    104 faulted  when its first fault was, in ns; 0: none
-//!    112 record   the signal's siginfo
-//! 160 saved
-//!    160 signal   0: none                 168 record   its siginfo
-//! 216 chained  the context for which a handler of others is being called
+//!     80 mask     of the interrupted code  88 context  that the handler that runs the clone has got
+//!     96 faulted  when its first fault was, in ns; 0: none
+//!    104 record   the signal's siginfo
+//! 152 saved
+//!    152 signal   0: none                 160 record   its siginfo
+//! 208 chained  the context for which a handler of others is being called
 //! ```
 
+use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::arch::{thread_block_offset, thread_pointer};
@@ -130,8 +130,7 @@ pub struct Rollforward {
     signal: AtomicU32,
     number: AtomicU32,
     mask: AtomicU64,
-    pc: AtomicU64,
-    stack: AtomicU64,
+    context: AtomicU64,
     faulted: AtomicU64,
     record: Record,
 }
@@ -142,8 +141,6 @@ pub struct Pending {
     pub info: libc::siginfo_t,
     /// The mask of the interrupted code.
     pub mask: u64,
-    /// Where it was interrupted.
-    pub pc: usize,
 }
 
 /// In place of a signal: the clone is run to its end, and nothing is delivered then.
@@ -160,18 +157,10 @@ impl Rollforward {
     }
 
     /// Starts one. There must be none under way.
-    pub fn start(
-        &self,
-        signal: i32,
-        info: &libc::siginfo_t,
-        mask: u64,
-        pc: usize,
-        stack_pointer: usize,
-    ) {
+    pub fn start(&self, signal: i32, info: &libc::siginfo_t, mask: u64, context: *mut c_void) {
         self.record.save(info);
         self.mask.store(mask, Relaxed);
-        self.pc.store(pc as u64, Relaxed);
-        self.stack.store(stack_pointer as u64, Relaxed);
+        self.context.store(context as u64, Relaxed);
         self.faulted.store(0, Relaxed);
         self.number.fetch_add(1, Relaxed);
         self.signal.store(signal as u32, Relaxed);
@@ -187,7 +176,6 @@ impl Rollforward {
             signal: signal as i32,
             info: self.record.load(),
             mask: self.mask.load(Relaxed),
-            pc: self.pc.load(Relaxed) as usize,
         };
         self.signal.store(0, Relaxed);
         Some(pending)
@@ -198,9 +186,9 @@ impl Rollforward {
         self.mask.load(Relaxed)
     }
 
-    /// Where the interrupted code has its stack.
-    pub fn stack_pointer(&self) -> usize {
-        self.stack.load(Relaxed) as usize
+    /// The context of the interrupted code, which the handler that runs the clone has got.
+    pub fn context(&self) -> *mut c_void {
+        self.context.load(Relaxed) as *mut c_void
     }
 
     /// Changes the mask that the interrupted code goes on with.
@@ -279,14 +267,13 @@ mod tests {
             unsafe { bytes.add(index).write(index as u8 + 1) };
         }
         assert!(words.rollforward.take().is_none());
-        words.rollforward.start(10, &info, 0x55, 0x1234, 0x8000);
-        assert_eq!(words.rollforward.stack_pointer(), 0x8000);
+        words
+            .rollforward
+            .start(10, &info, 0x55, core::ptr::without_provenance_mut(0x8000));
+        assert_eq!(words.rollforward.context().addr(), 0x8000);
         let pending = words.rollforward.take().expect("one was started");
         assert!(!words.rollforward.is_under_way());
-        assert_eq!(
-            (pending.signal, pending.mask, pending.pc),
-            (10, 0x55, 0x1234)
-        );
+        assert_eq!((pending.signal, pending.mask), (10, 0x55));
         let copy: *const u8 = (&raw const pending.info).cast();
         for index in 0..RECORD {
             // SAFETY: inside the record.
