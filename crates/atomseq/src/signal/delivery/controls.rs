@@ -26,6 +26,9 @@ pub const SAVING: u32 = 1024;
 /// The end of a mask unblocks nothing while a gate is held.
 pub const GATES: u32 = 2048;
 
+/// A rollforward that is left goes back through the handler that runs it.
+pub const OUTER_HANDLER: u32 = 4096;
+
 static OFF: AtomicU32 = AtomicU32::new(0);
 
 /// Switches off, in this process, the protections in `off`, and all others on.
