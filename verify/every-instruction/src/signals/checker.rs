@@ -5,6 +5,9 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::deliver::{self, Counts, FIRST, FOREIGN, SECOND};
+use super::interruption::Interruption::{
+    self, ForeignInClone, InClone, InForeign, InHandler, One, Two,
+};
 use super::order::{self, Outcome, Part};
 use super::rows::Row;
 use super::stepper::{self, Stop};
@@ -22,94 +25,6 @@ const SCENARIOS: usize = if cfg!(debug_assertions) { 1 } else { 3 };
 
 /// How far out of a row an early return is followed.
 const OUTSIDE: usize = 4;
-
-/// What arrives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Interruption {
-    /// One managed signal, whose handler runs an interference.
-    One(usize),
-    /// Two managed signals, both pending.
-    Two(usize, usize),
-    /// A signal with a foreign handler, which sends a managed one.
-    InForeign(usize),
-    /// One managed signal, and another one in the clone.
-    InClone(usize, usize),
-    /// One managed signal, and in the clone a foreign one, whose handler sends another managed one.
-    ForeignInClone(usize, usize),
-    /// One managed signal, whose handler lets in another one in the middle of its own sequence.
-    InHandler(usize, usize),
-}
-
-use Interruption::{ForeignInClone, InClone, InForeign, InHandler, One, Two};
-
-impl Interruption {
-    fn describe(self, names: impl Fn(usize) -> &'static str) -> String {
-        match self {
-            One(first) => format!("interrupted by {}", names(first)),
-            Two(first, second) => {
-                format!(
-                    "interrupted by {} and {} at once",
-                    names(first),
-                    names(second)
-                )
-            }
-            InForeign(first) => {
-                format!(
-                    "interrupted by a foreign handler, and that by {}",
-                    names(first)
-                )
-            }
-            InClone(first, second) => {
-                format!(
-                    "interrupted by {}, and in its clone by {}",
-                    names(first),
-                    names(second)
-                )
-            }
-            ForeignInClone(first, second) => format!(
-                "interrupted by {}, in its clone by a foreign handler, and that by {}",
-                names(first),
-                names(second)
-            ),
-            InHandler(first, second) => {
-                format!(
-                    "interrupted by {}, and that by {}",
-                    names(first),
-                    names(second)
-                )
-            }
-        }
-    }
-
-    /// The interferences' parts.
-    fn parts(self) -> (Part, Option<Part>) {
-        match self {
-            One(first) | InForeign(first) => (Part::First(first), None),
-            Two(first, second)
-            | InClone(first, second)
-            | ForeignInClone(first, second)
-            | InHandler(first, second) => (Part::First(first), Some(Part::Second(second))),
-        }
-    }
-
-    /// The orders that are right; `None` where either may be.
-    fn orders(self, operation_first: Option<bool>) -> Vec<Vec<Part>> {
-        let handlers = match self.parts() {
-            (first, None) => vec![vec![first]],
-            (first, Some(second)) => vec![vec![first, second], vec![second, first]],
-        };
-        let mut orders = Vec::new();
-        for handlers in handlers {
-            if operation_first != Some(true) {
-                orders.push([&*handlers, &[Part::Operation]].concat());
-            }
-            if operation_first != Some(false) {
-                orders.push([&[Part::Operation], &*handlers].concat());
-            }
-        }
-        orders
-    }
-}
 
 /// A place on the way through an operation.
 #[derive(Clone, Copy, Debug)]

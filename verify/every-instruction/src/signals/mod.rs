@@ -1,11 +1,12 @@
 //! Interrupts the forms that are atomic against signal handlers, by signals that arrive at each of their instructions.
 //!
-//! [`rows`] finds the sequences of the running program by its table. [`stepper`] stops at one instruction and lets
-//! signals arrive there, whose handlers ([`deliver`]) do what a scenario asks for. [`order`] says which outcomes are
-//! right, [`checker`] runs it all, and [`registry`] holds the scenarios.
+//! [`rows`] finds the sequences of the running program by its table. `stepper` stops at one instruction and lets
+//! signals arrive there (`interruption`), whose handlers ([`deliver`]) do what a scenario asks for. `order` says which
+//! outcomes are right, [`checker`] runs it all, and [`registry`] holds the scenarios.
 
 pub mod checker;
 pub mod deliver;
+mod interruption;
 mod order;
 pub mod registry;
 pub mod rows;
