@@ -26,12 +26,12 @@ pub struct Object {
 type Header = libc::Elf64_Phdr;
 
 impl Object {
-    /// An address inside.
-    pub fn address(&self) -> Option<usize> {
-        let loaded = self
-            .headers()
-            .find(|header| header.p_type == libc::PT_LOAD)?;
-        Some(self.bias.wrapping_add(loaded.p_vaddr as usize))
+    /// An address in each of its segments. Where there are gaps between these, the C library has a record of each.
+    pub fn addresses(&self) -> impl Iterator<Item = usize> + use<> {
+        let bias = self.bias;
+        self.headers()
+            .filter(|header| header.p_type == libc::PT_LOAD)
+            .map(move |header| bias.wrapping_add(header.p_vaddr as usize))
     }
 
     /// The notes of this name (with its final zero) and type, each by its description.

@@ -142,8 +142,10 @@ fn inspect_all(rows: &[Row]) {
 /// Calls with every object's identity, if it can be told, and with every row.
 fn each_row(with: &mut dyn FnMut(Entry)) {
     objects::each(|object| {
-        if let Some(Holder::Object(identity)) = object.address().map(objects::containing) {
-            with(Entry::Object(identity));
+        for address in object.addresses() {
+            if let Holder::Object(identity) = objects::containing(address) {
+                with(Entry::Object(identity));
+            }
         }
         rows_of(object).for_each(|row| with(Entry::Row(row)));
     });
