@@ -47,6 +47,8 @@
 //!   [`install`](crate::signal::install) or [`repair`](crate::signal::repair) may let managed signals in;
 //!   until then sequences are not atomic. [`audit`](crate::signal::audit) tells. Call it after libraries that install
 //!   handlers have started.
+//! * **Objects loaded later** whose segments have gaps between them are known only from the next
+//!   `install`, `audit` or `repair` on; others at once, with glibc 2.35 or newer.
 //! * **Order.** A real-time signal that was put off is queued again, behind those of its number that
 //!   arrived meanwhile.
 //! * **Whose.** A signal that was sent to the process becomes that thread's which put it off. If the
