@@ -16,10 +16,16 @@
     cbz {t0}, 160f
     ldr {t1}, [{t0}]
     str {t1}, [{a0}, #{c0}]
-    .inst 0x00000000
+    adr x16, . + 16
+    str x16, [sp, #8]
+    ldr x16, [sp]
+    ret x16
     .long 52b - .
 160:
-    .inst 0x00000000
+    adr x16, . + 16
+    str x16, [sp, #8]
+    ldr x16, [sp]
+    ret x16
     .long 60b - .
 58:
     .popsection

@@ -18,10 +18,10 @@
     {{disp32}} je 160f
     mov {t1}, qword ptr [{t0}]
     mov qword ptr [{a0} + {c0}], {t1}
-    ud2
+    call qword ptr [rsp]
     .long 52b - .
 160:
-    ud2
+    call qword ptr [rsp]
     .long 60b - .
 58:
     .popsection
