@@ -9,6 +9,7 @@ pub mod fresh;
     not(atomseq_portable)
 ))]
 pub mod interrupt;
+pub mod log;
 #[cfg(all(
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64"),

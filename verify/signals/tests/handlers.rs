@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
 
 use atomseq::signal::{self, Chained, Error, Event, Options};
 use verify_signals::fresh::{in_fresh_process, killed_in_fresh_process};
+use verify_signals::log::{clear_log, log, log_length, logged};
 use verify_signals::signals::{
     change_mask, holds, install, install_plainly, install_with, installed, is_blocked, raise,
 };
@@ -12,21 +13,6 @@ use verify_signals::this_test;
 
 const ONE: i32 = libc::SIGUSR1;
 const TWO: i32 = libc::SIGUSR2;
-
-/// What happened, in order.
-static LOG: [AtomicUsize; 16] = [const { AtomicUsize::new(0) }; 16];
-static LOGGED: AtomicUsize = AtomicUsize::new(0);
-
-fn log(entry: usize) {
-    LOG[LOGGED.fetch_add(1, SeqCst)].store(entry, SeqCst);
-}
-
-fn logged() -> Vec<usize> {
-    LOG[..LOGGED.load(SeqCst)]
-        .iter()
-        .map(|entry| entry.load(SeqCst))
-        .collect()
-}
 
 /// Logs the signal when it begins and, plus 100, when it ends; sends TWO in between if it is ONE.
 fn nest(event: &mut Event<'_>) {
@@ -97,7 +83,7 @@ fn signals_of_others_are_blocked_only_on_request() {
 
 /// Sends itself once more, from inside.
 fn again(event: &mut Event<'_>) {
-    let entry = LOGGED.load(SeqCst);
+    let entry = log_length();
     log(entry);
     if entry < 2 {
         raise(event.signal());
@@ -313,7 +299,7 @@ fn chaining_calls_what_was_there_with_its_mask() {
         );
         // Installed again, it is still the first one that is chained to.
         install(ONE, chain);
-        LOGGED.store(0, SeqCst);
+        clear_log();
         raise(ONE);
         assert_eq!(logged()[0], 1000 + ONE as usize);
     });
@@ -363,7 +349,7 @@ fn uninstalling_refuses_when_somebody_is_installed_over_it() {
         assert_eq!(logged(), [1000 + ONE as usize, 0]);
         // Installing again takes the signal back.
         install(ONE, nest);
-        LOGGED.store(0, SeqCst);
+        clear_log();
         raise(ONE);
         assert_eq!(logged(), [ONE_BEGINS, ONE_ENDS, TWO_BEGINS, TWO_ENDS]);
         signal::uninstall(ONE).expect("uninstalled");

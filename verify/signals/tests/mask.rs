@@ -1,29 +1,15 @@
 //! The user-level mask: what it puts off, when that is delivered, and what its end unblocks.
 #![cfg(target_os = "linux")]
 
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 
 use atomseq::signal::{self, Event, mask};
 use verify_signals::fresh::{in_child, in_fresh_process};
+use verify_signals::log::{clear_log, log, logged};
 use verify_signals::signals::{
     change_mask, install, install_plainly, is_blocked, queue, raise, set,
 };
 use verify_signals::this_test;
-
-/// What the handlers saw, in order.
-static LOG: [AtomicUsize; 16] = [const { AtomicUsize::new(0) }; 16];
-static LOGGED: AtomicUsize = AtomicUsize::new(0);
-
-fn log(entry: usize) {
-    LOG[LOGGED.fetch_add(1, SeqCst)].store(entry, SeqCst);
-}
-
-fn logged() -> Vec<usize> {
-    LOG[..LOGGED.load(SeqCst)]
-        .iter()
-        .map(|entry| entry.load(SeqCst))
-        .collect()
-}
 
 /// Logs the signal, or the value that came with it.
 fn note(event: &mut Event<'_>) {
@@ -42,7 +28,7 @@ fn a_signal_waits_for_the_outermost_guard_in_any_order_of_dropping() {
     in_fresh_process(this_test!(), || {
         install(ONE, note);
         for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [1, 2, 0]] {
-            LOGGED.store(0, SeqCst);
+            clear_log();
             let mut guards = [Some(mask()), Some(mask()), Some(mask())];
             raise(ONE);
             for (dropped, &index) in order.iter().enumerate() {
@@ -280,7 +266,7 @@ fn faults_and_abort_are_not_held_back() {
             libc::SIGSYS,
             libc::SIGABRT,
         ] {
-            LOGGED.store(0, SeqCst);
+            clear_log();
             install(signal, note);
             let guard = mask();
             raise(ONE_THAT_IS_MANAGED);

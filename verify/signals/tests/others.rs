@@ -11,6 +11,7 @@ use atomseq::internals::signal_controls;
 use atomseq::signal::{self, Event, Fault, Finding};
 use verify_signals::fresh::{in_fresh_process, killed_in_fresh_process};
 use verify_signals::interrupt::{Page, install_fault_handler, mask, program_counter};
+use verify_signals::log::{clear_log, log, logged};
 use verify_signals::sequences::add_to_three;
 use verify_signals::signals::{
     change_mask, holds, install, install_plainly, installed, is_blocked, raise,
@@ -21,20 +22,6 @@ const ONE: i32 = libc::SIGUSR1;
 const TWO: i32 = libc::SIGUSR2;
 /// A signal of somebody else's.
 const THEIRS: i32 = libc::SIGWINCH;
-
-static LOG: [AtomicUsize; 16] = [const { AtomicUsize::new(0) }; 16];
-static LOGGED: AtomicUsize = AtomicUsize::new(0);
-
-fn log(entry: usize) {
-    LOG[LOGGED.fetch_add(1, SeqCst)].store(entry, SeqCst);
-}
-
-fn logged() -> Vec<usize> {
-    LOG[..LOGGED.load(SeqCst)]
-        .iter()
-        .map(|entry| entry.load(SeqCst))
-        .collect()
-}
 
 fn note(event: &mut Event<'_>) {
     log(event.signal() as usize);
@@ -118,7 +105,7 @@ fn a_handler_installed_later_is_reported_and_repaired() {
         raise(THEIRS);
         assert_eq!(logged(), [1, ONE as usize, 2]);
         assert!(signal::repair().is_clean());
-        LOGGED.store(0, SeqCst);
+        clear_log();
         raise(THEIRS);
         assert_eq!(logged(), [1, 2, ONE as usize]);
         // One that blocks all signals by itself is fine.
