@@ -41,7 +41,9 @@
 //!   each thread has its own.
 //! * [`sequence!`] and [`sequence`](mod@sequence): the compiler for atomic sequences, for
 //!   structures of your own, and the model to check them with. [`docs::patterns`] is the guide.
+//! * [`mutex`]: locks, and test-and-set by every mechanism.
 //! * [`signal`]: signal handlers that sequences are atomic against, and a signal mask.
+//! * [`scope`]: who may interfere, as types.
 //! * [`status`](mod@status): what this process can use.
 //! * [`docs`]: how it works, where it ends, when to use what.
 //!
@@ -147,7 +149,9 @@ use portable as platform;
 
 pub mod docs;
 pub mod local;
+pub mod mutex;
 pub mod percpu;
+pub mod scope;
 pub mod sequence;
 pub mod signal;
 pub mod status;
@@ -163,6 +167,7 @@ pub use word::Word;
 #[doc(hidden)]
 pub mod internals {
     pub use crate::local::SEQUENCES as LOCAL_SEQUENCES;
+    pub use crate::mutex::SEQUENCES as MUTEX_SEQUENCES;
     pub use crate::percpu::SEQUENCES;
     pub use crate::platform::*;
     #[cfg(all(

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::place::{Place, address};
-use super::scope::{Interruptible, SameThread};
+use super::scope::Interruptible;
+use crate::scope::SameThread;
 use crate::sequence::model::Program;
 
 crate::sequence! {

@@ -50,8 +50,9 @@ use std::mem::needs_drop;
 
 use super::drain::Drain;
 use super::place::{Place, address, check_capacity};
-use super::scope::{Interruptible, SameThread};
+use super::scope::Interruptible;
 use crate::Word;
+use crate::scope::SameThread;
 use crate::sequence::model::Program;
 
 mod iteration;

@@ -84,13 +84,14 @@ mod ring;
 mod scope;
 mod stack;
 
+pub use crate::scope::SameThread;
 pub use counter::Counter;
 pub use drain::Drain;
 pub use map::{Full, Integer, Iter, Map};
 pub use per_thread::PerThread;
 pub use queue::Queue;
 pub use ring::Ring;
-pub use scope::{Interruptible, SameThread};
+pub use scope::Interruptible;
 pub use stack::Stack;
 
 #[doc(inline)]

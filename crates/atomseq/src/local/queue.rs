@@ -15,8 +15,9 @@ use std::mem::needs_drop;
 
 use super::drain::{Drain, Take};
 use super::place::{Place, address, check_power_of_two};
-use super::scope::{Interruptible, SameThread};
+use super::scope::Interruptible;
 use crate::Word;
+use crate::scope::SameThread;
 use crate::sequence::model::Program;
 
 const HEAD: usize = 0;

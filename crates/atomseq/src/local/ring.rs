@@ -31,7 +31,8 @@ use std::mem::{ManuallyDrop, MaybeUninit, needs_drop};
 use super::drain::{Drain, Take};
 use super::place::{Place, address, check_power_of_two};
 use super::points::point;
-use super::scope::{Interruptible, SameThread};
+use super::scope::Interruptible;
+use crate::scope::SameThread;
 use crate::sequence::model::Program;
 
 const HEAD: usize = 0;

@@ -1,29 +1,6 @@
-//! Who may interfere, as types: [`SameThread`] in a structure, [`Interruptible`] of a static.
+//! What a thread may share with its handlers, as a trait: [`Interruptible`].
 
-use std::marker::PhantomData;
 use std::sync::atomic;
-
-/// The name that error messages give the reason.
-struct SharedWithTheSignalHandlersOfThisThreadOnly;
-
-/// The scope of every structure here: this thread and the signal handlers that interrupt it.
-///
-/// Neither `Send` nor `Sync`, and so is everything that contains one.
-#[derive(Clone, Copy, Default)]
-pub struct SameThread(PhantomData<*mut SharedWithTheSignalHandlersOfThisThreadOnly>);
-
-impl SameThread {
-    /// The scope.
-    pub const fn new() -> SameThread {
-        SameThread(PhantomData)
-    }
-}
-
-impl std::fmt::Debug for SameThread {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("SameThread")
-    }
-}
 
 /// What a thread may share with its own signal handlers by reference: to them what [`Sync`] is to
 /// threads.

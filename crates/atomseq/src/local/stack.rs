@@ -16,8 +16,9 @@ use std::mem::needs_drop;
 
 use super::drain::{Drain, Take};
 use super::place::{Place, address, check_capacity};
-use super::scope::{Interruptible, SameThread};
+use super::scope::Interruptible;
 use crate::Word;
+use crate::scope::SameThread;
 use crate::sequence::model::Program;
 
 const PUSHED: usize = 0;

@@ -1,0 +1,74 @@
+//! The operation that every lock here is made of.
+
+use crate::scope::Scope;
+
+/// A variable that is set or clear, and the mechanism that makes setting it indivisible (B91 2).
+///
+/// The type is the mechanism and the value is the variable, so whether threads may share one follows from its
+/// type: one whose mechanism is atomic against this thread's handlers only is not [`Sync`].
+///
+/// The lock that is made of it waits; this does not.
+///
+/// ```
+/// use atomseq::mutex::{Interlocked, TestAndSet};
+///
+/// let flag = Interlocked::CLEAR;
+/// assert!(flag.test_and_set(), "it was clear, and whoever set it holds it");
+/// assert!(!flag.test_and_set());
+/// // SAFETY: this thread set it.
+/// unsafe { flag.clear() };
+/// ```
+///
+/// # Safety
+///
+/// Between a [`test_and_set`](TestAndSet::test_and_set) that returned true and the next
+/// [`clear`](TestAndSet::clear), no other may return true: for whoever the type lets reach the variable. What was
+/// written before a `clear` is seen after the `test_and_set` that follows it.
+pub unsafe trait TestAndSet {
+    /// Whom setting it is atomic against.
+    type Scope: Scope;
+
+    /// What to call the mechanism, in tables and options.
+    const NAME: &'static str;
+
+    /// One that is clear.
+    #[allow(
+        clippy::declare_interior_mutable_const,
+        reason = "the value that new ones begin with, and nothing else"
+    )]
+    const CLEAR: Self;
+
+    /// Sets it; true if it was clear, so that whoever called holds it now.
+    fn test_and_set(&self) -> bool;
+
+    /// Clears it.
+    ///
+    /// # Safety
+    ///
+    /// Whoever calls holds it: it was set by a `test_and_set` that returned true, for this caller or one that
+    /// handed it over.
+    unsafe fn clear(&self);
+
+    /// Is it set? Already out of date when it returns.
+    fn is_set(&self) -> bool;
+
+    /// Clears it, and lets no load after that be made before: whoever announces itself, then calls
+    /// [`settle`](TestAndSet::settle) and still finds it set is seen by the load that follows.
+    ///
+    /// # Safety
+    ///
+    /// As [`clear`](TestAndSet::clear).
+    unsafe fn clear_then_look(&self);
+
+    /// For a waiter that has just announced itself, before it looks once more: pairs with
+    /// [`clear_then_look`](TestAndSet::clear_then_look). A mechanism may make this the dear side of the pair.
+    fn settle(&self);
+
+    /// Called by a lock that found it held. Counts, in mechanisms that count.
+    #[inline(always)]
+    fn found_held(&self) {}
+
+    /// Called by a lock whose thread is about to block. Counts, in mechanisms that count.
+    #[inline(always)]
+    fn blocks(&self) {}
+}
