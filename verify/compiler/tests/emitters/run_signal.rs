@@ -49,7 +49,7 @@ fn interrupted_anywhere_the_result_is_the_same() {
         return;
     }
     let subjects = subjects(usize::MAX);
-    let counts = try_all("signal", &subjects, str::to_string);
+    let counts = try_all("signal", &subjects, str::to_string).unwrap();
     if let Some(first) = counts.first {
         panic!(
             "{} of {} calls went wrong: {first}",
@@ -111,9 +111,14 @@ fn a_wrong_clone_or_row_is_noticed() {
         }),
     ];
     for (number, (what, spoil)) in controls.into_iter().enumerate() {
-        let counts = try_all(&format!("signal-wrong-{number}"), &subjects, spoil);
-        assert!(counts.wrong > 0, "{what} made no difference");
-        println!("{what}: {} of {} calls", counts.wrong, counts.calls);
+        match try_all(&format!("signal-wrong-{number}"), &subjects, spoil) {
+            Ok(counts) => {
+                assert!(counts.wrong > 0, "{what} made no difference");
+                println!("{what}: {} of {} calls", counts.wrong, counts.calls);
+            }
+            // What goes wrong may go anywhere, and write there.
+            Err(failed) => println!("{what}: {failed}"),
+        }
     }
 }
 
@@ -163,7 +168,11 @@ fn cases(subjects: &[Subject]) -> Vec<Case> {
 }
 
 /// Assembles, links, runs and compares; `spoil` may change the assembly.
-fn try_all(test: &str, subjects: &[Subject], spoil: impl Fn(&str) -> String) -> Counts {
+fn try_all(
+    test: &str,
+    subjects: &[Subject],
+    spoil: impl Fn(&str) -> String,
+) -> Result<Counts, String> {
     let directory = tools::directory(test);
     let functions = subjects
         .iter()
@@ -188,7 +197,7 @@ fn try_all(test: &str, subjects: &[Subject], spoil: impl Fn(&str) -> String) -> 
             .arg(&object),
     );
     let cases = cases(subjects);
-    let output = emulate(&driver, requests(&cases));
+    let output = emulate(&driver, requests(&cases))?;
     let head = 8 * (2 + MOST_TEMPORARIES);
     let mut counts = Counts::default();
     for (case, answer) in cases.iter().zip(output.chunks_exact(head + ARENA_BYTES)) {
@@ -216,7 +225,7 @@ fn try_all(test: &str, subjects: &[Subject], spoil: impl Fn(&str) -> String) -> 
         }
     }
     assert_eq!(counts.calls, cases.len(), "the driver answers every case");
-    counts
+    Ok(counts)
 }
 
 fn is_right(case: &Case, subject: &Subject, words: &[u64], arena: &[u8]) -> bool {
