@@ -22,7 +22,10 @@ pub use value::{Unreadable, Value};
 use std::sync::OnceLock;
 
 /// The papers, by key and file.
-const PAPERS: [(&str, &str); 1] = [("M94", include_str!("../papers/m94.toml"))];
+const PAPERS: [(&str, &str); 2] = [
+    ("B91", include_str!("../papers/b91.toml")),
+    ("M94", include_str!("../papers/m94.toml")),
+];
 
 /// The keys of all papers: first letter of the authors, year.
 pub fn keys() -> impl Iterator<Item = &'static str> {
@@ -90,8 +93,8 @@ pub struct Machine {
     pub name: &'static str,
     /// What it was.
     pub about: &'static str,
-    /// Its clock.
-    pub megahertz: f64,
+    /// Its clock, if the paper gives it.
+    pub megahertz: Option<f64>,
 }
 
 /// A table.
@@ -103,11 +106,11 @@ pub struct Table {
     pub section: &'static str,
     /// Its title.
     pub title: &'static str,
-    /// Its values' unit.
+    /// The unit of its values, but for rows that have one of their own.
     pub unit: &'static str,
 }
 
-/// A technique of a table.
+/// A technique of a table, or a quantity where a table has several.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Technique {
     /// The table's number.

@@ -29,7 +29,7 @@ struct File {
 struct MachineEntry {
     name: &'static str,
     about: &'static str,
-    megahertz: f64,
+    megahertz: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -39,6 +39,8 @@ struct TableEntry {
     section: &'static str,
     title: &'static str,
     unit: &'static str,
+    /// Those that it has values for, in its order: all of the paper's if it does not say.
+    machines: Option<Vec<&'static str>>,
     programs: Vec<&'static str>,
     #[serde(rename = "row")]
     rows: Vec<Row>,
@@ -49,6 +51,8 @@ struct TableEntry {
 struct Row {
     technique: &'static str,
     about: &'static str,
+    /// If it is not the table's.
+    unit: Option<&'static str>,
     #[serde(flatten)]
     values: BTreeMap<String, Vec<String>>,
 }
@@ -109,30 +113,35 @@ fn machine(entry: &MachineEntry) -> Machine {
     }
 }
 
-/// The cells of a row: the machines in the paper's order, for each the programs.
+/// The cells of a row: the machines in the table's order, for each the programs.
 fn row_cells(table: &TableEntry, row: &Row, machines: &[Machine]) -> Result<Vec<Cell>, Fault> {
+    let described: Vec<_> = machines.iter().map(|machine| machine.name).collect();
+    let machines = table.machines.as_ref().unwrap_or(&described);
+    if let Some(unknown) = machines.iter().find(|name| !described.contains(name)) {
+        return Err(Fault::Machine(unknown));
+    }
     let fault = |machine: &str| Fault::Row {
         technique: row.technique,
         machine: machine.to_string(),
     };
-    let known = |name: &String| machines.iter().any(|machine| machine.name == name);
+    let known = |name: &String| machines.iter().any(|machine| machine == name);
     if let Some(unknown) = row.values.keys().find(|name| !known(name)) {
         return Err(fault(unknown));
     }
     let mut cells = Vec::new();
     for machine in machines {
-        let values = row.values.get(machine.name);
+        let values = row.values.get(*machine);
         let values = values
             .filter(|values| values.len() == table.programs.len())
-            .ok_or_else(|| fault(machine.name))?;
+            .ok_or_else(|| fault(machine))?;
         for (program, value) in table.programs.iter().zip(values) {
             cells.push(Cell {
                 table: table.number,
                 section: table.section,
                 technique: row.technique,
                 program,
-                machine: machine.name,
-                unit: table.unit,
+                machine,
+                unit: row.unit.unwrap_or(table.unit),
                 value: value.parse()?,
             });
         }
@@ -159,14 +168,14 @@ fn figure(entry: &FigureEntry, machines: &[Machine]) -> Result<Figure, Fault> {
 pub enum Fault {
     /// It is not TOML, or not of this shape.
     Syntax(toml::de::Error),
-    /// A row has no value, or not one a program, for a machine; or there is no such machine.
+    /// A row has no value, or not one a program, for a machine of its table; or the table has no such machine.
     Row {
         /// The row.
         technique: &'static str,
         /// The machine.
         machine: String,
     },
-    /// A figure's machine is not described.
+    /// A machine of a figure or of a table is not described.
     Machine(&'static str),
     /// A value is none.
     Value(Unreadable),
@@ -184,7 +193,7 @@ impl fmt::Display for Fault {
             Self::Syntax(error) => error.fmt(f),
             Self::Row { technique, machine } => write!(
                 f,
-                "the row of {technique} does not fit on {machine}; a row has a value a program for every machine"
+                "the row of {technique} does not fit on {machine}; a row has a value a program for every machine of its table"
             ),
             Self::Machine(name) => write!(f, "{name} is not described; add a machine of that name"),
             Self::Value(unreadable) => unreadable.fmt(f),
@@ -226,6 +235,32 @@ mod tests {
         let paper = with(r#"M = ["1", "n/a"]"#).unwrap();
         let programs: Vec<_> = paper.cells.iter().map(|cell| cell.program).collect();
         assert_eq!(programs, ["P", "Q"]);
+    }
+
+    #[test]
+    fn a_row_may_have_a_unit_of_its_own() {
+        let paper = with(
+            r#"unit = "times"
+               M = ["1", "2"]"#,
+        );
+        assert_eq!(paper.unwrap().cells[0].unit, "times");
+    }
+
+    #[test]
+    fn a_table_may_have_some_of_the_machines() {
+        let with = |machines: &str, rest: &str| {
+            let head = HEAD.replace("programs", &format!("machines = {machines}\nprograms"));
+            let other = "[[machine]]\nname = \"N\"\nabout = \"\"\n[[table]]";
+            let text = head.replace("[[table]]", other) + rest;
+            paper(String::leak(text))
+        };
+        let row = r#"N = ["1", "2"]"#;
+        let some = with(r#"["N"]"#, row).unwrap();
+        assert!(some.cells.iter().all(|cell| cell.machine == "N"));
+        let fault = with(r#"["M"]"#, row).unwrap_err().to_string();
+        assert!(fault.contains("the row of T does not fit on N"), "{fault}");
+        let fault = with(r#"["N", "O"]"#, row).unwrap_err().to_string();
+        assert!(fault.contains("O is not described"), "{fault}");
     }
 
     #[test]

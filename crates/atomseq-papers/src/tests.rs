@@ -2,12 +2,158 @@
 
 use super::*;
 
-/// A row of M94's Table 1 as the text prints it.
+/// The values of a row of M94's Table 1 as the text prints them.
 fn printed(technique: &str) -> String {
     let m94 = paper("M94").unwrap();
     let row = m94.cells.iter().filter(|cell| cell.technique == technique);
     let values: Vec<_> = row.map(|cell| cell.value.to_string()).collect();
     values.join(" ")
+}
+
+/// The values of what B91 has in that table of a technique, and of a program or a machine.
+fn in_b91(table: &str, technique: &str, line: &str) -> Vec<Value> {
+    let cells = paper("B91").unwrap().cells.iter();
+    let cells = cells.filter(|cell| (cell.table, cell.technique) == (table, technique));
+    let cells = cells.filter(|cell| cell.program == line || cell.machine == line);
+    cells.map(|cell| cell.value).collect()
+}
+
+/// A table of B91: what its columns are called in the file, and its lines as the text prints them.
+type Printed = (
+    &'static str,
+    &'static [&'static str],
+    &'static [(&'static str, &'static str)],
+);
+
+const B91: [Printed; 4] = [
+    (
+        "1",
+        &[
+            "Restartable Atomic Sequences (branch)",
+            "Restartable Atomic Sequences (inlined)",
+            "Kernel Emulation",
+            "Software-reservation (a)",
+            "Software-reservation (b)",
+        ],
+        &[("enter, count, leave", ".64 .51 4.15 1.51 1.16")],
+    ),
+    (
+        "2",
+        &["Emulation", "R.A.S"],
+        &[
+            ("Spinlock", "4.3 .58"),
+            ("MutexLock", "4.6 .91"),
+            ("ForkTest", "43.7 23.8"),
+            ("PingPong", "230.8 115.2"),
+        ],
+    ),
+    (
+        "3",
+        &[
+            "time, Emul.",
+            "time, R.A.S.",
+            "Emulation Faults",
+            "Restarts",
+            "blocks, Emul.",
+            "blocks, R.A.S.",
+        ],
+        &[
+            ("text-format", "10.1 9.8 57305 0 295 317"),
+            ("fs-bench", "239.4 231.1 2191276 42 8856 9876"),
+            ("parthenon-1", "25.8 18.5 1395534 4 412 354"),
+            ("parthenon-10", "26.1 18.6 1576714 7 610 499"),
+            ("procon-64", "30.4 15.7 2738168 4 91494 106969"),
+        ],
+    ),
+    (
+        "4",
+        &[
+            "Interlocked Test-And-Set",
+            "Restartable Test-And-Set",
+            "Linkage Time",
+        ],
+        &[
+            ("DEC CVAX", "2.8 2.2 .6"),
+            ("Motorola 68030", "1.1 2.0 .8"),
+            ("Intel 386", "1.0 1.6 .7"),
+            ("Intel 486", ".7 .6 .3"),
+            ("Intel 860", ".3 .4 .2"),
+            ("Motorola 88000", ".9 .3 .1"),
+            ("Sun SPARC", ".8 1.0 .3"),
+            ("HP Precision 9000/835", "5.5 2.1 .5"),
+        ],
+    ),
+];
+
+#[test]
+fn b91_tables_are_the_printed_ones_and_have_nothing_else() {
+    let b91 = paper("B91").unwrap();
+    let mut compared = 0;
+    for (table, columns, lines) in B91 {
+        for (line, printed) in lines {
+            let printed: Vec<Value> = printed
+                .split(' ')
+                .map(|value| value.parse().unwrap())
+                .collect();
+            assert_eq!(printed.len(), columns.len());
+            for (column, printed) in columns.iter().zip(printed) {
+                assert_eq!(
+                    in_b91(table, column, line),
+                    [printed],
+                    "{table} {line} {column}"
+                );
+                compared += 1;
+            }
+        }
+    }
+    assert_eq!(compared, 5 + 4 * 2 + 5 * 6 + 8 * 3);
+    assert_eq!((b91.cells.len(), b91.tables.len()), (compared, 4));
+}
+
+#[test]
+fn b91_units_are_the_printed_ones() {
+    let b91 = paper("B91").unwrap();
+    for cell in &b91.cells {
+        let unit = match (cell.table, cell.technique) {
+            ("3", "time, Emul." | "time, R.A.S.") => "s",
+            ("3", _) => "times",
+            _ => "µs",
+        };
+        assert_eq!(cell.unit, unit, "{cell:?}");
+        assert_eq!(cell.table == "4", cell.machine != "DS5000");
+    }
+}
+
+#[test]
+fn b91_figures_agree_with_its_tables() {
+    let b91 = paper("B91").unwrap();
+    let cell = |table, technique, program| {
+        let cell = b91.cell(table, technique, program, "DS5000");
+        cell.and_then(|cell| cell.value.number()).unwrap()
+    };
+    let figure = |quantity: &str| {
+        let figure = b91.figures.iter().find(|f| f.quantity.contains(quantity));
+        figure.and_then(|figure| figure.value.number()).unwrap()
+    };
+    // 1.57 million emulations times 3.7 µs are about 5.8 seconds.
+    let faults = cell("3", "Emulation Faults", "parthenon-10");
+    let expected = faults * figure("more than a restartable sequence") / 1e6;
+    assert!((expected - figure("expected to improve")).abs() < 0.05);
+    // Emulation takes 3.7 µs more, in table 2's figures.
+    let more = cell("2", "Emulation", "Spinlock") - cell("2", "R.A.S", "Spinlock");
+    assert!((more - 3.7).abs() < 0.05);
+    for (program, quantity) in [
+        ("parthenon-10", "parthenon over"),
+        ("procon-64", "procon-64 over"),
+        ("fs-bench", "fs-bench over"),
+    ] {
+        let ratio = cell("3", "time, R.A.S.", program) / cell("3", "time, Emul.", program);
+        let improvement = 100.0 * (1.0 - ratio);
+        assert!(
+            (improvement - figure(quantity)).abs() < 2.0,
+            "{program}: {improvement}"
+        );
+    }
 }
 
 #[test]
@@ -71,7 +217,7 @@ fn m94_figures_agree_with_each_other_as_in_its_section_4_3() {
     let each = figure("each of its instructions", "cycles");
     let sixteen = figure("of 16 instructions", "cycles");
     assert!(fixed + 16.0 * each < sixteen);
-    let clock = m94.machines[0].megahertz;
+    let clock = m94.machines[0].megahertz.unwrap();
     assert!((fixed + 16.0 * each) / clock < figure("of 16 instructions", "µs") + 0.05);
     // (O_H - O_S) / (D_A · O_R) at 175 MHz is about 80 kHz.
     let overhead = |technique| m94.cell("1", technique, "NULL", "DEC Alpha").unwrap().value;
