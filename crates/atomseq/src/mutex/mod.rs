@@ -12,7 +12,7 @@ mod test_and_set;
 pub use mechanism::{Interlocked, Masked, Restarting, Rolling};
 pub use relinquish::RawMutex;
 pub use spin::RawSpin;
-pub use test_and_set::TestAndSet;
+pub use test_and_set::{Interventions, TestAndSet};
 
 /// A lock that is tried again and again, with the data it protects.
 pub type SpinLock<T, M = Interlocked> = lock_api::Mutex<RawSpin<M>, T>;

@@ -32,7 +32,7 @@ unsafe impl<M: TestAndSet> lock_api::RawMutex for RawMutex<M> {
         waiting: AtomicU32::new(0),
         event: AtomicU32::new(0),
     };
-    type GuardMarker = lock_api::GuardSend;
+    type GuardMarker = M::GuardMarker;
 
     #[inline]
     fn lock(&self) {

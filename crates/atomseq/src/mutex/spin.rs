@@ -19,7 +19,7 @@ unsafe impl<M: TestAndSet> lock_api::RawMutex for RawSpin<M> {
         reason = "lock_api's way to make new ones"
     )]
     const INIT: RawSpin<M> = RawSpin { flag: M::CLEAR };
-    type GuardMarker = lock_api::GuardSend;
+    type GuardMarker = M::GuardMarker;
 
     #[inline]
     fn lock(&self) {

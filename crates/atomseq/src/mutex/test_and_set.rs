@@ -28,6 +28,12 @@ pub unsafe trait TestAndSet {
     /// Whom setting it is atomic against.
     type Scope: Scope;
 
+    /// May the guard of a lock made of it be sent to another thread, which then clears it? [`lock_api::GuardSend`]
+    /// if so, else [`lock_api::GuardNoSend`].
+    ///
+    /// (Where the variable itself is not `Sync`, guards stay where they are in any case.)
+    type GuardMarker;
+
     /// What to call the mechanism, in tables and options.
     const NAME: &'static str;
 
@@ -71,4 +77,24 @@ pub unsafe trait TestAndSet {
     /// Called by a lock whose thread is about to block. Counts, in mechanisms that count.
     #[inline(always)]
     fn blocks(&self) {}
+
+    /// What somebody had to do for this mechanism, in the whole process so far: B91 table 3's columns.
+    fn interventions() -> Interventions {
+        Interventions::default()
+    }
+}
+
+/// What the kernel or a signal handler had to do for a mechanism, in the whole process so far (B91 table 3).
+///
+/// `None` where the mechanism has no such thing, or nobody counts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Interventions {
+    /// Instructions that were trapped and emulated, or calls that stood for them.
+    pub emulations: Option<u64>,
+    /// Sequences that were interrupted and began again.
+    pub restarts: Option<u64>,
+    /// Sequences that were interrupted and run to their end first.
+    pub rollforwards: Option<u64>,
+    /// Signals that were put off.
+    pub deferrals: Option<u64>,
 }

@@ -13,6 +13,7 @@ pub struct Interlocked(AtomicU32);
 // SAFETY: only one of several exchanges of 1 finds 0; the Acquire pairs with the Release in `clear`.
 unsafe impl TestAndSet for Interlocked {
     type Scope = Machine;
+    type GuardMarker = lock_api::GuardSend;
     const NAME: &'static str = "interlocked";
     const CLEAR: Interlocked = Interlocked(AtomicU32::new(0));
 

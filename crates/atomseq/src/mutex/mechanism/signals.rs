@@ -2,7 +2,7 @@
 
 use std::sync::atomic::compiler_fence;
 
-use crate::mutex::TestAndSet;
+use crate::mutex::{Interventions, TestAndSet};
 use crate::scope::SameThread;
 use crate::sequence::model::Program;
 use crate::signal;
@@ -56,7 +56,7 @@ impl Flag {
 
 /// Test-and-set that is set by `$how`, which gives the body.
 macro_rules! by {
-    ($(#[$documentation:meta])* $mechanism:ident $name:literal |$flag:ident| $set:expr) => {
+    ($(#[$documentation:meta])* $mechanism:ident $name:literal counts $count:ident |$flag:ident| $set:expr) => {
         $(#[$documentation])*
         #[derive(Debug, Default)]
         pub struct $mechanism(Flag);
@@ -64,6 +64,7 @@ macro_rules! by {
         // SAFETY: no handler of this thread comes between looking and setting, and no other thread reaches the flag.
         unsafe impl TestAndSet for $mechanism {
             type Scope = SameThread;
+            type GuardMarker = lock_api::GuardNoSend;
             const NAME: &'static str = $name;
             const CLEAR: $mechanism = $mechanism(Flag::new());
 
@@ -95,6 +96,14 @@ macro_rules! by {
 
             #[inline(always)]
             fn settle(&self) {}
+
+            /// All sequences' and masks' of the process.
+            fn interventions() -> Interventions {
+                Interventions {
+                    $count: Some(signal::statistics().$count),
+                    ..Interventions::default()
+                }
+            }
         }
     };
 }
@@ -104,7 +113,7 @@ by! {
     ///
     /// Scope [`SameThread`]; wait-free but for handlers; no atomic instruction.
     // SAFETY: the flag is this thread's and its handlers'.
-    Restarting "restarting" |flag| unsafe { set::restarting(flag.address()) }
+    Restarting "restarting" counts restarts |flag| unsafe { set::restarting(flag.address()) }
 }
 
 by! {
@@ -112,14 +121,14 @@ by! {
     ///
     /// Scope [`SameThread`]; wait-free; no atomic instruction.
     // SAFETY: the flag is this thread's and its handlers'.
-    Rolling "rolling" |flag| unsafe { set::rolling(flag.address()) }
+    Rolling "rolling" counts rollforwards |flag| unsafe { set::rolling(flag.address()) }
 }
 
 by! {
     /// Test-and-set with signals put off by [`signal::mask`].
     ///
     /// Scope [`SameThread`]; wait-free; no atomic instruction. M94 1 calls it disabling interrupts.
-    Masked "masked" |flag| {
+    Masked "masked" counts deferrals |flag| {
         let _masked = signal::mask();
         !flag.is_set() && {
             // Relaxed: the same thread.
