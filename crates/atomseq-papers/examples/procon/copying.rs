@@ -1,0 +1,207 @@
+//! One copy: producer and consumer, and what they count.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use atomseq::mutex::Interventions;
+use indicatif::ProgressBar;
+
+use super::files::{CHUNK, Output};
+use super::monitor::{Lock, Monitor, Tally};
+use super::options::Plan;
+use super::threads;
+
+/// What is to be copied, and how.
+pub struct Job<'a> {
+    input: &'a Path,
+    output: Option<&'a Path>,
+    slots: usize,
+    block: usize,
+    /// The producer's CPU and the consumer's.
+    pub cpus: [usize; 2],
+    progress: &'a ProgressBar,
+}
+
+impl<'a> Job<'a> {
+    pub fn of(plan: &'a Plan, progress: &'a ProgressBar) -> Job<'a> {
+        Job {
+            input: &plan.input.path,
+            output: plan.output.as_deref(),
+            slots: plan.slots,
+            block: plan.block,
+            cpus: plan.cpus,
+            progress,
+        }
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    pub elapsed: Duration,
+    pub bytes: u64,
+    /// Of what came out.
+    pub checksum: u32,
+    /// Of the file written, where there is one.
+    pub written: Option<u32>,
+    pub tally: Tally,
+    /// How often a thread went into the kernel to block.
+    pub blocks: Option<u64>,
+    /// What somebody had to do for the mechanism.
+    pub interventions: Interventions,
+}
+
+/// Why there is no outcome.
+#[derive(Debug)]
+pub enum Error {
+    Start(io::Error),
+    Read(io::Error),
+    Create(io::Error),
+    Write(io::Error),
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Error::Start(error) => write!(f, "no thread could be started on that CPU: {error}"),
+            Error::Read(error) => write!(f, "the input cannot be read to its end: {error}"),
+            Error::Create(error) => write!(f, "the output cannot be written to: {error}"),
+            Error::Write(error) => write!(
+                f,
+                "the output cannot be written to its end: {error}; what is there of it is not a copy"
+            ),
+        }
+    }
+}
+
+/// Copies, with this lock around the buffer.
+pub fn copy<L: Lock>(job: &Job<'_>) -> Result<Outcome, Error> {
+    let output = Output::create(job.output).map_err(Error::Create)?;
+    let monitor = Monitor::<L>::new(job.slots, job.block);
+    let before = L::interventions();
+    let start = Instant::now();
+    let (produced, consumed) = thread::scope(|scope| {
+        let producer = || counting_blocks(|tally| produce(job, &monitor, tally));
+        let producer = threads::start(scope, "producer", job.cpus[0], producer);
+        let producer = producer.map_err(Error::Start)?;
+        let consumer = || counting_blocks(|tally| consume(job, &monitor, output, tally));
+        let consumer = match threads::start(scope, "consumer", job.cpus[1], consumer) {
+            Ok(consumer) => consumer,
+            Err(error) => {
+                monitor.leave();
+                return Err(Error::Start(error));
+            }
+        };
+        let joined = (producer.join(), consumer.join());
+        match joined {
+            (Ok(produced), Ok(consumed)) => Ok((produced, consumed)),
+            (Err(panic), _) | (_, Err(panic)) => std::panic::resume_unwind(panic),
+        }
+    })?;
+    let elapsed = start.elapsed();
+    let (read, here) = produced;
+    let (output, there) = consumed;
+    read.map_err(Error::Read)?;
+    let output = output.map_err(Error::Write)?;
+    let bytes = output.bytes;
+    let (checksum, written) = output.finish().map_err(Error::Write)?;
+    Ok(Outcome {
+        elapsed,
+        bytes,
+        checksum,
+        written,
+        tally: Tally {
+            acquisitions: here.0.acquisitions + there.0.acquisitions,
+            found_held: here.0.found_held + there.0.found_held,
+            waits: here.0.waits + there.0.waits,
+        },
+        blocks: here.1.zip(there.1).map(|(here, there)| here + there),
+        interventions: since(before, L::interventions()),
+    })
+}
+
+/// What was done meanwhile.
+fn since(before: Interventions, after: Interventions) -> Interventions {
+    let since = |before: Option<u64>, after: Option<u64>| Some(after? - before?);
+    Interventions {
+        emulations: since(before.emulations, after.emulations),
+        restarts: since(before.restarts, after.restarts),
+        rollforwards: since(before.rollforwards, after.rollforwards),
+        deferrals: since(before.deferrals, after.deferrals),
+    }
+}
+
+/// What a thread did, and how often it blocked meanwhile.
+fn counting_blocks<T>(work: impl FnOnce(&mut Tally) -> T) -> (T, (Tally, Option<u64>)) {
+    let mut tally = Tally::default();
+    let before = threads::blocks();
+    let result = work(&mut tally);
+    let blocks = before
+        .zip(threads::blocks())
+        .map(|(before, after)| after - before);
+    (result, (tally, blocks))
+}
+
+/// The other side hears of this one's end, a panic included.
+struct Side<'a, L: Lock>(&'a Monitor<L>);
+
+impl<L: Lock> Drop for Side<'_, L> {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+fn produce<L: Lock>(job: &Job<'_>, monitor: &Monitor<L>, tally: &mut Tally) -> io::Result<()> {
+    let _side = Side(monitor);
+    let mut file = File::open(job.input)?;
+    // Whole blocks, so that only the file's last one is shorter.
+    let mut chunk = vec![0; CHUNK.next_multiple_of(job.block)];
+    loop {
+        let length = read_full(&mut file, &mut chunk)?;
+        if length == 0 {
+            return Ok(());
+        }
+        for block in chunk[..length].chunks(job.block) {
+            if !monitor.put(block, tally) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Reads until the chunk is full or the file at its end.
+fn read_full(file: &mut File, chunk: &mut [u8]) -> io::Result<usize> {
+    let mut length = 0;
+    while length < chunk.len() {
+        match file.read(&mut chunk[length..]) {
+            Ok(0) => break,
+            Ok(read) => length += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(length)
+}
+
+fn consume<L: Lock>(
+    job: &Job<'_>,
+    monitor: &Monitor<L>,
+    mut output: Output,
+    tally: &mut Tally,
+) -> io::Result<Output> {
+    let _side = Side(monitor);
+    let mut chunk = Vec::with_capacity(CHUNK + job.block);
+    let mut more = true;
+    while more {
+        more = monitor.take(&mut chunk, tally);
+        if chunk.len() >= CHUNK || !more {
+            output.write(&chunk)?;
+            job.progress.inc(chunk.len() as u64);
+            chunk.clear();
+        }
+    }
+    Ok(output)
+}

@@ -1,0 +1,189 @@
+//! What is printed: the columns of B91's table 3, and those of section 4.3's text.
+
+use std::io::{self, Write};
+
+use atomseq_papers::{Value, paper};
+
+use super::copying::Outcome;
+use super::mechanisms::{FOR_HANDLERS, Mechanism};
+use super::options::Plan;
+
+/// Keeps the faster of two runs.
+pub fn keep_best(best: &mut Option<Outcome>, outcome: Outcome) {
+    if best
+        .as_ref()
+        .is_none_or(|best| outcome.elapsed < best.elapsed)
+    {
+        *best = Some(outcome);
+    }
+}
+
+/// Prints everything.
+pub fn print(
+    plan: &Plan,
+    checksum: u32,
+    rows: &[(&Mechanism, Outcome)],
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    head(plan, checksum, out)?;
+    line(
+        out,
+        [
+            "",
+            "elapsed",
+            "emulation",
+            "sequence",
+            "thread",
+            "",
+            "found",
+            "waits for",
+        ],
+    )?;
+    line(
+        out,
+        [
+            "mechanism",
+            "seconds",
+            "faults",
+            "restarts",
+            "blocks",
+            "acquisitions",
+            "held",
+            "condition",
+        ],
+    )?;
+    for (mechanism, outcome) in rows {
+        let count = |count: Option<u64>| count.map_or("-".to_string(), grouped);
+        let cells = [
+            mechanism.name.to_string(),
+            format!("{:.3}", outcome.elapsed.as_secs_f64()),
+            count(outcome.interventions.emulations),
+            count(outcome.interventions.restarts),
+            count(outcome.blocks),
+            grouped(outcome.tally.acquisitions),
+            grouped(outcome.tally.found_held),
+            grouped(outcome.tally.waits),
+        ];
+        line(out, cells.each_ref().map(String::as_str))?;
+    }
+    papers(out)?;
+    explain(plan, rows, out)
+}
+
+fn head(plan: &Plan, checksum: u32, out: &mut dyn Write) -> io::Result<()> {
+    let Plan {
+        input,
+        slots,
+        block,
+        ..
+    } = plan;
+    writeln!(out, "File      {}", input.path.display())?;
+    if let Some(chosen) = input.chosen {
+        writeln!(out, "          {chosen}")?;
+    }
+    writeln!(
+        out,
+        "          {} bytes, CRC-32 {checksum:08x}",
+        grouped(input.bytes)
+    )?;
+    writeln!(out, "Buffer    {slots} slots of {block} bytes")?;
+    let [producer, consumer] = plan.cpus;
+    match producer == consumer {
+        true => writeln!(out, "CPUs      both threads on CPU {producer}")?,
+        false => writeln!(
+            out,
+            "CPUs      producer on {producer}, consumer on {consumer}"
+        )?,
+    }
+    writeln!(out, "atomseq   {}\n", atomseq::status())
+}
+
+fn line(out: &mut dyn Write, cells: [&str; 8]) -> io::Result<()> {
+    let [name, elapsed, rest @ ..] = cells;
+    write!(out, "{name:<20}{elapsed:>9}")?;
+    for cell in rest {
+        write!(out, "{cell:>14}")?;
+    }
+    writeln!(out)
+}
+
+/// procon-64's row of table 3, by mechanism.
+fn papers(out: &mut dyn Write) -> io::Result<()> {
+    let Some(b91) = paper("B91") else {
+        return Ok(());
+    };
+    let cell = |technique| {
+        let cell = b91.cell("3", technique, "procon-64", "DS5000");
+        cell.map_or("-".to_string(), |cell| match (cell.unit, cell.value) {
+            ("times", Value::Exactly(count)) => grouped(count as u64),
+            (_, value) => value.to_string(),
+        })
+    };
+    let none = "-".to_string();
+    for (name, cells) in [
+        (
+            "B91: emulation",
+            [
+                cell("time, Emul."),
+                cell("Emulation Faults"),
+                none.clone(),
+                cell("blocks, Emul."),
+            ],
+        ),
+        (
+            "B91: restartable",
+            [
+                cell("time, R.A.S."),
+                none.clone(),
+                cell("Restarts"),
+                cell("blocks, R.A.S."),
+            ],
+        ),
+    ] {
+        let [elapsed, faults, restarts, blocks] = cells.each_ref().map(String::as_str);
+        line(out, [name, elapsed, faults, restarts, blocks, "", "", ""])?;
+    }
+    Ok(())
+}
+
+fn explain(plan: &Plan, rows: &[(&Mechanism, Outcome)], out: &mut dyn Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "\nB91's rows are of a DS5000 with one CPU and of another file. Thread blocks are the kernel's count of voluntary \
+         context switches; acquisitions are those after a wait for a condition included."
+    )?;
+    if !plan.left_out.is_empty() {
+        writeln!(
+            out,
+            "Left out with two CPUs, since they exclude the threads of one only (scope SameCpu): {}.",
+            plan.left_out.join(", ")
+        )?;
+    }
+    writeln!(
+        out,
+        "Not here: {}; they exclude the handlers of one thread only (scope SameThread), and a mutex made of them \
+         around data of two threads does not compile.",
+        FOR_HANDLERS.join(", ")
+    )?;
+    let copies = match rows.len() {
+        1 => "What came out is what went in.",
+        _ => "What came out is what went in, each time.",
+    };
+    match &plan.output {
+        Some(output) => writeln!(out, "{copies} It is in {}.", output.display()),
+        None => writeln!(out, "{copies}"),
+    }
+}
+
+/// A number with its digits in threes.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.char_indices() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
