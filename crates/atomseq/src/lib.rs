@@ -39,6 +39,7 @@
 //! * [`percpu`]: structures that threads and their signal handlers share, safe to use.
 //! * [`local`]: structures that one thread shares with its own signal handlers, and statics of which
 //!   each thread has its own.
+//! * [`memory`]: pools of descriptors in memory whose type never changes while anybody may look at it.
 //! * [`sequence!`] and [`sequence`](mod@sequence): the compiler for atomic sequences, for
 //!   structures of your own, and the model to check them with. [`docs::patterns`] is the guide.
 //! * [`mutex`]: locks, and test-and-set by every mechanism.
@@ -92,6 +93,7 @@
 //! | | 2.3.1, inspecting sequences before they run | [`sequence!`] |
 //! | | 2.3.2, gates | [`percpu::Held`] |
 //! | GC96: Greenwald, Cheriton, *The Synergy Between Non-blocking Synchronization and Operating System Structure*, 1996 | 1, a handler that stores into the table that its thread is updating | [`local::Map`] |
+//! | | 2, type-stable memory | [`memory`] |
 //!
 //! [`docs::internals`] lists where the code differs from them, and why.
 //!
@@ -149,6 +151,7 @@ use portable as platform;
 
 pub mod docs;
 pub mod local;
+pub mod memory;
 pub mod mutex;
 pub mod percpu;
 pub mod scope;

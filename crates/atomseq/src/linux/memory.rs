@@ -30,6 +30,36 @@ pub unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
     debug_assert_eq!(result, 0, "munmap of a mapping of our own");
 }
 
+/// The size of the system's pages.
+pub fn page_size() -> usize {
+    // SAFETY: a plain question to the C library, which knows the answer from the program's start.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(bytes).unwrap_or(4096)
+}
+
+/// Gives the memory behind addresses back, but not the addresses: from now on they read as zeros. `false`: the system
+/// would not, and nothing has changed.
+///
+/// # Safety
+/// Whole pages of one [`map`], whose users expect zeros at any time.
+pub unsafe fn discard(start: NonNull<u8>, bytes: usize) -> bool {
+    // SAFETY: the caller owns the pages, and lets them become zero.
+    let result = unsafe {
+        syscall(
+            libc::SYS_madvise,
+            [
+                start.as_ptr() as usize,
+                bytes,
+                libc::MADV_DONTNEED as usize,
+                0,
+                0,
+                0,
+            ],
+        )
+    };
+    result == 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,6 +75,21 @@ mod tests {
         memory.fill(7);
         // SAFETY: the slice is not used again.
         unsafe { unmap(start, bytes) };
+    }
+
+    #[test]
+    fn discarded_memory_reads_as_zeros() {
+        let bytes = 2 * page_size();
+        let start = map(bytes).expect("two pages");
+        // SAFETY: just mapped, `bytes` long, owned by this test, whole pages.
+        unsafe {
+            start.write_bytes(7, bytes);
+            assert!(discard(start, page_size()));
+            assert_eq!(start.read(), 0);
+            assert_eq!(start.add(page_size()).read(), 7);
+            assert!(!discard(start.add(1), page_size()), "no whole page");
+            unmap(start, bytes);
+        }
     }
 
     #[test]

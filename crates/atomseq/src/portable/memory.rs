@@ -28,3 +28,16 @@ pub unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
         )
     };
 }
+
+/// What [`map`] aligns to.
+pub fn page_size() -> usize {
+    PAGE
+}
+
+/// Gives nothing back: not every system does that and keeps the addresses.
+///
+/// # Safety
+/// None needed.
+pub unsafe fn discard(_start: NonNull<u8>, _bytes: usize) -> bool {
+    false
+}

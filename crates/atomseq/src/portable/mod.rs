@@ -9,7 +9,7 @@ mod thread_storage;
 mod waiting;
 
 pub use cpus::{cpu_slots, current_cpu};
-pub use memory::{map, unmap};
+pub use memory::{discard, map, page_size, unmap};
 pub use on_cpu::rseq_offset;
 pub use signals::Quiet;
 #[cfg(unix)]

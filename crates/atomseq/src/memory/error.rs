@@ -1,0 +1,36 @@
+//! What can be wrong with a pool, or with a request to one.
+
+use std::fmt;
+
+/// Why there is no pool, or no descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// A limit of zero descriptors, or room for none on each CPU, was asked for.
+    Zero,
+    /// So many descriptors, or one so large, do not fit the address space.
+    TooLarge,
+    /// The operating system gave no memory.
+    OutOfMemory,
+    /// As many descriptors as the limit allows are allocated.
+    LimitReached,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Error::Zero => "a pool of zero descriptors gives none: ask for at least one",
+            Error::TooLarge => {
+                "the descriptors do not fit the address space: ask for fewer, or for smaller ones"
+            }
+            Error::OutOfMemory => {
+                "the operating system gave no memory for more descriptors: free some, or raise its limits"
+            }
+            Error::LimitReached => {
+                "as many descriptors as the pool's limit allows are allocated: free some, or raise the limit"
+            }
+        })
+    }
+}
+
+impl std::error::Error for Error {}

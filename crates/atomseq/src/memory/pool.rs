@@ -1,0 +1,337 @@
+//! Pools, and descriptors that are allocated from them.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::ptr::{self, NonNull, with_exposed_provenance_mut};
+use std::sync::atomic::{Ordering, fence};
+use std::time::{Duration, Instant};
+
+use super::Error;
+use super::descriptor::Descriptor;
+use super::layout::{Framed, Geometry};
+use super::reference::Reference;
+use super::shared::{Address, Shared};
+use crate::percpu;
+
+/// How many free descriptors a CPU keeps for itself unless told otherwise.
+const CACHED: usize = 64;
+
+/// What a [`Pool`] is to be like; made by [`Pool::options`].
+#[derive(Clone, Copy, Debug)]
+pub struct Options<T> {
+    limit: Option<usize>,
+    cached: usize,
+    stable: Option<Duration>,
+    descriptors: PhantomData<fn() -> T>,
+}
+
+impl<T: Descriptor> Options<T> {
+    /// No more than so many descriptors at a time. Default: as many as the address space holds.
+    pub fn limit(self, descriptors: usize) -> Options<T> {
+        Options {
+            limit: Some(descriptors),
+            ..self
+        }
+    }
+
+    /// Each CPU keeps up to so many free descriptors for itself. Default: 64.
+    pub fn cached(self, descriptors: usize) -> Options<T> {
+        Options {
+            cached: descriptors,
+            ..self
+        }
+    }
+
+    /// GC96's t_stable: a page goes back to the system, in a [`trim`](Pool::trim), only after all its
+    /// descriptors have been free for longer than this. Rounded up to milliseconds. Default: for ever; nothing goes
+    /// back before the pool is dropped.
+    pub fn stable_for(self, time: Duration) -> Options<T> {
+        Options {
+            stable: Some(time),
+            ..self
+        }
+    }
+
+    /// The pool, or why there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Zero`], [`Error::TooLarge`], [`Error::OutOfMemory`].
+    pub fn build(self) -> Result<Pool<T>, Error> {
+        let geometry = Geometry::of::<T>(self.limit)?;
+        let shared = Shared::new(geometry, self.cached);
+        let cache = percpu::Pool::try_new(self.cached, shared).map_err(|error| match error {
+            percpu::Error::ZeroCapacity => Error::Zero,
+            percpu::Error::TooLarge => Error::TooLarge,
+            _ => Error::OutOfMemory,
+        })?;
+        Ok(Pool {
+            cache,
+            stable: self.stable,
+            start: Instant::now(),
+            descriptors: PhantomData,
+        })
+    }
+}
+
+/// Descriptors of one type, in memory that stays of that type: GC96's type-stable memory.
+///
+/// A descriptor that was freed is still an instance of `T`, with the contents that it had, until the pool
+/// gives it to the next who allocates: the pool neither makes nor drops a `T`, and hands out shared
+/// references only. So whoever comes upon the address of a descriptor that may have been freed and
+/// allocated again can look into it, and find out by a version number whether what it found there
+/// counts: see [`Reference`].
+///
+/// [`allocate`](Pool::allocate) and its opposite, dropping an [`Allocated`], take constant time: they pop from
+/// and push to this CPU's stack. Only when that is empty or full, they go, for up to 32 descriptors at once,
+/// to the pages that all CPUs share.
+///
+/// Scope: `Machine`. Progress: the fast path waits only while another thread holds this CPU's gate, the pages
+/// are lock-free; a call that finds nothing free looks at the other CPUs' stacks through their gates. Cost: no atomic
+/// instruction on the fast path; one for up to 32 descriptors taken out of a page, and one for each
+/// that goes back there. Every operation may be called from a signal handler that has interrupted any other
+/// one, and none calls the global allocator; [the module](super) tells the rest.
+///
+/// ```
+/// use atomseq::memory::Pool;
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+///
+/// let pool = Pool::<[AtomicUsize; 4]>::new();
+/// let words = pool.allocate().unwrap();
+/// words[0].store(7, Ordering::Relaxed);
+///
+/// let reference = words.reference();
+/// assert_eq!(reference.read(|words| words[0].load(Ordering::Relaxed)), Some(7));
+/// drop(words);
+/// assert_eq!(reference.read(|words| words[0].load(Ordering::Relaxed)), None);
+/// // The memory is still that of four atomics:
+/// assert_eq!(reference.descriptor()[0].load(Ordering::Relaxed), 7);
+/// ```
+pub struct Pool<T: Descriptor> {
+    pub(super) cache: percpu::Pool<Address, Shared>,
+    pub(super) stable: Option<Duration>,
+    start: Instant,
+    descriptors: PhantomData<T>,
+}
+
+impl<T: Descriptor> Pool<T> {
+    /// A pool without a limit, whose pages stay with it.
+    ///
+    /// # Panics
+    ///
+    /// If [`Options::build`] fails.
+    pub fn new() -> Pool<T> {
+        let pool = Pool::options().build();
+        pool.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// What a pool can be told.
+    ///
+    /// ```
+    /// use atomseq::memory::Pool;
+    /// use std::sync::atomic::AtomicU64;
+    /// use std::time::Duration;
+    ///
+    /// let pool = Pool::<AtomicU64>::options()
+    ///     .limit(1000)
+    ///     .stable_for(Duration::from_secs(1))
+    ///     .build()?;
+    /// assert_eq!(pool.limit(), 1000);
+    /// # Ok::<(), atomseq::memory::Error>(())
+    /// ```
+    pub fn options() -> Options<T> {
+        Options {
+            limit: None,
+            cached: CACHED,
+            stable: None,
+            descriptors: PhantomData,
+        }
+    }
+
+    /// How many descriptors there can be.
+    pub fn limit(&self) -> usize {
+        self.shared().geometry().limit
+    }
+
+    /// How long a page stays of its type after all its descriptors were freed; `None`: for ever.
+    pub fn stable_for(&self) -> Option<Duration> {
+        self.stable
+    }
+
+    /// Takes a descriptor. Its contents are what the last owner has left, or zeros.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LimitReached`]: all are allocated, or are on their way to or from a CPU's stack just
+    /// now. [`Error::OutOfMemory`].
+    #[inline]
+    pub fn allocate(&self) -> Result<Allocated<'_, T>, Error> {
+        match self.cache.get() {
+            Some(address) => Ok(self.hand_out(address)),
+            None => self.allocate_slowly(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn allocate_slowly(&self) -> Result<Allocated<'_, T>, Error> {
+        if let Some(address) = self.cache.steal() {
+            return Ok(self.hand_out(address));
+        }
+        // Freed by others meanwhile, or the reason why there is none.
+        let mut taken = None;
+        self.shared()
+            .take(1, |descriptor| taken = Some(Address(descriptor)))?;
+        Ok(self.hand_out(taken.expect("it takes at least one")))
+    }
+
+    #[inline]
+    fn hand_out(&self, address: Address) -> Allocated<'_, T> {
+        let allocated = Allocated {
+            pool: self,
+            framed: address.0.cast(),
+        };
+        let header = &allocated.framed().header;
+        // Relaxed: this thread alone changes it, until it is freed.
+        let version = header.version.load(Ordering::Relaxed).wrapping_add(1);
+        header.version.store(version, Ordering::Relaxed);
+        header.unclaimed.store(0, Ordering::Relaxed);
+        // Release: before whatever the new owner stores; pairs with the fence in `Reference::read`.
+        fence(Ordering::Release);
+        debug_assert!(version % 2 == 1, "allocated twice");
+        allocated
+    }
+
+    /// Takes a descriptor back from [`Allocated::into_raw`].
+    ///
+    /// # Safety
+    ///
+    /// The descriptor came out of `into_raw` of this pool, and is taken back once.
+    pub unsafe fn adopt(&self, descriptor: &T) -> Allocated<'_, T> {
+        // The header lies behind the descriptor, where a reference to that does not reach.
+        let framed = with_exposed_provenance_mut(ptr::from_ref(descriptor).addr());
+        Allocated {
+            pool: self,
+            framed: NonNull::new(framed).expect("a reference is not null"),
+        }
+    }
+
+    /// The descriptor at an address, if there is one in this pool: allocated or free, for it is a `T` in
+    /// either case. Looks at one chunk after the other, of which there are at most 31.
+    pub fn descriptor_at(&self, address: usize) -> Option<&T> {
+        let (descriptor, _) = self.shared().descriptor_at(address)?;
+        // SAFETY: a descriptor of the pool is a `T` for as long as the pool lives.
+        Some(unsafe { descriptor.cast().as_ref() })
+    }
+
+    /// A reference to the descriptor at an address, if there is one in this pool that is allocated
+    /// now.
+    pub fn reference_at(&self, address: usize) -> Option<Reference<'_, T>> {
+        let (descriptor, header) = self.shared().descriptor_at(address)?;
+        // Acquire: pairs with the Release in `hand_out`.
+        let version = header.version.load(Ordering::Acquire);
+        // SAFETY: a descriptor of the pool, which lives as long.
+        (version % 2 == 1).then(|| unsafe { Reference::new(descriptor.cast(), version) })
+    }
+
+    pub(super) fn shared(&self) -> &Shared {
+        self.cache.source()
+    }
+
+    /// The time, for pages and audits. Goes round after 49 days.
+    pub(super) fn milliseconds(&self) -> u32 {
+        self.start.elapsed().as_millis() as u32
+    }
+}
+
+impl<T: Descriptor> Default for Pool<T> {
+    fn default() -> Pool<T> {
+        Pool::new()
+    }
+}
+
+impl<T: Descriptor> fmt::Debug for Pool<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool")
+            .field("limit", &self.limit())
+            .field("stable_for", &self.stable)
+            .field("cached", &self.cache.cached())
+            .finish()
+    }
+}
+
+/// A descriptor that its holder has from a [`Pool`], for itself; dropped, it is free.
+///
+/// It gives `&T` and never `&mut T`, since others may look at the descriptor at any time.
+pub struct Allocated<'pool, T: Descriptor> {
+    pool: &'pool Pool<T>,
+    framed: NonNull<Framed<T>>,
+}
+
+// SAFETY: it is a reference to a pool and one to a descriptor, both of which threads share.
+unsafe impl<T: Descriptor> Send for Allocated<'_, T> {}
+// SAFETY: as above.
+unsafe impl<T: Descriptor> Sync for Allocated<'_, T> {}
+
+impl<'pool, T: Descriptor> Allocated<'pool, T> {
+    #[inline]
+    fn framed(&self) -> &'pool Framed<T> {
+        // SAFETY: a descriptor and its header are there as long as the pool, and only shared.
+        unsafe { self.framed.as_ref() }
+    }
+
+    /// A reference that knows when this allocation has ended.
+    pub fn reference(&self) -> Reference<'pool, T> {
+        // Relaxed: it changes when this allocation ends.
+        let version = self.framed().header.version.load(Ordering::Relaxed);
+        // SAFETY: a descriptor of the pool, which lives as long.
+        unsafe { Reference::new(self.framed, version) }
+    }
+
+    /// Where the descriptor lies: a multiple of 64.
+    pub fn address(&self) -> usize {
+        self.framed.as_ptr().expose_provenance()
+    }
+
+    /// Leaves the descriptor allocated, for structures that keep its address in words of their own.
+    /// [`Pool::adopt`] undoes it; if nobody does, an audit finds it.
+    pub fn into_raw(self) -> &'pool T {
+        let descriptor = &self.framed().descriptor;
+        std::mem::forget(self);
+        descriptor
+    }
+
+    /// The pool that it is from.
+    pub fn pool(&self) -> &'pool Pool<T> {
+        self.pool
+    }
+}
+
+impl<T: Descriptor> Deref for Allocated<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.framed().descriptor
+    }
+}
+
+impl<T: Descriptor> Drop for Allocated<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        let version = &self.framed().header.version;
+        // Relaxed: only its owner changes it. Release: what the owner did comes before; pairs with the Acquire
+        // of those who look whether it is free.
+        let free = version.load(Ordering::Relaxed).wrapping_add(1);
+        version.store(free, Ordering::Release);
+        debug_assert!(free.is_multiple_of(2), "freed twice");
+        self.pool.cache.put(Address(self.framed.cast()));
+    }
+}
+
+impl<T: Descriptor + fmt::Debug> fmt::Debug for Allocated<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Allocated").field(&**self).finish()
+    }
+}

@@ -1,0 +1,23 @@
+//! Tests of pools as their users see them.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use super::*;
+
+mod pools;
+mod trims;
+
+type Words = [AtomicUsize; 4];
+
+fn limited(limit: usize) -> Pool<Words> {
+    Pool::options().limit(limit).build().unwrap()
+}
+
+fn all<T: Descriptor>(pool: &Pool<T>) -> Vec<Allocated<'_, T>> {
+    std::iter::from_fn(|| pool.allocate().ok()).collect()
+}
+
+fn addresses<T: Descriptor>(allocated: &[Allocated<'_, T>]) -> BTreeSet<usize> {
+    allocated.iter().map(Allocated::address).collect()
+}

@@ -1,0 +1,161 @@
+//! Allocating, freeing, and looking at what was freed.
+
+use super::*;
+
+#[test]
+fn there_are_as_many_as_the_limit_says() {
+    for limit in [1, 2, 63, 64, 65, 1000, 5000] {
+        let pool = limited(limit);
+        for _ in 0..3 {
+            let allocated = all(&pool);
+            assert_eq!(allocated.len(), limit);
+            assert_eq!(addresses(&allocated).len(), limit, "one was given twice");
+            assert_eq!(pool.allocate().err(), Some(Error::LimitReached));
+        }
+    }
+}
+
+#[test]
+fn descriptors_begin_as_zeros_on_cache_lines_of_their_own() {
+    let pool = limited(300);
+    for allocated in all(&pool) {
+        assert_eq!(allocated.address() % 64, 0);
+        assert!(allocated.iter().all(|word| word.load(Relaxed) == 0));
+    }
+}
+
+#[test]
+fn what_is_impossible_is_refused() {
+    let build = |limit, cached| {
+        let options = Pool::<Words>::options().limit(limit).cached(cached);
+        options.build().map(|pool| pool.limit())
+    };
+    assert_eq!(build(0, 64), Err(Error::Zero));
+    assert_eq!(build(1, 0), Err(Error::Zero));
+    assert_eq!(build(usize::MAX, 64), Err(Error::TooLarge));
+    assert_eq!(build(1, usize::MAX), Err(Error::TooLarge));
+    assert_eq!(build(1, 1), Ok(1));
+    // The sentence is for people.
+    assert!(Error::LimitReached.to_string().contains("raise the limit"));
+}
+
+#[test]
+fn contents_stay_when_a_descriptor_is_freed() {
+    let pool = limited(10);
+    let allocated = all(&pool);
+    let references: Vec<_> = allocated.iter().map(Allocated::reference).collect();
+    for (number, words) in allocated.iter().enumerate() {
+        words.iter().for_each(|word| word.store(number, Relaxed));
+    }
+    drop(allocated);
+    for (number, reference) in references.iter().enumerate() {
+        let words = reference.descriptor();
+        assert!(words.iter().all(|word| word.load(Relaxed) == number));
+    }
+}
+
+#[test]
+fn a_reference_is_current_while_the_allocation_lasts() {
+    let pool = limited(1);
+    let first = pool.allocate().unwrap();
+    let reference = first.reference();
+    let same = pool.reference_at(reference.address());
+    assert_eq!(same, Some(reference));
+    first[0].store(1, Relaxed);
+    assert_eq!(reference.read(|words| words[0].load(Relaxed)), Some(1));
+    drop(first);
+    assert!(!reference.is_current());
+    assert_eq!(pool.reference_at(reference.address()), None);
+
+    let second = pool.allocate().unwrap();
+    assert_eq!(second.address(), reference.address());
+    assert!(!reference.is_current());
+    assert_ne!(second.reference(), reference);
+    assert_eq!(reference.read(|words| words[0].load(Relaxed)), None);
+}
+
+/// What ends while it is being read does not count.
+#[test]
+fn a_read_that_was_overtaken_is_void() {
+    let pool = limited(1);
+    let mut allocated = Some(pool.allocate().unwrap());
+    let reference = allocated.as_ref().unwrap().reference();
+    let read = reference.read(|_| allocated = None);
+    assert_eq!(read, None);
+}
+
+#[test]
+fn raw_descriptors_come_back() {
+    let pool = limited(1);
+    let raw = pool.allocate().unwrap().into_raw();
+    assert_eq!(pool.allocate().err(), Some(Error::LimitReached));
+    // SAFETY: it came out of `into_raw` just now.
+    drop(unsafe { pool.adopt(raw) });
+    assert!(pool.allocate().is_ok());
+}
+
+#[test]
+fn addresses_are_checked() {
+    let pool = limited(1000);
+    let other = limited(1000);
+    let allocated = all(&pool);
+    let inside = allocated[500].address();
+    assert!(std::ptr::eq(
+        pool.descriptor_at(inside).unwrap(),
+        &*allocated[500]
+    ));
+    assert!(pool.descriptor_at(inside + 8).is_none());
+    assert!(other.descriptor_at(inside).is_none());
+    assert!(pool.descriptor_at(0).is_none());
+    assert!(pool.descriptor_at(usize::MAX).is_none());
+}
+
+#[test]
+fn large_and_empty_descriptors_work_too() {
+    let pool = Pool::<[AtomicU64; 2000]>::options().limit(50).build();
+    let pool = pool.unwrap();
+    let allocated = all(&pool);
+    assert_eq!(allocated.len(), 50);
+    for (number, words) in allocated.iter().enumerate() {
+        words
+            .iter()
+            .for_each(|word| word.store(number as u64, Relaxed));
+    }
+    for (number, words) in allocated.iter().enumerate() {
+        assert!(words.iter().all(|word| word.load(Relaxed) == number as u64));
+    }
+    let empty = Pool::<[AtomicU64; 0]>::options().limit(100).build();
+    assert_eq!(addresses(&all(&empty.unwrap())).len(), 100);
+}
+
+/// Each thread finds in its descriptors what it has written there, and frees some that others have
+/// allocated.
+#[test]
+fn threads_share_a_pool() {
+    let pool = limited(400);
+    let (sender, receiver) = std::sync::mpsc::sync_channel(50);
+    std::thread::scope(|scope| {
+        for thread in 1..=4 {
+            let (pool, sender) = (&pool, sender.clone());
+            scope.spawn(move || {
+                for round in 0..5000 {
+                    let words = pool.allocate().unwrap();
+                    let before = words[0].swap(thread, Relaxed);
+                    assert_eq!(before, 0, "somebody else has it");
+                    words[1].store(round, Relaxed);
+                    assert_eq!(words[0].load(Relaxed), thread);
+                    if round % 3 == 0 {
+                        sender.send(words).unwrap();
+                    } else {
+                        words[0].store(0, Relaxed);
+                    }
+                }
+            });
+        }
+        drop(sender);
+        for words in receiver {
+            assert_ne!(words[0].swap(0, Relaxed), 0);
+        }
+    });
+    assert_eq!(all(&pool).len(), 400);
+}

@@ -1,0 +1,223 @@
+//! When pages go back, and what a reader of an old address finds.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::*;
+
+fn stable_for(milliseconds: u64) -> Pool<Words> {
+    let options = Pool::options().stable_for(Duration::from_millis(milliseconds));
+    options.limit(20_000).build().unwrap()
+}
+
+/// Uses and frees so many descriptors; returns references to them.
+fn churn(pool: &Pool<Words>, descriptors: usize) -> Vec<Reference<'_, Words>> {
+    let allocated: Vec<_> = (0..descriptors).map(|_| pool.allocate().unwrap()).collect();
+    for words in &allocated {
+        words.iter().for_each(|word| word.store(7, Relaxed));
+    }
+    allocated.iter().map(Allocated::reference).collect()
+}
+
+fn contents(reference: &Reference<'_, Words>) -> usize {
+    reference.descriptor()[0].load(Relaxed)
+}
+
+#[test]
+fn nothing_goes_back_for_ever() {
+    let pool = limited(20_000);
+    let references = churn(&pool, 10_000);
+    assert_eq!((pool.trim(), pool.trim()), (0, 0));
+    assert!(references.iter().all(|reference| contents(reference) == 7));
+}
+
+#[cfg(all(target_os = "linux", not(atomseq_portable)))]
+mod on_linux {
+    use super::*;
+    use crate::platform;
+
+    #[test]
+    fn pages_go_back_after_the_time_and_not_before() {
+        let pool = stable_for(40);
+        let references = churn(&pool, 10_000);
+        let first = Instant::now();
+        let mut given = pool.trim();
+        // As often as it likes: before the time nothing goes back, and contents stay.
+        while given == 0 {
+            let kept = references.iter().all(|reference| contents(reference) == 7);
+            assert!(kept, "contents were gone early");
+            sleep(Duration::from_millis(3));
+            given = pool.trim();
+        }
+        assert!(first.elapsed() > Duration::from_millis(40));
+        assert!(given >= 10_000 * 64, "{given} bytes");
+        assert!(references.iter().all(|reference| contents(reference) == 0));
+        assert_eq!(pool.trim(), 0, "given back twice");
+    }
+
+    /// The control of the test above: without the time, a reader finds that the contents are gone.
+    #[test]
+    fn without_the_time_contents_are_gone_at_once() {
+        let pool = stable_for(0);
+        let references = churn(&pool, 10_000);
+        assert!(pool.trim() >= 10_000 * 64);
+        assert!(references.iter().all(|reference| contents(reference) == 0));
+    }
+
+    #[test]
+    fn a_page_of_which_something_is_in_use_stays() {
+        let pool = stable_for(0);
+        let per_page = pool.shared().geometry().per_page;
+        let mut allocated = all(&pool);
+        allocated.sort_by_key(Allocated::address);
+        // One of every second page.
+        let kept: Vec<_> = allocated
+            .into_iter()
+            .enumerate()
+            .filter(|(number, _)| number % (2 * per_page) == 5)
+            .map(|(_, words)| words)
+            .collect();
+        kept.iter().for_each(|words| words[0].store(9, Relaxed));
+        let pages = pool.shared().geometry().pages();
+        let given = pool.trim() / pool.shared().geometry().page;
+        assert_eq!(given, pages - kept.len());
+        assert!(kept.iter().all(|words| words[0].load(Relaxed) == 9));
+    }
+
+    /// A page that was used in between starts anew, although it is all free at both trims.
+    #[test]
+    fn a_page_in_use_between_two_trims_has_not_been_free() {
+        let pool = stable_for(30);
+        churn(&pool, 10);
+        assert_eq!(pool.trim(), 0);
+        sleep(Duration::from_millis(35));
+        churn(&pool, 10);
+        assert_eq!(pool.trim(), 0, "used a moment ago");
+        sleep(Duration::from_millis(35));
+        assert!(pool.trim() > 0);
+    }
+
+    #[test]
+    fn what_was_given_back_is_used_again_and_versions_go_on() {
+        let pool = stable_for(0);
+        let mut old = Vec::new();
+        for _ in 0..5 {
+            let references = churn(&pool, 3000);
+            let current = references.iter().any(Reference::is_current);
+            assert!(!current && references.iter().all(|reference| !old.contains(reference)));
+            let addresses: BTreeSet<_> = references.iter().map(Reference::address).collect();
+            assert_eq!(addresses.len(), 3000, "one was given twice");
+            old.extend(references);
+            assert!(pool.trim() > 0);
+            assert!(old.iter().all(|reference| !reference.is_current()));
+        }
+        // The whole range is there: nothing was lost on the way.
+        assert_eq!(all(&pool).len(), 20_000);
+    }
+
+    /// A system that refuses (as for locked memory) has changed nothing.
+    #[test]
+    fn a_page_that_the_system_leaves_is_as_it_was() {
+        unsafe fn refuse(_start: std::ptr::NonNull<u8>, _bytes: usize) -> bool {
+            false
+        }
+        let pool = stable_for(0);
+        let references = churn(&pool, 10_000);
+        assert_eq!(pool.trim_by(refuse), 0);
+        assert!(references.iter().all(|reference| contents(reference) == 7));
+        assert_eq!(all(&pool).len(), 20_000);
+    }
+
+    /// How a reader of an old address ends in a child of this process, after a trim by `discard`.
+    fn reader_ends(discard: crate::memory::trim::Discard) -> i32 {
+        let pool = stable_for(0);
+        let references = churn(&pool, 10_000);
+        // SAFETY: the child reads memory and leaves, without asking for anything that a thread of the parent may hold: the trim
+        // takes gates, which forks wait for.
+        let child = unsafe { libc::fork() };
+        assert!(child >= 0);
+        if child == 0 {
+            pool.trim_by(discard);
+            let all_zero = references.iter().all(|reference| contents(reference) == 0);
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(if all_zero { 0 } else { 1 }) };
+        }
+        let mut status = 0;
+        // SAFETY: waits for the child made above.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        status
+    }
+
+    /// Unmapped pages end the reader; pages that were given back do not.
+    #[test]
+    fn a_reader_of_an_old_address_survives_because_addresses_are_kept() {
+        unsafe fn unmap(start: std::ptr::NonNull<u8>, bytes: usize) -> bool {
+            // SAFETY: not at all: this is what the test shows.
+            unsafe { platform::unmap(start, bytes) };
+            true
+        }
+        let kept = reader_ends(platform::discard);
+        assert!(libc::WIFEXITED(kept) && libc::WEXITSTATUS(kept) == 0);
+        let unmapped = reader_ends(unmap);
+        assert!(libc::WIFSIGNALED(unmapped), "the control found nothing");
+        assert_eq!(libc::WTERMSIG(unmapped), libc::SIGSEGV);
+    }
+
+    /// How many bytes of the pool's pages the system holds in memory.
+    fn resident(pool: &Pool<Words>) -> usize {
+        let system = platform::page_size();
+        let geometry = *pool.shared().geometry();
+        let pages = pool.shared().pages();
+        let of_page = |start: std::ptr::NonNull<u8>| {
+            let mut held = vec![0u8; geometry.page / system];
+            // SAFETY: whole pages of a mapping, and a byte for each.
+            let result =
+                unsafe { libc::mincore(start.as_ptr().cast(), geometry.page, held.as_mut_ptr()) };
+            assert_eq!(result, 0);
+            held.iter().filter(|byte| **byte & 1 != 0).count() * system
+        };
+        pages.map(|(_, _, page)| of_page(page.start)).sum()
+    }
+
+    #[test]
+    fn the_system_has_the_memory_again() {
+        let pool = stable_for(0);
+        churn(&pool, 20_000);
+        let before = resident(&pool);
+        assert!(
+            before >= 20_000 * 64,
+            "{before} bytes: the measure measures nothing"
+        );
+        let given = pool.trim();
+        assert_eq!(given, before);
+        assert_eq!(resident(&pool), 0);
+    }
+
+    /// Churn does not grow: what is in use at most decides, not how often.
+    #[test]
+    fn memory_has_a_ceiling_over_long_churn() {
+        let pool = stable_for(1);
+        let mut random = 99u32;
+        let mut held = Vec::new();
+        let mut highest = 0;
+        for round in 0..300_000 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            if held.len() < 1000 && (held.is_empty() || random >> 31 == 0) {
+                held.push(pool.allocate().unwrap());
+            } else {
+                held.swap_remove((random >> 8) as usize % held.len());
+            }
+            if round % 20_000 == 0 {
+                pool.trim();
+                highest = highest.max(resident(&pool));
+            }
+        }
+        // What is held, what the stacks hold, and a page that each CPU has begun.
+        let stacks = 64 * crate::percpu::Area::new(0).unwrap().cpus();
+        let ceiling = (1000 + stacks + 64 * 4) * 64 * 2;
+        assert!(
+            highest > 0 && highest <= ceiling,
+            "{highest} bytes of {ceiling}"
+        );
+    }
+}
