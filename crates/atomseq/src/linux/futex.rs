@@ -3,6 +3,7 @@
 use crate::arch::syscall;
 use core::ptr;
 use core::sync::atomic::AtomicU32;
+use core::time::Duration;
 
 /// Sleeps while `word` holds `expected`. May return early: look again.
 pub fn wait(word: &AtomicU32, expected: u32) {
@@ -16,6 +17,16 @@ pub fn wait_briefly(word: &AtomicU32, expected: u32) {
         tv_nsec: 1_000_000,
     };
     wait_for(word, expected, &millisecond);
+}
+
+/// The same, for so long at most.
+pub fn wait_at_most(word: &AtomicU32, expected: u32, limit: Duration) {
+    let limit = libc::timespec {
+        // Longer than anybody waits, where it does not fit.
+        tv_sec: limit.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+        tv_nsec: limit.subsec_nanos().into(),
+    };
+    wait_for(word, expected, &limit);
 }
 
 fn wait_for(word: &AtomicU32, expected: u32, timeout: *const libc::timespec) {
@@ -35,9 +46,9 @@ fn wait_for(word: &AtomicU32, expected: u32, timeout: *const libc::timespec) {
     }
 }
 
-/// Wakes one thread that waits on `word`.
-pub fn wake_one(word: &AtomicU32) {
-    wake(word, 1);
+/// Wakes one thread that sleeps on `word`; false if none did.
+pub fn wake_one(word: &AtomicU32) -> bool {
+    wake(word, 1) > 0
 }
 
 /// Wakes every thread that waits on `word`.
@@ -45,7 +56,8 @@ pub fn wake_all(word: &AtomicU32) {
     wake(word, i32::MAX as usize);
 }
 
-fn wake(word: &AtomicU32, threads: usize) {
+/// Returns how many it woke, or a negative number.
+fn wake(word: &AtomicU32, threads: usize) -> isize {
     // SAFETY: a wake-up uses the address as a key and reads nothing.
     unsafe {
         syscall(
@@ -58,6 +70,6 @@ fn wake(word: &AtomicU32, threads: usize) {
                 0,
                 0,
             ],
-        );
+        )
     }
 }

@@ -28,7 +28,7 @@ pub use dispositions::{
     queue_to_this_thread, replace_disposition,
 };
 pub use fork::generation;
-pub use futex::{wait, wait_briefly, wake_all, wake_one};
+pub use futex::{wait, wait_at_most, wait_briefly, wake_all, wake_one};
 pub use membarrier::fence;
 pub use memory::{discard, map, page_size, unmap};
 pub use on_cpu::{rseq_offset, started_rseq_offset};

@@ -4,13 +4,25 @@
 //! here that implements [`TestAndSet`] and says its [scope](crate::scope). The locks take a mechanism as a
 //! parameter.
 
+mod condvar;
+mod counted;
+mod deadline;
 mod mechanism;
+mod notification;
+mod parking;
+mod permits;
 mod relinquish;
+mod semaphore;
 mod spin;
 mod test_and_set;
 
+use crate::local::Interruptible;
+
+pub use condvar::{Condvar, WaitTimeoutResult};
+pub use counted::{Counted, Counts, HasCounts, counts};
 pub use mechanism::{Interlocked, Masked, Restarting, Rolling};
 pub use relinquish::RawMutex;
+pub use semaphore::{Permit, Semaphore, TooManyPermits};
 pub use spin::RawSpin;
 pub use test_and_set::{Interventions, TestAndSet};
 
@@ -19,6 +31,16 @@ pub type SpinLock<T, M = Interlocked> = lock_api::Mutex<RawSpin<M>, T>;
 
 /// A lock whose waiters relinquish the processor, with the data it protects.
 pub type Mutex<T, M = Interlocked> = lock_api::Mutex<RawMutex<M>, T>;
+
+/// A lock as a [`per_thread!`](crate::local::per_thread!) static, which the thread shares with its handlers.
+// SAFETY: every mechanism is atomic against the handlers of the thread that it runs on, so of the thread and a handler that
+// comes between any two of its instructions, one at most has a guard. What goes from one to the other through the
+// guard may be used by either from then on, as if they were threads: it is `Send`.
+unsafe impl<M: TestAndSet, T: Send> Interruptible for lock_api::Mutex<RawSpin<M>, T> {}
+
+/// A lock as a [`per_thread!`](crate::local::per_thread!) static, which the thread shares with its handlers.
+// SAFETY: as above; handlers that wait would wait for ever, and harm nothing.
+unsafe impl<M: TestAndSet, T: Send> Interruptible for lock_api::Mutex<RawMutex<M>, T> {}
 
 /// Every sequence here by its file, for the checkers in `verify/`.
 #[doc(hidden)]

@@ -1,27 +1,24 @@
-//! A lock whose waiters relinquish the processor.
-//!
-//! ```text
-//! lock     test-and-set; or, not at once: waiting = 1; settle; remember the event; look once more; sleep on the event
-//! unlock   clear, then look at waiting; if somebody is: waiting = 0; another event; wake one
-//! ```
-//!
-//! A waiter that took the lock after having slept leaves `waiting` set, for it cannot know whether it was the last.
+//! A lock whose waiters relinquish the processor. How they wait is in `parking.rs`.
 
+use std::time::{Duration, Instant};
+
+use super::deadline::Deadline;
+use super::parking::{self, Flag};
 use super::{Interlocked, TestAndSet};
 use crate::scope::Scope;
-use crate::sync::{AtomicU32, Ordering, SPINS, spin_loop, wait, wake_one};
+use crate::sync::{AtomicU32, Ordering};
 
 /// What is behind [`Mutex`](super::Mutex): a [`TestAndSet`], and threads that sleep until it is clear.
 #[derive(Debug)]
 pub struct RawMutex<M = Interlocked> {
     flag: M,
-    /// Somebody sleeps, or is about to.
+    /// Does somebody sleep? What sleepers sleep on.
     waiting: AtomicU32,
-    /// Counts wake-ups: what sleepers sleep on.
-    event: AtomicU32,
 }
 
-// SAFETY: `lock` returns once a test-and-set found the flag clear; exclusion is the mechanism's.
+// SAFETY: `lock` and the others return true once a test-and-set found the flag clear, or the last holder left it set for
+// this one only: whoever replaces HANDED. That is exclusion by the mechanism, which forbids two that return true without
+// a clear in between, and clears are made by `unlock` only, once for each.
 unsafe impl<M: TestAndSet> lock_api::RawMutex for RawMutex<M> {
     #[allow(
         clippy::declare_interior_mutable_const,
@@ -29,30 +26,36 @@ unsafe impl<M: TestAndSet> lock_api::RawMutex for RawMutex<M> {
     )]
     const INIT: RawMutex<M> = RawMutex {
         flag: M::CLEAR,
-        waiting: AtomicU32::new(0),
-        event: AtomicU32::new(0),
+        waiting: AtomicU32::new(parking::NOBODY),
     };
+    /// The word for waiters may be changed by any thread; whether the flag may, the mechanism says.
     type GuardMarker = M::GuardMarker;
 
     #[inline]
     fn lock(&self) {
         if !self.flag.test_and_set() {
-            self.lock_slowly();
+            self.lock_slowly(Deadline::NEVER);
         }
     }
 
     #[inline]
     fn try_lock(&self) -> bool {
-        self.flag.test_and_set()
+        let taken = self.flag.test_and_set();
+        if !taken {
+            self.flag.found_held();
+        }
+        taken
     }
 
     #[inline]
     unsafe fn unlock(&self) {
         // SAFETY: the caller holds the lock.
-        unsafe { self.flag.clear_then_look() }
-        // SeqCst: pairs with the waiter's store, as `clear_then_look` says.
-        if self.waiting.load(Ordering::SeqCst) != 0 {
-            self.wake();
+        unsafe {
+            if M::Scope::WAITING_HELPS {
+                parking::release(&Parked(&self.flag), &self.waiting);
+            } else {
+                self.flag.clear();
+            }
         }
     }
 
@@ -62,41 +65,94 @@ unsafe impl<M: TestAndSet> lock_api::RawMutex for RawMutex<M> {
     }
 }
 
+// SAFETY: as above; false is returned only where neither has happened.
+unsafe impl<M: TestAndSet> lock_api::RawMutexTimed for RawMutex<M> {
+    type Duration = Duration;
+    type Instant = Instant;
+
+    #[inline]
+    fn try_lock_for(&self, timeout: Duration) -> bool {
+        self.flag.test_and_set() || self.lock_slowly(Deadline::after(timeout))
+    }
+
+    #[inline]
+    fn try_lock_until(&self, timeout: Instant) -> bool {
+        self.flag.test_and_set() || self.lock_slowly(Deadline::at(timeout))
+    }
+}
+
+/// A waiter is handed the lock itself: no other can come first. Only by mechanisms that another thread may clear.
+// SAFETY: as above.
+unsafe impl<M> lock_api::RawMutexFair for RawMutex<M>
+where
+    M: TestAndSet<GuardMarker = lock_api::GuardSend>,
+{
+    #[inline]
+    unsafe fn unlock_fair(&self) {
+        // SAFETY: the caller holds the lock.
+        unsafe { parking::hand_over(&Parked(&self.flag), &self.waiting) }
+    }
+
+    #[inline]
+    unsafe fn bump(&self) {
+        // Relaxed: whoever has not announced itself by now has waited for no time at all.
+        if self.waiting.load(Ordering::Relaxed) != parking::NOBODY {
+            // SAFETY: the caller holds the lock.
+            unsafe { self.unlock_fair() };
+            lock_api::RawMutex::lock(self);
+        }
+    }
+}
+
 impl<M: TestAndSet> RawMutex<M> {
-    #[cold]
-    fn lock_slowly(&self) {
-        self.flag.found_held();
-        assert!(
-            M::Scope::WAITING_HELPS,
-            "the lock is held by what this handler interrupted, or by this thread: it would wait for ever"
-        );
-        for _ in 0..SPINS {
-            if !self.flag.is_set() && self.flag.test_and_set() {
-                return;
-            }
-            spin_loop();
-        }
-        loop {
-            // SeqCst: pairs with the load in `unlock`.
-            self.waiting.store(1, Ordering::SeqCst);
-            self.flag.settle();
-            // SeqCst: before the last look, so that an event after it is noticed.
-            let event = self.event.load(Ordering::SeqCst);
-            if self.flag.test_and_set() {
-                return;
-            }
-            self.flag.blocks();
-            wait(&self.event, event);
-        }
+    /// What the lock is made of.
+    pub fn mechanism(&self) -> &M {
+        &self.flag
     }
 
     #[cold]
-    fn wake(&self) {
-        // Relaxed: the event below orders it.
-        if self.waiting.swap(0, Ordering::Relaxed) != 0 {
-            self.event.fetch_add(1, Ordering::SeqCst);
-            wake_one(&self.event);
+    fn lock_slowly(&self, deadline: Deadline) -> bool {
+        self.flag.found_held();
+        if !M::Scope::WAITING_HELPS {
+            return deadline.in_vain();
         }
+        parking::acquire(&Parked(&self.flag), &self.waiting, |word, expected| {
+            deadline.sleep(word, expected)
+        })
+    }
+}
+
+/// A flag, as `parking` wants it.
+struct Parked<'a, M>(&'a M);
+
+impl<M: TestAndSet> Flag for Parked<'_, M> {
+    #[inline(always)]
+    fn test_and_set(&self) -> bool {
+        self.0.test_and_set()
+    }
+
+    #[inline(always)]
+    fn is_set(&self) -> bool {
+        self.0.is_set()
+    }
+
+    #[inline(always)]
+    fn settle(&self) {
+        self.0.settle();
+    }
+
+    #[inline(always)]
+    unsafe fn clear_then_look(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.clear_then_look() }
+    }
+
+    fn blocks(&self) {
+        self.0.blocks();
+    }
+
+    fn handed_over(&self) {
+        self.0.handed_over();
     }
 }
 
@@ -104,16 +160,61 @@ impl<M: TestAndSet> RawMutex<M> {
 mod tests {
     use std::thread;
 
-    use super::super::Mutex;
+    use super::super::{Mutex, Restarting, SpinLock};
+    use super::*;
 
     #[test]
     fn nothing_is_lost_between_threads() {
         let lock = Mutex::<u64>::new(0);
         thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| (0..100_000).for_each(|_| *lock.lock() += 1));
+            for thread in 0..4 {
+                let lock = &lock;
+                scope.spawn(move || {
+                    for _ in 0..50_000 {
+                        let mut guard = lock.lock();
+                        *guard += 1;
+                        if thread % 2 == 0 {
+                            lock_api::MutexGuard::unlock_fair(guard);
+                        }
+                    }
+                });
             }
         });
-        assert_eq!(*lock.lock(), 400_000);
+        assert_eq!(*lock.lock(), 200_000);
+    }
+
+    #[test]
+    fn time_is_up_while_another_holds_it() {
+        let (lock, spin) = (Mutex::<()>::new(()), SpinLock::<()>::new(()));
+        let (_held, _spinning) = (lock.lock(), spin.lock());
+        let start = Instant::now();
+        let wait = Duration::from_millis(5);
+        assert!(lock.try_lock_for(wait).is_none());
+        assert!(start.elapsed() >= wait);
+        assert!(spin.try_lock_for(wait).is_none());
+        assert!(start.elapsed() >= 2 * wait);
+        assert!(lock.try_lock_until(start).is_none());
+        assert!(spin.try_lock_until(start).is_none());
+    }
+
+    #[test]
+    fn what_comes_free_in_time_is_taken() {
+        let lock = Mutex::<u32>::new(0);
+        thread::scope(|scope| {
+            let held = lock.lock();
+            let waiter = scope.spawn(|| lock.try_lock_for(Duration::MAX).is_some());
+            thread::sleep(Duration::from_millis(5));
+            drop(held);
+            assert!(waiter.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn a_holder_that_cannot_run_is_not_waited_for() {
+        let lock = Mutex::<(), Restarting>::new(());
+        let _held = lock.lock();
+        assert!(lock.try_lock_for(Duration::from_secs(1000)).is_none());
+        let waits = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(lock.lock())));
+        assert!(waits.is_err());
     }
 }

@@ -1,36 +1,46 @@
 //! A lock that is tried again and again.
 
 use std::thread;
+use std::time::{Duration, Instant};
 
+use super::deadline::Deadline;
 use super::{Interlocked, TestAndSet};
 use crate::scope::Scope;
 use crate::sync::{SPINS, spin_loop};
 
 /// What is behind [`SpinLock`](super::SpinLock): a [`TestAndSet`] that is tried again until it was clear.
+///
+/// It has no fair way to be unlocked: nobody knows who waits.
 #[derive(Debug)]
 pub struct RawSpin<M = Interlocked> {
     flag: M,
 }
 
-// SAFETY: `lock` returns once a test-and-set found the flag clear; exclusion is the mechanism's.
+// SAFETY: `lock` and the others return true once a test-and-set found the flag clear. That is exclusion by the mechanism, which
+// forbids two that return true without a clear in between, and clears are made by `unlock` only, once for each.
 unsafe impl<M: TestAndSet> lock_api::RawMutex for RawSpin<M> {
     #[allow(
         clippy::declare_interior_mutable_const,
         reason = "lock_api's way to make new ones"
     )]
     const INIT: RawSpin<M> = RawSpin { flag: M::CLEAR };
+    /// There is the flag and nothing else; whether another thread may clear it, the mechanism says.
     type GuardMarker = M::GuardMarker;
 
     #[inline]
     fn lock(&self) {
         if !self.flag.test_and_set() {
-            self.lock_slowly();
+            self.lock_slowly(Deadline::NEVER);
         }
     }
 
     #[inline]
     fn try_lock(&self) -> bool {
-        self.flag.test_and_set()
+        let taken = self.flag.test_and_set();
+        if !taken {
+            self.flag.found_held();
+        }
+        taken
     }
 
     #[inline]
@@ -45,24 +55,48 @@ unsafe impl<M: TestAndSet> lock_api::RawMutex for RawSpin<M> {
     }
 }
 
+// SAFETY: as above; false is returned only where that has not happened.
+unsafe impl<M: TestAndSet> lock_api::RawMutexTimed for RawSpin<M> {
+    type Duration = Duration;
+    type Instant = Instant;
+
+    #[inline]
+    fn try_lock_for(&self, timeout: Duration) -> bool {
+        self.flag.test_and_set() || self.lock_slowly(Deadline::after(timeout))
+    }
+
+    #[inline]
+    fn try_lock_until(&self, timeout: Instant) -> bool {
+        self.flag.test_and_set() || self.lock_slowly(Deadline::at(timeout))
+    }
+}
+
 impl<M: TestAndSet> RawSpin<M> {
+    /// What the lock is made of.
+    pub fn mechanism(&self) -> &M {
+        &self.flag
+    }
+
     #[cold]
-    fn lock_slowly(&self) {
+    fn lock_slowly(&self, deadline: Deadline) -> bool {
         self.flag.found_held();
-        assert!(
-            M::Scope::WAITING_HELPS,
-            "the lock is held by what this handler interrupted, or by this thread: it would wait for ever"
-        );
+        if !M::Scope::WAITING_HELPS {
+            return deadline.in_vain();
+        }
         let mut spins = 0;
         while self.flag.is_set() || !self.flag.test_and_set() {
             if spins < SPINS {
                 spins += 1;
                 spin_loop();
+            } else if deadline.has_passed() {
+                return false;
             } else {
+                // Whoever holds it may wait for this processor.
                 self.flag.blocks();
                 thread::yield_now();
             }
         }
+        true
     }
 }
 

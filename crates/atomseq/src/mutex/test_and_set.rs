@@ -22,8 +22,9 @@ use crate::scope::Scope;
 /// # Safety
 ///
 /// Between a [`test_and_set`](TestAndSet::test_and_set) that returned true and the next
-/// [`clear`](TestAndSet::clear), no other may return true: for whoever the type lets reach the variable. What was
-/// written before a `clear` is seen after the `test_and_set` that follows it.
+/// [`clear`](TestAndSet::clear), no other may return true: for whoever the type lets reach the variable, and in any case
+/// for the signal handlers of a thread that reaches it. What was written before a `clear` is seen after the
+/// `test_and_set` that follows it.
 pub unsafe trait TestAndSet {
     /// Whom setting it is atomic against.
     type Scope: Scope;
@@ -73,6 +74,10 @@ pub unsafe trait TestAndSet {
     /// Called by a lock that found it held. Counts, in mechanisms that count.
     #[inline(always)]
     fn found_held(&self) {}
+
+    /// Called by a lock whose new holder got it from the last one as it was, set. Counts, in mechanisms that count.
+    #[inline(always)]
+    fn handed_over(&self) {}
 
     /// Called by a lock whose thread is about to block. Counts, in mechanisms that count.
     #[inline(always)]

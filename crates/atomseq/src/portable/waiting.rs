@@ -7,8 +7,15 @@ use std::time::Duration;
 const SPINS: u32 = 64;
 const YIELDS: u32 = 64;
 
+const LONGEST: Duration = Duration::from_micros(100);
+
 /// Returns once `word` no longer holds `expected`, or after a while. Look again.
 pub fn wait(word: &AtomicU32, expected: u32) {
+    wait_at_most(word, expected, LONGEST);
+}
+
+/// The same, for about so long at most.
+pub fn wait_at_most(word: &AtomicU32, expected: u32, limit: Duration) {
     for round in 0..SPINS + YIELDS {
         // Relaxed: the caller looks again, with the ordering that it needs.
         if word.load(Ordering::Relaxed) != expected {
@@ -20,11 +27,13 @@ pub fn wait(word: &AtomicU32, expected: u32) {
             thread::yield_now();
         }
     }
-    thread::sleep(Duration::from_micros(100));
+    thread::sleep(LONGEST.min(limit));
 }
 
-/// Waiters look by themselves.
-pub fn wake_one(_word: &AtomicU32) {}
+/// Waiters look by themselves: nobody is woken.
+pub fn wake_one(_word: &AtomicU32) -> bool {
+    false
+}
 
 /// Waiters look by themselves.
 pub fn wake_all(_word: &AtomicU32) {}

@@ -2,7 +2,7 @@
 
 use crate::mutex::TestAndSet;
 use crate::scope::Machine;
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering, fence};
 
 /// Test-and-set by an interlocked instruction (B91 2.1).
 ///
@@ -37,10 +37,14 @@ unsafe impl TestAndSet for Interlocked {
 
     #[inline(always)]
     unsafe fn clear_then_look(&self) {
-        // SeqCst: with the waiter's announcement, which is SeqCst too, one of the two sees the other.
+        // SeqCst: pairs with the fence in `settle`.
         self.0.swap(0, Ordering::SeqCst);
     }
 
     #[inline(always)]
-    fn settle(&self) {}
+    fn settle(&self) {
+        // SeqCst: pairs with the exchange in `clear_then_look`. If what the waiter does to the flag now comes before
+        // that exchange, then so does this fence, and the load after the exchange finds the announcement.
+        fence(Ordering::SeqCst);
+    }
 }

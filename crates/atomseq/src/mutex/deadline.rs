@@ -1,0 +1,54 @@
+//! How long to wait.
+
+use std::time::{Duration, Instant};
+
+use crate::sync::{AtomicU32, wait, wait_at_most};
+
+/// When waiting ends.
+#[derive(Clone, Copy)]
+pub(super) struct Deadline(Option<Instant>);
+
+impl Deadline {
+    pub const NEVER: Deadline = Deadline(None);
+
+    pub fn at(instant: Instant) -> Deadline {
+        Deadline(Some(instant))
+    }
+
+    /// So long from now; never, if the clock does not reach so far.
+    pub fn after(duration: Duration) -> Deadline {
+        Deadline(Instant::now().checked_add(duration))
+    }
+
+    /// For one that waits for what it has interrupted: that would be for ever.
+    ///
+    /// # Panics
+    ///
+    /// Without a deadline. With one, waiting comes to nothing: false, at once.
+    pub fn in_vain(self) -> bool {
+        assert!(
+            self.0.is_some(),
+            "the lock is held by what this handler interrupted, or by this thread itself, and would be held for ever; \
+             use try_lock, and have something else to do when it returns None"
+        );
+        false
+    }
+
+    pub fn has_passed(self) -> bool {
+        self.0.is_some_and(|instant| instant <= Instant::now())
+    }
+
+    /// Sleeps while the word holds `expected`, or shorter; false, without having slept, if it has passed.
+    pub fn sleep(self, word: &AtomicU32, expected: u32) -> bool {
+        let Some(instant) = self.0 else {
+            wait(word, expected);
+            return true;
+        };
+        let left = instant.saturating_duration_since(Instant::now());
+        let sleeps = !left.is_zero();
+        if sleeps {
+            wait_at_most(word, expected, left);
+        }
+        sleeps
+    }
+}

@@ -1,0 +1,138 @@
+//! Threads that sleep until a flag is clear: a flag, and a word beside it that says whether somebody sleeps. The word is also
+//! what they sleep on.
+//!
+//! ```text
+//! release   clear the flag, then look at the word; if it is WAITING: make it NOBODY, wake one
+//! acquire   announce: make the word WAITING; settle; test-and-set; or sleep while the word is WAITING, and announce again
+//! hand over make the word HANDED instead of clearing the flag, wake one: whose announcement replaces HANDED, holds it
+//! ```
+//!
+//! Either the test-and-set of whoever announced itself finds the flag clear, or whoever clears it afterwards finds the
+//! announcement. Only WAITING becomes NOBODY, only by one that then wakes a sleeper, and who has slept announces itself
+//! again whatever woke it, even if its time is up: so while somebody sleeps, either the word is WAITING or somebody is
+//! on the way to make it so. Until that one runs, releases wake nobody else.
+//!
+//! Models in `verify/` compile this file a second time.
+
+use crate::sync::{AtomicU32, Ordering, SPINS, spin_loop, wake_one};
+
+/// Nobody sleeps, or whoever does is being woken.
+pub(super) const NOBODY: u32 = 0;
+/// Somebody sleeps, or is about to, or did.
+const WAITING: u32 = 1;
+/// The flag is set, and belongs to whoever replaces this.
+const HANDED: u32 = 2;
+
+/// What is waited for: the part of a test-and-set that waiting needs.
+pub(super) trait Flag {
+    /// Sets it; true if it was clear.
+    fn test_and_set(&self) -> bool;
+    /// Is it set?
+    fn is_set(&self) -> bool;
+    /// Between an announcement and the test-and-set after it.
+    fn settle(&self);
+    /// Clears it, before a look at the announcement.
+    ///
+    /// # Safety
+    ///
+    /// Whoever calls holds it.
+    unsafe fn clear_then_look(&self);
+    /// The caller is about to sleep.
+    fn blocks(&self);
+    /// The caller was handed the flag.
+    fn handed_over(&self);
+}
+
+/// Sets the flag, and sleeps until that succeeds; false if `sleep` said so.
+///
+/// `sleep` sleeps while the word that it is given holds the value that it is given, or until it was woken, or for no
+/// reason, and returns true; or returns false without having slept, and then the waiting ends.
+pub(super) fn acquire(
+    flag: &impl Flag,
+    word: &AtomicU32,
+    mut sleep: impl FnMut(&AtomicU32, u32) -> bool,
+) -> bool {
+    for _ in 0..SPINS {
+        if !flag.is_set() && flag.test_and_set() {
+            return true;
+        }
+        // Relaxed: a hint. Where others sleep already, the flag is not about to stay clear.
+        if word.load(Ordering::Relaxed) != NOBODY {
+            break;
+        }
+        spin_loop();
+    }
+    loop {
+        // SeqCst: before the test-and-set, with the fence in `settle`. Acquire: pairs with the Release in `hand_over`.
+        if word.swap(WAITING, Ordering::SeqCst) == HANDED {
+            flag.handed_over();
+            return true;
+        }
+        flag.settle();
+        // Whoever sets it here leaves WAITING behind, for it cannot know whether it was the only one.
+        if flag.test_and_set() {
+            return true;
+        }
+        flag.blocks();
+        if !sleep(word, WAITING) {
+            return false;
+        }
+        for _ in 0..SPINS {
+            // Relaxed: hints. As long as this thread has not announced itself again, nobody makes a system call for it.
+            if !flag.is_set() || word.load(Ordering::Relaxed) != NOBODY {
+                break;
+            }
+            spin_loop();
+        }
+    }
+}
+
+/// Clears the flag, and wakes somebody if there is somebody.
+///
+/// # Safety
+///
+/// Whoever calls holds the flag.
+#[inline(always)]
+pub(super) unsafe fn release(flag: &impl Flag, word: &AtomicU32) {
+    // SAFETY: the caller's promise.
+    unsafe { flag.clear_then_look() }
+    // SeqCst: not before the flag was cleared, as `clear_then_look` says.
+    if word.load(Ordering::SeqCst) != NOBODY {
+        wake(word);
+    }
+}
+
+#[cold]
+fn wake(word: &AtomicU32) {
+    // What another holder has handed over since stays as it is. Relaxed: nothing is read that hangs on it; who is woken
+    // learns from the flag what it may see.
+    let woken = word.compare_exchange(WAITING, NOBODY, Ordering::Relaxed, Ordering::Relaxed);
+    if woken.is_ok() {
+        wake_one(word);
+    }
+}
+
+/// Leaves the flag set for somebody who waits; if nobody does, clears it.
+///
+/// # Safety
+///
+/// Whoever calls holds the flag.
+#[cold]
+pub(super) unsafe fn hand_over(flag: &impl Flag, word: &AtomicU32) {
+    // Release: pairs with the swap in `acquire`. Relaxed: nothing is read.
+    let handed = word.compare_exchange(WAITING, HANDED, Ordering::Release, Ordering::Relaxed);
+    if handed.is_ok() {
+        if wake_one(word) {
+            return;
+        }
+        // Nobody slept. Whoever was about to finds HANDED; if there is no such thread, this one takes the flag
+        // back, or whatever flag others handed over meanwhile: it holds it as any other would.
+        // Acquire: pairs with the Release above.
+        let back = word.compare_exchange(HANDED, WAITING, Ordering::Acquire, Ordering::Relaxed);
+        if back.is_err() {
+            return;
+        }
+    }
+    // SAFETY: the caller held it, and it was not handed over; or this thread took it from the word.
+    unsafe { release(flag, word) }
+}
