@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::{ArgAction, Args, Parser, Subcommand};
+use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand};
 
 use crate::bench::{self, experiments};
 use crate::torture::harness::sabotage::Sabotage;
@@ -91,6 +91,10 @@ pub struct Torture {
 impl Torture {
     /// What was asked for, with defaults filled in and everything once.
     pub fn plan(&self) -> torture::Plan {
+        if let Some(sentence) = self.contradiction() {
+            let kind = clap::error::ErrorKind::ArgumentConflict;
+            Arguments::command().error(kind, sentence).exit();
+        }
         let asked =
             |name: &str| self.targets.is_empty() || self.targets.iter().any(|asked| asked == name);
         torture::Plan {
@@ -102,6 +106,16 @@ impl Torture {
             seed: self.seed.unwrap_or_else(torture::any_seed),
             sabotage: self.sabotage,
         }
+    }
+}
+
+impl Torture {
+    /// Arguments that make no sense together, as a sentence.
+    fn contradiction(&self) -> Option<&'static str> {
+        let needs_locks = self.sabotage.is_some_and(|kind| kind.needs_locks());
+        let has_locks = self.targets.is_empty() || self.targets.iter().any(|name| name == "mutex");
+        (needs_locks && !has_locks)
+            .then_some("only the target mutex has locks; name it, or no target")
     }
 }
 

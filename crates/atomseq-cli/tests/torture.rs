@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 
-const TARGETS: [&str; 12] = [
+const TARGETS: [&str; 13] = [
     "counter",
     "histogram",
     "stack",
@@ -16,6 +16,7 @@ const TARGETS: [&str; 12] = [
     "fork",
     "handlers",
     "signals",
+    "mutex",
 ];
 
 fn torture(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
@@ -66,7 +67,7 @@ fn figure(row: &[String], column: usize) -> u64 {
 fn every_target_holds() {
     let stdout = held(&["--seconds", "4", "--seed", "1"], &[]);
     assert!(
-        stdout.starts_with("Seed 1. 12 targets for 4 seconds, "),
+        stdout.starts_with("Seed 1. 13 targets for 4 seconds, "),
         "{stdout}"
     );
     for target in TARGETS {
@@ -80,7 +81,7 @@ fn every_target_holds() {
     );
     assert!(figure(&row(&stdout, "gate"), 6) > 0);
     if cfg!(target_os = "linux") {
-        for target in ["handlers", "signals"] {
+        for target in ["handlers", "signals", "mutex"] {
             assert!(figure(&row(&stdout, target), 4) > 0, "{stdout}");
         }
         assert!(figure(&row(&stdout, "registration"), 8) > 0, "{stdout}");
@@ -94,6 +95,7 @@ fn own_registration_holds() {
         "fork",
         "handlers",
         "signals",
+        "mutex",
         "stack",
         "--seconds",
         "3",
@@ -110,6 +112,7 @@ fn the_slow_path_holds_and_is_named() {
         "ring",
         "gate",
         "registration",
+        "mutex",
         "--seconds",
         "2",
         "--seed",
@@ -184,6 +187,11 @@ fn what_is_lost_is_noticed() {
     }
     let stderr = fails("signals", "lose");
     assert!(stderr.contains("the sum is not what was added"), "{stderr}");
+    let stderr = fails("mutex", "lose");
+    assert!(
+        stderr.contains("what was counted under a lock is not how often it was held"),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -206,9 +214,34 @@ fn what_comes_twice_is_noticed() {
         "fork",
         "handlers",
         "signals",
+        "mutex",
     ] {
         fails(target, "duplicate");
     }
+}
+
+#[test]
+fn a_lock_that_excludes_nobody_is_noticed_and_named() {
+    let stderr = fails("mutex", "intrude");
+    let laws = [
+        "two were inside one lock",
+        "what a lock guards was found half done",
+        "somebody came into a lock that was held",
+        "what was counted under a lock is not how often it was held",
+    ];
+    assert!(laws.iter().any(|law| stderr.contains(law)), "{stderr}");
+    let last = stderr.contains(laws[3]);
+    assert!(
+        last || stderr.contains("the spin lock without protection"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn a_sleeper_who_is_forgotten_is_noticed_and_named() {
+    let stderr = fails("mutex", "oversleep");
+    assert!(stderr.contains("nothing goes on any more"), "{stderr}");
+    assert!(stderr.contains(": a wait for a condition"), "{stderr}");
 }
 
 #[test]
@@ -278,6 +311,10 @@ fn bad_arguments_end_in_a_sentence_and_exit_code_2() {
         (&["--seed"], "a value is required"),
         (&["--sabotage", "much"], "invalid value 'much'"),
         (&["--json"], "unexpected argument '--json'"),
+        (
+            &["stack", "--sabotage", "intrude"],
+            "only the target mutex has locks",
+        ),
     ] {
         let output = torture(arguments, &[]);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

@@ -112,6 +112,7 @@ fn round(
         rng: fastrand::Rng::with_seed(seed(0)),
         lanes,
         salt: seed(1),
+        sabotage: orders.sabotage,
     };
     let mut round = (target.round)(&mut setting);
 
@@ -201,7 +202,7 @@ fn work(
     // Periods differ, so that no two workers are interrupted in step.
     let period = match target.interruptions {
         Interruptions::Sent => None,
-        Interruptions::Timed => Some(150 + 37 * (number as u64 % 8)),
+        Interruptions::Timed | Interruptions::Managed => Some(150 + 37 * (number as u64 % 8)),
         Interruptions::Storm => Some(50 + 3 * (number as u64 % 8)),
     };
     let _timer = period.map(|period| {

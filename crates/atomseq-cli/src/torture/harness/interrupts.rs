@@ -32,7 +32,7 @@ pub fn delivered() -> u64 {
 
 /// Lets signals reach `handle` from now on: by way of `atomseq::signal`, or as another library would.
 pub fn install(interruptions: Interruptions) {
-    system::install_handlers(handle, interruptions == Interruptions::Storm);
+    system::install_handlers(handle, interruptions.are_managed());
 }
 
 /// Does the work; wherever a signal interrupts it, the handler does an operation on one of the lanes.

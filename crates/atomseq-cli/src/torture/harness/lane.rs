@@ -49,6 +49,11 @@ doing! {
     Join: "the wait for a thread's end",
     Fork: "a fork",
     Child: "the wait for a forked child",
+    SpinLock: "an acquisition of a spin lock",
+    Mutex: "an acquisition of a mutex",
+    HandlersLock: "an acquisition of a lock shared with handlers",
+    Condition: "a wait for a condition",
+    Semaphore: "a wait for a permit",
 }
 
 /// What others may know of a lane while it runs.

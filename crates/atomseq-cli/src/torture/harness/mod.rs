@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use self::lane::Lane;
 use self::law::Checked;
+use self::sabotage::Sabotage;
 
 /// Operations a worker begins in a round, and values a lane may issue in it.
 pub const STEPS: u32 = 8_192;
@@ -53,6 +54,15 @@ pub struct Setting {
     pub lanes: usize,
     /// For the ledger's checks.
     pub salt: u64,
+    /// A fault to inject, for targets that build it in.
+    pub sabotage: Option<Sabotage>,
+}
+
+impl Interruptions {
+    /// Do the handlers belong to `atomseq::signal`?
+    pub fn are_managed(self) -> bool {
+        matches!(self, Interruptions::Managed | Interruptions::Storm)
+    }
 }
 
 /// What interrupts the workers of a target, on an operating system that can.
@@ -62,6 +72,8 @@ pub enum Interruptions {
     Sent,
     /// The same, and timers.
     Timed,
+    /// The same, and timers; handlers of `atomseq::signal`.
+    Managed,
     /// As many of both as the machine can send; handlers of `atomseq::signal`.
     Storm,
 }

@@ -15,4 +15,15 @@ pub enum Sabotage {
     Panic,
     /// Lets one thread abort the process
     Crash,
+    /// Puts a lock without protection among those of the target mutex
+    Intrude,
+    /// Leaves out the notifications of a condition in the target mutex
+    Oversleep,
+}
+
+impl Sabotage {
+    /// Is it a fault of locks, which only the target `mutex` has?
+    pub fn needs_locks(self) -> bool {
+        matches!(self, Sabotage::Intrude | Sabotage::Oversleep)
+    }
 }

@@ -1,11 +1,16 @@
-//! What several targets share: containers of values, arenas of objects, and a bundle of one structure of each kind.
+//! What several targets share: containers of values, arenas of objects, a bundle of one structure of each kind, and locks with what they guard.
 
 pub mod bundle;
 pub mod conserving;
 pub mod container;
 pub mod element;
+pub mod exclusive;
+pub mod handlers_locks;
 pub mod interrupted;
 pub mod listed;
 pub mod objects;
 pub mod own;
 pub mod pooled;
+pub mod section;
+pub mod unprotected;
+pub mod waiting;

@@ -6,6 +6,7 @@ pub mod gate;
 pub mod handlers;
 pub mod histogram;
 pub mod list;
+pub mod mutex;
 pub mod pool;
 pub mod queue;
 pub mod registration;
@@ -16,7 +17,7 @@ pub mod stack;
 use super::harness::Target;
 
 /// All targets, in the order in which they are run.
-pub static ALL: [Target; 12] = [
+pub static ALL: [Target; 13] = [
     counter::TARGET,
     histogram::TARGET,
     stack::TARGET,
@@ -29,6 +30,7 @@ pub static ALL: [Target; 12] = [
     fork::TARGET,
     handlers::TARGET,
     signals::TARGET,
+    mutex::TARGET,
 ];
 
 /// The target of this name.

@@ -1,0 +1,125 @@
+//! Mutex: every lock by every mechanism, each under what its scope lets come in between.
+
+use std::sync::Arc;
+
+use atomseq::mutex::{Interlocked, RawMutex, RawSpin};
+use crossbeam_utils::CachePadded;
+
+use crate::torture::harness::lane::{Doing, LANES_PER_WORKER, Lane};
+use crate::torture::harness::law::Checked;
+use crate::torture::harness::sabotage::Sabotage;
+use crate::torture::harness::{Interruptions, Round, STEPS, Setting, Target};
+use crate::torture::subjects::exclusive::{Exclusive, Lock};
+use crate::torture::subjects::handlers_locks::HandlersLocks;
+use crate::torture::subjects::unprotected::Unprotected;
+use crate::torture::subjects::waiting::Waiting;
+
+/// The target.
+pub const TARGET: Target = Target {
+    name: "mutex",
+    about: "locks by every mechanism, held while threads are moved, interrupted and forked; one at a time, nobody forgotten",
+    round: |setting| Arc::new(Locked::new(setting)),
+    steps: STEPS / 4,
+    interruptions: Interruptions::Managed,
+    counts: "forks",
+};
+
+/// Where lanes count how often they held the first lock; a sum a lock.
+const SHARED: usize = 0;
+const HANDLERS: usize = 100;
+
+/// A lock of everybody's, by the place of its sum.
+type Make = fn(usize) -> Box<dyn Lock>;
+
+/// Of scope `Machine`.
+const ALL: [Make; 2] = [
+    |sum| {
+        let name = "inside the spin lock by interlocked";
+        Exclusive::<RawSpin<Interlocked>>::boxed(name, Doing::SpinLock, sum)
+    },
+    |sum| {
+        let name = "inside the mutex by interlocked";
+        Exclusive::<RawMutex<Interlocked>>::boxed(name, Doing::Mutex, sum)
+    },
+];
+
+/// The control.
+const UNPROTECTED: Make = |sum| {
+    let name = "inside the spin lock without protection";
+    Exclusive::<RawSpin<Unprotected>>::boxed(name, Doing::SpinLock, sum)
+};
+
+struct Locked {
+    /// Everybody's.
+    shared: Vec<Box<dyn Lock>>,
+    /// A worker's each.
+    handlers: Box<[CachePadded<HandlersLocks>]>,
+    waiting: Waiting,
+}
+
+impl Locked {
+    fn new(setting: &mut Setting) -> Locked {
+        let workers = setting.lanes / LANES_PER_WORKER;
+        let broken = setting.sabotage == Some(Sabotage::Intrude);
+        let all = ALL.into_iter().chain(broken.then_some(UNPROTECTED));
+        Locked {
+            shared: all
+                .enumerate()
+                .map(|(number, make)| make(SHARED + number))
+                .collect(),
+            handlers: (0..workers)
+                .map(|_| HandlersLocks::new(HANDLERS).into())
+                .collect(),
+            waiting: Waiting::new(setting),
+        }
+    }
+
+    fn any(&self, lane: &mut Lane) -> &dyn Lock {
+        &*self.shared[lane.rng.usize(..self.shared.len())]
+    }
+
+    /// Those that the lane's worker shares with its handlers.
+    fn enter_own(&self, lane: &mut Lane, is_handler: bool) -> Checked {
+        let own = &self.handlers[lane.number / LANES_PER_WORKER];
+        // SAFETY: a lane is a worker's or its handlers', and these are that worker's.
+        unsafe { own.enter(lane, is_handler) }
+    }
+}
+
+impl Round for Locked {
+    fn step(&self, lane: &mut Lane) -> Checked {
+        // A fork takes as long as thousands of acquisitions, and all others wait meanwhile.
+        if lane.one_in(1 << 14) {
+            return self.any(lane).fork(lane);
+        }
+        match lane.rng.u32(..16) {
+            0..8 => self.any(lane).enter(lane),
+            8..12 => self.enter_own(lane, false),
+            12..14 => self.waiting.have_token(lane),
+            _ => self.waiting.have_permit(lane),
+        }
+    }
+
+    fn interrupt(&self, lane: &mut Lane) -> Checked {
+        for _ in 0..lane.rng.u32(1..=3) {
+            match lane.rng.u32(..8) {
+                0..3 => self.any(lane).enter_from_handler(lane)?,
+                3..6 => self.enter_own(lane, true)?,
+                6 => self.waiting.notify_from_handler(lane)?,
+                _ => self.waiting.interrupt(lane)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, lanes: &mut [Lane]) -> Checked {
+        for lock in &self.shared {
+            lock.settle(lanes)?;
+        }
+        let of_workers = lanes.chunks(LANES_PER_WORKER);
+        for (own, lanes) in self.handlers.iter().zip(of_workers) {
+            own.settle(lanes)?;
+        }
+        self.waiting.settle()
+    }
+}
