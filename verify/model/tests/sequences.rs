@@ -62,13 +62,14 @@ fn sequences_in(directory: &Path) -> BTreeSet<String> {
     found
 }
 
-/// A file's name without its ending; `local/` has files of the same names as `percpu/`.
+/// A file's name without its ending; `local/` and `mutex/` are named, for files there may have the same names.
 fn file_of(path: &Path) -> String {
     let name =
         |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned());
     let stem = name(path.file_stem()).expect("a file name");
     match name(path.parent().and_then(Path::file_name)).as_deref() {
         Some("local") => format!("local/{stem}"),
+        Some("mutex" | "mechanism") => format!("mutex/{stem}"),
         _ => stem,
     }
 }

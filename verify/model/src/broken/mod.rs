@@ -6,6 +6,7 @@
 mod counters;
 mod lists;
 mod local;
+mod mutex;
 mod queues;
 mod recovery;
 mod rings;
@@ -73,6 +74,7 @@ pub fn all() -> Vec<Broken> {
     let mut all = counters::all();
     all.extend(lists::all());
     all.extend(local::all());
+    all.extend(mutex::all());
     all.extend(queues::all());
     all.extend(recovery::all());
     all.extend(rings::all());

@@ -1,4 +1,5 @@
-//! The structures of `atomseq::percpu`, `atomseq::local` and the guide, and one of M94's, as the checker sees them.
+//! The structures of `atomseq::percpu`, `atomseq::local` and the guide, flags of `atomseq::mutex`, and one of M94's, as the
+//! checker sees them.
 
 mod counter;
 mod fifo;
@@ -6,11 +7,12 @@ mod guide;
 mod histogram;
 mod list;
 pub mod local;
+mod mutex;
 mod queue;
 mod ring;
 mod stack;
 
-use atomseq::internals::{LOCAL_SEQUENCES, SEQUENCES};
+use atomseq::internals::{LOCAL_SEQUENCES, MUTEX_SEQUENCES, SEQUENCES};
 use atomseq::sequence::model::{Memory, Program};
 
 use crate::layout;
@@ -21,6 +23,7 @@ pub use fifo::Fifo;
 pub use guide::Guide;
 pub use histogram::Histogram;
 pub use list::List;
+pub use mutex::Flags;
 pub use queue::Queue;
 pub use ring::Ring;
 pub use stack::Stack;
@@ -32,6 +35,7 @@ pub fn all() -> Vec<Box<dyn Structure>> {
         Box::new(Fifo),
         Box::new(Guide),
         Box::new(Histogram),
+        Box::new(Flags),
         Box::new(List),
         Box::new(Queue {
             cpus: 1,
@@ -76,10 +80,13 @@ pub fn all() -> Vec<Box<dyn Structure>> {
     all
 }
 
-/// The model forms of all sequences, by file; those of `local/` as `local/…`.
+/// The model forms of all sequences, by file; those of `local/` as `local/…`, and so on.
 pub fn sequences() -> impl Iterator<Item = (&'static str, &'static [&'static Program])> {
     let own = [&guide::SEQUENCES, &fifo::SEQUENCES];
-    let library = SEQUENCES.iter().chain(LOCAL_SEQUENCES);
+    let library = SEQUENCES
+        .iter()
+        .chain(LOCAL_SEQUENCES)
+        .chain(MUTEX_SEQUENCES);
     library.chain(own).copied()
 }
 
