@@ -20,7 +20,8 @@ use proc_macro::TokenStream;
 /// function for each form that its steps allow:
 ///
 /// * `on_cpu`: atomic against every thread and signal handler on this CPU (scope `SameCpu`),
-///   restarted by the Linux kernel when interrupted. No atomic instruction. `Err(Closed)`: nothing
+///   restarted by the Linux kernel when interrupted, or with a `cas` ended by it. No atomic
+///   instruction but that one. `Err(Closed)`: nothing
 ///   was done, take the slow path. Its caller vouches that every address the steps reach is valid,
 ///   in attempts that are restarted as well, and that nobody else reads a prepared word before
 ///   the commit. Where there is a commit, and a `Slot` or `cpu()`.
@@ -28,9 +29,9 @@ use proc_macro::TokenStream;
 ///   `on_cpu` and a `Slot`.
 /// * `restarting`: atomic against this thread's signal handlers (scope `SameThread`), one of which
 ///   starts it again (B91 3.2, with M94 2.1.2's registration). No instruction is added. Where there is a
-///   commit, and neither `cpu()` nor `prepare_copy`. A `Slot` is a plain address.
+///   commit, and neither `cpu()` nor `prepare_copy` nor `cas`. A `Slot` is a plain address.
 /// * `rolling`: the same scope and cost, but it is run to its end first, in a clone (M94 2.2.2). Where
-///   there is neither `cpu()` nor `prepare_copy`.
+///   there is neither `cpu()` nor `prepare_copy` nor `cas`.
 /// * `MODEL`: the same steps as data, for a checker to run one at a time.
 ///
 /// # Language
@@ -48,7 +49,10 @@ use proc_macro::TokenStream;
 /// | `cpu()` | this CPU's number |
 /// | `prepare(a, v)`, `prepare32(a, v)`, `prepare_copy(to, from, words)` | stores that nobody may see before the commit |
 /// | `commit(a, v)`, `commit32(a, v)`, `commit_release(a, v)` | the one visible store, and the end |
-/// | `store(a, v)`, `store32(a, v)` | visible stores, as many as it takes; in a sequence without `prepare` and `commit`, which has `rolling` only |
+/// | `store(a, v)`, `store32(a, v)` | visible stores, as many as it takes; in a sequence without `prepare` and `commit`, which has `rolling` only, or after a `cas` |
+/// | `let x = cas(a, old, new);` | an interlocked compare-and-swap of a word; names what was there. One at most; see below |
+/// | `'abort: { return … }` | at the beginning of a sequence with a `cas`: what an interruption gives back |
+/// | `if a == b { commit(a, v); return … }` | after a `cas`: leaves early by the commit that ends the sequence |
 ///
 /// Constants are literals or names in capitals, by any path. As a word, a named constant is at most
 /// 65,535; as an offset of an address, named or not, a constant is a multiple of what is accessed,
@@ -61,10 +65,39 @@ use proc_macro::TokenStream;
 /// After a visible `store` there may be loads, which see it, and early returns. A sequence without a
 /// `Slot`, `cpu()` and any store is legal as well: rolled forward, it reads all its words at one time.
 ///
+/// # Sequences with a `cas`
+///
+/// What a `cas` has claimed is visible to other CPUs at once, and so is every `store` after it: such
+/// a sequence cannot start again. `on_cpu` makes one attempt, which the kernel ends if it interrupts
+/// it. Then the result is what the abort block says, made of constants and parameters, for nothing
+/// else is known; anything up to the commit may have happened, the commit not. The caller must
+/// recover, and only after a fence may it trust that the attempt is over for good.
+///
+/// So that the interrupted attempt is the only one that leaves a claim behind, the step after the
+/// `cas` returns if it failed, and every later `return` stands behind the same commit that ends the
+/// sequence, which gives the claim back. Nothing is stored before the `cas`, and nothing prepared.
+/// The `cas` acquires, and whoever sees a later store sees the claim.
+///
+/// ```text
+/// unsafe fn move_both(lock: Word, a: Word, b: Word, least: Word) -> Word {
+///     'abort: { return ABORTED }
+///     if cpu() > HIGHEST_CPU { return UNREGISTERED }
+///     let found = cas(lock, FREE, HELD);
+///     if found != FREE { return BUSY }
+///     let first = load(a);
+///     if first < least { commit_release(lock, FREE); return TOO_FEW }
+///     store(b, load(b) + first);
+///     store(a, 0);
+///     commit_release(lock, FREE);
+///     DONE
+/// }
+/// ```
+///
 /// # Errors
 ///
 /// Reported at the offending line: no commit or a second one, anything but a result after the
-/// commit, a loop, a call, an unknown name, a visible `store` beside a `prepare`, `commit` or `cpu()`,
+/// commit, a loop, a call, an unknown name, a visible `store` beside a `prepare`, `commit` or `cpu()`
+/// where there is no `cas`, a `cas` that breaks the rules above or whose outcome is not tested,
 /// a second `Slot`, a `Slot` (or an address made from it) that is returned or stored, an access to the
 /// slot's gate, a prepared word (or half of one, or one that is copied to) loaded before it is
 /// prepared or also committed, a loaded word that is never used, a `cpu()` or `prepare_copy` in what

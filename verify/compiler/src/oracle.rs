@@ -61,7 +61,9 @@ pub fn run(program: &Program, arguments: &[u64], memory: &mut Memory, cpu: u64) 
                 run.names.resize(run.names.len().max(name + 1), 0);
                 run.names[*name] = value;
             }
-            Statement::Exit(comparison, a, b, outcome) => {
+            Statement::Exit(comparison, a, b, outcome)
+            | Statement::Leave(comparison, a, b, outcome) => {
+                let leaves = matches!(statement, Statement::Leave(..));
                 let (a, b) = (run.word(a), run.word(b));
                 let holds = match *comparison {
                     "==" => a == b,
@@ -72,6 +74,15 @@ pub fn run(program: &Program, arguments: &[u64], memory: &mut Memory, cpu: u64) 
                     _ => a >= b,
                 };
                 if holds {
+                    if leaves {
+                        let Some(Statement::Commit(to, value, width, _)) =
+                            program.statements.last()
+                        else {
+                            panic!("{} ends with its commit", program.name);
+                        };
+                        let (to, value) = (run.word(to), run.word(value));
+                        run.memory.store(to, value, *width);
+                    }
                     return run.value(outcome);
                 }
             }
@@ -93,6 +104,19 @@ pub fn run(program: &Program, arguments: &[u64], memory: &mut Memory, cpu: u64) 
     run.value(&program.end)
 }
 
+/// What a sequence returns that was interrupted and does not start again.
+pub fn aborted(program: &Program) -> Option<Value> {
+    let abort = program.abort.as_ref()?;
+    let mut run = Run {
+        names: Vec::new(),
+        memory: &mut Memory {
+            stretches: Vec::new(),
+        },
+        cpu: 0,
+    };
+    Some(run.value(abort))
+}
+
 impl Run<'_> {
     fn word(&mut self, expression: &Expression) -> u64 {
         match expression {
@@ -103,6 +127,15 @@ impl Run<'_> {
             Expression::Load(address, width, _) => {
                 let address = self.word(address);
                 self.memory.load(address, *width)
+            }
+            Expression::CompareExchange(at, expected, new) => {
+                let (expected, new) = (self.word(expected), self.word(new));
+                let at = self.word(at);
+                let found = self.memory.load(at, 8);
+                if found == expected {
+                    self.memory.store(at, new, 8);
+                }
+                found
             }
             Expression::Binary(operator, a, b) => {
                 let (a, b) = (self.word(a), self.word(b));

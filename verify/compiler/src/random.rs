@@ -39,14 +39,17 @@ pub enum Kind {
     Committing,
     /// The same, with visible stores.
     Storing,
+    /// Its CPU, with a compare-and-swap and visible stores after it.
+    Claiming,
 }
 
 impl Kind {
     fn of(seed: u64) -> Kind {
-        match seed % 4 {
+        match seed % 5 {
             0 | 1 => Kind::OnCpu,
             2 => Kind::Committing,
-            _ => Kind::Storing,
+            3 => Kind::Storing,
+            _ => Kind::Claiming,
         }
     }
 }
@@ -66,6 +69,8 @@ pub struct Program {
     pub returns: Returns,
     /// The result after the commit.
     pub end: Outcome,
+    /// The result after an interruption, where that is the end.
+    pub abort: Option<Outcome>,
 }
 
 /// What a parameter is.
@@ -108,6 +113,8 @@ pub enum Statement {
     /// `let n7 = …`
     Let(usize, Expression),
     Exit(&'static str, Expression, Expression, Outcome),
+    /// The same, passing through the commit at the end.
+    Leave(&'static str, Expression, Expression, Outcome),
     Prepare(Expression, Expression, u64),
     Store(Expression, Expression, u64),
     Copy(Expression, Expression, Expression),
@@ -123,12 +130,14 @@ pub enum Expression {
     Literal(u64),
     Constant(usize),
     Cpu,
+    /// A compare-and-swap: where, what must be there, what is stored.
+    CompareExchange(Box<Expression>, Box<Expression>, Box<Expression>),
     /// From an address, with its width and whether it acquires.
     Load(Box<Expression>, u64, bool),
     Binary(&'static str, Box<Expression>, Box<Expression>),
 }
 
-use Expression::{Binary, Constant, Cpu, Literal, Load, Name};
+use Expression::{Binary, CompareExchange, Constant, Cpu, Literal, Load, Name};
 
 /// A part of memory, by use.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -143,7 +152,7 @@ pub fn generate(seed: u64) -> Program {
     let mut random = fastrand::Rng::with_seed(seed);
     let kind = Kind::of(seed);
     let slot = match kind {
-        Kind::OnCpu => Parameter::Slot,
+        Kind::OnCpu | Kind::Claiming => Parameter::Slot,
         Kind::Storing if random.bool() => Parameter::Slot,
         _ => Parameter::Base,
     };
@@ -183,15 +192,26 @@ pub fn generate(seed: u64) -> Program {
         let bulk = generator.bind(&mut statements, Load(Box::new(address), 8, acquire));
         generator.pointers.push(bulk);
     }
-    for _ in 0..generator.random.usize(1..9) {
+    let most = if kind == Kind::Claiming { 4 } else { 9 };
+    for _ in 0..generator.random.usize(1..most) {
         generator.statement(returns, &mut statements);
     }
+    let (commit, abort) = match kind {
+        Kind::Claiming => {
+            let commit = generator.claim(returns, &mut statements);
+            (Some(commit), Some(generator.constants(returns)))
+        }
+        _ => (None, None),
+    };
     // Results are computed before the commit; after a visible store they may be as well.
     let mut end = generator.outcome(returns);
     if kind != Kind::Storing || generator.random.bool() {
         end = generator.bound(end, &mut statements);
     }
-    generator.last_store(&mut statements);
+    match commit {
+        Some(commit) => statements.push(commit),
+        None => generator.last_store(&mut statements),
+    }
     let mut program = Program {
         kind,
         name: format!("s{seed}"),
@@ -199,6 +219,7 @@ pub fn generate(seed: u64) -> Program {
         statements,
         returns,
         end,
+        abort,
     };
     program.drop_unused();
     program
@@ -258,6 +279,7 @@ impl Generator {
                 statements.push(Statement::Exit(comparison, a, b, outcome));
             }
             7..=9 if self.kind == Kind::Storing => self.store(statements),
+            7..=9 if self.kind == Kind::Claiming => {}
             7..=9 => {
                 let width = self.width();
                 let to = self.address(Part::Prepared, width, 8);
@@ -289,6 +311,85 @@ impl Generator {
                 let name = self.bind(statements, moved);
                 self.pointers.push(name);
             }
+        }
+    }
+
+    /// The compare-and-swap, its test, and what follows; returns the commit.
+    fn claim(&mut self, returns: Returns, statements: &mut Vec<Statement>) -> Statement {
+        // What is committed is known beforehand: every way out commits the same.
+        let value = self.number(1);
+        let value = match value {
+            value @ (Literal(_) | Constant(_)) => value,
+            value => Name(self.bind(statements, value)),
+        };
+        let (width, release) = *self.pick(&[(8, false), (8, true), (4, false)]);
+        let to = self.address(Part::Committed, width, 8);
+        let commit = Statement::Commit(to, value, width, release);
+
+        let at = self.address(Part::Committed, 8, 8);
+        let expected = match self.one_in(4) {
+            true => self.leaf(),
+            false => Name(self.bind(statements, Load(Box::new(at.clone()), 8, false))),
+        };
+        let new = self.number(1);
+        let exchange = CompareExchange(Box::new(at), Box::new(expected.clone()), Box::new(new));
+        let found = self.bind(statements, exchange);
+        let failed = self.outcome_of_leaves(returns);
+        let (a, b) = match self.one_in(3) {
+            true => (expected, Name(found)),
+            false => (Name(found), expected),
+        };
+        statements.push(Statement::Exit("!=", a, b, failed));
+        // Not always used again: then the flags alone tell.
+        if self.one_in(3) {
+            self.numbers.push(found);
+        }
+        let same = self.outcome_of_leaves(returns);
+        for _ in 0..self.random.usize(0..5) {
+            match self.random.usize(0..3) {
+                0 => {
+                    let (a, b) = self.condition();
+                    let comparison = *self.pick(&["==", "!=", "<", "<=", ">", ">="]);
+                    let outcome = match self.random.bool() {
+                        true => same.clone(),
+                        false => self.outcome_of_leaves(returns),
+                    };
+                    statements.push(Statement::Leave(comparison, a, b, outcome));
+                }
+                _ => self.store(statements),
+            }
+        }
+        commit
+    }
+
+    /// A result that is not computed.
+    fn outcome_of_leaves(&mut self, returns: Returns) -> Outcome {
+        let words = |generator: &mut Self, count| (0..count).map(|_| generator.leaf()).collect();
+        match returns {
+            Returns::Nothing => Outcome::Words(vec![]),
+            Returns::Bool => Outcome::Flag(self.random.bool()),
+            Returns::Words(count) => Outcome::Words(words(self, count)),
+            Returns::OptionWords(_) if self.one_in(3) => Outcome::None,
+            Returns::OptionWords(count) => Outcome::Some(words(self, count)),
+        }
+    }
+
+    /// A result that is known beforehand.
+    fn constants(&mut self, returns: Returns) -> Outcome {
+        let words = |generator: &mut Self, count| {
+            (0..count)
+                .map(|_| match generator.random.bool() {
+                    true => generator.literal(),
+                    false => Constant(generator.random.usize(0..CONSTANTS.len())),
+                })
+                .collect()
+        };
+        match returns {
+            Returns::Nothing => Outcome::Words(vec![]),
+            Returns::Bool => Outcome::Flag(self.random.bool()),
+            Returns::Words(count) => Outcome::Words(words(self, count)),
+            Returns::OptionWords(_) if self.one_in(3) => Outcome::None,
+            Returns::OptionWords(count) => Outcome::Some(words(self, count)),
         }
     }
 
@@ -438,7 +539,7 @@ impl Generator {
             return Load(Box::new(address), width, width == 8 && self.one_in(6));
         }
         let width = self.width();
-        let part = if self.kind == Kind::Storing {
+        let part = if matches!(self.kind, Kind::Storing | Kind::Claiming) {
             self.any_part()
         } else if self.one_in(4) {
             Part::Committed
@@ -452,7 +553,7 @@ impl Generator {
     fn number(&mut self, depth: usize) -> Expression {
         match self.random.usize(0..8) {
             0 => self.leaf(),
-            1 if self.kind == Kind::OnCpu && self.one_in(3) => Cpu,
+            1 if self.one_in(3) && matches!(self.kind, Kind::OnCpu | Kind::Claiming) => Cpu,
             2 | 3 => self.load(),
             _ if depth == 0 => self.leaf(),
             _ => {
@@ -543,6 +644,11 @@ impl Expression {
         match self {
             Name(name) => used.push(*name),
             Load(address, _, _) => address.names(used),
+            CompareExchange(at, expected, new) => {
+                [at, expected, new]
+                    .into_iter()
+                    .for_each(|part| part.names(used));
+            }
             Binary(_, a, b) => {
                 a.names(used);
                 b.names(used);
@@ -574,7 +680,7 @@ impl Program {
             let parts = match &statement {
                 Statement::Let(name, _) if !used.contains(name) => continue,
                 Statement::Let(_, value) => vec![value],
-                Statement::Exit(_, a, b, outcome) => {
+                Statement::Exit(_, a, b, outcome) | Statement::Leave(_, a, b, outcome) => {
                     outcome
                         .words()
                         .iter()
@@ -597,13 +703,13 @@ impl Program {
 
     /// Does it have a form for its CPU?
     pub fn is_for_its_cpu(&self) -> bool {
-        self.kind == Kind::OnCpu
+        matches!(self.kind, Kind::OnCpu | Kind::Claiming)
     }
 
     /// Does it have forms against signal handlers? It may not ask for its CPU, nor copy.
     pub fn is_against_handlers(&self) -> bool {
         let text = self.text();
-        !text.contains("cpu()") && !text.contains("prepare_copy(")
+        self.kind != Kind::Claiming && !text.contains("cpu()") && !text.contains("prepare_copy(")
     }
 
     /// Does it have the one of these that is restarted?
@@ -625,6 +731,10 @@ impl Program {
                     (_, false) => "load",
                 };
                 format!("{operation}({})", self.word(address))
+            }
+            CompareExchange(at, expected, new) => {
+                let (at, expected) = (self.word(at), self.word(expected));
+                format!("cas({at}, {expected}, {})", self.word(new))
             }
             Binary("min", a, b) => format!("min({}, {})", self.word(a), self.word(b)),
             Binary(operator, a, b) => {
@@ -689,6 +799,17 @@ impl Program {
         let (name, parameters) = (&self.name, parameters.join(", "));
         let mut line = |line: String| writeln!(text, "{line}").expect("a string takes all");
         line(format!("pub unsafe fn {name}({parameters}){returns} {{"));
+        if let Some(abort) = &self.abort {
+            line(format!("    'abort: {{ return {} }}", self.outcome(abort)));
+        }
+        let commit = |to: &Expression, value: &Expression, width: u64, release: bool| {
+            let kind = match (width, release) {
+                (4, _) => "32",
+                (_, true) => "_release",
+                (_, false) => "",
+            };
+            format!("commit{kind}({}, {});", self.word(to), self.word(value))
+        };
         for statement in &self.statements {
             line(match statement {
                 Statement::Let(name, value) => format!("    let n{name} = {};", self.word(value)),
@@ -713,13 +834,18 @@ impl Program {
                     let (to, from) = (self.word(to), self.word(from));
                     format!("    prepare_copy({to}, {from}, {});", self.word(words))
                 }
-                Statement::Commit(to, value, width, release) => {
-                    let kind = match (width, release) {
-                        (4, _) => "32",
-                        (_, true) => "_release",
-                        (_, false) => "",
+                Statement::Leave(comparison, a, b, outcome) => {
+                    let (a, b) = (self.word(a), self.word(b));
+                    let outcome = self.outcome(outcome);
+                    let Some(Statement::Commit(to, value, width, release)) = self.statements.last()
+                    else {
+                        panic!("{} ends with its commit", self.name);
                     };
-                    format!("    commit{kind}({}, {});", self.word(to), self.word(value))
+                    let commit = commit(to, value, *width, *release);
+                    format!("    if ({a}) {comparison} ({b}) {{ {commit} return {outcome} }}")
+                }
+                Statement::Commit(to, value, width, release) => {
+                    format!("    {}", commit(to, value, *width, *release))
                 }
             });
         }

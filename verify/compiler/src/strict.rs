@@ -86,9 +86,23 @@ atomseq::sequence! {
     }
 }
 
+atomseq::sequence! {
+    /// Claims, stores, and gives back.
+    pub unsafe fn claimed(slot: Slot, lock: Word, word: Word) -> Option<(Word, Word)> {
+        'abort: { return Some((lock, SMALL)) }
+        let found = cas(lock, SMALL, OFFSET);
+        if found != SMALL { return None }
+        let old = load(slot + OFFSET);
+        if old == 0 { commit_release(lock, SMALL); return None }
+        store(word, old);
+        commit_release(lock, SMALL);
+        Some((old, found))
+    }
+}
+
 /// Uses them as a careful crate would.
 #[must_use]
-pub const fn names() -> [&'static str; 6] {
+pub const fn names() -> [&'static str; 7] {
     [
         passes::MODEL.name,
         many::MODEL.name,
@@ -96,5 +110,6 @@ pub const fn names() -> [&'static str; 6] {
         compared::MODEL.name,
         taken::MODEL.name,
         stored::MODEL.name,
+        claimed::MODEL.name,
     ]
 }

@@ -133,6 +133,30 @@ fn changes(step: &Step) -> Vec<(&'static str, Option<Step>)> {
             }
             changes
         }
+        Step::CompareExchange {
+            to,
+            at,
+            expected,
+            new,
+        } => vec![
+            (
+                "stored whatever is there",
+                Some(Step::Store {
+                    to: at,
+                    value: new,
+                    bytes: 8,
+                }),
+            ),
+            (
+                "the next word is exchanged",
+                Some(Step::CompareExchange {
+                    to,
+                    at: further(at),
+                    expected,
+                    new,
+                }),
+            ),
+        ],
         Step::Exit {
             comparison,
             a,

@@ -6,7 +6,8 @@ use super::ir::*;
 /// The forms of one sequence. All have a model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Forms {
-    /// On this CPU, restarted by the kernel: there is a commit, and a slot or a CPU's number.
+    /// On this CPU, restarted by the kernel, or ended by it if there is a `cas`: there is a commit, and
+    /// a slot or a CPU's number.
     pub on_cpu: bool,
     /// Under the gate of its slot.
     pub gated: bool,
@@ -25,7 +26,7 @@ impl Forms {
         let has_slot = sequence.slots().next().is_some();
         let on_cpu = commits && (has_slot || asks_cpu);
         // Nothing keeps the thread on its CPU, and a clone has no backward branch.
-        let signal = !asks_cpu && !copies;
+        let signal = !asks_cpu && !copies && sequence.compare_exchange().is_none();
         Forms {
             on_cpu,
             gated: on_cpu && has_slot,

@@ -83,6 +83,16 @@ fn statement(sequence: &Sequence, step: &StepKind, cpu: Option<&Ident>) -> Token
             let to = name(*to);
             quote!(let #to: usize = #cpu.cpu();)
         }
+        StepKind::CompareExchange {
+            to,
+            at,
+            expected,
+            new,
+        } => {
+            let (to, at) = (name(*to), address(at));
+            let (expected, new) = (operand(expected), operand(new));
+            quote!(let #to: usize = unsafe { ::atomseq::sequence::gated::compare_exchange(#at, #expected, #new) };)
+        }
         StepKind::Binary { to, operator, a, b } => {
             let (to, a, b) = (name(*to), operand(a), operand(b));
             let value = match operator {
@@ -116,7 +126,11 @@ fn statement(sequence: &Sequence, step: &StepKind, cpu: Option<&Ident>) -> Token
             let exit = &sequence.exits[*exit];
             let words = exit.result.iter().map(operand);
             let result = result(exit, words.collect());
-            quote!(if #a #comparison #b { return #result; })
+            let commit = exit
+                .commit
+                .as_ref()
+                .map(|commit| statement(sequence, &commit.kind, cpu));
+            quote!(if #a #comparison #b { #commit return #result; })
         }
         StepKind::Store {
             to,

@@ -1,8 +1,9 @@
 //! The intermediate representation: straight-line steps over words in single-assignment
 //! registers, with exits that only lead forward and out.
 //!
-//! Every form is made from this one description. An interlocked compare-and-swap and an abort block
-//! have their place as further steps; each comes with its emitters, its model and its rejection test.
+//! Every form is made from this one description. A sequence with an interlocked compare-and-swap
+//! cannot start again once that has happened: it is attempted once, and says in its abort block what
+//! its caller is told after an interruption.
 
 use std::collections::HashMap;
 
@@ -24,6 +25,8 @@ pub struct Sequence {
     pub exits: Vec<Exit>,
     /// The result after the commit.
     pub end: Exit,
+    /// What is returned after an interruption, if that does not start the sequence again.
+    pub abort: Option<Exit>,
     /// How many registers there are; the parameters are the first of them.
     pub registers: usize,
     /// Registers known to be another register plus a constant.
@@ -48,6 +51,17 @@ impl Sequence {
             .enumerate()
             .filter(|(_, parameter)| parameter.is_slot)
             .map(|(index, parameter)| (Register(index), parameter))
+    }
+
+    /// Where the interlocked step is, if there is one.
+    pub fn compare_exchange(&self) -> Option<usize> {
+        let is = |step: &Step| matches!(step.kind, StepKind::CompareExchange { .. });
+        self.steps.iter().position(is)
+    }
+
+    /// Is there an early return that passes through the commit?
+    pub fn leaves_by_commit(&self) -> bool {
+        self.exits.iter().any(|exit| exit.commit.is_some())
     }
 
     /// What a register is as an address: the register it is a sum of, and what was added.
@@ -198,6 +212,11 @@ impl Step {
         self.stores(StoreKind::Commit)
     }
 
+    /// Is it seen by nobody before the commit?
+    pub fn is_prepare(&self) -> bool {
+        self.stores(StoreKind::Prepare) || matches!(self.kind, StepKind::Copy { .. })
+    }
+
     pub fn is_visible(&self) -> bool {
         self.stores(StoreKind::Visible)
     }
@@ -216,6 +235,15 @@ pub enum StepKind {
     },
     Cpu {
         to: Register,
+    },
+    /// Stores `new` if the word is `expected`, with an interlocked instruction. Acquires, and is
+    /// visible before the visible stores that follow.
+    CompareExchange {
+        /// The word that was there.
+        to: Register,
+        at: Address,
+        expected: Operand,
+        new: Operand,
     },
     Binary {
         to: Register,
@@ -249,9 +277,10 @@ impl StepKind {
     /// The register this step assigns.
     pub fn defines(&self) -> Option<Register> {
         match self {
-            StepKind::Load { to, .. } | StepKind::Cpu { to } | StepKind::Binary { to, .. } => {
-                Some(*to)
-            }
+            StepKind::Load { to, .. }
+            | StepKind::Cpu { to }
+            | StepKind::CompareExchange { to, .. }
+            | StepKind::Binary { to, .. } => Some(*to),
             StepKind::Exit { .. } | StepKind::Store { .. } | StepKind::Copy { .. } => None,
         }
     }
@@ -261,6 +290,7 @@ impl StepKind {
         match self {
             StepKind::Load { from, .. } => Some(from),
             StepKind::Store { to, .. } => Some(to),
+            StepKind::CompareExchange { at, .. } => Some(at),
             _ => None,
         }
     }
@@ -276,6 +306,13 @@ impl StepKind {
         match self {
             StepKind::Load { from, .. } => vec![from.base],
             StepKind::Cpu { .. } => vec![],
+            StepKind::CompareExchange {
+                at, expected, new, ..
+            } => {
+                let mut registers = vec![at.base];
+                registers.extend(operands(&[expected, new]));
+                registers
+            }
             StepKind::Binary { a, b, .. } | StepKind::Exit { a, b, .. } => operands(&[a, b]),
             StepKind::Store { to, value, .. } => {
                 let mut registers = vec![to.base];
@@ -295,8 +332,18 @@ impl StepKind {
 pub struct Exit {
     pub result: Vec<Operand>,
     pub shape: Shape,
+    /// The commit it passes through, if any.
+    pub commit: Option<Step>,
     /// The result as written.
     pub span: Span,
+}
+
+impl Exit {
+    /// Equal keys mean equal results, of words that do not depend on when they are looked at.
+    pub fn key(&self) -> String {
+        let words: Vec<String> = self.result.iter().map(Operand::key).collect();
+        format!("{:?} {words:?}", self.shape)
+    }
 }
 
 /// What the caller sees of a result.

@@ -6,7 +6,9 @@ use std::collections::{HashMap, HashSet};
 
 use proc_macro2::Span;
 use syn::spanned::Spanned;
-use syn::{BinOp, Error, Expr, ExprCall, ExprIf, ExprLit, Ident, Lit, Local, Pat, Result, Stmt};
+use syn::{
+    BinOp, Error, Expr, ExprBlock, ExprCall, ExprIf, ExprLit, Ident, Lit, Local, Pat, Result, Stmt,
+};
 
 use super::ir::*;
 use super::parse::{Item, named, no_attributes, no_constant_name};
@@ -20,6 +22,7 @@ pub fn lower(item: Item) -> Result<Sequence> {
     let Lowering {
         steps,
         exits,
+        abort,
         sums,
         registers,
         ..
@@ -33,6 +36,7 @@ pub fn lower(item: Item) -> Result<Sequence> {
         steps,
         exits,
         end,
+        abort,
         registers,
         sums,
         assertions: Vec::new(),
@@ -52,6 +56,7 @@ pub struct Lowering {
     sequence_name: Ident,
     steps: Vec<Step>,
     exits: Vec<Exit>,
+    abort: Option<Exit>,
     registers: usize,
 }
 
@@ -77,6 +82,7 @@ impl Lowering {
             sequence_name: item.name.clone(),
             steps: Vec::new(),
             exits: Vec::new(),
+            abort: None,
             registers: item.parameters.len(),
         }
     }
@@ -86,8 +92,18 @@ impl Lowering {
             Some((Stmt::Expr(last, None), before)) if !is_statement(last) => (Some(last), before),
             _ => (None, statements),
         };
-        for statement in before {
-            self.statement(statement)?;
+        for (index, statement) in before.iter().enumerate() {
+            match abort_block(statement) {
+                Some(block) if index == 0 => self.abort_block(block)?,
+                Some(block) => {
+                    return Err(Error::new(
+                        block.span(),
+                        "the abort block comes first: of an interrupted attempt nothing is known but \
+                         the parameters",
+                    ));
+                }
+                None => self.statement(statement)?,
+            }
         }
         let span = last.map_or(self.sequence_name.span(), Spanned::span);
         self.returned(last, span)
@@ -138,14 +154,42 @@ impl Lowering {
         Ok(())
     }
 
+    /// `'abort: { return … }`: no step, for no step is left to run.
+    fn abort_block(&mut self, block: &ExprBlock) -> Result<()> {
+        const SHAPE: &str = "an abort block holds one `return`";
+        no_attributes(&block.attrs)?;
+        let returned = match block.block.stmts.as_slice() {
+            [Stmt::Expr(Expr::Return(returned), _)] => returned,
+            [Stmt::Expr(Expr::Return(_), _), other, ..] | [other, ..] => {
+                return Err(Error::new(other.span(), SHAPE));
+            }
+            [] => return Err(Error::new(block.block.span(), SHAPE)),
+        };
+        no_attributes(&returned.attrs)?;
+        let exit = self.returned(returned.expr.as_deref(), returned.span())?;
+        if let Some(step) = self.steps.first() {
+            return Err(Error::new(
+                step.span,
+                "an abort block returns constants and parameters as they are: it computes nothing",
+            ));
+        }
+        self.abort = Some(exit);
+        Ok(())
+    }
+
     fn early_return(&mut self, branch: &ExprIf) -> Result<()> {
-        const SHAPE: &str = "an `if` in a sequence holds one `return` and has no `else`";
+        const SHAPE: &str = "an `if` in a sequence holds one `return`, before it at most the commit, \
+                             and has no `else`";
         no_attributes(&branch.attrs)?;
         if let Some((_, other)) = &branch.else_branch {
             return Err(Error::new(other.span(), SHAPE));
         }
-        let returned = match branch.then_branch.stmts.as_slice() {
-            [Stmt::Expr(Expr::Return(returned), _)] => returned,
+        let (commit, returned) = match branch.then_branch.stmts.as_slice() {
+            [Stmt::Expr(Expr::Return(returned), _)] => (None, returned),
+            [
+                Stmt::Expr(Expr::Call(commit), _),
+                Stmt::Expr(Expr::Return(returned), _),
+            ] if is_commit(commit) => (Some(commit), returned),
             [Stmt::Expr(other @ (Expr::Continue(_) | Expr::Break(_)), _)] => {
                 return Err(refuse(other));
             }
@@ -157,7 +201,15 @@ impl Lowering {
         let (comparison, a, b) = self.condition(&branch.cond)?;
         no_attributes(&returned.attrs)?;
         self.returning_early = true;
-        let exit = self.returned(returned.expr.as_deref(), returned.span())?;
+        let commit = match commit {
+            Some(commit) => {
+                self.effect(commit)?;
+                self.steps.pop()
+            }
+            None => None,
+        };
+        let mut exit = self.returned(returned.expr.as_deref(), returned.span())?;
+        exit.commit = commit;
         self.returning_early = false;
         self.exits.push(exit);
         let exit = self.exits.len() - 1;
@@ -206,6 +258,7 @@ impl Lowering {
             Ok(Exit {
                 result,
                 shape,
+                commit: None,
                 span,
             })
         };
@@ -275,7 +328,7 @@ impl Lowering {
                 self.step(StepKind::Copy { to, from, words }, span);
                 return Ok(());
             }
-            "load" | "load32" | "load_acquire" | "cpu" | "min" => {
+            "load" | "load32" | "load_acquire" | "cpu" | "cas" | "min" => {
                 return Err(Error::new(
                     span,
                     format!("the result of `{name}` is not used"),
@@ -318,7 +371,9 @@ impl Lowering {
             }
             used.extend(step.kind.uses());
             if let StepKind::Exit { exit, .. } = step.kind {
-                used.extend(self.exits[exit].result.iter().filter_map(Operand::register));
+                let exit = &self.exits[exit];
+                used.extend(exit.result.iter().filter_map(Operand::register));
+                used.extend(exit.commit.iter().flat_map(|commit| commit.kind.uses()));
             }
             kept.push(step);
         }
@@ -335,6 +390,21 @@ impl Lowering {
     pub(super) fn step(&mut self, kind: StepKind, span: Span) {
         self.steps.push(Step { kind, span });
     }
+}
+
+/// `'abort: { … }`.
+fn abort_block(statement: &Stmt) -> Option<&ExprBlock> {
+    match statement {
+        Stmt::Expr(Expr::Block(block), _) => {
+            let label = block.label.as_ref()?;
+            (label.name.ident == "abort").then_some(block)
+        }
+        _ => None,
+    }
+}
+
+fn is_commit(call: &ExprCall) -> bool {
+    call_name(call).is_ok_and(|name| name.to_string().starts_with("commit"))
 }
 
 /// Expressions that are effects even without a semicolon after them.

@@ -70,6 +70,7 @@ mod tests {
             .map(|line| match line {
                 Line::Text(text) => format!("{text}\n"),
                 Line::Acquire(operands) => format!("acquire {operands}\n"),
+                Line::Interlocked { lse, exclusive } => format!("{lse}\nor {exclusive}\n"),
             })
             .collect()
     }
@@ -160,6 +161,36 @@ mod tests {
         assert!(text(&x86_64).contains(&format!("mov {{t{slot}:e}}, 1")));
         assert!(!x86_64.names("status"));
         assert!(aarch64.telling.is_none() && aarch64.names("status"));
+    }
+
+    #[test]
+    fn what_was_claimed_is_given_back_by_the_last_instruction() {
+        let [x86_64, aarch64] = both(
+            "unsafe fn exchange(slot: Slot, lock: Word, a: Word, old: Word, new: Word) -> Word {
+                'abort: { return 9 }
+                let found = cas(lock, 0, 1);
+                if found != 0 { return 8 }
+                if load(a) != old { commit(lock, 0); return 7 }
+                if load(a + 8) != old { commit(lock, 0); return 7 }
+                store(a, new);
+                commit(lock, 0);
+                6
+            }",
+        );
+        let text = [text(&x86_64), text(&aarch64)];
+        let [intel, arm] = text.each_ref().map(String::as_str);
+        assert!(
+            intel.contains("lock cmpxchg qword ptr [{a1}], {t"),
+            "{intel}"
+        );
+        // The flags of the exchange tell, and the status is said once for both ways out.
+        assert!(!intel.contains(", rax") && intel.contains("\njne 60f\nmov {status:e}, 2\n"));
+        assert_eq!(intel.matches("jne 49f").count(), 2);
+        assert!(intel.contains("xor {status:e}, {status:e}\n49:\nmov qword ptr [{a1}], 0\n52:"));
+        assert!(x86_64.fixed == ["rax"] && x86_64.telling.is_none());
+        assert!(arm.contains("casa ") && arm.contains("ldaxr ") && arm.contains("dmb ishst"));
+        assert!(arm.contains("mov {status:w}, wzr\n49:\nstr xzr, [{a1}]\n52:"));
+        assert!(arm.find("dmb ishst") < arm.find("str {a4}, [{a2}]"));
     }
 
     #[test]

@@ -19,6 +19,14 @@ pub fn program(sequence: &Sequence) -> TokenStream {
     let exits = sequence.exits.iter().map(outcome);
     let result = outcome(&sequence.end);
     let registers = sequence.registers;
+    let abort = match &sequence.abort {
+        Some(abort) => {
+            let abort = outcome(abort);
+            quote!(::core::option::Option::Some(#abort))
+        }
+        None => quote!(::core::option::Option::None),
+    };
+    let by_commit = (0..sequence.exits.len()).filter(|exit| sequence.exits[*exit].commit.is_some());
     quote! {
         ::atomseq::sequence::model::Program {
             name: #name,
@@ -26,6 +34,8 @@ pub fn program(sequence: &Sequence) -> TokenStream {
             steps: &[#(#steps),*],
             exits: &[#(#exits),*],
             result: #result,
+            by_commit: &[#(#by_commit),*],
+            abort: #abort,
             registers: #registers,
         }
     }
@@ -74,6 +84,15 @@ fn step(step: &StepKind) -> TokenStream {
         }
         StepKind::Cpu { to: Register(to) } => {
             quote!(::atomseq::sequence::model::Step::Cpu { to: #to })
+        }
+        StepKind::CompareExchange {
+            to: Register(to),
+            at,
+            expected,
+            new,
+        } => {
+            let (at, expected, new) = (address(at), operand(expected), operand(new));
+            quote!(::atomseq::sequence::model::Step::CompareExchange { to: #to, at: #at, expected: #expected, new: #new })
         }
         StepKind::Binary {
             to: Register(to),

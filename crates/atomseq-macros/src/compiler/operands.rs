@@ -40,6 +40,9 @@ impl Operands {
                 let operands = format!(" {operands}");
                 quote!(::core::concat!(::atomseq::__load_acquire!(), #operands),)
             }
+            Line::Interlocked { lse, exclusive } => {
+                quote!(::atomseq::__interlocked!(#lse, #exclusive),)
+            }
         });
         let read = |index: &usize| assembly.reads_parameter(*index);
         let inputs = (0..sequence.parameters.len()).filter(read).map(|index| {

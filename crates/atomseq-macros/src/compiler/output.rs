@@ -101,12 +101,23 @@ fn on_cpu(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> TokenSt
         .iter()
         .map(|parameter| &parameter.name)
         .collect();
+    // Only what can begin again does.
+    let once = sequence.abort.as_ref().map(|abort| {
+        let words = abort.result.iter().map(|word| match word {
+            Operand::Register(Register(index)) => {
+                let name = names[*index];
+                quote!(#name)
+            }
+            Operand::Constant(constant) => constant.tokens.clone(),
+        });
+        let told = result(abort, words.collect());
+        quote!(return ::core::result::Result::Ok(#told))
+    });
     let first = |assembly| {
-        attempt(
-            sequence,
-            assembly,
-            quote!(return unsafe { Self::again(#(#names),*) }),
-        )
+        let aborted = once
+            .clone()
+            .unwrap_or_else(|| quote!(return unsafe { Self::again(#(#names),*) }));
+        attempt(sequence, assembly, aborted)
     };
     // A name of our own, which no parameter's can meet.
     let restarts = Ident::new("restarts", Span::mixed_site());
@@ -119,7 +130,6 @@ fn on_cpu(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> TokenSt
         }
     };
     let (first_x86_64, first_aarch64) = (first(x86_64), first(aarch64));
-    let (again_x86_64, again_aarch64) = (again(x86_64), again(aarch64));
     // A parameter may be there for other forms, or for the caller's sake.
     let unused = quote!(#(let _ = #names;)*);
     let otherwise = quote! {
@@ -132,10 +142,40 @@ fn on_cpu(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> TokenSt
             /// thread that is not registered, which must lead to an early return.
         }
     });
+    let documentation = match once {
+        None => quote! {
+            /// The form for this CPU: one attempt after another until it commits, leaves early,
+            /// finds the gate closed or was interrupted more often than the restart limit.
+            /// `Err(Closed)` asks for the slow path; nothing has happened then.
+        },
+        Some(_) => quote! {
+            /// The form for this CPU: one attempt, which commits, leaves early, finds the gate closed
+            /// or is interrupted, and then returns what its abort block says. `Err(Closed)` asks for
+            /// the slow path; nothing has happened then. After an interruption anything up to the
+            /// commit may have happened, the commit not: recovery is the caller's.
+        },
+    };
+    let again = once.is_none().then(|| {
+        let (again_x86_64, again_aarch64) = (again(x86_64), again(aarch64));
+        quote! {
+            /// What `on_cpu` becomes once it was interrupted: out of line, so that the fast path
+            /// pays for restarts with no register.
+            #[cold]
+            #[inline(never)]
+            unsafe fn again(
+                #parameters
+            ) -> ::core::result::Result<#returned, ::atomseq::sequence::Closed> {
+                #unused
+                ::atomseq::__assembly! {
+                    x86_64 { #again_x86_64 }
+                    aarch64 { #again_aarch64 }
+                    otherwise { #otherwise }
+                }
+            }
+        }
+    });
     quote! {
-        /// The form for this CPU: one attempt after another until it commits, leaves early,
-        /// finds the gate closed or was interrupted more often than the restart limit.
-        /// `Err(Closed)` asks for the slow path; nothing has happened then.
+        #documentation
         ///
         /// # Safety
         ///
@@ -159,20 +199,7 @@ fn on_cpu(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> TokenSt
             }
         }
 
-        /// What `on_cpu` becomes once it was interrupted: out of line, so that the fast path
-        /// pays for restarts with no register.
-        #[cold]
-        #[inline(never)]
-        unsafe fn again(
-            #parameters
-        ) -> ::core::result::Result<#returned, ::atomseq::sequence::Closed> {
-            #unused
-            ::atomseq::__assembly! {
-                x86_64 { #again_x86_64 }
-                aarch64 { #again_aarch64 }
-                otherwise { #otherwise }
-            }
-        }
+        #again
     }
 }
 
@@ -248,7 +275,7 @@ fn fits(
         ));
     }
     let status_registers = usize::from(Leaving::of(sequence) == Leaving::Status);
-    let fixed_registers = usize::from(assembly.fixed.is_some());
+    let fixed_registers = assembly.fixed.len();
     // One leads to struct rseq; a slot has an area, or a stride.
     let place_registers = match form {
         Form::OnCpu => 1 + usize::from(sequence.slots().next().is_some()),

@@ -1,6 +1,6 @@
 //! The rules of sequences, checked on the intermediate representation: visible stores alone, or one
 //! commit, last; no slot escapes; accesses stay inside the slot; nothing prepared is read too
-//! early or seen twice; what asks for its CPU is tied to it.
+//! early or seen twice; what asks for its CPU is tied to it. Those of a `cas` are in `claims`.
 //!
 //! What two addresses have in common is known when they start from the same register: then their
 //! offsets tell. If an offset is a named constant, the rule becomes an assertion for rustc.
@@ -12,6 +12,8 @@ use quote::quote_spanned;
 use syn::{Error, Result};
 
 use super::ir::*;
+
+mod claims;
 
 /// A slot begins with its gate; then come its words and its bulk memory, whose size only the area
 /// knows. Must agree with `atomseq::percpu::Area` and `atomseq::sequence::check::in_slot`.
@@ -34,7 +36,13 @@ pub mod message {
 }
 
 pub fn check(sequence: &mut Sequence) -> Result<()> {
-    one_kind_of_store(sequence)?;
+    match sequence.compare_exchange() {
+        Some(claim) => claims::check(sequence, claim)?,
+        None => {
+            claims::none(sequence)?;
+            one_kind_of_store(sequence)?;
+        }
+    }
     one_commit_at_the_end(sequence)?;
     one_slot(sequence)?;
     no_slot_escapes(sequence)?;
@@ -80,7 +88,10 @@ fn only_reads(sequence: &Sequence) -> bool {
     let other = |step: &Step| {
         matches!(
             step.kind,
-            StepKind::Store { .. } | StepKind::Copy { .. } | StepKind::Cpu { .. }
+            StepKind::Store { .. }
+                | StepKind::Copy { .. }
+                | StepKind::Cpu { .. }
+                | StepKind::CompareExchange { .. }
         )
     };
     sequence.slots().next().is_none() && !sequence.steps.iter().any(other)
@@ -88,7 +99,9 @@ fn only_reads(sequence: &Sequence) -> bool {
 
 /// B91 2.4: a restarted sequence may repeat anything but its last store.
 fn one_commit_at_the_end(sequence: &Sequence) -> Result<()> {
-    if only_reads(sequence) || sequence.steps.iter().any(Step::is_visible) {
+    let rolls =
+        sequence.compare_exchange().is_none() && sequence.steps.iter().any(Step::is_visible);
+    if only_reads(sequence) || rolls {
         return Ok(());
     }
     let Some(commit) = sequence.steps.iter().position(Step::is_commit) else {
@@ -108,7 +121,7 @@ fn one_commit_at_the_end(sequence: &Sequence) -> Result<()> {
         _ if after.is_commit() => {
             "a second commit: a restart between the two would repeat the first"
         }
-        StepKind::Store { .. } | StepKind::Copy { .. } => {
+        StepKind::Store { .. } | StepKind::Copy { .. } | StepKind::CompareExchange { .. } => {
             "a store after the commit: an interruption in between would leave it out"
         }
         StepKind::Exit { .. } => "an early return after the commit: leave before it",
@@ -140,7 +153,9 @@ fn no_slot_escapes(sequence: &Sequence) -> Result<()> {
             .is_some_and(|register| slots.contains(&register))
     };
     for step in &sequence.steps {
-        if let StepKind::Store { value, .. } = &step.kind {
+        if let StepKind::Store { value, .. } | StepKind::CompareExchange { new: value, .. } =
+            &step.kind
+        {
             if escapes(value) {
                 return Err(Error::new(
                     step.span,
@@ -150,7 +165,8 @@ fn no_slot_escapes(sequence: &Sequence) -> Result<()> {
             }
         }
     }
-    for exit in sequence.exits.iter().chain([&sequence.end]) {
+    let ends = sequence.exits.iter().chain([&sequence.end]);
+    for exit in ends.chain(&sequence.abort) {
         if exit.result.iter().any(escapes) {
             return Err(Error::new(
                 exit.span,
@@ -217,6 +233,7 @@ impl Range {
     fn reads(sequence: &Sequence, step: &Step) -> Option<Range> {
         match &step.kind {
             StepKind::Load { from, width, .. } => Some(Range::of(from, *width)),
+            StepKind::CompareExchange { at, .. } => Some(Range::of(at, Width::Word)),
             StepKind::Copy { from, words, .. } => {
                 Some(Range::copied(sequence, *from, words, step.span))
             }
@@ -227,6 +244,7 @@ impl Range {
     fn writes(sequence: &Sequence, step: &Step) -> Option<Range> {
         match &step.kind {
             StepKind::Store { to, width, .. } => Some(Range::of(to, *width)),
+            StepKind::CompareExchange { at, .. } => Some(Range::of(at, Width::Word)),
             StepKind::Copy { to, words, .. } => {
                 Some(Range::copied(sequence, *to, words, step.span))
             }
@@ -354,7 +372,7 @@ fn prepared_words_stay_hidden(sequence: &Sequence, assertions: &mut Vec<Assertio
         .steps
         .iter()
         .enumerate()
-        .filter(|(_, step)| !step.is_commit() && !step.is_visible())
+        .filter(|(_, step)| step.is_prepare())
         .filter_map(|(index, step)| Some((index, Range::writes(sequence, step)?)))
         .collect();
     for (index, step) in sequence.steps.iter().enumerate() {
@@ -402,6 +420,13 @@ fn tied_to_its_cpu(sequence: &Sequence) -> Result<()> {
         })
         .collect();
     if cpu.is_empty() {
+        if let Some(claim) = sequence.compare_exchange() {
+            return Err(Error::new(
+                sequence.steps[claim].span,
+                "`cas` in a sequence that nothing ties to a CPU: only the kernel says when it was \
+                 interrupted; take a `Slot`, or compare `cpu()`",
+            ));
+        }
         let is_copy = |step: &&Step| matches!(step.kind, StepKind::Copy { .. });
         return match sequence.steps.iter().find(is_copy) {
             None => Ok(()),
@@ -421,6 +446,7 @@ fn tied_to_its_cpu(sequence: &Sequence) -> Result<()> {
     let decides = |step: &Step| match &step.kind {
         StepKind::Exit { a, b, .. } => is_number(a) || is_number(b),
         StepKind::Load { from, .. } => numbers.contains(&from.base),
+        StepKind::CompareExchange { at, .. } => numbers.contains(&at.base),
         StepKind::Store { to, .. } => numbers.contains(&to.base),
         StepKind::Copy { to, from, .. } => numbers.contains(to) || numbers.contains(from),
         StepKind::Cpu { .. } | StepKind::Binary { .. } => false,

@@ -169,6 +169,12 @@ impl Lowering {
         no_attributes(&call.attrs)?;
         let name = call_name(call)?;
         let span = call.span();
+        if self.returning_early && name == "cas" {
+            return Err(Error::new(
+                span,
+                "a `cas` in an early `return` would happen whether it is taken or not",
+            ));
+        }
         if self.returning_early && name.to_string().starts_with("load") {
             return Err(Error::new(
                 span,
@@ -184,6 +190,22 @@ impl Lowering {
                 let [] = arguments(call)?;
                 let to = self.fresh();
                 self.step(StepKind::Cpu { to }, span);
+                return Ok(Operand::Register(to));
+            }
+            "cas" => {
+                let [at, expected, new] = arguments(call)?;
+                let (expected, new) = (self.word(expected)?, self.word(new)?);
+                let at = self.address(at)?;
+                let to = self.fresh();
+                self.step(
+                    StepKind::CompareExchange {
+                        to,
+                        at,
+                        expected,
+                        new,
+                    },
+                    span,
+                );
                 return Ok(Operand::Register(to));
             }
             "min" => {
@@ -254,7 +276,7 @@ pub fn unknown_call(name: &Ident) -> Error {
         name.span(),
         format!(
             "unknown name `{name}`: a sequence makes no calls; it has load, load32, load_acquire, \
-             min, cpu, prepare, prepare32, prepare_copy, commit, commit32, commit_release, store and \
+             min, cpu, cas, prepare, prepare32, prepare_copy, commit, commit32, commit_release, store and \
              store32"
         ),
     )

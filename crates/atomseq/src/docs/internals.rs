@@ -53,6 +53,15 @@
 //! [`set_restart_limit`](crate::set_restart_limit) restarts and takes the slow path. Without a
 //! limit, a debugger that steps through a section would step for ever.
 //!
+//! **Claims.** A section with a compare-and-swap and visible stores cannot begin again: what it did
+//! is there for other CPUs to see. It is attempted once. After an abort the caller is told what the
+//! abort block says, and no more can be known: the registers of an aborted attempt are those of the
+//! interrupted instruction. Whoever recovers must first see to it that the attempt is over, by a
+//! fence. Since the window ends with one instruction, ways out that follow the compare-and-swap
+//! branch to that instruction instead of leaving, and say beforehand, in the status register, which
+//! they are: outside the window, with the claim not given back, an abort could no longer reach the
+//! thread.
+//!
 //! Each copy of a section, inlined or not, has its own descriptor in the linker section `__rseq_cs`
 //! and a pointer to it in `__rseq_cs_ptr_array`: the names that librseq uses, and that tests and
 //! debuggers find sections by.

@@ -28,6 +28,26 @@ macro_rules! __assembly {
     };
 }
 
+/// The compare-and-swap of processors that have an instruction for it.
+#[doc(hidden)]
+#[macro_export]
+#[cfg(target_feature = "lse")]
+macro_rules! __interlocked {
+    ($lse:literal, $exclusive:literal) => {
+        $lse
+    };
+}
+
+/// The compare-and-swap of every AArch64 processor.
+#[doc(hidden)]
+#[macro_export]
+#[cfg(not(target_feature = "lse"))]
+macro_rules! __interlocked {
+    ($lse:literal, $exclusive:literal) => {
+        $exclusive
+    };
+}
+
 /// The load-acquire that allows later loads of other words to pass earlier releases, where the processor has it.
 #[doc(hidden)]
 #[macro_export]

@@ -38,6 +38,22 @@ access! {
     store_release: AtomicUsize, store, Release (value as usize);
 }
 
+/// Stores a word if another is there; returns what was there.
+///
+/// # Safety
+///
+/// As for the other accesses.
+#[doc(hidden)]
+#[inline(always)]
+pub unsafe fn compare_exchange(address: usize, expected: usize, new: usize) -> usize {
+    // SAFETY: the caller's promise is `from_ptr`'s.
+    let word = unsafe { AtomicUsize::from_ptr(address as *mut _) };
+    // Acquire: pairs with the release that gave the word back; what follows is ordered by the gate.
+    match word.compare_exchange(expected, new, Ordering::Acquire, Ordering::Acquire) {
+        Ok(found) | Err(found) => found,
+    }
+}
+
 /// Copies words.
 ///
 /// # Safety

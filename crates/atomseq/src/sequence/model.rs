@@ -18,6 +18,11 @@ pub struct Program {
     pub exits: &'static [Outcome],
     /// How it returns after the commit.
     pub result: Outcome,
+    /// Which of the exits pass through the commit: what was claimed is given back there.
+    pub by_commit: &'static [usize],
+    /// How it returns after an interruption, if that does not start it again: anything up to the commit may
+    /// have happened then.
+    pub abort: Option<Outcome>,
     /// How many registers it uses.
     pub registers: usize,
 }
@@ -93,6 +98,17 @@ pub enum Step {
         /// The register it goes to.
         to: usize,
     },
+    /// Stores a word if another is there, at once; visible to all. An attempt that did so cannot start again.
+    CompareExchange {
+        /// The register that gets what was there.
+        to: usize,
+        /// Where.
+        at: Address,
+        /// What must be there.
+        expected: Operand,
+        /// What is stored.
+        new: Operand,
+    },
     /// Computes.
     Binary {
         /// The register the result goes to.
@@ -104,7 +120,7 @@ pub enum Step {
         /// The right operand.
         b: Operand,
     },
-    /// Leaves by `exit` if the comparison holds.
+    /// Leaves by `exit` if the comparison holds; if that is one of [`Program::by_commit`], the commit comes first.
     Exit {
         /// What is asked.
         comparison: Comparison,
@@ -133,7 +149,7 @@ pub enum Step {
         /// 4 or 8.
         bytes: usize,
     },
-    /// A store that is visible at once: of a sequence that is rolled forward.
+    /// A store that is visible at once: of a sequence that is rolled forward, or after a compare-and-swap.
     Store {
         /// Where.
         to: Address,
@@ -249,6 +265,7 @@ pub struct Attempt {
     copied: usize,
     prepared: Vec<Span>,
     outcome: Option<Value>,
+    leaving: Option<usize>,
     committed: bool,
     stored: bool,
 }
@@ -271,6 +288,7 @@ impl Attempt {
             copied: 0,
             prepared: Vec::new(),
             outcome: None,
+            leaving: None,
             committed: false,
             stored: false,
         }
@@ -287,7 +305,7 @@ impl Attempt {
     }
 
     /// Has a store been visible that is not the commit? Then this attempt cannot start again: it must
-    /// be run to its end.
+    /// be run to its end, or what it did be undone by somebody.
     pub fn stored(&self) -> bool {
         self.stored
     }
@@ -311,6 +329,10 @@ impl Attempt {
         let span = |address, bytes| Some(Span { address, bytes });
         match self.next(program) {
             Some(Step::Load { from, bytes, .. }) => (span(self.address(from), bytes), None),
+            Some(Step::CompareExchange { at, .. }) => {
+                let word = span(self.address(at), 8);
+                (word, word)
+            }
             Some(
                 Step::Prepare { to, bytes, .. }
                 | Step::Commit { to, bytes, .. }
@@ -322,6 +344,11 @@ impl Attempt {
             }
             _ => (None, None),
         }
+    }
+
+    /// What an interrupted attempt returns, if it does not start again.
+    pub fn aborted(&self, program: &Program) -> Option<Value> {
+        program.abort.as_ref().map(|abort| self.value(abort))
     }
 
     /// Runs to the end without interruption.
@@ -346,6 +373,21 @@ impl Attempt {
                 self.registers[to] = memory.load_bytes(self.address(from), bytes);
             }
             Step::Cpu { to } => self.registers[to] = cpu,
+            Step::CompareExchange {
+                to,
+                at,
+                expected,
+                new,
+            } => {
+                let at = self.address(at);
+                let (expected, new) = (self.word(expected), self.word(new));
+                let found = memory.load(at);
+                if found == expected {
+                    memory.store(at, new);
+                    self.stored = true;
+                }
+                self.registers[to] = found;
+            }
             Step::Binary { to, operator, a, b } => {
                 self.registers[to] = operator.apply(self.word(a), self.word(b));
             }
@@ -356,7 +398,13 @@ impl Attempt {
                 exit,
             } => {
                 if comparison.holds(self.word(a), self.word(b)) {
-                    self.outcome = Some(self.value(&program.exits[exit]));
+                    if program.by_commit.contains(&exit) {
+                        // The branch is one instruction, the commit another.
+                        self.leaving = Some(exit);
+                        self.next = program.steps.len() - 1;
+                    } else {
+                        self.outcome = Some(self.value(&program.exits[exit]));
+                    }
                 }
             }
             Step::Prepare { to, value, bytes } => {
@@ -368,7 +416,8 @@ impl Attempt {
                 memory.store_bytes(self.address(to), self.word(value), bytes);
                 self.committed = true;
                 // The section ends with this instruction: nothing can come between.
-                self.outcome = Some(self.value(&program.result));
+                let way_out = self.leaving.map(|exit| &program.exits[exit]);
+                self.outcome = Some(self.value(way_out.unwrap_or(&program.result)));
             }
             Step::Store { to, value, bytes } => {
                 memory.store_bytes(self.address(to), self.word(value), bytes);

@@ -51,8 +51,13 @@ impl Emitted {
     }
 
     fn operands(&self) -> HashMap<String, String> {
-        let fixed = self.assembly.fixed.map(|register| register[1..].parse());
-        let mut pool = POOL.filter(|register| *register != 18 && fixed != Some(Ok(*register)));
+        let fixed: Vec<_> = self
+            .assembly
+            .fixed
+            .iter()
+            .map(|register| register[1..].parse())
+            .collect();
+        let mut pool = POOL.filter(|register| *register != 18 && !fixed.contains(&Ok(*register)));
         let mut next = || {
             pool.next()
                 .expect("the compiler counts registers")
@@ -80,6 +85,9 @@ impl Emitted {
             let line = match line {
                 Line::Text(text) => text.clone(),
                 Line::Acquire(operands) => format!("ldar {operands}"),
+                // Once the one, once the other, by something that does not change.
+                Line::Interlocked { lse, .. } if name.len().is_multiple_of(2) => lse.clone(),
+                Line::Interlocked { exclusive, .. } => exclusive.clone(),
             };
             let mut rest = line.as_str();
             text.push_str(if rest.ends_with(':') { "" } else { "    " });

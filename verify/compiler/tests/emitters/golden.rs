@@ -59,6 +59,9 @@ fn listing(assembly: &Assembly) -> String {
             Line::Text(text) if text.ends_with(':') => format!("{text}\n"),
             Line::Text(text) => format!("    {text}\n"),
             Line::Acquire(operands) => format!("    load-acquire {operands}\n"),
+            Line::Interlocked { lse, exclusive } => {
+                format!("    with LSE\n{lse}\n    without\n{exclusive}\n")
+            }
         })
         .collect()
 }

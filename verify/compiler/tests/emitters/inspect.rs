@@ -147,9 +147,16 @@ fn sections_are_as_the_kernel_and_a_restart_need_them() {
 
 /// Inside a section: how long it is and where it branches.
 fn check(name: &str, start: u64, end: u64, instruction: impl Fn(u64) -> u32) -> usize {
-    let (mut at, mut count) = (start, 0);
+    let (mut at, mut count, mut claims) = (start, 0, 0);
     while at < end {
         count += 1;
+        // ldaxr; cmp; b.ne; stxr; cbnz: a compare-and-swap.
+        if exchanges(at, &instruction) {
+            claims += 1;
+            at += 4 * EXCHANGE;
+            continue;
+        }
+        claims += u64::from(is_casa(instruction(at)));
         // mov; b; ldr; str; subs; b.pl: the copy, one step of a restart.
         if copies(at, end, &instruction) {
             at += 4 * COPY;
@@ -161,18 +168,40 @@ fn check(name: &str, start: u64, end: u64, instruction: impl Fn(u64) -> u32) -> 
             "{name}: {word:#x} at {at:#x} calls or returns"
         );
         if let Some(to) = branch(word, at) {
+            // What was claimed is given back on the way out: nothing but the commit is left.
+            let gives_back = || {
+                claims == 1
+                    && (to..end - 4).step_by(4).all(|at| {
+                        let word = instruction(at);
+                        !is_store(word) && branch(word, at).is_none()
+                    })
+            };
             assert!(
-                to >= end,
+                to >= end || to > at && gives_back(),
                 "{name}: {word:#x} at {at:#x} branches to {to:#x}, not out and forward"
             );
         }
         at += 4;
     }
+    assert!(claims <= 1, "{name}: {claims} times something is claimed");
     assert!(count <= LONGEST, "{name}: {count} instructions");
     count
 }
 
 const COPY: u64 = 6;
+const EXCHANGE: u64 = 5;
+
+fn exchanges(at: u64, instruction: impl Fn(u64) -> u32) -> bool {
+    instruction(at) & 0xffff_fc00 == 0xc85f_fc00
+        && branch(instruction(at + 8), at + 8) == Some(at + 4 * EXCHANGE)
+        && instruction(at + 12) & 0xffe0_fc00 == 0xc800_7c00
+        && branch(instruction(at + 16), at + 16) == Some(at)
+}
+
+/// `casa x, x, [x]`.
+fn is_casa(word: u32) -> bool {
+    word & 0xffe0_fc00 == 0xc8e0_7c00
+}
 
 fn copies(at: u64, end: u64, instruction: impl Fn(u64) -> u32) -> bool {
     at + 4 * COPY <= end

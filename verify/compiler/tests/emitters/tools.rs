@@ -53,7 +53,7 @@ pub fn assemble(directory: &std::path::Path, text: &str) -> PathBuf {
     let (source, object) = (directory.join("sequences.s"), directory.join("sequences.o"));
     std::fs::write(&source, text).expect("writable");
     run(Command::new(ASSEMBLER)
-        .args(["-march=armv8-a", "-o"])
+        .args(["-march=armv8-a+lse", "-o"])
         .arg(&object)
         .arg(&source));
     object

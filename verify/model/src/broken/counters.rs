@@ -87,6 +87,8 @@ static TWO_COMMITS: Program = Program {
         },
     ],
     exits: &[],
+    by_commit: &[],
+    abort: None,
     result: Outcome {
         shape: Shape::Plain,
         words: &[],

@@ -16,6 +16,18 @@
 //! abort:  goto aborted                    the kernel comes here when it interrupted the section
 //! ```
 //!
+//! A sequence with a `cas` is attempted once. Its early returns after the `cas` pass through the commit,
+//! which ends the section, so they say beforehand how it was left:
+//!
+//! ```text
+//!         status = 1
+//!         if a != b goto commit
+//!         …
+//!         status = 0
+//! commit: the last instruction
+//! end:
+//! ```
+//!
 //! In the forms against this thread's signal handlers, which are all the same instructions:
 //!
 //! ```text
@@ -39,7 +51,7 @@ use std::ops::Range;
 
 use proc_macro2::Span;
 
-use super::ir::{Constant, Operand, Register, Sequence, Step};
+use super::ir::{Constant, Exit, Operand, Register, Sequence, Step};
 
 /// A form that is assembly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,8 +84,8 @@ pub struct Assembly {
     pub constants: Vec<ConstantOperand>,
     /// `t0`, `t1`, …: how many temporaries the template uses.
     pub temporaries: usize,
-    /// A register the template names itself.
-    pub fixed: Option<&'static str>,
+    /// Registers the template names itself.
+    pub fixed: Vec<&'static str>,
     /// Machine instructions between start and end.
     pub instructions: usize,
     /// The step that went beyond the longest sequence.
@@ -91,6 +103,22 @@ pub enum Line {
     Text(String),
     /// A load-acquire; the mnemonic depends on the target's features.
     Acquire(String),
+    /// An AArch64 compare-and-swap, with and without the instruction for it.
+    Interlocked {
+        lse: String,
+        exclusive: String,
+    },
+}
+
+impl Line {
+    /// What it says, mnemonics that depend on the target's features left out.
+    fn text(&self) -> &str {
+        match self {
+            Line::Text(text) | Line::Acquire(text) => text,
+            // Both name the same operands but for a scratch register.
+            Line::Interlocked { exclusive, .. } => exclusive,
+        }
+    }
 }
 
 /// A constant that rustc evaluates, with the range the instruction can hold.
@@ -109,7 +137,7 @@ impl Assembly {
     pub fn names(&self, operand: &str) -> bool {
         let (plain, sized) = (format!("{{{operand}}}"), format!("{{{operand}:"));
         self.lines.iter().any(|line| {
-            let (Line::Text(text) | Line::Acquire(text)) = line;
+            let text = line.text();
             text.contains(&plain) || text.contains(&sized)
         })
     }
@@ -151,8 +179,12 @@ impl Leaving {
         }
     }
 
-    /// A status register is needed exactly when a result is a word found in a temporary.
+    /// A status register is needed when a result is a word found in a temporary, or when ways out
+    /// that differ end with the same instruction.
     pub fn of(sequence: &Sequence) -> Leaving {
+        if sequence.leaves_by_commit() {
+            return Leaving::Status;
+        }
         let parameters = sequence.parameters.len();
         let computed = |operand: &Operand| {
             operand
@@ -173,6 +205,11 @@ impl Leaving {
 
 /// Numeric labels of a template. Above 1, because assemblers read `0b` and `1b` as binary.
 pub mod label {
+    /// A compare-and-swap made of exclusive accesses: where it begins again, and where it ends.
+    pub const EXCHANGE: usize = 47;
+    pub const EXCHANGED: usize = 48;
+    /// The commit, where early returns pass through it.
+    pub const COMMIT: usize = 49;
     pub const DESCRIPTOR: usize = 50;
     pub const START: usize = 51;
     pub const END: usize = 52;
@@ -191,6 +228,16 @@ pub mod label {
 /// The status an aborted attempt leaves; a closed gate leaves one more.
 pub fn aborted_status(sequence: &Sequence) -> usize {
     sequence.exits.len() + 1
+}
+
+/// What the status register says of an exit that passes through the commit. Exits with the same
+/// result are the same way out.
+pub fn by_commit(sequence: &Sequence, exit: usize) -> Option<usize> {
+    let own = &sequence.exits[exit];
+    own.commit.as_ref()?;
+    let same = |other: &Exit| other.commit.is_some() && other.key() == own.key();
+    let first = sequence.exits.iter().position(same)?;
+    Some(first + 1)
 }
 
 /// The template under construction.
@@ -231,6 +278,13 @@ impl Builder {
     pub fn load_acquire(&mut self, operands: impl Into<String>) {
         self.lines.push(Line::Acquire(operands.into()));
         self.instructions += usize::from(self.inside);
+    }
+
+    /// A compare-and-swap, which depends on the target's features: a move and an instruction, or a loop,
+    /// which counts as one.
+    pub fn interlocked(&mut self, lse: String, exclusive: String) {
+        self.lines.push(Line::Interlocked { lse, exclusive });
+        self.instructions += 2 * usize::from(self.inside);
     }
 
     /// A directive or a label.
@@ -319,7 +373,7 @@ impl Builder {
     pub fn finish(
         self,
         temporaries: usize,
-        fixed: Option<&'static str>,
+        fixed: Vec<&'static str>,
         results: Vec<Vec<Place>>,
     ) -> Assembly {
         Assembly {

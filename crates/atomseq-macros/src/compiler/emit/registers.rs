@@ -51,7 +51,9 @@ impl Registers {
                     .iter()
                     .filter_map(Operand::register)
                 {
-                    registers.use_at(register, index);
+                    // A way out through the commit passes it with its result.
+                    let by_commit = sequence.exits[exit].commit.is_some();
+                    registers.use_at(register, if by_commit { usize::MAX } else { index });
                 }
             }
         }

@@ -26,6 +26,8 @@ pub fn emit(sequence: &Sequence, form: Form) -> Assembly {
         registers: Registers::new(sequence, &Indexed::none(sequence), form),
         results: Vec::new(),
         form,
+        pending: 0,
+        claimed: false,
         rseq: String::new(),
     };
     match form {
@@ -33,7 +35,10 @@ pub fn emit(sequence: &Sequence, form: Form) -> Assembly {
         Form::Signal(protection) => emitter.signal(protection),
     }
     // A clone's end needs a register; all signal forms leave it alone, so that they are the same instructions.
-    let fixed = matches!(form, Form::Signal(_)).then_some("x16");
+    let fixed = match form {
+        Form::Signal(_) => vec!["x16"],
+        Form::OnCpu => vec![],
+    };
     emitter
         .out
         .finish(emitter.registers.count(), fixed, emitter.results)
@@ -46,6 +51,10 @@ struct Emitter<'a> {
     registers: Registers,
     results: Vec<Vec<Place>>,
     form: Form,
+    /// What the status register says already, of ways out through the commit.
+    pending: usize,
+    /// A compare-and-swap is to be visible before the next store.
+    claimed: bool,
     /// The temporary that holds the address of struct rseq throughout.
     rseq: String,
 }

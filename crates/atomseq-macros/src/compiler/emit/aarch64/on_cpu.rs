@@ -80,7 +80,9 @@ impl Emitter<'_> {
                 };
                 arrive(None, aborted);
                 arrive(Some(label::CLOSED), aborted + 1);
-                for exit in 0..self.sequence.exits.len() {
+                let exits = &self.sequence.exits;
+                let apart = |exit: &usize| exits[*exit].commit.is_none();
+                for exit in (0..exits.len()).filter(apart) {
                     arrive(Some(label::EXIT + exit), exit + 1);
                 }
             }

@@ -1,7 +1,7 @@
 //! The steps, the same in every form.
 
 use super::super::super::ir::*;
-use super::super::label;
+use super::super::{by_commit, label};
 use super::Emitter;
 
 impl Emitter<'_> {
@@ -40,6 +40,12 @@ impl Emitter<'_> {
                 self.out
                     .instruction(format!("ldrsw {to}, [{}, #4]", self.rseq));
             }
+            StepKind::CompareExchange {
+                to,
+                at,
+                expected,
+                new,
+            } => self.exchange(*to, at, expected, new),
             StepKind::Binary { to, operator, a, b } => self.binary(*to, *operator, a, b),
             StepKind::Exit {
                 comparison,
@@ -54,6 +60,15 @@ impl Emitter<'_> {
                 release,
                 ..
             } => {
+                if self.claimed {
+                    // Who sees what is stored now sees what was claimed.
+                    self.out.instruction("dmb ishst");
+                    self.claimed = false;
+                }
+                if sequence.steps[index].is_commit() && sequence.leaves_by_commit() {
+                    self.out.instruction("mov {status:w}, wzr");
+                    self.out.directive(format!("{}:", label::COMMIT));
+                }
                 let (value, value_scratch) = self.stored(value, *width);
                 if *release {
                     let (address, scratch) = self.bare_address(to);
@@ -115,9 +130,49 @@ impl Emitter<'_> {
         self.give_back(b_scratch);
     }
 
+    /// Acquires; what was there is in `to` afterwards.
+    pub(super) fn exchange(
+        &mut self,
+        to: Register,
+        at: &Address,
+        expected: &Operand,
+        new: &Operand,
+    ) {
+        use label::{EXCHANGE, EXCHANGED};
+        let (address, address_scratch) = self.bare_address(at);
+        let (expected, expected_scratch) = self.in_register(expected);
+        let (new, new_scratch) = self.in_register(new);
+        let failed = self.registers.scratch();
+        let to = self.registers.define(to);
+        let lse = format!("mov {to}, {expected}\ncasa {to}, {new}, [{address}]");
+        let exclusive = [
+            format!("{EXCHANGE}: ldaxr {to}, [{address}]"),
+            format!("cmp {to}, {expected}"),
+            format!("b.ne {EXCHANGED}f"),
+            format!("stxr {{t{failed}:w}}, {new}, [{address}]"),
+            format!("cbnz {{t{failed}:w}}, {EXCHANGE}b"),
+            format!("{EXCHANGED}:"),
+        ];
+        self.out.interlocked(lse, exclusive.join("\n"));
+        self.claimed = true;
+        self.registers.release(failed);
+        self.give_back(new_scratch);
+        self.give_back(expected_scratch);
+        self.give_back(address_scratch);
+    }
+
     /// Leaves if the comparison holds.
     pub(super) fn leave(&mut self, comparison: Comparison, a: &Operand, b: &Operand, exit: usize) {
-        let target = self.leaving.target(self.form, exit);
+        let target = match by_commit(self.sequence, exit) {
+            Some(said) => {
+                if self.pending != said {
+                    self.pending = said;
+                    self.out.instruction(format!("mov {{status:w}}, #{said}"));
+                }
+                format!("{}f", label::COMMIT)
+            }
+            None => self.leaving.target(self.form, exit),
+        };
         let (a, a_scratch) = self.in_register(a);
         let zero = matches!(b, Operand::Constant(Constant { value: Some(0), .. }));
         match comparison {

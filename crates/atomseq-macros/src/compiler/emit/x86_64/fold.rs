@@ -51,7 +51,8 @@ impl Emitter<'_> {
             && value.register() == Some(*updated)
             && b.register() != Some(*loaded)
             && self.registers.used_once(*loaded)
-            && self.registers.used_once(*updated);
+            && self.registers.used_once(*updated)
+            && !self.sequence.leaves_by_commit();
         if !matches || self.multiply(*operator) {
             return false;
         }
@@ -60,6 +61,35 @@ impl Emitter<'_> {
         self.out
             .instruction(format!("{mnemonic} qword ptr {memory}, {b}"));
         self.give_back(scratch);
+        true
+    }
+
+    /// `cas; if found != expected { return … }`: the flags tell.
+    pub(super) fn exchange_or_leave(&mut self, index: usize) -> bool {
+        let [exchange, exit] = match self.indexed.steps.get(index..index + 2) {
+            Some([exchange, exit]) => [&exchange.kind, &exit.kind],
+            _ => return false,
+        };
+        let (
+            StepKind::CompareExchange {
+                to,
+                at,
+                expected,
+                new,
+            },
+            StepKind::Exit {
+                comparison, exit, ..
+            },
+        ) = (exchange, exit)
+        else {
+            return false;
+        };
+        // The rules: the step after a `cas` leaves if it failed.
+        if !self.registers.used_once(*to) {
+            return false;
+        }
+        self.exchange(at, expected, new);
+        self.leave(*comparison, *exit);
         true
     }
 
@@ -92,6 +122,9 @@ impl Emitter<'_> {
                 b,
                 exit,
             } => {
+                if [Some(*a), b.register()].contains(&Some(*loaded)) {
+                    self.say_before(*exit);
+                }
                 if b.register() == Some(*loaded) {
                     let a = self.registers.name(*a);
                     let memory = self.memory(from, 8);

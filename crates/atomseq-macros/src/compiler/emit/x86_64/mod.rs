@@ -30,7 +30,8 @@ pub fn emit(sequence: &Sequence, form: Form) -> Assembly {
         out: Builder::default(),
         registers,
         indexed,
-        fixed: None,
+        fixed: Vec::new(),
+        pending: 0,
         status: "{status:e}".to_string(),
         results: Vec::new(),
     };
@@ -58,7 +59,9 @@ struct Emitter<'a> {
     leaving: Leaving,
     out: Builder,
     registers: Registers,
-    fixed: Option<&'static str>,
+    fixed: Vec<&'static str>,
+    /// What the status register says already, of ways out through the commit.
+    pending: usize,
     /// What out-of-line code says how the steps were left in.
     status: String,
     results: Vec<Vec<Place>>,

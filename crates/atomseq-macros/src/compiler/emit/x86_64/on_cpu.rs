@@ -8,7 +8,9 @@ impl Emitter<'_> {
     /// Returns where the slot's address is, if it tells how the section was left.
     pub(super) fn on_cpu(&mut self) -> Option<Place> {
         let slot = self.sequence.slots().next().map(|(register, _)| register);
-        let telling = slot.filter(|_| self.leaving == Leaving::Status);
+        // The slot's address is still needed when a way out through the commit says which it is.
+        let telling =
+            slot.filter(|_| self.leaving == Leaving::Status && !self.sequence.leaves_by_commit());
         if let Some(slot) = telling {
             self.registers.keep(slot);
         }
@@ -46,7 +48,7 @@ impl Emitter<'_> {
         let sequence = self.sequence;
         for (register, _) in sequence.slots() {
             let slot = self.registers.define(register);
-            if self.leaving == Leaving::Status {
+            if self.leaving == Leaving::Status && !self.sequence.leaves_by_commit() {
                 self.status = self.registers.name_with(register, ":e");
             }
             self.out
@@ -83,7 +85,9 @@ impl Emitter<'_> {
                 };
                 arrive(None, aborted);
                 arrive(Some(label::CLOSED), aborted + 1);
-                for exit in 0..self.sequence.exits.len() {
+                let exits = &self.sequence.exits;
+                let apart = |exit: &usize| exits[*exit].commit.is_none();
+                for exit in (0..exits.len()).filter(apart) {
                     arrive(Some(label::EXIT + exit), exit + 1);
                 }
             }

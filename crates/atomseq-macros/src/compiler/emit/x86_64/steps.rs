@@ -1,7 +1,7 @@
 //! The steps, the same in every form.
 
 use super::super::super::ir::*;
-use super::super::{Line, label};
+use super::super::{Line, by_commit, label};
 use super::Emitter;
 use super::operands::{fits, mnemonic, size};
 
@@ -12,7 +12,7 @@ impl Emitter<'_> {
             // What was folded into one instruction ends its step together.
             index += if self.update_in_memory(index) {
                 3
-            } else if self.with_memory_operand(index) {
+            } else if self.exchange_or_leave(index) || self.with_memory_operand(index) {
                 2
             } else {
                 self.step(index);
@@ -42,6 +42,16 @@ impl Emitter<'_> {
                 self.out
                     .instruction(format!("movsxd {to}, dword ptr fs:[{{rseq}} + 4]"));
             }
+            StepKind::CompareExchange {
+                to,
+                at,
+                expected,
+                new,
+            } => {
+                self.exchange(at, expected, new);
+                let to = self.registers.define(*to);
+                self.out.instruction(format!("mov {to}, rax"));
+            }
             StepKind::Binary { to, operator, a, b } => self.binary(index, *to, *operator, a, b),
             StepKind::Exit {
                 comparison,
@@ -49,6 +59,7 @@ impl Emitter<'_> {
                 b,
                 exit,
             } => {
+                self.say_before(*exit);
                 let (a_name, a_scratch) = self.in_register(a);
                 match b {
                     Operand::Constant(Constant { value: Some(0), .. }) => {
@@ -70,6 +81,9 @@ impl Emitter<'_> {
             StepKind::Store {
                 to, value, width, ..
             } => {
+                if step.is_commit() {
+                    self.before_commit();
+                }
                 // x86-64 orders stores after loads and stores: every store is a release.
                 let (value, scratch) = match value {
                     Operand::Register(register) => (self.sized(*register, *width).0, None),
@@ -157,7 +171,9 @@ impl Emitter<'_> {
                     b => {
                         // A count in a register is a count in cl.
                         let (b, scratch) = self.source(b);
-                        self.fixed = Some("rcx");
+                        if !self.fixed.contains(&"rcx") {
+                            self.fixed.push("rcx");
+                        }
                         self.out.instruction(format!("mov rcx, {b}"));
                         self.give_back(scratch);
                         "cl".to_string()
@@ -250,6 +266,37 @@ impl Emitter<'_> {
         self.give_back(index_scratch);
     }
 
+    /// What was there is in rax afterwards, and the zero flag tells whether it was expected.
+    pub(super) fn exchange(&mut self, at: &Address, expected: &Operand, new: &Operand) {
+        self.fixed.push("rax");
+        let (expected, expected_scratch) = self.source(expected);
+        self.out.instruction(format!("mov rax, {expected}"));
+        self.give_back(expected_scratch);
+        let (new, scratch) = self.in_register(new);
+        let memory = self.memory(at, 8);
+        self.out
+            .instruction(format!("lock cmpxchg qword ptr {memory}, {new}"));
+        self.give_back(scratch);
+    }
+
+    /// Says which way out it is, if that leads through the commit. `mov` leaves the flags alone.
+    pub(super) fn say_before(&mut self, exit: usize) {
+        if let Some(said) = by_commit(self.sequence, exit) {
+            if self.pending != said {
+                self.pending = said;
+                self.out.instruction(format!("mov {}, {said}", self.status));
+            }
+        }
+    }
+
+    /// Ways out through the commit meet here.
+    pub(super) fn before_commit(&mut self) {
+        if self.sequence.leaves_by_commit() {
+            self.out.instruction(format!("xor {0}, {0}", self.status));
+            self.out.directive(format!("{}:", label::COMMIT));
+        }
+    }
+
     /// Leaves if the comparison holds.
     pub(super) fn leave(&mut self, comparison: Comparison, exit: usize) {
         let condition = match comparison {
@@ -260,7 +307,10 @@ impl Emitter<'_> {
             Comparison::Greater => "a",
             Comparison::GreaterOrEqual => "ae",
         };
-        let target = self.leaving.target(self.form, exit);
+        let target = match by_commit(self.sequence, exit) {
+            Some(_) => format!("{}f", label::COMMIT),
+            None => self.leaving.target(self.form, exit),
+        };
         self.out.branch(format!("j{condition}"), &target, exit);
         self.results.push(self.result(&self.sequence.exits[exit]));
     }

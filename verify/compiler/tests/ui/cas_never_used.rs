@@ -1,0 +1,12 @@
+//! It may have failed.
+
+atomseq::sequence! {
+    pub unsafe fn refused(slot: Slot, lock: Word, word: Word) -> Word {
+        'abort: { return 1 }
+        cas(lock, 0, 1);
+        commit(lock, 0);
+        0
+    }
+}
+
+fn main() {}

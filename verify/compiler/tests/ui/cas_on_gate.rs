@@ -1,0 +1,13 @@
+//! The gate is not the sequence's.
+
+atomseq::sequence! {
+    pub unsafe fn refused(slot: Slot, lock: Word, word: Word) -> Word {
+        'abort: { return 1 }
+        let found = cas(slot, 0, 1);
+        if found != 0 { return 2 }
+        commit(lock, 0);
+        0
+    }
+}
+
+fn main() {}

@@ -1,0 +1,13 @@
+//! A section has an end.
+
+atomseq::sequence! {
+    pub unsafe fn refused(slot: Slot, lock: Word, word: Word) -> Word {
+        'abort: { return 1 }
+        let found = cas(lock, 0, 1);
+        if found != 0 { return 2 }
+        store(word, 1);
+        0
+    }
+}
+
+fn main() {}

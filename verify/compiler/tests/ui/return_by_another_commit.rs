@@ -1,0 +1,15 @@
+//! A section ends with one instruction.
+
+atomseq::sequence! {
+    pub unsafe fn refused(slot: Slot, lock: Word, word: Word) -> Word {
+        'abort: { return 1 }
+        let found = cas(lock, 0, 1);
+        if found != 0 { return 2 }
+        if word == 0 { commit(lock, 4); return 3 }
+        store(word, 1);
+        commit(lock, 0);
+        0
+    }
+}
+
+fn main() {}
