@@ -14,6 +14,8 @@ pub enum Error {
     OutOfMemory,
     /// As many descriptors as the limit allows are allocated.
     LimitReached,
+    /// Every descriptor of a [`Cache`](super::Cache) is in use, and so none can be written back.
+    AllInUse,
 }
 
 impl fmt::Display for Error {
@@ -28,6 +30,9 @@ impl fmt::Display for Error {
             }
             Error::LimitReached => {
                 "as many descriptors as the pool's limit allows are allocated: free some, or raise the limit"
+            }
+            Error::AllInUse => {
+                "every descriptor of the cache is in use: end some uses, or raise the limit"
             }
         })
     }

@@ -48,6 +48,8 @@
 //! Every operation may be called from a signal handler, whatever it has interrupted. After a pool was made, it takes memory from
 //! the operating system only. A child of a fork has a copy of each pool.
 
+mod audit;
+mod cache;
 mod chunk;
 mod descriptor;
 mod error;
@@ -58,6 +60,8 @@ mod reference;
 mod shared;
 mod trim;
 
+pub use audit::{Audit, Unclaimed};
+pub use cache::{Cache, Candidate, InUse, Loaded, WriteBack};
 pub use descriptor::{Descriptor, descriptor};
 pub use error::Error;
 pub use pool::{Allocated, Options, Pool};

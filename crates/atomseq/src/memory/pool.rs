@@ -193,10 +193,11 @@ impl<T: Descriptor> Pool<T> {
             framed: address.0.cast(),
         };
         let header = &allocated.framed().header;
-        // Relaxed: this thread alone changes it, until it is freed.
-        let version = header.version.load(Ordering::Relaxed).wrapping_add(1);
-        header.version.store(version, Ordering::Relaxed);
         header.unclaimed.store(0, Ordering::Relaxed);
+        // Relaxed: this thread alone changes it, until it is freed. Release: whoever sees it allocated sees
+        // it claimed; pairs with the Acquire in `audit`.
+        let version = header.version.load(Ordering::Relaxed).wrapping_add(1);
+        header.version.store(version, Ordering::Release);
         // Release: before whatever the new owner stores; pairs with the fence in `Reference::read`.
         fence(Ordering::Release);
         debug_assert!(version % 2 == 1, "allocated twice");

@@ -63,6 +63,19 @@ impl<'pool, T: Descriptor> Reference<'pool, T> {
         self.is_current().then_some(result)
     }
 
+    /// Ends the allocation and begins another one, of the same descriptor. `false`: it had ended.
+    pub(super) fn renew(&self) -> bool {
+        let version = &self.framed().header.version;
+        self.framed().header.unclaimed.store(0, Ordering::Relaxed);
+        let next = self.version.wrapping_add(2);
+        // Acquire: what the old owner did comes before; Release: pairs with the Acquire of those who look.
+        let renewed =
+            version.compare_exchange(self.version, next, Ordering::AcqRel, Ordering::Relaxed);
+        // Release: as in `Pool::allocate`.
+        fence(Ordering::Release);
+        renewed.is_ok()
+    }
+
     /// The descriptor, whoever has it now. It is an instance of `T`, and that is all.
     pub fn descriptor(&self) -> &'pool T {
         &self.framed().descriptor

@@ -82,7 +82,7 @@ impl<T: Descriptor> Pool<T> {
 }
 
 /// Rounded up. What does not fit is as good as for ever.
-fn whole_milliseconds(time: Duration) -> u32 {
+pub(super) fn whole_milliseconds(time: Duration) -> u32 {
     let milliseconds = time.as_nanos().div_ceil(1_000_000);
     u32::try_from(milliseconds).unwrap_or(u32::MAX)
 }

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use super::*;
 
+mod audits;
+mod caches;
 mod pools;
 mod trims;
 

@@ -1,0 +1,379 @@
+//! GC96's caching model: so many descriptors and no more, and still an allocation never fails.
+//!
+//! ```text
+//! entry:  | T | state | last use |
+//! state:  | generation 48 | loaded 1 | uses 15 |
+//!
+//! not loaded ──load──> loaded, 1 use <──get, drop──> loaded, 0 uses ──chosen──> not loaded: written back
+//! ```
+//!
+//! Each change of the state is one exchange, so of those who want a descriptor and those who want its place
+//! one gets it.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Error;
+use super::descriptor::Descriptor;
+use super::pool::{Allocated, Pool};
+
+const LOADED: u64 = 1 << 15;
+const USES: u64 = LOADED - 1;
+const GENERATION: u64 = 1 << 16;
+
+/// Whom the contents of a cache's descriptors belong to, and who decides which of them goes.
+///
+/// Any `Fn(&T)` is one that takes back what was used least recently.
+///
+/// What is called here runs in whichever thread needs a place, and in its signal handlers if they
+/// call [`Cache::load`]. No gate is closed meanwhile.
+pub trait WriteBack<T: Descriptor>: Sync {
+    /// Whether each use is counted, for [`Candidate::last_use`]. It costs one atomic instruction on a word
+    /// that all uses share.
+    const COUNTS_USES: bool = true;
+
+    /// Takes the contents of a descriptor back. Nobody uses it, nobody can any more, and its place is taken as
+    /// soon as this returns. If it panics, the contents are gone and the place is free.
+    fn write_back(&self, victim: &T);
+
+    /// Chooses what goes: by default what was used least recently, which looks at every descriptor. `None` if none
+    /// of them may.
+    fn choose<'a>(
+        &self,
+        candidates: impl Iterator<Item = Candidate<'a, T>>,
+    ) -> Option<Candidate<'a, T>> {
+        candidates.min_by_key(Candidate::last_use)
+    }
+}
+
+impl<T: Descriptor, F: Fn(&T) + Sync> WriteBack<T> for F {
+    fn write_back(&self, victim: &T) {
+        self(victim);
+    }
+}
+
+/// A descriptor that is loaded and that nobody uses.
+pub struct Candidate<'a, T> {
+    entry: &'a Entry<T>,
+    state: u64,
+    last_use: u64,
+}
+
+impl<'a, T> Candidate<'a, T> {
+    /// What it is. Until it is chosen, others may use and change it.
+    pub fn descriptor(&self) -> &'a T {
+        &self.entry.descriptor
+    }
+
+    /// When it was used last, counted in uses of the whole cache; 0 if those are not counted.
+    pub fn last_use(&self) -> u64 {
+        self.last_use
+    }
+}
+
+impl<T> fmt::Debug for Candidate<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Candidate")
+            .field("last_use", &self.last_use)
+            .finish()
+    }
+}
+
+struct Entry<T> {
+    descriptor: T,
+    state: AtomicU64,
+    last_use: AtomicU64,
+}
+
+// SAFETY: zeros are an instance of each of its parts.
+unsafe impl<T: Descriptor> Descriptor for Entry<T> {}
+
+/// A bounded number of descriptors that stand for more than there are: when all are taken, the contents of one are handed
+/// back to their [owner](WriteBack), and its place serves the new one (GC96 2, *the caching model*).
+///
+/// A [`Loaded`] names what was loaded; it may be gone whenever one looks, and is then loaded anew by whoever
+/// needs it. While an [`InUse`] lives, what it gives stays.
+///
+/// Scope: `Machine`. Progress: lock-free, but for what the owner does, and for the gates of a
+/// [`Pool`]. Cost: one atomic instruction to begin a use, one to end it, and one to count it. [`load`](Cache::load) costs
+/// an allocation as long as there is room; then a look at every descriptor, unless
+/// [`choose`](WriteBack::choose) is content with one of the first. Usable in signal handlers if the owner is.
+///
+/// ```
+/// use atomseq::memory::Cache;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use std::sync::Mutex;
+///
+/// let disk = Mutex::new(Vec::new());
+/// let pages = Cache::<AtomicU64, _>::new(2, |victim: &AtomicU64| {
+///     disk.lock().unwrap().push(victim.load(Ordering::Relaxed));
+/// })?;
+/// let load = |number| {
+///     let page = pages.load().unwrap();
+///     page.store(number, Ordering::Relaxed);
+///     page.loaded()
+/// };
+/// let (one, two) = (load(1), load(2));
+/// assert!(one.get().is_some());
+///
+/// let _three = load(3);
+/// assert_eq!(*disk.lock().unwrap(), [2]);
+/// assert!(two.get().is_none() && one.get().is_some());
+/// # drop(pages);
+/// # Ok::<(), atomseq::memory::Error>(())
+/// ```
+pub struct Cache<T: Descriptor, W: WriteBack<T>> {
+    /// Stable for ever: generations must not begin anew.
+    pool: Pool<Entry<T>>,
+    owner: W,
+    uses: AtomicU64,
+}
+
+impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
+    /// A cache of up to `limit` descriptors.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Zero`], [`Error::TooLarge`], [`Error::OutOfMemory`].
+    pub fn new(limit: usize, owner: W) -> Result<Cache<T, W>, Error> {
+        Ok(Cache {
+            pool: Pool::options().limit(limit).build()?,
+            owner,
+            uses: AtomicU64::new(0),
+        })
+    }
+
+    /// How many descriptors there can be.
+    pub fn limit(&self) -> usize {
+        self.pool.limit()
+    }
+
+    /// Whom the contents belong to.
+    pub fn owner(&self) -> &W {
+        &self.owner
+    }
+
+    /// Takes a descriptor for something new, in use. Its contents are what was there before, or zeros.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::AllInUse`]: the limit is reached, and no descriptor can be written back, for all are in use (or being written
+    /// back) at this moment. [`Error::OutOfMemory`]: the same, before the limit is reached.
+    pub fn load(&self) -> Result<InUse<'_, T, W>, Error> {
+        let entry = match self.pool.allocate() {
+            Ok(entry) => entry,
+            Err(Error::LimitReached) => self.replace().ok_or(Error::AllInUse)?,
+            Err(error) => self.replace().ok_or(error)?,
+        };
+        // Relaxed: nobody else changes what is not loaded.
+        let generation = entry.state.load(Ordering::Relaxed) & !(LOADED | USES);
+        let state = generation.wrapping_add(GENERATION) | LOADED | 1;
+        let entry = entry.into_raw();
+        self.count(entry);
+        // Release: pairs with the Acquire of those who find it loaded.
+        entry.state.store(state, Ordering::Release);
+        Ok(InUse { cache: self, entry })
+    }
+
+    /// Writes one descriptor back. Its entry stays allocated.
+    #[cold]
+    fn replace(&self) -> Option<Allocated<'_, Entry<T>>> {
+        loop {
+            if let Some(entry) = self.evict(self.owner.choose(self.candidates())?) {
+                self.owner.write_back(&entry.descriptor);
+                return Some(entry);
+            }
+        }
+    }
+
+    /// What could be written back now.
+    fn candidates(&self) -> impl Iterator<Item = Candidate<'_, T>> {
+        self.pool.allocated().filter_map(|reference| {
+            let entry = reference.descriptor();
+            // Relaxed: the exchange in `evict` says whether it is still so.
+            let state = entry.state.load(Ordering::Relaxed);
+            (state & (LOADED | USES) == LOADED).then(|| Candidate {
+                entry,
+                state,
+                last_use: entry.last_use.load(Ordering::Relaxed),
+            })
+        })
+    }
+
+    /// Ends what is loaded, if it is still loaded and not in use. Then its entry is the caller's alone.
+    fn evict<'a>(&'a self, candidate: Candidate<'a, T>) -> Option<Allocated<'a, Entry<T>>> {
+        let Candidate { entry, state, .. } = candidate;
+        // Acquire: pairs with the Release at the end of each use.
+        let evicted = entry.state.compare_exchange(
+            state,
+            state & !LOADED,
+            Ordering::Acquire,
+            Ordering::Relaxed,
+        );
+        // SAFETY: `load` left it allocated, and who ends what is loaded takes it, once. It is from this cache: a
+        // policy can return nothing but what this cache's iterator gave it, for only that has its lifetime.
+        evicted.is_ok().then(|| unsafe { self.pool.adopt(entry) })
+    }
+
+    /// Writes everything back that is not in use; returns how many descriptors that were.
+    pub fn write_back(&self) -> usize {
+        let mut written = 0;
+        for candidate in self.candidates() {
+            if let Some(entry) = self.evict(candidate) {
+                self.owner.write_back(&entry.descriptor);
+                written += 1;
+            }
+        }
+        written
+    }
+
+    fn count(&self, entry: &Entry<T>) {
+        if W::COUNTS_USES {
+            // Relaxed: a number on its own.
+            let now = self.uses.fetch_add(1, Ordering::Relaxed) + 1;
+            entry.last_use.store(now, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Writes everything back.
+impl<T: Descriptor, W: WriteBack<T>> Drop for Cache<T, W> {
+    fn drop(&mut self) {
+        // Nobody is left who could use anything; a use that was never ended does not count.
+        for reference in self.pool.allocated() {
+            let entry = reference.descriptor();
+            if entry.state.load(Ordering::Acquire) & LOADED != 0 {
+                self.owner.write_back(&entry.descriptor);
+            }
+        }
+    }
+}
+
+impl<T: Descriptor, W: WriteBack<T>> fmt::Debug for Cache<T, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cache")
+            .field("limit", &self.limit())
+            .field("loaded", &self.pool.allocated().count())
+            .finish()
+    }
+}
+
+/// A name of something that was loaded into a [`Cache`], and may have been written back since.
+pub struct Loaded<'cache, T: Descriptor, W: WriteBack<T>> {
+    cache: &'cache Cache<T, W>,
+    entry: &'cache Entry<T>,
+    generation: u64,
+}
+
+impl<'cache, T: Descriptor, W: WriteBack<T>> Loaded<'cache, T, W> {
+    /// Uses it; `None` if it was written back.
+    ///
+    /// # Panics
+    ///
+    /// If it is in use 32,767 times already.
+    pub fn get(&self) -> Option<InUse<'cache, T, W>> {
+        let mut state = self.entry.state.load(Ordering::Relaxed);
+        while state & !USES == self.generation | LOADED {
+            assert!(state & USES < USES, "a descriptor is in use too often");
+            // Acquire: pairs with the Release in `load`, and with that at the end of each use.
+            match self.entry.state.compare_exchange_weak(
+                state,
+                state + 1,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => {
+                    self.cache.count(self.entry);
+                    return Some(InUse {
+                        cache: self.cache,
+                        entry: self.entry,
+                    });
+                }
+                Err(now) => state = now,
+            }
+        }
+        None
+    }
+}
+
+impl<T: Descriptor, W: WriteBack<T>> Clone for Loaded<'_, T, W> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Descriptor, W: WriteBack<T>> Copy for Loaded<'_, T, W> {}
+
+impl<T: Descriptor, W: WriteBack<T>> fmt::Debug for Loaded<'_, T, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loaded")
+            .field("address", &std::ptr::from_ref(self.entry))
+            .field("generation", &(self.generation / GENERATION))
+            .finish()
+    }
+}
+
+/// A descriptor that stays loaded while this lives. A thread that keeps too many, or a few for too long, leaves
+/// none to be written back.
+pub struct InUse<'cache, T: Descriptor, W: WriteBack<T>> {
+    cache: &'cache Cache<T, W>,
+    entry: &'cache Entry<T>,
+}
+
+impl<'cache, T: Descriptor, W: WriteBack<T>> InUse<'cache, T, W> {
+    /// Its name for later.
+    pub fn loaded(&self) -> Loaded<'cache, T, W> {
+        // Relaxed: the generation stays while this lives.
+        let state = self.entry.state.load(Ordering::Relaxed);
+        Loaded {
+            cache: self.cache,
+            entry: self.entry,
+            generation: state & !(LOADED | USES),
+        }
+    }
+
+    /// Ends what is loaded, without writing it back.
+    ///
+    /// # Errors
+    ///
+    /// Itself, if others use it too.
+    pub fn unload(self) -> Result<(), Self> {
+        let alone = self.loaded().generation | LOADED | 1;
+        // Acquire: pairs with the Release at the end of each use.
+        let unloaded = self.entry.state.compare_exchange(
+            alone,
+            alone & !(LOADED | USES),
+            Ordering::Acquire,
+            Ordering::Relaxed,
+        );
+        if unloaded.is_err() {
+            return Err(self);
+        }
+        // SAFETY: `load` left it allocated, and who ends what is loaded takes it, once.
+        drop(unsafe { self.cache.pool.adopt(self.entry) });
+        std::mem::forget(self);
+        Ok(())
+    }
+}
+
+impl<T: Descriptor, W: WriteBack<T>> Deref for InUse<'_, T, W> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.entry.descriptor
+    }
+}
+
+impl<T: Descriptor, W: WriteBack<T>> Drop for InUse<'_, T, W> {
+    fn drop(&mut self) {
+        // Release: what was done with it comes before; pairs with the Acquire of who writes it back.
+        self.entry.state.fetch_sub(1, Ordering::Release);
+    }
+}
+
+impl<T: Descriptor + fmt::Debug, W: WriteBack<T>> fmt::Debug for InUse<'_, T, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("InUse").field(&**self).finish()
+    }
+}
