@@ -1,4 +1,8 @@
-//! What the papers behind atomseq published, each figure with its table, machine and unit.
+//! What the papers behind atomseq published, each figure with its table, machine and unit; and the
+//! mechanisms of theirs that are kept to be compared with.
+//!
+//! The mechanisms are test-and-set for the locks of [`atomseq::mutex`]: B91's software [`reservation`]
+//! and kernel [`emulation`]. Nobody needs them on a machine that has interlocked instructions.
 //!
 //! A paper is a file in `papers/`, with its figures as printed: `n/a` where the paper has it, a sign
 //! where it gives a bound, and nothing that its text does not hold. [`paper`] reads it into types;
@@ -14,7 +18,18 @@
 //! assert_eq!((cell.unit, cell.section), ("cycles", "4.1"));
 //! ```
 
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_pointer_width = "64",
+    not(atomseq_portable)
+))]
+mod arch;
+pub mod emulation;
 mod read;
+pub mod reservation;
+pub mod statistics;
+mod sync;
 mod value;
 
 pub use value::{Unreadable, Value};

@@ -1,0 +1,5 @@
+//! Emulation on Linux.
+
+mod address;
+pub mod call;
+pub mod trap;

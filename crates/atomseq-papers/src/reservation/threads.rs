@@ -1,0 +1,131 @@
+//! Numbers for threads: Lamport's algorithm has an array that is indexed by them.
+
+use std::cell::Cell;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How many threads may have a number at a time.
+pub const THREADS: usize = 256;
+
+/// All numbers are given to threads that still run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooManyThreads;
+
+impl fmt::Display for TooManyThreads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "more than {THREADS} threads use software reservation at once, and its arrays have no place for another; \
+             let some of them end first, or choose another mechanism"
+        )
+    }
+}
+
+impl std::error::Error for TooManyThreads {}
+
+/// A bit a number that is given away.
+static TAKEN: [AtomicU64; THREADS / 64] = [const { AtomicU64::new(0) }; THREADS / 64];
+
+/// Gives the number back when the thread ends.
+struct Return(Cell<u16>);
+
+impl Drop for Return {
+    fn drop(&mut self) {
+        NUMBER.set(0);
+        if let Some(number) = self.0.get().checked_sub(1) {
+            give_back(number as u8);
+        }
+    }
+}
+
+thread_local! {
+    /// This thread's number plus one, or 0. Without a destructor, so that it can be reached to the thread's very end.
+    static NUMBER: Cell<u16> = const { Cell::new(0) };
+    static RETURN: Return = const { Return(Cell::new(0)) };
+}
+
+/// The lowest free number.
+fn take() -> Result<u8, TooManyThreads> {
+    for (index, word) in TAKEN.iter().enumerate() {
+        let mut taken = word.load(Ordering::Relaxed);
+        while taken != u64::MAX {
+            let bit = taken.trailing_ones();
+            // Acquire: pairs with the Release in `give_back`, so that the flags of whoever had the number are down.
+            match word.compare_exchange_weak(
+                taken,
+                taken | 1 << bit,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Ok((index as u32 * 64 + bit) as u8),
+                Err(now) => taken = now,
+            }
+        }
+    }
+    Err(TooManyThreads)
+}
+
+fn give_back(number: u8) {
+    // Release: pairs with the Acquire in `take`.
+    TAKEN[usize::from(number) / 64].fetch_and(!(1 << (number % 64)), Ordering::Release);
+}
+
+/// Gives the calling thread a number now, if it has none: afterwards no test-and-set of this thread can run out of them.
+///
+/// Otherwise its first operation does so. The number is given back when the thread ends.
+///
+/// # Errors
+///
+/// [`TooManyThreads`] if all [`THREADS`] numbers are given away.
+pub fn register() -> Result<(), TooManyThreads> {
+    if NUMBER.get() != 0 {
+        return Ok(());
+    }
+    let number = take()?;
+    let kept = RETURN.try_with(|kept| kept.0.set(u16::from(number) + 1));
+    if kept.is_err() {
+        // The thread ends, and nobody would give it back.
+        give_back(number);
+        return Ok(());
+    }
+    NUMBER.set(u16::from(number) + 1);
+    Ok(())
+}
+
+/// The calling thread's number; gives it one first if it has none. `None` in the destructors of a thread that has given its
+/// number back.
+///
+/// # Panics
+///
+/// If there is no number left.
+#[inline(always)]
+pub fn number() -> Option<u8> {
+    match NUMBER.get().checked_sub(1) {
+        Some(number) => Some(number as u8),
+        None => first_number(),
+    }
+}
+
+#[cold]
+fn first_number() -> Option<u8> {
+    register().unwrap_or_else(|error| panic!("{error}"));
+    NUMBER.get().checked_sub(1).map(|number| number as u8)
+}
+
+/// Does something with the calling thread's number, which at the thread's end is one for this occasion only.
+///
+/// # Panics
+///
+/// If there is no number left.
+#[inline(always)]
+pub fn with_number<R>(work: impl FnOnce(u8) -> R) -> R {
+    match number() {
+        Some(number) => work(number),
+        None => {
+            let number = take().unwrap_or_else(|error| panic!("{error}"));
+            let result = work(number);
+            give_back(number);
+            result
+        }
+    }
+}
