@@ -106,12 +106,9 @@ fn title(outcome: &Outcome) -> String {
     } else {
         "threads"
     };
-    let crowded = outcome
-        .measures
-        .iter()
-        .any(|measure| measure.oversubscribed);
-    let crowded = if crowded {
-        ", more than there are CPUs"
+    let mut measures = outcome.measures.iter();
+    let crowded = if measures.all(|measure| measure.oversubscribed) {
+        ", more than they have CPUs"
     } else {
         ""
     };

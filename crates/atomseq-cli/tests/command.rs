@@ -267,6 +267,67 @@ fn masks_and_deliveries_have_complete_records() {
     }
 }
 
+#[test]
+fn locks_are_measured_alone_spread_and_crowded() {
+    let records = records(&["bench", "mutex", "--quick", "--json"]);
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    let mut threads = vec![1, cpus, 4 * cpus];
+    threads.dedup();
+    check_records(&records, "mutex", &threads);
+    for measure in of_kind(&records, "measure") {
+        let crowded = measure["threads"].as_u64() > Some(cpus);
+        assert_eq!(measure["oversubscribed"], crowded, "{measure}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn b91s_tables_stand_beside_what_was_published() {
+    let asked = [
+        "bench",
+        "b91-table1",
+        "b91-table2",
+        "b91-table4",
+        "--quick",
+        "--json",
+    ];
+    let all = records(&asked);
+    for (experiment, threads, cells) in [
+        ("b91-table1", 1, 5),
+        // But for ForkTest.
+        ("b91-table2", 2, 6),
+        ("b91-table4", 1, 24),
+    ] {
+        let records: Vec<_> = all
+            .iter()
+            .filter(|record| record["kind"] == "environment" || record["experiment"] == experiment)
+            .cloned()
+            .collect();
+        check_records(&records, experiment, &[threads]);
+        let published = of_kind(&records, "published");
+        let in_table = published.filter(|cell| cell["table"].is_string()).count();
+        assert_eq!(in_table, cells, "{experiment}");
+        // Two threads of one CPU.
+        let shared = experiment == "b91-table2";
+        assert!(of_kind(&records, "measure").all(|measure| measure["oversubscribed"] == shared));
+    }
+    let over = |case: &str, over: &str| {
+        let mut overheads = of_kind(&all, "overhead");
+        overheads.any(|record| record["case"] == case && record["over"] == over)
+    };
+    assert!(over("restart-branch", "loop"));
+    assert!(over("restart-branch", "restart-inlined"), "the linkage");
+    let linkage = of_kind(&all, "published")
+        .find(|cell| cell["technique"] == "Linkage Time" && cell["machine"] == "Intel 486");
+    let linkage = linkage.expect("B91 has it");
+    assert_eq!(
+        (&linkage["value"], &linkage["unit"]),
+        (&0.3.into(), &"µs".into())
+    );
+    let cases = serde_json::json!(["restart-branch", "restart-inlined"]);
+    assert_eq!(linkage["cases"], cases);
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn doctor_tries_what_signals_need() {

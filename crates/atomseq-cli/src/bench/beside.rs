@@ -18,6 +18,8 @@ pub struct Beside {
     pub counterparts: &'static [(&'static str, &'static str)],
     /// The subject that does the same without any protection, where the paper's figures are what is added to that.
     pub baseline: Option<&'static str>,
+    /// The differences of two subjects that the paper has figures of. Counterparts name them as they name subjects.
+    pub differences: &'static [Difference],
     /// The ratios that the paper argues from: two techniques each.
     pub arguments: &'static [(&'static str, &'static str)],
     /// Why two techniques may come out in another order than in the paper.
@@ -26,6 +28,16 @@ pub struct Beside {
     pub sections: &'static [&'static str],
     /// What is to be said of them.
     pub note: &'static str,
+}
+
+/// What one subject takes longer than another.
+pub struct Difference {
+    /// What it is called.
+    pub name: &'static str,
+    /// The one.
+    pub of: &'static str,
+    /// The other.
+    pub over: &'static str,
 }
 
 /// A ratio that the paper argues from, there and here.
@@ -74,7 +86,19 @@ impl Beside {
         figures.filter(|figure| self.sections.contains(&figure.section))
     }
 
-    /// The subject that a technique is measured by here.
+    /// The machines that the table has figures of, in its order.
+    pub fn machines(&self) -> Vec<&'static str> {
+        let mut machines = Vec::new();
+        let cells = self.paper().cells.iter();
+        for cell in cells.filter(|cell| Some(cell.table) == self.table) {
+            if !machines.contains(&cell.machine) {
+                machines.push(cell.machine);
+            }
+        }
+        machines
+    }
+
+    /// The subject that a technique is measured by here, or the difference of two.
     pub fn subject(&self, technique: &str) -> Option<&'static str> {
         let mut counterparts = self.counterparts.iter();
         counterparts
@@ -124,29 +148,41 @@ impl Beside {
         all
     }
 
-    /// The cases here that a cell stands beside.
+    /// The cases here that a cell stands beside, or those that make the difference beside which it stands.
     fn cases(&self, experiment: &Experiment, cell: &Cell) -> Vec<&'static str> {
+        let is_counterpart = |subject| self.counterparts.contains(&(subject, cell.technique));
         let is_beside = |case: &&'static str| {
+            let makes = |difference: &Difference| {
+                is_counterpart(difference.name)
+                    && [difference.of, difference.over].contains(&subject(case))
+            };
             self.programs.contains(&(workload(case), cell.program))
-                && self.counterparts.contains(&(subject(case), cell.technique))
+                && (is_counterpart(subject(case)) || self.differences.iter().any(makes))
         };
         let cases = experiment.cases.iter().map(|(case, _)| *case);
         cases.filter(is_beside).collect()
     }
 
-    /// What a case costs in the paper's sense: what it adds to the bare form if there is one, else all of it.
-    pub fn cost(&self, outcome: &Outcome, case: &str) -> Option<f64> {
+    /// What a subject costs in the paper's sense: what it adds to the bare form if there is one, else all of it; or
+    /// the difference of that name.
+    pub fn cost(&self, outcome: &Outcome, workload: &str, subject: &str) -> Option<f64> {
+        let mut differences = self.differences.iter();
+        if let Some(difference) = differences.find(|difference| difference.name == subject) {
+            let case = outcome.case(workload, difference.of)?;
+            return Some(outcome.overhead(case, difference.over)?.median);
+        }
+        let case = outcome.case(workload, subject)?;
         match self.baseline {
-            Some(_) => Some(outcome.overhead(case)?.median),
+            Some(bare) => Some(outcome.overhead(case, bare)?.median),
             None => Some(outcome.measure(case)?.median),
         }
     }
 
-    /// Whether a case costs more than chance would have it.
-    fn is_measurable(&self, outcome: &Outcome, case: &str, cost: f64) -> bool {
-        let bare = outcome
-            .overhead(case)
-            .and_then(|overhead| outcome.measure(overhead.over));
+    /// Whether something costs more than chance would have it.
+    fn is_measurable(&self, outcome: &Outcome, workload: &str, cost: f64) -> bool {
+        let bare = self
+            .baseline
+            .and_then(|bare| outcome.measure(outcome.case(workload, bare)?));
         cost > bare.map_or(0.0, |bare| bare.median * CHANCE)
     }
 
@@ -154,18 +190,17 @@ impl Beside {
     pub fn arguments(&self, outcome: &Outcome, workload: &'static str) -> Vec<Argument> {
         let arguments = self.arguments.iter().filter_map(|&techniques| {
             let subjects = (self.subject(techniques.0)?, self.subject(techniques.1)?);
-            let cases = (
-                outcome.case(workload, subjects.0)?,
-                outcome.case(workload, subjects.1)?,
+            let costs = (
+                self.cost(outcome, workload, subjects.0)?,
+                self.cost(outcome, workload, subjects.1)?,
             );
-            let costs = (self.cost(outcome, cases.0)?, self.cost(outcome, cases.1)?);
             let published: Vec<_> = self.published_ratios(workload, techniques);
             (!published.is_empty()).then(|| Argument {
                 techniques,
                 subjects,
                 published,
                 measured: self
-                    .is_measurable(outcome, cases.1, costs.1)
+                    .is_measurable(outcome, workload, costs.1)
                     .then(|| costs.0 / costs.1),
             })
         });
@@ -206,16 +241,11 @@ impl Beside {
                 if self.order(workload, there_dear, there_cheap) != Some(true) {
                     continue;
                 }
-                let cost = |subject| {
-                    let case = outcome.case(workload, subject)?;
-                    Some((case, self.cost(outcome, case)?))
-                };
+                let cost = |subject| self.cost(outcome, workload, subject);
                 let (Some(here_dear), Some(here_cheap)) = (cost(dear), cost(cheap)) else {
                     continue;
                 };
-                if here_dear.1 < here_cheap.1
-                    && self.is_measurable(outcome, here_cheap.0, here_cheap.1)
-                {
+                if here_dear < here_cheap && self.is_measurable(outcome, workload, here_cheap) {
                     let mut reasons = self.reasons.iter();
                     reversals.push(Reversal {
                         here: (cheap, dear),

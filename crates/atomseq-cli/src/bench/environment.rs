@@ -107,7 +107,8 @@ impl Environment {
             gates: atomseq::status().gates_active(),
             threads: threads.to_vec(),
             quick,
-            ns_per_op: "wall time of a run, all threads running, divided by the operations of one thread",
+            ns_per_op: "wall time of a run, all threads running, divided by the operations of one thread; by those of all, where \
+                        the case's threads share one CPU and the operations",
         }
     }
 }

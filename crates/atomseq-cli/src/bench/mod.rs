@@ -8,6 +8,7 @@ pub mod environment;
 pub mod exchange;
 pub mod experiments;
 pub mod heap;
+pub mod locking;
 pub mod peers;
 pub mod record;
 #[cfg(target_os = "linux")]
@@ -18,8 +19,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use self::engine::Effort;
 use self::environment::Environment;
-use self::experiments::{Experiment, Method};
-use self::record::Outcome;
+use self::experiments::{Experiment, Method, Threads, Workload};
+use self::record::{Outcome, Series};
 use crate::error::Error;
 use crate::machine;
 
@@ -73,13 +74,25 @@ pub fn run(plan: &Plan, listener: &mut dyn Listener) -> Result<Vec<Outcome>, Err
                 effort,
                 &advance,
             )?,
+            Method::Placed { workloads, .. } => {
+                let cpus = &environment.cpus;
+                placed(experiment.name, workloads, threads, cpus, effort, &advance)?
+            }
             Method::Own { run, .. } => run(effort, &advance)?,
         };
         let oversubscribed = threads > environment.cpus.len();
         let mut outcome = Outcome::of(experiment.name, threads, oversubscribed, &series);
+        if let Method::Placed { workloads, .. } = experiment.method {
+            for placed in workloads.iter().filter(|placed| placed.cpus < threads) {
+                outcome.oversubscribe(placed.name);
+            }
+        }
         if let Some(beside) = experiment.beside {
             if let Some(baseline) = beside.baseline {
                 outcome = outcome.over(baseline, &series);
+            }
+            for difference in beside.differences {
+                outcome = outcome.difference(difference.of, difference.over, &series);
             }
             let told = |outcome: &Outcome| outcome.experiment == experiment.name;
             if !outcomes.iter().any(told) {
@@ -93,26 +106,52 @@ pub fn run(plan: &Plan, listener: &mut dyn Listener) -> Result<Vec<Outcome>, Err
     Ok(outcomes)
 }
 
-/// The numbers of threads when none are asked for: one, and one a CPU.
+/// The numbers of threads that most experiments are measured with when none are asked for.
 pub fn default_threads() -> Vec<usize> {
-    let mut threads = vec![1, machine::allowed_cpus().len()];
-    threads.dedup();
-    threads
+    Threads::Spread.numbers(machine::allowed_cpus().len())
 }
 
-/// Every experiment at every number of threads, but those once that have a number of their own, or of which one thread
-/// says all when nobody asked for more.
+/// Every experiment at every number of threads that was asked for, or at those that say most about it; but once, if it
+/// has a number of its own.
 fn steps(plan: &Plan) -> Vec<(&'static Experiment, usize)> {
-    let of = |&experiment: &&'static Experiment| match experiment.method {
-        Method::Own { threads, .. } => vec![(experiment, threads)],
-        _ if experiment.alone && !plan.asked => vec![(experiment, 1)],
-        _ => plan
-            .threads
-            .iter()
-            .map(|&threads| (experiment, threads))
-            .collect(),
+    let cpus = machine::allowed_cpus().len();
+    let of = |&experiment: &&'static Experiment| {
+        let numbers = match experiment.method {
+            Method::Own { threads, .. } | Method::Placed { threads, .. } => vec![threads],
+            Method::Timed(_) if plan.asked => plan.threads.clone(),
+            Method::Timed(_) => experiment.threads.numbers(cpus),
+        };
+        numbers
+            .into_iter()
+            .map(move |threads| (experiment, threads))
     };
     plan.experiments.iter().flat_map(of).collect()
+}
+
+/// Measures one workload after the other, each on its own CPUs. They share the budget.
+fn placed(
+    experiment: &'static str,
+    workloads: &[Workload],
+    threads: usize,
+    cpus: &[usize],
+    effort: Effort,
+    advance: &dyn Fn(f64),
+) -> Result<Vec<Series>, Error> {
+    let mut all = Vec::new();
+    let shares = workloads.len() as f64;
+    for (done, workload) in workloads.iter().enumerate() {
+        let effort = Effort {
+            run: effort.run * workload.length,
+            budget: effort.budget.div_f64(shares),
+            ..effort
+        };
+        let advance = |share: f64| advance((done as f64 + share) / shares);
+        let (cases, cpus) = ((workload.cases)(), &cpus[..workload.cpus.min(cpus.len())]);
+        all.extend(engine::measure(
+            experiment, &cases, threads, cpus, effort, &advance,
+        )?);
+    }
+    Ok(all)
 }
 
 /// How finely the bar shows an experiment.

@@ -15,7 +15,7 @@ pub enum Record<'a> {
     Measure(&'a Measure),
     /// Two cases of one workload, compared round by round.
     Ratio(&'a Ratio),
-    /// What a case takes longer than its workload's bare form.
+    /// What a case takes longer than another of its workload: the bare form, or one that it is made of.
     Overhead(&'a Overhead),
     /// What a paper published of the same.
     Published(&'a Published),
@@ -46,7 +46,7 @@ pub struct Measure {
     /// The largest run.
     #[serde(serialize_with = "rounded")]
     pub max: f64,
-    /// Whether there were more threads than CPUs, so that some shared one.
+    /// Whether there were more threads than CPUs for them, so that some shared one.
     pub oversubscribed: bool,
 }
 
@@ -72,14 +72,14 @@ pub struct Ratio {
     pub max: f64,
 }
 
-/// What a case takes longer than the bare form of its workload: the per-round differences of interleaved runs.
+/// What a case takes longer than another of its workload: the per-round differences of interleaved runs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Overhead {
     /// The experiment's name.
     pub experiment: &'static str,
     /// The case.
     pub case: &'static str,
-    /// The bare form.
+    /// The other one.
     pub over: &'static str,
     /// How many threads ran each at once.
     pub threads: usize,
@@ -145,7 +145,7 @@ pub struct Outcome {
     pub measures: Vec<Measure>,
     /// A ratio an ordered pair of cases of one workload.
     pub ratios: Vec<Ratio>,
-    /// An overhead a case of a workload with a bare form, but that form.
+    /// An overhead a case of a workload with a bare form, but that form; and the differences that a paper has figures of.
     pub overheads: Vec<Overhead>,
     /// What a paper published of the same; told once an experiment.
     pub published: Vec<Published>,
@@ -216,23 +216,46 @@ impl Outcome {
             let Some(bare) = bare(series.case) else {
                 continue;
             };
-            let differences = series.values.iter().zip(&bare.values);
-            let differences: Vec<_> = differences.map(|(value, bare)| value - bare).collect();
-            let Some(s) = Summary::of(&differences) else {
-                continue;
-            };
-            self.overheads.push(Overhead {
-                experiment: self.experiment,
-                case: series.case,
-                over: bare.case,
-                threads: self.threads,
-                unit: series.unit,
-                median: s.median,
-                min: s.min,
-                max: s.max,
-            });
+            self.overheads.extend(self.overhead_of(series, bare));
         }
         self
+    }
+
+    /// The same with what the subject `of` takes longer than the subject `over`, in every workload that has both.
+    pub fn difference(mut self, of: &'static str, over: &'static str, series: &[Series]) -> Self {
+        for more in series.iter().filter(|series| subject(series.case) == of) {
+            let less = series.iter().find(|other| {
+                subject(other.case) == over && workload(other.case) == workload(more.case)
+            });
+            self.overheads
+                .extend(less.and_then(|less| self.overhead_of(more, less)));
+        }
+        self
+    }
+
+    /// What one series takes longer than another, round by round.
+    fn overhead_of(&self, more: &Series, less: &Series) -> Option<Overhead> {
+        let differences = more.values.iter().zip(&less.values);
+        let differences: Vec<_> = differences.map(|(more, less)| more - less).collect();
+        let s = Summary::of(&differences)?;
+        Some(Overhead {
+            experiment: self.experiment,
+            case: more.case,
+            over: less.case,
+            threads: self.threads,
+            unit: more.unit,
+            median: s.median,
+            min: s.min,
+            max: s.max,
+        })
+    }
+
+    /// Notes that the threads of a workload had fewer CPUs.
+    pub fn oversubscribe(&mut self, of: &str) {
+        let measures = self.measures.iter_mut();
+        for measure in measures.filter(|measure| workload(measure.case) == of) {
+            measure.oversubscribed = true;
+        }
     }
 
     /// The case of a subject in a workload.
@@ -241,9 +264,10 @@ impl Outcome {
         cases.find(|case| workload(case) == of && subject(case) == who)
     }
 
-    /// What a case takes longer than its workload's bare form.
-    pub fn overhead(&self, case: &str) -> Option<&Overhead> {
-        self.overheads.iter().find(|overhead| overhead.case == case)
+    /// What a case takes longer than the subject `over` of its workload.
+    pub fn overhead(&self, case: &str, over: &str) -> Option<&Overhead> {
+        let mut overheads = self.overheads.iter();
+        overheads.find(|overhead| overhead.case == case && subject(overhead.over) == over)
     }
 
     /// The measure of a case.
@@ -324,7 +348,7 @@ mod tests {
         let outcome = Outcome::of("e", 1, false, &all).over("none", &all);
         let cases: Vec<_> = outcome.overheads.iter().map(|o| (o.case, o.over)).collect();
         assert_eq!(cases, [("a:x", "a:none")]);
-        let overhead = outcome.overhead("a:x").unwrap();
+        let overhead = outcome.overhead("a:x", "none").unwrap();
         assert_eq!(
             (overhead.min, overhead.median, overhead.max),
             (1.0, 2.0, 2.0)

@@ -86,7 +86,7 @@ fn deliveries(outcome: &Outcome) -> Option<String> {
 
 /// M94 4.3: up to which rate of signals the rare price is worth paying, beside a price that is always paid.
 fn break_even(sequence: &Outcome, cost: &Outcome) -> Option<String> {
-    let added = |case: &str| Some(sequence.overhead(case)?.median);
+    let added = |case: &str| Some(sequence.overhead(case, "none")?.median);
     // A push and a pop are two sequences.
     let always = added("lifo:interlocked")? / 2.0;
     let ours = added("lifo:rolling")?.max(0.0) / 2.0;

@@ -14,9 +14,9 @@ pub fn print(to: &mut impl Write, beside: &Beside, outcome: &Outcome) -> io::Res
     workloads.dedup();
     if let Some(number) = beside.table {
         let mut tables = beside.paper().tables.iter();
-        let title = tables.find(|table| table.number == number);
-        let title = title.map_or("", |table| table.title);
-        writeln!(to, "\n{}, Table {number}: {title}", beside.paper)?;
+        let table_of = tables.find(|table| table.number == number);
+        let (title, unit) = table_of.map_or(("", ""), |table| (table.title, table.unit));
+        writeln!(to, "\n{}, Table {number}: {title} ({unit})", beside.paper)?;
         writeln!(to, "{}", table(beside, outcome, &workloads))?;
     }
     for of in workloads {
@@ -81,9 +81,10 @@ fn table(beside: &Beside, outcome: &Outcome, workloads: &[&'static str]) -> Tabl
         None => "ns".to_string(),
     };
     let mut head = vec!["technique".to_string()];
-    for machine in &paper.machines {
+    let machines = beside.machines();
+    for machine in &machines {
         head.extend(programs.iter().enumerate().map(|(index, program)| {
-            format!("{}\n{program}", if index == 0 { machine.name } else { "" })
+            format!("{}\n{program}", if index == 0 { machine } else { "" })
         }));
     }
     head.push("here".to_string());
@@ -100,17 +101,16 @@ fn table(beside: &Beside, outcome: &Outcome, workloads: &[&'static str]) -> Tabl
             continue;
         }
         let mut row = vec![technique.name.to_string()];
-        for machine in &paper.machines {
+        for machine in &machines {
             row.extend(programs.iter().map(|program| {
-                let cell = paper.cell(technique.table, technique.name, program, machine.name);
+                let cell = paper.cell(technique.table, technique.name, program, machine);
                 cell.map_or(String::new(), |cell| cell.value.to_string())
             }));
         }
         let subject = beside.subject(technique.name);
         row.push(subject.unwrap_or("–").to_string());
         row.extend(workloads.iter().map(|workload| {
-            let case = subject.and_then(|subject| outcome.case(workload, subject));
-            let cost = case.and_then(|case| beside.cost(outcome, case));
+            let cost = subject.and_then(|subject| beside.cost(outcome, workload, subject));
             cost.map_or(String::new(), figure)
         }));
         table.add_row(row);

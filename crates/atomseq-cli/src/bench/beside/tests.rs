@@ -37,8 +37,15 @@ fn every_experiment_names_what_its_paper_has() {
         };
         for (here, there) in beside.counterparts {
             assert!(has(there), "{there}");
-            let mut cases = experiment.cases.iter();
-            assert!(cases.any(|(case, _)| subject(case) == *here), "{here}");
+            let is_case = |here| {
+                let mut cases = experiment.cases.iter();
+                cases.any(|(case, _)| subject(case) == here)
+            };
+            let mut differences = beside.differences.iter();
+            match differences.find(|difference| difference.name == *here) {
+                Some(difference) => assert!(is_case(difference.of) && is_case(difference.over)),
+                None => assert!(is_case(here), "{here}"),
+            }
         }
         for (here, there) in beside.programs {
             assert!(
@@ -152,4 +159,39 @@ fn another_order_is_told_with_its_reason() {
         ("null:interlocked", 2.0),
     ]);
     assert_eq!(beside().reversals(&null, "null"), []);
+}
+
+#[test]
+fn a_difference_stands_beside_its_figure() {
+    let experiment = experiments::find("b91-table4").unwrap();
+    let beside = experiment.beside.unwrap();
+    let series = [
+        ("loop", 1.0),
+        ("interlocked", 8.0),
+        ("restart-branch", 5.0),
+        ("restart-inlined", 3.0),
+    ];
+    let series: Vec<_> = series
+        .into_iter()
+        .map(|(case, value)| Series {
+            case,
+            unit: "ns/op",
+            values: vec![value; 3],
+        })
+        .collect();
+    let outcome = Outcome::of(experiment.name, 1, false, &series)
+        .over("loop", &series)
+        .difference("restart-branch", "restart-inlined", &series);
+    let cost = |subject| beside.cost(&outcome, "", subject);
+    assert_eq!(cost("linkage"), Some(2.0));
+    assert_eq!(cost("restart-branch"), Some(4.0));
+    let arguments = beside.arguments(&outcome, "");
+    assert_eq!(
+        (arguments.len(), arguments[0].measured),
+        (1, Some(7.0 / 4.0))
+    );
+    // A figure a machine of the table, none of the others.
+    assert_eq!(arguments[0].published.len(), 8);
+    assert_eq!(beside.machines().len(), 8);
+    assert_eq!(beside.reversals(&outcome, ""), []);
 }

@@ -2,6 +2,13 @@
 //! subject does its work through the public safe interface, and all subjects of an experiment share one loop, so that
 //! what keeps the compiler from removing work costs each the same.
 
+#[cfg(target_os = "linux")]
+mod b91_table1;
+#[cfg(target_os = "linux")]
+mod b91_table2;
+#[cfg(target_os = "linux")]
+mod b91_table4;
+mod mutex;
 mod percpu_counter;
 mod percpu_footprint;
 mod percpu_pool;
@@ -51,8 +58,8 @@ pub struct Experiment {
     pub cases: &'static [(&'static str, &'static str)],
     /// How it is done.
     pub method: Method,
-    /// Whether its threads have nothing to do with each other, so that one says all unless more are asked for.
-    pub alone: bool,
+    /// How many threads it is measured with when nobody asks for a number.
+    pub threads: Threads,
     /// What a paper published of the same.
     pub beside: Option<&'static Beside>,
 }
@@ -60,10 +67,53 @@ pub struct Experiment {
 /// An experiment's own way to measure.
 pub type Run = fn(Effort, &dyn Fn(f64)) -> Result<Vec<Series>, Error>;
 
+/// How many threads an experiment is measured with when nobody asks for a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threads {
+    /// One: its threads have nothing to do with each other, so that one says all.
+    Alone,
+    /// One, and one a CPU.
+    Spread,
+    /// One, one a CPU, and four a CPU.
+    Crowded,
+}
+
+impl Threads {
+    /// The numbers, each once.
+    pub fn numbers(self, cpus: usize) -> Vec<usize> {
+        let mut numbers = match self {
+            Self::Alone => vec![1],
+            Self::Spread => vec![1, cpus],
+            Self::Crowded => vec![1, cpus, 4 * cpus],
+        };
+        numbers.dedup();
+        numbers
+    }
+}
+
+/// Cases of one workload, whose threads have places of their own.
+pub struct Workload {
+    /// Its name, with which the names of its cases begin.
+    pub name: &'static str,
+    /// On how many CPUs its threads run, or on all where there are fewer.
+    pub cpus: usize,
+    /// How many times as long as usual one run of it takes.
+    pub length: u32,
+    /// Its cases.
+    pub cases: fn() -> Vec<Case>,
+}
+
 /// How an experiment is done.
 pub enum Method {
     /// The engine runs these cases, made for so many threads.
     Timed(fn(usize) -> Vec<Case>),
+    /// The engine runs one workload after the other, each with that number of threads on as many CPUs as it says.
+    Placed {
+        /// That number.
+        threads: usize,
+        /// The workloads.
+        workloads: &'static [Workload],
+    },
     /// It has its own way, with a number of threads of its own.
     Own {
         /// That number.
@@ -92,6 +142,13 @@ pub const ALL: &[&Experiment] = &[
         not(atomseq_portable)
     ))]
     &rollforward_cost::EXPERIMENT,
+    #[cfg(target_os = "linux")]
+    &b91_table1::EXPERIMENT,
+    #[cfg(target_os = "linux")]
+    &b91_table2::EXPERIMENT,
+    #[cfg(target_os = "linux")]
+    &b91_table4::EXPERIMENT,
+    &mutex::EXPERIMENT,
 ];
 
 /// The experiment of that name.
@@ -104,16 +161,43 @@ pub fn find(name: &str) -> Option<&'static Experiment> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::record::workload;
 
     #[test]
     fn an_experiment_has_the_cases_it_lists() {
         for experiment in ALL {
-            let Method::Timed(cases) = experiment.method else {
-                continue;
+            let made = match experiment.method {
+                Method::Timed(cases) => cases(2),
+                Method::Placed { workloads, .. } => {
+                    let cases = workloads.iter().flat_map(|workload| (workload.cases)());
+                    cases.collect()
+                }
+                Method::Own { .. } => continue,
             };
-            let made: Vec<_> = cases(2).iter().map(|case| case.name).collect();
+            let made: Vec<_> = made.iter().map(|case| case.name).collect();
             let listed: Vec<_> = experiment.cases.iter().map(|(name, _)| *name).collect();
             assert_eq!(made, listed, "{}", experiment.name);
         }
+    }
+
+    #[test]
+    fn a_workload_is_called_what_its_cases_say() {
+        for experiment in ALL {
+            let Method::Placed { workloads, .. } = experiment.method else {
+                continue;
+            };
+            for placed in workloads {
+                for case in (placed.cases)() {
+                    assert_eq!(workload(case.name), placed.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_of_threads_are_told_once() {
+        assert_eq!(Threads::Alone.numbers(2), [1]);
+        assert_eq!(Threads::Spread.numbers(1), [1]);
+        assert_eq!(Threads::Crowded.numbers(2), [1, 2, 8]);
     }
 }

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use atomseq::percpu::Counter;
 
-use super::{Experiment, Method};
+use super::{Experiment, Method, Threads};
 use crate::bench::engine::{Case, Subject};
 use crate::bench::peers::interlocked::{Interlocked, InterlockedPerCpu};
 use crate::bench::peers::mutexed::Mutexed;
@@ -30,7 +30,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         ),
     ],
     method: Method::Timed(cases),
-    alone: false,
+    threads: Threads::Spread,
     beside: None,
 };
 

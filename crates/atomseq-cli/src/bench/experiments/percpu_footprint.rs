@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use atomseq::percpu::Counter;
 
-use super::{Count, Experiment, Method};
+use super::{Count, Experiment, Method, Threads};
 use crate::bench::crowd::{self, Member};
 use crate::bench::engine::Effort;
 use crate::bench::peers::interlocked::InterlockedPerCpu;
@@ -45,7 +45,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         threads: THREADS,
         run,
     },
-    alone: false,
+    threads: Threads::Spread,
     beside: None,
 };
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use atomseq::percpu::{Pool, Source};
 
-use super::{Experiment, Method};
+use super::{Experiment, Method, Threads};
 use crate::bench::engine::{Case, Subject};
 use crate::bench::peers::crossbeam::QueuedBlocks;
 use crate::bench::peers::malloc::Malloc;
@@ -22,7 +22,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         ("crossbeam", "idle blocks in a crossbeam_queue::ArrayQueue"),
     ],
     method: Method::Timed(cases),
-    alone: false,
+    threads: Threads::Spread,
     beside: None,
 };
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use atomseq::percpu::Queue;
 use crossbeam_queue::SegQueue;
 
-use super::{Experiment, Method};
+use super::{Experiment, Method, Threads};
 use crate::bench::engine::Case;
 use crate::bench::exchange::{Container, Exchange, elements};
 use crate::bench::peers::mutexed::Mutexed;
@@ -27,7 +27,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         ("crossbeam", "crossbeam_queue::SegQueue"),
     ],
     method: Method::Timed(cases),
-    alone: false,
+    threads: Threads::Spread,
     beside: None,
 };
 

@@ -7,7 +7,7 @@ use atomseq::percpu::Ring;
 use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
 
-use super::{Experiment, Method};
+use super::{Experiment, Method, Threads};
 use crate::bench::engine::{Case, GRAIN, Subject};
 
 /// The experiment.
@@ -25,7 +25,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         ),
     ],
     method: Method::Timed(cases),
-    alone: false,
+    threads: Threads::Spread,
     beside: None,
 };
 

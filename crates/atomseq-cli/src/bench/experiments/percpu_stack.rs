@@ -7,7 +7,7 @@ use atomseq::percpu::{Link, List, Node, RawNode, Stack};
 use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
 
-use super::{Experiment, Method};
+use super::{Experiment, Method, Threads};
 use crate::bench::engine::Case;
 use crate::bench::exchange::{Container, Exchange, elements};
 use crate::bench::peers::mutexed::Mutexed;
@@ -33,7 +33,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         ("crossbeam", "crossbeam_queue::ArrayQueue as a bag"),
     ],
     method: Method::Timed(cases),
-    alone: false,
+    threads: Threads::Spread,
     beside: None,
 };
 

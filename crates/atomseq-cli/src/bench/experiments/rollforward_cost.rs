@@ -23,7 +23,7 @@ use std::time::Instant;
 
 use self::run::{Run, Took};
 use self::ways::WAYS;
-use super::{Experiment, Method};
+use super::{Experiment, Method, Threads};
 use crate::bench::beside::Beside;
 use crate::bench::engine::Effort;
 use crate::bench::record::Series;
@@ -58,13 +58,14 @@ pub const EXPERIMENT: Experiment = Experiment {
         ),
     ],
     method: Method::Own { threads: 1, run },
-    alone: true,
+    threads: Threads::Alone,
     beside: Some(&Beside {
         paper: "M94",
         table: None,
         programs: &[],
         counterparts: &[],
         baseline: None,
+        differences: &[],
         arguments: &[],
         reasons: &[],
         sections: &["4.2", "4.3"],

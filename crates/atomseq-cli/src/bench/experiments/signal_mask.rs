@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::signal_sequence::{KernelMask, Mask, Shield};
-use super::{Experiment, Method};
+use super::{Experiment, Method, Threads};
 use crate::bench::beside::Beside;
 use crate::bench::engine::{Case, Subject};
 use crate::bench::signals;
@@ -19,7 +19,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         ("sigprocmask", "two calls of sigprocmask: block, restore"),
     ],
     method: Method::Timed(cases),
-    alone: true,
+    threads: Threads::Alone,
     beside: Some(&Beside {
         paper: "M94",
         table: Some("1"),
@@ -27,6 +27,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         // M94 made a user-level sigprocmask of its Dyn/Jump (6) and gives no figures of it but those of Dyn/Jump.
         counterparts: &[("sigprocmask", "sigprocmask"), ("mask", "Dyn/Jump")],
         baseline: None,
+        differences: &[],
         arguments: &[("Dyn/Jump", "sigprocmask")],
         reasons: &[],
         sections: &[],

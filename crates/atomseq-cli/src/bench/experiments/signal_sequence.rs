@@ -24,7 +24,7 @@ use self::interlocked::{TaggedFifo, TaggedLifo, TaggedNull};
 pub use self::mechanisms::{KernelMask, Mask, Shield};
 use self::mechanisms::{Restarting, Rolling, Shielded, Unprotected};
 use self::programs::{Fifo, FifoStores, Lifo, Null};
-use super::{Experiment, Method};
+use super::{Experiment, Method, Threads};
 use crate::bench::beside::Beside;
 use crate::bench::engine::{Case, Subject};
 use crate::bench::signals;
@@ -93,7 +93,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         ),
     ],
     method: Method::Timed(cases),
-    alone: true,
+    threads: Threads::Alone,
     beside: Some(&Beside {
         paper: "M94",
         table: Some("1"),
@@ -113,6 +113,7 @@ pub const EXPERIMENT: Experiment = Experiment {
             ("interlocked", "LL/STC"),
         ],
         baseline: Some("none"),
+        differences: &[],
         arguments: &[
             ("sigprocmask", "Hyb/Jump"),
             ("sigprocmask", "Dyn/Jump"),

@@ -1,12 +1,15 @@
 //! What the field uses instead: each peer in its best documented configuration (padded where its users would pad,
 //! backing off where its users would back off), behind the same small trait as atomseq's own structure.
 
+pub mod backoff;
 pub mod crossbeam;
 pub mod interlocked;
 #[cfg(target_os = "linux")]
 pub mod kernel_mask;
+pub mod locks;
 pub mod malloc;
 pub mod mutexed;
+pub mod queue_lock;
 #[cfg(target_os = "linux")]
 pub mod tagged;
 pub mod thread_local;

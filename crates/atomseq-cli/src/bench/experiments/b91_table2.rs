@@ -1,0 +1,163 @@
+//! `b91-table2`: B91 4.2: what synchronization makes of a thread package's operations: a spin lock, a mutex that
+//! relinquishes the processor, and two threads that take turns by a mutex and a condition variable.
+//!
+//! The paper's threads were CThreads' on a uniprocessor. Here they are two kernel threads of one CPU. In `spinlock` and
+//! `mutexlock` each of them does half of the operations on the same lock; with mechanisms that are atomic on one thread
+//! only, each on a lock of its own, and so they take no turns.
+
+use atomseq::mutex::{Condvar, Interlocked, Mutex, RawMutex, Restarting, SpinLock, TestAndSet};
+use crossbeam_utils::CachePadded;
+
+use super::{Experiment, Method, Threads, Workload};
+use crate::bench::beside::Beside;
+use crate::bench::engine::{Case, Subject};
+use crate::bench::locking::{Apart, Contention, Exclusive, Hold, Tally};
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "b91-table2",
+    about: "B91's table 2: locks and turns of two threads of one CPU, by each mechanism",
+    structure: "mutex::Mutex",
+    operation: "a critical section under",
+    cases: &[
+        (
+            "spinlock:restart",
+            "SpinLock, restarted if a signal handler interrupts it: a lock a thread",
+        ),
+        ("spinlock:interlocked", "by an interlocked exchange"),
+        (
+            "mutexlock:restart",
+            "Mutex, restarted if a signal handler interrupts it: a lock a thread",
+        ),
+        ("mutexlock:interlocked", "by an interlocked exchange"),
+        (
+            "pingpong:interlocked",
+            "two threads take turns by Mutex and Condvar, by an interlocked exchange",
+        ),
+    ],
+    method: Method::Placed {
+        threads: THREADS,
+        workloads: &[
+            Workload {
+                name: "spinlock",
+                cpus: 1,
+                length: 1,
+                cases: spinlock,
+            },
+            Workload {
+                name: "mutexlock",
+                cpus: 1,
+                length: 1,
+                cases: mutexlock,
+            },
+            Workload {
+                name: "pingpong",
+                cpus: 1,
+                length: 1,
+                cases: pingpong,
+            },
+        ],
+    },
+    threads: Threads::Alone,
+    beside: Some(&Beside {
+        paper: "B91",
+        table: Some("2"),
+        programs: &[
+            ("spinlock", "Spinlock"),
+            ("mutexlock", "MutexLock"),
+            ("pingpong", "PingPong"),
+        ],
+        counterparts: &[("restart", "R.A.S")],
+        baseline: None,
+        differences: &[],
+        arguments: &[],
+        reasons: &[],
+        sections: &["4.2"],
+        note: "ForkTest is not measured here: it timed how CThreads made and ended its user-level threads.",
+    }),
+};
+
+/// Those that take turns.
+const THREADS: usize = 2;
+
+fn spinlock() -> Vec<Case> {
+    vec![
+        Apart::<SpinLock<Tally, Restarting>>::case("spinlock:restart", THREADS),
+        together::<SpinLock<Tally, Interlocked>>("spinlock:interlocked"),
+    ]
+}
+
+fn mutexlock() -> Vec<Case> {
+    vec![
+        Apart::<Mutex<Tally, Restarting>>::case("mutexlock:restart", THREADS),
+        together::<Mutex<Tally, Interlocked>>("mutexlock:interlocked"),
+    ]
+}
+
+fn pingpong() -> Vec<Case> {
+    vec![Turns::<Interlocked>::case("pingpong:interlocked")]
+}
+
+/// Both threads on one lock.
+fn together<L: Exclusive + Default + Sync + 'static>(name: &'static str) -> Case {
+    Contention::<L>::shared(name, Hold::NONE, THREADS as u64)
+}
+
+/// Two threads take turns. An operation is one of each.
+struct Turns<M> {
+    /// How many turns there were. Even: it is the first thread's.
+    turns: CachePadded<lock_api::Mutex<RawMutex<M>, u64>>,
+    taken: Condvar,
+}
+
+impl<M: TestAndSet + Sync + 'static> Turns<M> {
+    fn case(name: &'static str) -> Case {
+        let turns = CachePadded::new(lock_api::Mutex::new(0));
+        let taken = Condvar::new();
+        Case::new(name, Self { turns, taken })
+    }
+}
+
+impl<M: TestAndSet + Sync> Subject for Turns<M> {
+    fn run(&self, thread: usize, operations: u64) {
+        let mine = thread as u64;
+        for _ in 0..operations {
+            let mut turns = self.turns.lock();
+            self.taken
+                .wait_while(&mut turns, |turns| *turns % 2 != mine);
+            *turns += 1;
+            drop(turns);
+            self.taken.notify_one();
+        }
+    }
+
+    fn check(&self, operations: u64) -> Result<(), String> {
+        let turns = *self.turns.lock();
+        (turns == operations)
+            .then_some(())
+            .ok_or_else(|| format!("there were {turns} turns of {operations}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::bench::engine::GRAIN;
+
+    #[test]
+    fn every_case_counts_and_takes_turns() {
+        for case in [spinlock(), mutexlock(), pingpong()].into_iter().flatten() {
+            thread::scope(|scope| {
+                for thread in 0..THREADS {
+                    let subject = &case.subject;
+                    scope.spawn(move || subject.run(thread, 16 * GRAIN));
+                }
+            });
+            let (right, wrong) = (32 * GRAIN, 34 * GRAIN);
+            assert_eq!(case.subject.check(right), Ok(()), "{}", case.name);
+            assert!(case.subject.check(wrong).is_err(), "{}", case.name);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! `b91-table4`: B91 5: a test-and-set and a clear by interlocked instruction, inlined, and by a restartable sequence, called.
+//! The linkage time is what the call takes, the difference to the same sequence inlined.
+
+use atomseq::mutex::{Interlocked, Restarting};
+
+use super::b91_table1::{Called, Inlined, Loop, Passes};
+use super::{Experiment, Method, Threads};
+use crate::bench::beside::{Beside, Difference};
+use crate::bench::engine::Case;
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "b91-table4",
+    about: "B91's table 4: interlocked instruction or restartable sequence, and what calling the latter takes",
+    structure: "mutex::TestAndSet",
+    operation: "a critical section by",
+    cases: &[
+        ("interlocked", "an interlocked exchange, inlined"),
+        (
+            "restart-branch",
+            "restarted if a signal handler interrupts it, called",
+        ),
+        ("restart-inlined", "the same, inlined"),
+        ("loop", "the loop alone"),
+    ],
+    method: Method::Timed(cases),
+    threads: Threads::Alone,
+    beside: Some(&Beside {
+        paper: "B91",
+        table: Some("4"),
+        programs: &[("", "acquire and release")],
+        counterparts: &[
+            ("interlocked", "Interlocked Test-And-Set"),
+            ("restart-branch", "Restartable Test-And-Set"),
+            ("linkage", "Linkage Time"),
+        ],
+        baseline: Some("loop"),
+        differences: &[Difference {
+            name: "linkage",
+            of: "restart-branch",
+            over: "restart-inlined",
+        }],
+        arguments: &[("Interlocked Test-And-Set", "Restartable Test-And-Set")],
+        reasons: &[(
+            ("Restartable Test-And-Set", "Linkage Time"),
+            "a predicted call and return overlap with what is around them, and are hard to tell from nothing",
+        )],
+        sections: &[],
+        note: "The loop's time is taken off here; of the paper's figures that is not said. The critical sections here count, as \
+               those of table 1.",
+    }),
+};
+
+fn cases(threads: usize) -> Vec<Case> {
+    vec![
+        Passes::<Interlocked, Inlined>::case("interlocked", threads),
+        Passes::<Restarting, Called>::case("restart-branch", threads),
+        Passes::<Restarting, Inlined>::case("restart-inlined", threads),
+        Case::new("loop", Loop::default()),
+    ]
+}

@@ -1,0 +1,230 @@
+//! What the lock experiments share: a count that is only right if its lock excludes, and the time that a lock is held.
+
+use std::hint::black_box;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam_utils::CachePadded;
+
+use super::engine::{Case, Subject};
+
+/// A count that loses additions of threads that nothing excludes from each other: it is loaded, and then stored.
+#[derive(Debug, Default)]
+pub struct Tally(AtomicU64);
+
+impl Tally {
+    /// Counts one more.
+    #[inline(always)]
+    pub fn count(&self) {
+        // Relaxed twice, and apart: ordering and exclusion are the lock's to bring.
+        let counted = self.0.load(Ordering::Relaxed);
+        self.0.store(counted + 1, Ordering::Relaxed);
+    }
+
+    /// How many there are.
+    pub fn total(&self) -> u64 {
+        // Relaxed: read after the threads have met at the crew's mutex.
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Whether there are so many.
+    pub fn expect(&self, expected: u64) -> Result<(), String> {
+        let total = self.total();
+        if total == expected {
+            return Ok(());
+        }
+        Err(format!(
+            "{total} of {expected} critical sections were counted"
+        ))
+    }
+}
+
+/// A lock around a tally.
+pub trait Exclusive {
+    /// Does `work` while nobody else whom the lock's type lets reach it does any.
+    fn with(&self, work: impl FnOnce(&Tally));
+}
+
+/// For how long a lock is held after counting: a number of rounds of [`Hold::spin`].
+#[derive(Clone, Copy, Debug)]
+pub struct Hold(u64);
+
+impl Hold {
+    /// Not at all.
+    pub const NONE: Self = Self(0);
+
+    /// About so long, once this machine is known.
+    pub fn of(duration: Duration) -> Self {
+        Self((duration.as_secs_f64() * rounds_a_second()) as u64)
+    }
+
+    /// Passes the time without giving way and without a memory access that others could feel.
+    #[inline(always)]
+    pub fn spin(self) {
+        let mut value = 1_u64;
+        for _ in 0..self.0 {
+            value = black_box(value.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        }
+    }
+}
+
+/// How many rounds of spinning a second holds: the fastest of several tries, for whatever comes between makes one slower.
+fn rounds_a_second() -> f64 {
+    static RATE: OnceLock<f64> = OnceLock::new();
+    *RATE.get_or_init(|| {
+        const ROUNDS: u64 = 10_000;
+        let once = || {
+            let start = Instant::now();
+            Hold(ROUNDS).spin();
+            start.elapsed()
+        };
+        let fastest = (0..200).map(|_| once()).min().unwrap_or_default();
+        ROUNDS as f64 / fastest.as_secs_f64().max(1e-9)
+    })
+}
+
+/// All threads enter one lock again and again.
+pub struct Contention<L> {
+    lock: CachePadded<L>,
+    hold: Hold,
+    /// How many threads share the operations of one.
+    sharers: u64,
+}
+
+impl<L: Exclusive + Default + Sync + 'static> Contention<L> {
+    /// The case of that name, in which every thread does all operations.
+    pub fn case(name: &'static str, hold: Hold) -> Case {
+        Self::shared(name, hold, 1)
+    }
+
+    /// The case of that name, in which so many threads share the operations of one: for threads of one CPU, of which
+    /// only one runs at a time.
+    pub fn shared(name: &'static str, hold: Hold, sharers: u64) -> Case {
+        let lock = CachePadded::default();
+        Case::new(
+            name,
+            Self {
+                lock,
+                hold,
+                sharers,
+            },
+        )
+    }
+}
+
+impl<L: Exclusive + Sync> Subject for Contention<L> {
+    fn run(&self, _thread: usize, operations: u64) {
+        for _ in 0..operations / self.sharers {
+            self.lock.with(|tally| {
+                tally.count();
+                self.hold.spin();
+            });
+        }
+    }
+
+    fn check(&self, operations: u64) -> Result<(), String> {
+        let mut result = Ok(());
+        self.lock
+            .with(|tally| result = tally.expect(operations / self.sharers));
+        result
+    }
+}
+
+/// Every thread enters a lock of its own, for locks that are bound to their thread; they share the operations of one.
+pub struct Apart<L> {
+    locks: Vec<CachePadded<L>>,
+}
+
+// SAFETY: a thread uses the lock of its own number only, and `check` is called when no thread works.
+unsafe impl<L> Sync for Apart<L> {}
+
+impl<L: Exclusive + Default + 'static> Apart<L> {
+    /// The case of that name for so many threads.
+    pub fn case(name: &'static str, threads: usize) -> Case {
+        let locks = (0..threads).map(|_| CachePadded::default()).collect();
+        Case::new(name, Self { locks })
+    }
+}
+
+impl<L: Exclusive> Subject for Apart<L> {
+    fn run(&self, thread: usize, operations: u64) {
+        let lock: &L = black_box(&self.locks[thread]);
+        for _ in 0..operations / self.locks.len() as u64 {
+            lock.with(|tally| tally.count());
+        }
+    }
+
+    fn check(&self, operations: u64) -> Result<(), String> {
+        let (mut result, threads) = (Ok(()), self.locks.len() as u64);
+        for lock in &self.locks {
+            lock.with(|tally| result = tally.expect(operations / threads / threads));
+            result.clone()?;
+        }
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::bench::engine::GRAIN;
+
+    /// Excludes nobody.
+    #[derive(Default)]
+    struct Open(Tally);
+
+    impl Exclusive for Open {
+        fn with(&self, work: impl FnOnce(&Tally)) {
+            work(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_lock_that_excludes_nobody_is_found_out() {
+        let mut lost = None;
+        // One round may be lucky; a hundred are not.
+        for _ in 0..100 {
+            let case = Contention::<Open>::case("open", Hold::NONE);
+            let operations = 4_096 * GRAIN;
+            thread::scope(|scope| {
+                for thread in 0..4 {
+                    let subject = &case.subject;
+                    scope.spawn(move || subject.run(thread, operations));
+                }
+            });
+            lost = case.subject.check(4 * operations).err();
+            if lost.is_some() {
+                break;
+            }
+        }
+        assert!(lost.is_some_and(|fault| fault.contains("critical sections were counted")));
+    }
+
+    #[test]
+    fn sharers_do_the_operations_of_one() {
+        let case = Contention::<Open>::shared("open", Hold::NONE, 2);
+        case.subject.run(0, GRAIN);
+        case.subject.run(1, GRAIN);
+        assert_eq!(case.subject.check(2 * GRAIN), Ok(()));
+        assert!(case.subject.check(4 * GRAIN).is_err());
+    }
+
+    #[test]
+    fn a_lock_is_held_for_about_as_long_as_it_should() {
+        let wanted = Duration::from_micros(20);
+        let hold = Hold::of(wanted);
+        let once = || {
+            let start = Instant::now();
+            hold.spin();
+            start.elapsed()
+        };
+        let fastest = (0..1_000).map(|_| once()).min().unwrap();
+        assert!(
+            wanted / 2 < fastest && fastest < wanted * 2,
+            "{fastest:?} for {wanted:?}"
+        );
+    }
+}
