@@ -63,7 +63,8 @@ pub struct Reversal {
     pub reason: &'static str,
 }
 
-/// What a case adds to the bare form is nothing that can be told from chance below this share of it.
+/// What a case adds to the bare form is nothing that can be told from chance below this share of it, and neither is the
+/// difference between two.
 const CHANCE: f64 = 0.03;
 
 impl Beside {
@@ -245,7 +246,9 @@ impl Beside {
                 let (Some(here_dear), Some(here_cheap)) = (cost(dear), cost(cheap)) else {
                     continue;
                 };
-                if here_dear < here_cheap && self.is_measurable(outcome, workload, here_cheap) {
+                if here_dear < here_cheap * (1.0 - CHANCE)
+                    && self.is_measurable(outcome, workload, here_cheap)
+                {
                     let mut reasons = self.reasons.iter();
                     reversals.push(Reversal {
                         here: (cheap, dear),

@@ -7,6 +7,7 @@ use comfy_table::Table;
 use super::{align_right, figure, plain_table};
 use crate::bench::beside::{Argument, Beside};
 use crate::bench::record::{Outcome, workload};
+use crate::conclusions::list;
 
 /// Prints the paper's figures, the ratios it argues from, where the order of its rows differs, and what its text says.
 pub fn print(to: &mut impl Write, beside: &Beside, outcome: &Outcome) -> io::Result<()> {
@@ -83,6 +84,10 @@ fn table(beside: &Beside, outcome: &Outcome, workloads: &[&'static str]) -> Tabl
     let mut head = vec!["technique".to_string()];
     let machines = beside.machines();
     for machine in &machines {
+        if programs.len() == 1 {
+            head.push(machine.to_string());
+            continue;
+        }
         head.extend(programs.iter().enumerate().map(|(index, program)| {
             format!("{}\n{program}", if index == 0 { machine } else { "" })
         }));
@@ -138,7 +143,7 @@ fn argued(beside: &Beside, workload: &str, argument: &Argument) -> String {
         prefix(workload),
         argument.techniques.0,
         argument.techniques.1,
-        there.join(" and "),
+        list(&there),
         beside.paper,
     )
 }

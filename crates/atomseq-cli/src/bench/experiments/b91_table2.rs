@@ -6,12 +6,16 @@
 //! only, each on a lock of its own, and so they take no turns.
 
 use atomseq::mutex::{Condvar, Interlocked, Mutex, RawMutex, Restarting, SpinLock, TestAndSet};
+use atomseq_papers::emulation::{Call, Trap};
+use atomseq_papers::reservation::{Bundle, Bundled, OneCpu, PerLock, Unfenced};
 use crossbeam_utils::CachePadded;
 
 use super::{Experiment, Method, Threads, Workload};
 use crate::bench::beside::Beside;
 use crate::bench::engine::{Case, Subject};
 use crate::bench::locking::{Apart, Contention, Exclusive, Hold, Tally};
+use crate::bench::signals;
+use crate::machine;
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -26,13 +30,61 @@ pub const EXPERIMENT: Experiment = Experiment {
         ),
         ("spinlock:interlocked", "by an interlocked exchange"),
         (
+            "spinlock:emulation-trap",
+            "by an undefined instruction, which a signal handler emulates",
+        ),
+        (
+            "spinlock:emulation-call",
+            "by a system call that compares and swaps",
+        ),
+        (
+            "spinlock:reservation-a",
+            "by Lamport's algorithm, an instance a lock, without fences",
+        ),
+        (
+            "spinlock:reservation-b",
+            "inside one instance for all locks, without fences",
+        ),
+        (
             "mutexlock:restart",
             "Mutex, restarted if a signal handler interrupts it: a lock a thread",
         ),
         ("mutexlock:interlocked", "by an interlocked exchange"),
         (
+            "mutexlock:emulation-trap",
+            "by an undefined instruction, which a signal handler emulates",
+        ),
+        (
+            "mutexlock:emulation-call",
+            "by a system call that compares and swaps",
+        ),
+        (
+            "mutexlock:reservation-a",
+            "by Lamport's algorithm, an instance a lock, without fences",
+        ),
+        (
+            "mutexlock:reservation-b",
+            "inside one instance for all locks, without fences",
+        ),
+        (
             "pingpong:interlocked",
-            "two threads take turns by Mutex and Condvar, by an interlocked exchange",
+            "turns by Mutex and Condvar, by an interlocked exchange",
+        ),
+        (
+            "pingpong:emulation-trap",
+            "by an undefined instruction, which a signal handler emulates",
+        ),
+        (
+            "pingpong:emulation-call",
+            "by a system call that compares and swaps",
+        ),
+        (
+            "pingpong:reservation-a",
+            "by Lamport's algorithm, an instance a lock, without fences",
+        ),
+        (
+            "pingpong:reservation-b",
+            "inside one instance for all locks, without fences",
         ),
     ],
     method: Method::Placed {
@@ -67,10 +119,10 @@ pub const EXPERIMENT: Experiment = Experiment {
             ("mutexlock", "MutexLock"),
             ("pingpong", "PingPong"),
         ],
-        counterparts: &[("restart", "R.A.S")],
+        counterparts: &[("emulation-trap", "Emulation"), ("restart", "R.A.S")],
         baseline: None,
         differences: &[],
-        arguments: &[],
+        arguments: &[("Emulation", "R.A.S")],
         reasons: &[],
         sections: &["4.2"],
         note: "ForkTest is not measured here: it timed how CThreads made and ended its user-level threads.",
@@ -81,21 +133,79 @@ pub const EXPERIMENT: Experiment = Experiment {
 const THREADS: usize = 2;
 
 fn spinlock() -> Vec<Case> {
-    vec![
+    let cases = vec![
         Apart::<SpinLock<Tally, Restarting>>::case("spinlock:restart", THREADS),
         together::<SpinLock<Tally, Interlocked>>("spinlock:interlocked"),
-    ]
+        together::<SpinLock<Tally, Trap>>("spinlock:emulation-trap"),
+        together::<SpinLock<Tally, Call>>("spinlock:emulation-call"),
+        together::<SpinLock<Tally, PerLock<OneCpuOnly>>>("spinlock:reservation-a"),
+        together::<SpinLock<Tally, Bundled<OneCpuOnly>>>("spinlock:reservation-b"),
+    ];
+    cases.into_iter().map(OnOneCpu::case).collect()
 }
 
 fn mutexlock() -> Vec<Case> {
-    vec![
+    let cases = vec![
         Apart::<Mutex<Tally, Restarting>>::case("mutexlock:restart", THREADS),
         together::<Mutex<Tally, Interlocked>>("mutexlock:interlocked"),
-    ]
+        together::<Mutex<Tally, Trap>>("mutexlock:emulation-trap"),
+        together::<Mutex<Tally, Call>>("mutexlock:emulation-call"),
+        together::<Mutex<Tally, PerLock<OneCpuOnly>>>("mutexlock:reservation-a"),
+        together::<Mutex<Tally, Bundled<OneCpuOnly>>>("mutexlock:reservation-b"),
+    ];
+    cases.into_iter().map(OnOneCpu::case).collect()
 }
 
 fn pingpong() -> Vec<Case> {
-    vec![Turns::<Interlocked>::case("pingpong:interlocked")]
+    let cases = vec![
+        Turns::<Interlocked>::case("pingpong:interlocked"),
+        Turns::<Trap>::case("pingpong:emulation-trap"),
+        Turns::<Call>::case("pingpong:emulation-call"),
+        Turns::<PerLock<OneCpuOnly>>::case("pingpong:reservation-a"),
+        Turns::<Bundled<OneCpuOnly>>::case("pingpong:reservation-b"),
+    ];
+    cases.into_iter().map(OnOneCpu::case).collect()
+}
+
+/// The threads that are measured.
+struct Measured;
+
+/// For them only.
+type OneCpuOnly = Unfenced<Measured>;
+
+// SAFETY: all threads that use this group are on the first CPU that this process may use and bound to it, or none works:
+// the crew pins them there, and `OnOneCpu` makes sure of it. Experiments run one after the other, and there is one test.
+unsafe impl OneCpu for Measured {
+    fn bundle() -> &'static Bundle {
+        static BUNDLE: Bundle = Bundle::new();
+        &BUNDLE
+    }
+}
+
+/// A subject whose threads have to stay on one CPU.
+struct OnOneCpu(Box<dyn Subject>);
+
+impl OnOneCpu {
+    fn case(case: Case) -> Case {
+        Case::new(case.name, Self(case.subject))
+    }
+}
+
+impl Subject for OnOneCpu {
+    fn prepare(&self, thread: usize) {
+        let cpus = machine::allowed_cpus().len();
+        assert_eq!(cpus, 1, "this system does not let a thread be pinned");
+        signals::prove();
+        self.0.prepare(thread);
+    }
+
+    fn run(&self, thread: usize, operations: u64) {
+        self.0.run(thread, operations);
+    }
+
+    fn check(&self, operations: u64) -> Result<(), String> {
+        self.0.check(operations)
+    }
 }
 
 /// Both threads on one lock.
@@ -152,7 +262,11 @@ mod tests {
             thread::scope(|scope| {
                 for thread in 0..THREADS {
                     let subject = &case.subject;
-                    scope.spawn(move || subject.run(thread, 16 * GRAIN));
+                    scope.spawn(move || {
+                        assert!(machine::pin(machine::allowed_cpus()[0]));
+                        subject.prepare(thread);
+                        subject.run(thread, 16 * GRAIN);
+                    });
                 }
             });
             let (right, wrong) = (32 * GRAIN, 34 * GRAIN);

@@ -4,7 +4,7 @@
 use atomseq::mutex::{Interlocked, Restarting};
 
 use super::b91_table1::{Called, Inlined, Loop, Passes};
-use super::{Experiment, Method, Threads};
+use super::{Experiment, Method, Threads, Workload};
 use crate::bench::beside::{Beside, Difference};
 use crate::bench::engine::Case;
 
@@ -23,7 +23,15 @@ pub const EXPERIMENT: Experiment = Experiment {
         ("restart-inlined", "the same, inlined"),
         ("loop", "the loop alone"),
     ],
-    method: Method::Timed(cases),
+    method: Method::Placed {
+        threads: 1,
+        workloads: &[Workload {
+            name: "",
+            cpus: 1,
+            length: 1,
+            cases,
+        }],
+    },
     threads: Threads::Alone,
     beside: Some(&Beside {
         paper: "B91",
@@ -51,11 +59,11 @@ pub const EXPERIMENT: Experiment = Experiment {
     }),
 };
 
-fn cases(threads: usize) -> Vec<Case> {
+fn cases() -> Vec<Case> {
     vec![
-        Passes::<Interlocked, Inlined>::case("interlocked", threads),
-        Passes::<Restarting, Called>::case("restart-branch", threads),
-        Passes::<Restarting, Inlined>::case("restart-inlined", threads),
+        Passes::<Inlined<Interlocked>>::case("interlocked"),
+        Passes::<Called<Restarting>>::case("restart-branch"),
+        Passes::<Inlined<Restarting>>::case("restart-inlined"),
         Case::new("loop", Loop::default()),
     ]
 }

@@ -2,11 +2,26 @@
 //! subject does its work through the public safe interface, and all subjects of an experiment share one loop, so that
 //! what keeps the compiler from removing work costs each the same.
 
-#[cfg(target_os = "linux")]
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_pointer_width = "64",
+    not(atomseq_portable)
+))]
 mod b91_table1;
-#[cfg(target_os = "linux")]
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_pointer_width = "64",
+    not(atomseq_portable)
+))]
 mod b91_table2;
-#[cfg(target_os = "linux")]
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_pointer_width = "64",
+    not(atomseq_portable)
+))]
 mod b91_table4;
 mod mutex;
 mod percpu_counter;
@@ -142,11 +157,26 @@ pub const ALL: &[&Experiment] = &[
         not(atomseq_portable)
     ))]
     &rollforward_cost::EXPERIMENT,
-    #[cfg(target_os = "linux")]
+    #[cfg(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        target_pointer_width = "64",
+        not(atomseq_portable)
+    ))]
     &b91_table1::EXPERIMENT,
-    #[cfg(target_os = "linux")]
+    #[cfg(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        target_pointer_width = "64",
+        not(atomseq_portable)
+    ))]
     &b91_table2::EXPERIMENT,
-    #[cfg(target_os = "linux")]
+    #[cfg(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        target_pointer_width = "64",
+        not(atomseq_portable)
+    ))]
     &b91_table4::EXPERIMENT,
     &mutex::EXPERIMENT,
 ];
