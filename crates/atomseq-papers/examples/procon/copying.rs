@@ -12,7 +12,7 @@ use indicatif::ProgressBar;
 use super::files::{CHUNK, Output};
 use super::monitor::{Lock, Monitor, Tally};
 use super::options::Plan;
-use super::threads;
+use super::threads::{self, Pinned};
 
 /// What is to be copied, and how.
 pub struct Job<'a> {
@@ -81,6 +81,12 @@ impl std::fmt::Display for Error {
 pub fn copy<L: Lock>(job: &Job<'_>) -> Result<Outcome, Error> {
     let output = Output::create(job.output).map_err(Error::Create)?;
     let monitor = Monitor::<L>::new(job.slots, job.block);
+    // What excludes the threads of one CPU is used by those of one CPU only, this one included.
+    let [first, second] = job.cpus;
+    let _pinned = (first == second)
+        .then(|| Pinned::to(first))
+        .transpose()
+        .map_err(Error::Start)?;
     let before = L::interventions();
     let start = Instant::now();
     let (produced, consumed) = thread::scope(|scope| {
@@ -91,7 +97,7 @@ pub fn copy<L: Lock>(job: &Job<'_>) -> Result<Outcome, Error> {
         let consumer = match threads::start(scope, "consumer", job.cpus[1], consumer) {
             Ok(consumer) => consumer,
             Err(error) => {
-                monitor.leave();
+                monitor.leave(&mut Tally::default());
                 return Err(Error::Start(error));
             }
         };
@@ -113,11 +119,7 @@ pub fn copy<L: Lock>(job: &Job<'_>) -> Result<Outcome, Error> {
         bytes,
         checksum,
         written,
-        tally: Tally {
-            acquisitions: here.0.acquisitions + there.0.acquisitions,
-            found_held: here.0.found_held + there.0.found_held,
-            waits: here.0.waits + there.0.waits,
-        },
+        tally: here.0 + there.0 + monitor.tally(),
         blocks: here.1.zip(there.1).map(|(here, there)| here + there),
         interventions: since(before, L::interventions()),
     })
@@ -146,16 +148,19 @@ fn counting_blocks<T>(work: impl FnOnce(&mut Tally) -> T) -> (T, (Tally, Option<
 }
 
 /// The other side hears of this one's end, a panic included.
-struct Side<'a, L: Lock>(&'a Monitor<L>);
+struct Side<'a, L: Lock> {
+    monitor: &'a Monitor<L>,
+    tally: &'a mut Tally,
+}
 
 impl<L: Lock> Drop for Side<'_, L> {
     fn drop(&mut self) {
-        self.0.leave();
+        self.monitor.leave(self.tally);
     }
 }
 
 fn produce<L: Lock>(job: &Job<'_>, monitor: &Monitor<L>, tally: &mut Tally) -> io::Result<()> {
-    let _side = Side(monitor);
+    let side = Side { monitor, tally };
     let mut file = File::open(job.input)?;
     // Whole blocks, so that only the file's last one is shorter.
     let mut chunk = vec![0; CHUNK.next_multiple_of(job.block)];
@@ -165,7 +170,7 @@ fn produce<L: Lock>(job: &Job<'_>, monitor: &Monitor<L>, tally: &mut Tally) -> i
             return Ok(());
         }
         for block in chunk[..length].chunks(job.block) {
-            if !monitor.put(block, tally) {
+            if !monitor.put(block, side.tally) {
                 return Ok(());
             }
         }
@@ -192,11 +197,11 @@ fn consume<L: Lock>(
     mut output: Output,
     tally: &mut Tally,
 ) -> io::Result<Output> {
-    let _side = Side(monitor);
+    let side = Side { monitor, tally };
     let mut chunk = Vec::with_capacity(CHUNK + job.block);
     let mut more = true;
     while more {
-        more = monitor.take(&mut chunk, tally);
+        more = monitor.take(&mut chunk, side.tally);
         if chunk.len() >= CHUNK || !more {
             output.write(&chunk)?;
             job.progress.inc(chunk.len() as u64);

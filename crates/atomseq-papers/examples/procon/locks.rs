@@ -1,14 +1,11 @@
 //! The mutexes that may guard the buffer: atomseq's, by mechanism, and those of others.
 
-use std::sync::Condvar as StdCondvar;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex as StdMutex, MutexGuard as StdMutexGuard, OnceLock};
-use std::thread::{self, Thread};
+use std::sync::{self, TryLockError};
 
-use atomseq::mutex::{Interventions, Mutex, RawMutex, TestAndSet};
+use atomseq::mutex::{Condvar, Counted, Interventions, Mutex, RawMutex, TestAndSet, counts};
 
 use super::buffer::{Buffer, even_if_poisoned};
-use super::monitor::{Condition, Lock};
+use super::monitor::{Condition, Lock, Tally};
 
 /// The two conditions.
 #[derive(Default)]
@@ -28,16 +25,11 @@ impl<C> Conditions<C> {
 
 /// atomseq's relinquishing mutex, by a mechanism that other CPUs cannot come between.
 pub struct Relinquishing<M: TestAndSet> {
-    buffer: Mutex<Buffer, M>,
-    conditions: Conditions<Parked>,
+    buffer: Mutex<Buffer, Counted<M>>,
+    conditions: Conditions<Condvar>,
 }
 
-impl<M: TestAndSet + Send + Sync> Lock for Relinquishing<M> {
-    type Guard<'a>
-        = lock_api::MutexGuard<'a, RawMutex<M>, Buffer>
-    where
-        M: 'a;
-
+impl<M: TestAndSet> Relinquishing<M> {
     fn new(buffer: Buffer) -> Self {
         Relinquishing {
             buffer: Mutex::new(buffer),
@@ -45,23 +37,46 @@ impl<M: TestAndSet + Send + Sync> Lock for Relinquishing<M> {
         }
     }
 
-    fn try_lock(&self) -> Option<Self::Guard<'_>> {
-        self.buffer.try_lock()
+    fn tally(&self) -> Tally {
+        let counts = counts(&self.buffer);
+        Tally {
+            acquisitions: counts.acquisitions,
+            found_held: counts.found_held,
+            ..Tally::default()
+        }
+    }
+}
+
+impl<M: TestAndSet + Send + Sync> Lock for Relinquishing<M> {
+    type Guard<'a>
+        = lock_api::MutexGuard<'a, RawMutex<Counted<M>>, Buffer>
+    where
+        M: 'a;
+
+    fn new(buffer: Buffer) -> Self {
+        Relinquishing::new(buffer)
     }
 
-    fn lock(&self) -> Self::Guard<'_> {
+    fn lock(&self, _tally: &mut Tally) -> Self::Guard<'_> {
         self.buffer.lock()
     }
 
-    fn wait<'a>(&'a self, condition: Condition, mut guard: Self::Guard<'a>) -> Self::Guard<'a> {
-        let parked = self.conditions.of(condition);
-        parked.announce();
-        lock_api::MutexGuard::unlocked(&mut guard, || parked.wait());
+    fn wait<'a>(
+        &'a self,
+        condition: Condition,
+        mut guard: Self::Guard<'a>,
+        _tally: &mut Tally,
+    ) -> Self::Guard<'a> {
+        self.conditions.of(condition).wait(&mut guard);
         guard
     }
 
     fn notify(&self, condition: Condition) {
-        self.conditions.of(condition).notify();
+        self.conditions.of(condition).notify_one();
+    }
+
+    fn tally(&self) -> Tally {
+        Relinquishing::tally(self)
     }
 
     fn interventions() -> Interventions {
@@ -69,65 +84,51 @@ impl<M: TestAndSet + Send + Sync> Lock for Relinquishing<M> {
     }
 }
 
-/// A condition that one thread waits for, always the same one: it parks.
-#[derive(Default)]
-struct Parked {
-    thread: OnceLock<Thread>,
-    waits: AtomicBool,
-}
-
-impl Parked {
-    /// This thread is about to wait; under the mutex.
-    fn announce(&self) {
-        self.thread.get_or_init(thread::current);
-        // Release: with the thread; pairs with the Acquire in `notify`.
-        self.waits.store(true, Ordering::Release);
-    }
-
-    fn wait(&self) {
-        // Acquire: pairs with the Release of whoever notifies.
-        while self.waits.load(Ordering::Acquire) {
-            thread::park();
-        }
-    }
-
-    fn notify(&self) {
-        // AcqRel: pairs with both.
-        if self.waits.swap(false, Ordering::AcqRel) {
-            self.thread.get().into_iter().for_each(Thread::unpark);
-        }
-    }
+/// Takes a lock that does not count, and counts: a second try is all that it costs, and only where the first one fails.
+fn counting<G>(
+    tally: &mut Tally,
+    try_lock: impl FnOnce() -> Option<G>,
+    lock: impl FnOnce() -> G,
+) -> G {
+    tally.acquisitions += 1;
+    try_lock().unwrap_or_else(|| {
+        tally.found_held += 1;
+        lock()
+    })
 }
 
 /// The standard library's.
 pub struct Std {
-    buffer: StdMutex<Buffer>,
-    conditions: Conditions<StdCondvar>,
+    buffer: sync::Mutex<Buffer>,
+    conditions: Conditions<sync::Condvar>,
 }
 
 impl Lock for Std {
-    type Guard<'a> = StdMutexGuard<'a, Buffer>;
+    type Guard<'a> = sync::MutexGuard<'a, Buffer>;
 
     fn new(buffer: Buffer) -> Std {
         Std {
-            buffer: StdMutex::new(buffer),
+            buffer: sync::Mutex::new(buffer),
             conditions: Conditions::default(),
         }
     }
 
-    fn try_lock(&self) -> Option<Self::Guard<'_>> {
-        match self.buffer.try_lock() {
+    fn lock(&self, tally: &mut Tally) -> Self::Guard<'_> {
+        let try_lock = || match self.buffer.try_lock() {
             Ok(guard) => Some(guard),
-            Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(std::sync::TryLockError::WouldBlock) => None,
-        }
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        };
+        counting(tally, try_lock, || even_if_poisoned(self.buffer.lock()))
     }
 
-    fn lock(&self) -> Self::Guard<'_> {
-        even_if_poisoned(self.buffer.lock())
-    }
-
-    fn wait<'a>(&'a self, condition: Condition, guard: Self::Guard<'a>) -> Self::Guard<'a> {
+    fn wait<'a>(
+        &'a self,
+        condition: Condition,
+        guard: Self::Guard<'a>,
+        tally: &mut Tally,
+    ) -> Self::Guard<'a> {
+        tally.acquisitions += 1;
         even_if_poisoned(self.conditions.of(condition).wait(guard))
     }
 
@@ -152,15 +153,17 @@ impl Lock for ParkingLot {
         }
     }
 
-    fn try_lock(&self) -> Option<Self::Guard<'_>> {
-        self.buffer.try_lock()
+    fn lock(&self, tally: &mut Tally) -> Self::Guard<'_> {
+        counting(tally, || self.buffer.try_lock(), || self.buffer.lock())
     }
 
-    fn lock(&self) -> Self::Guard<'_> {
-        self.buffer.lock()
-    }
-
-    fn wait<'a>(&'a self, condition: Condition, mut guard: Self::Guard<'a>) -> Self::Guard<'a> {
+    fn wait<'a>(
+        &'a self,
+        condition: Condition,
+        mut guard: Self::Guard<'a>,
+        tally: &mut Tally,
+    ) -> Self::Guard<'a> {
+        tally.acquisitions += 1;
         self.conditions.of(condition).wait(&mut guard);
         guard
     }

@@ -1,6 +1,6 @@
 //! The buffer with a mutex and two conditions around it: what producer and consumer call.
 
-use std::ops::DerefMut;
+use std::ops::{Add, DerefMut};
 
 use atomseq::mutex::Interventions;
 
@@ -21,14 +21,23 @@ pub trait Lock: Sync {
 
     fn new(buffer: Buffer) -> Self;
 
-    fn try_lock(&self) -> Option<Self::Guard<'_>>;
-
-    fn lock(&self) -> Self::Guard<'_>;
+    /// Waits until nobody has the mutex, and has it.
+    fn lock(&self, tally: &mut Tally) -> Self::Guard<'_>;
 
     /// Releases the mutex, waits until notified (or for no reason), and has the mutex again.
-    fn wait<'a>(&'a self, condition: Condition, guard: Self::Guard<'a>) -> Self::Guard<'a>;
+    fn wait<'a>(
+        &'a self,
+        condition: Condition,
+        guard: Self::Guard<'a>,
+        tally: &mut Tally,
+    ) -> Self::Guard<'a>;
 
     fn notify(&self, condition: Condition);
+
+    /// What the mutex has counted itself; nothing if it leaves that to those who use it.
+    fn tally(&self) -> Tally {
+        Tally::default()
+    }
 
     /// What somebody had to do for the mechanism so far.
     fn interventions() -> Interventions {
@@ -41,10 +50,22 @@ pub trait Lock: Sync {
 pub struct Tally {
     /// How often it acquired the mutex, after a wait for a condition included.
     pub acquisitions: u64,
-    /// How often the mutex was held when it came; not counted after a wait.
+    /// How often the mutex was held when it came; after a wait for a condition, only mutexes that count know.
     pub found_held: u64,
     /// How often it waited for a condition.
     pub waits: u64,
+}
+
+impl Add for Tally {
+    type Output = Tally;
+
+    fn add(self, other: Tally) -> Tally {
+        Tally {
+            acquisitions: self.acquisitions + other.acquisitions,
+            found_held: self.found_held + other.found_held,
+            waits: self.waits + other.waits,
+        }
+    }
 }
 
 /// The buffer and its lock.
@@ -57,7 +78,7 @@ impl<L: Lock> Monitor<L> {
 
     /// Puts a block in, once there is room; `false` if nobody takes it out any more.
     pub fn put(&self, block: &[u8], tally: &mut Tally) -> bool {
-        let mut buffer = self.enter(tally);
+        let mut buffer = self.0.lock(tally);
         while buffer.is_full() && !buffer.abandoned {
             buffer = self.wait(Condition::NotFull, buffer, tally);
         }
@@ -76,7 +97,7 @@ impl<L: Lock> Monitor<L> {
 
     /// Takes a block out and appends it, once there is one; `false` if there will be none any more.
     pub fn take(&self, to: &mut Vec<u8>, tally: &mut Tally) -> bool {
-        let mut buffer = self.enter(tally);
+        let mut buffer = self.0.lock(tally);
         while buffer.is_empty() && !buffer.ended {
             buffer = self.wait(Condition::NotEmpty, buffer, tally);
         }
@@ -94,8 +115,8 @@ impl<L: Lock> Monitor<L> {
     }
 
     /// A side goes: whoever waits for it need not any longer.
-    pub fn leave(&self) {
-        let mut buffer = self.0.lock();
+    pub fn leave(&self, tally: &mut Tally) {
+        let mut buffer = self.0.lock(tally);
         buffer.ended = true;
         buffer.abandoned = true;
         drop(buffer);
@@ -103,12 +124,9 @@ impl<L: Lock> Monitor<L> {
         self.0.notify(Condition::NotEmpty);
     }
 
-    fn enter(&self, tally: &mut Tally) -> L::Guard<'_> {
-        tally.acquisitions += 1;
-        self.0.try_lock().unwrap_or_else(|| {
-            tally.found_held += 1;
-            self.0.lock()
-        })
+    /// What the mutex has counted itself.
+    pub fn tally(&self) -> Tally {
+        self.0.tally()
     }
 
     fn wait<'a>(
@@ -118,7 +136,6 @@ impl<L: Lock> Monitor<L> {
         tally: &mut Tally,
     ) -> L::Guard<'a> {
         tally.waits += 1;
-        tally.acquisitions += 1;
-        self.0.wait(condition, guard)
+        self.0.wait(condition, guard, tally)
     }
 }

@@ -11,13 +11,13 @@ pub fn start<'scope, T: Send + 'scope>(
     work: impl FnOnce() -> T + Send + 'scope,
 ) -> io::Result<ScopedJoinHandle<'scope, T>> {
     // Threads have the CPUs of those who start them.
-    let _restored = system::Pinned::to(cpu)?;
+    let _restored = Pinned::to(cpu)?;
     thread::Builder::new()
         .name(name.to_string())
         .spawn_scoped(scope, work)
 }
 
-pub use system::{blocks, cpus};
+pub use system::{Pinned, blocks, cpus};
 
 #[cfg(target_os = "linux")]
 mod system {
