@@ -2,10 +2,12 @@
 //! CPU, signal handlers use the same structures, gates are closed for drains and steals, processes fork.
 //!
 //! What goes in must come out, once and whole. [`books`] and [`ledger`] keep count, [`structures`] has every structure
-//! of the library, [`torment`] interrupts, [`trial`] runs it all.
+//! of the library, [`torment`] interrupts, [`trial`] runs it all. [`exclusion`] counts what locks keep out.
 #![cfg(target_os = "linux")]
 
 pub mod books;
+#[cfg(not(atomseq_portable))]
+pub mod exclusion;
 pub mod ledger;
 #[cfg(not(atomseq_portable))]
 pub mod storm;

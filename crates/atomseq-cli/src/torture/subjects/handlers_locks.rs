@@ -1,5 +1,7 @@
 //! Locks of scope `SameThread`: a worker's, and its signal handlers'.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use atomseq::mutex::{Masked, RawSpin, Restarting, Rolling, TestAndSet};
 
 use crate::torture::harness::lane::{Doing, Lane};
@@ -7,26 +9,52 @@ use crate::torture::harness::law::{Broken, Checked};
 use crate::torture::subjects::section::Section;
 
 /// A lock that a worker shares with its handlers.
-struct Shared<M: TestAndSet>(lock_api::Mutex<RawSpin<M>, Section>);
+struct Shared<M: TestAndSet> {
+    lock: lock_api::Mutex<RawSpin<M>, Section>,
+    /// A handler has ended with the lock held; whoever makes this false has it.
+    kept: AtomicBool,
+}
 
 impl<M: TestAndSet> Shared<M> {
     fn new(name: &'static str) -> Shared<M> {
-        Shared(lock_api::Mutex::new(Section::new(name)))
+        Shared {
+            lock: lock_api::Mutex::new(Section::new(name)),
+            kept: AtomicBool::new(false),
+        }
     }
 
-    /// The worker waits in vain for nobody: its handlers are through with the lock when it goes on. They themselves only
-    /// try.
+    /// Holds it for a moment, or tries to. A handler at times ends with it held: one that gives it back is never in the
+    /// way of whom it interrupted.
     fn enter(&self, lane: &mut Lane, sum: usize, is_handler: bool) -> Checked {
         lane.begin(Doing::HandlersLock);
-        let section = match is_handler || lane.one_in(4) {
-            true => self.0.try_lock(),
-            false => Some(self.0.lock()),
-        };
-        section.map_or(Ok(()), |section| section.go_through(lane, sum))
+        if let Some(section) = self.lock.try_lock() {
+            section.go_through(lane, sum)?;
+            // Acquire and release, here and below: one thread and its handlers, in the program's order.
+            if self.kept.load(Ordering::Acquire) {
+                return Err(Broken::new("a lock was taken that a handler had kept"));
+            }
+            if is_handler && lane.one_in(4) {
+                std::mem::forget(section);
+                // Last: another handler may have it at once.
+                self.kept.store(true, Ordering::Release);
+            }
+        } else if self.kept.swap(false, Ordering::Acquire) {
+            // SAFETY: the handler that kept it had the right to, and passed it on.
+            let checked = unsafe { (*self.lock.data_ptr()).go_through(lane, sum) };
+            // SAFETY: as above; no guard is left.
+            unsafe { self.lock.force_unlock() };
+            checked?;
+        }
+        Ok(())
     }
 
+    /// Handlers have kept it, or nobody has it.
     fn settle(&self, lanes: &[Lane], sum: usize) -> Checked {
-        match self.0.try_lock() {
+        if self.kept.swap(false, Ordering::Acquire) {
+            // SAFETY: as in `enter`.
+            unsafe { self.lock.force_unlock() };
+        }
+        match self.lock.try_lock() {
             Some(section) => section.settle(lanes, sum),
             None => Err(Broken::new("a lock is held after all have released it")),
         }

@@ -1,0 +1,79 @@
+//! Locks that must be found out: one without protection, and those whose scope is too small for where they are used.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+
+use atomseq::mutex::TestAndSet;
+use atomseq::scope::Machine;
+use lock_api::{GuardSend, RawMutex};
+
+/// Looks, then sets; others come in between.
+#[derive(Debug)]
+pub struct Unprotected(AtomicU32);
+
+// SAFETY: it is none, which must be found out; what it guards is atomic, so that nothing but numbers is wrong.
+unsafe impl TestAndSet for Unprotected {
+    type Scope = Machine;
+    type GuardMarker = GuardSend;
+    const NAME: &'static str = "unprotected";
+    const CLEAR: Unprotected = Unprotected(AtomicU32::new(0));
+
+    fn test_and_set(&self) -> bool {
+        let was_clear = !self.is_set();
+        // On one CPU, and in one thread, too, others come in.
+        if was_clear && fastrand::u8(..64) == 0 {
+            thread::yield_now();
+        }
+        self.0.store(1, Ordering::Relaxed);
+        was_clear
+    }
+
+    unsafe fn clear(&self) {
+        self.0.store(0, Ordering::Release);
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire) != 0
+    }
+
+    unsafe fn clear_then_look(&self) {
+        self.0.swap(0, Ordering::SeqCst);
+    }
+
+    fn settle(&self) {}
+}
+
+/// A lock that goes where its type does not let it.
+#[derive(Debug)]
+pub struct Anywhere<R>(R);
+
+// SAFETY: it is none, which must be found out; what it guards is atomic, so that nothing but numbers is wrong.
+unsafe impl<R> Send for Anywhere<R> {}
+// SAFETY: as above.
+unsafe impl<R> Sync for Anywhere<R> {}
+
+// SAFETY: as above.
+unsafe impl<R: RawMutex> RawMutex for Anywhere<R> {
+    #[allow(
+        clippy::declare_interior_mutable_const,
+        reason = "lock_api's way to make new ones"
+    )]
+    const INIT: Anywhere<R> = Anywhere(R::INIT);
+    type GuardMarker = R::GuardMarker;
+
+    fn lock(&self) {
+        // Those of scope `SameThread` refuse to wait.
+        while !self.0.try_lock() {
+            thread::yield_now();
+        }
+    }
+
+    fn try_lock(&self) -> bool {
+        self.0.try_lock()
+    }
+
+    unsafe fn unlock(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.unlock() }
+    }
+}

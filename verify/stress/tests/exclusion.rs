@@ -1,0 +1,101 @@
+//! Every lock by every mechanism keeps others out, under the harshest schedule that its scope has; and locks that do not are
+//! found out.
+#![cfg(all(target_os = "linux", not(atomseq_portable)))]
+
+use atomseq::mutex::{Interlocked, Masked, RawMutex, RawSpin, Restarting, Rolling};
+use verify_linux::{Circumstances, in_fresh_process};
+use verify_stress::exclusion::controls::{Anywhere, Unprotected};
+use verify_stress::exclusion::{Figures, handlers, machine, one_cpu};
+
+/// The length of each run, in acquisitions: 100,000,000 are its full length.
+const OPERATIONS: &str = "ATOMSEQ_EXCLUSION_OPERATIONS";
+
+/// How many acquisitions, of which each takes so many times what most take.
+fn operations(cost: u64) -> u64 {
+    let asked = std::env::var(OPERATIONS).ok();
+    let asked = asked.and_then(|number| number.parse::<u64>().ok());
+    asked.unwrap_or(300_000) / cost
+}
+
+/// Runs in a process of its own, and prints what came of it.
+fn trial(test: &str, run: impl FnOnce() -> Figures, check: impl FnOnce(Figures)) {
+    let printed = in_fresh_process(test, Circumstances::default(), || {
+        let figures = run();
+        println!("exclusion: {test}: {figures}");
+        check(figures);
+    });
+    let lines = printed.iter().flat_map(|text| text.lines());
+    let figures = lines.filter_map(|line| line.find("exclusion: ").map(|start| &line[start..]));
+    figures.for_each(|figures| println!("{figures}"));
+}
+
+/// Tests: what runs, how dear an acquisition is.
+macro_rules! excludes {
+    ($($test:ident: $run:expr, $cost:literal;)*) => {$(
+        #[test]
+        fn $test() {
+            let operations = operations($cost);
+            trial(stringify!($test), || $run(operations), |figures| {
+                assert_eq!(figures.wrong, 0);
+                assert!(figures.by_threads >= operations);
+                assert!(figures.disturbances > 0);
+            });
+        }
+    )*};
+}
+
+excludes! {
+    spin_lock_by_interlocked: machine::run::<RawSpin<Interlocked>>, 1;
+    mutex_by_interlocked: machine::run::<RawMutex<Interlocked>>, 1;
+    spin_lock_by_interlocked_on_one_cpu: one_cpu::run::<RawSpin<Interlocked>>, 1;
+    mutex_by_interlocked_on_one_cpu: one_cpu::run::<RawMutex<Interlocked>>, 1;
+    spin_lock_by_restarting: handlers::run::<RawSpin<Restarting>>, 1;
+    spin_lock_by_rolling: handlers::run::<RawSpin<Rolling>>, 1;
+    spin_lock_by_masked: handlers::run::<RawSpin<Masked>>, 1;
+    mutex_by_restarting: handlers::run::<RawMutex<Restarting>>, 1;
+    mutex_by_rolling: handlers::run::<RawMutex<Rolling>>, 1;
+    mutex_by_masked: handlers::run::<RawMutex<Masked>>, 1;
+    spin_lock_by_interlocked_among_handlers: handlers::run::<RawSpin<Interlocked>>, 1;
+}
+
+/// Runs until something is wrong: in a few thousand acquisitions, mostly; at most in three million.
+fn until_wrong(run: fn(u64) -> Figures) -> Figures {
+    let mut figures = Figures::default();
+    for _ in 0..30 {
+        figures = run(100_000);
+        if figures.wrong > 0 {
+            break;
+        }
+    }
+    figures
+}
+
+/// Tests of which each must find something wrong.
+macro_rules! does_not_exclude {
+    ($($test:ident: $run:expr;)*) => {$(
+        #[test]
+        fn $test() {
+            trial(stringify!($test), || until_wrong($run), |figures| {
+                assert_ne!(figures.wrong, 0, "not found out");
+            });
+        }
+    )*};
+}
+
+does_not_exclude! {
+    no_protection_is_found_out_among_threads: machine::run::<RawSpin<Unprotected>>;
+    no_protection_is_found_out_on_one_cpu: one_cpu::run::<RawSpin<Unprotected>>;
+    no_protection_is_found_out_among_handlers: handlers::run::<RawSpin<Unprotected>>;
+}
+
+/// Only where threads run at the same time.
+#[test]
+fn same_thread_is_too_small_for_threads() {
+    let test = "same_thread_is_too_small_for_threads";
+    if verify_stress::torment::cpus().len() > 1 {
+        let run = || until_wrong(machine::run::<Anywhere<RawSpin<Restarting>>>);
+        trial(test, run, |figures| {
+            assert_ne!(figures.wrong, 0, "not found out");
+        });
+    }
+}
