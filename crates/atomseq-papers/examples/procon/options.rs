@@ -48,7 +48,7 @@ pub struct Options {
 fn after_help() -> String {
     let mut text = "Mechanisms:\n".to_string();
     for mechanism in &mechanisms::ALL {
-        text += &format!("  {:<20}{}\n", mechanism.name, mechanism.about);
+        text += &format!("  {:<24}{}\n", mechanism.name, mechanism.about);
     }
     text += &format!(
         "\n{} exclude the signal handlers of one thread only (scope SameThread): a mutex made of them around \
@@ -69,8 +69,8 @@ pub struct Plan {
     pub slots: usize,
     pub block: usize,
     pub runs: u16,
-    /// Mechanisms that `--all` leaves out here.
-    pub left_out: Vec<&'static str>,
+    /// Sentences about mechanisms that `--all` leaves out here.
+    pub left_out: Vec<String>,
 }
 
 /// More than that a buffer must not take.
@@ -121,26 +121,29 @@ impl Options {
         }
     }
 
-    /// Which are to run, and which not.
-    fn mechanisms(
-        &self,
-        one_cpu: bool,
-    ) -> Result<(Vec<&'static Mechanism>, Vec<&'static str>), String> {
-        if self.all {
-            let (fit, left): (Vec<_>, Vec<_>) = mechanisms::ALL
-                .iter()
-                .partition(|mechanism| one_cpu || !mechanism.one_cpu);
-            return Ok((fit, left.iter().map(|mechanism| mechanism.name).collect()));
-        }
+    /// Which are to run, and which not, and why.
+    fn mechanisms(&self, one_cpu: bool) -> Result<(Vec<&'static Mechanism>, Vec<String>), String> {
+        let ready = |mechanism: &Mechanism| match mechanism.one_cpu && !one_cpu {
+            true => Err(format!(
+                "{} excludes the threads of one CPU only: its scope is SameCpu, and it needs --cpus 1",
+                mechanism.name
+            )),
+            false => (mechanism.prepare)().map_err(|error| format!("{}: {error}", mechanism.name)),
+        };
         let mut chosen: Vec<&Mechanism> = Vec::new();
+        if self.all {
+            let mut left_out = Vec::new();
+            for mechanism in &mechanisms::ALL {
+                match ready(mechanism) {
+                    Ok(()) => chosen.push(mechanism),
+                    Err(sentence) => left_out.push(sentence),
+                }
+            }
+            return Ok((chosen, left_out));
+        }
         for name in &self.mechanism {
             let mechanism = mechanisms::find(name)?;
-            if mechanism.one_cpu && !one_cpu {
-                return Err(format!(
-                    "{name} excludes the threads of one CPU only: its scope is SameCpu; leave --cpus away, or take another \
-                     mechanism"
-                ));
-            }
+            ready(mechanism)?;
             if !chosen.iter().any(|known| known.name == mechanism.name) {
                 chosen.push(mechanism);
             }

@@ -100,7 +100,7 @@ fn head(plan: &Plan, checksum: u32, out: &mut dyn Write) -> io::Result<()> {
 
 fn line(out: &mut dyn Write, cells: [&str; 8]) -> io::Result<()> {
     let [name, elapsed, rest @ ..] = cells;
-    write!(out, "{name:<20}{elapsed:>9}")?;
+    write!(out, "{name:<24}{elapsed:>9}")?;
     for cell in rest {
         write!(out, "{cell:>14}")?;
     }
@@ -152,12 +152,8 @@ fn explain(plan: &Plan, rows: &[(&Mechanism, Outcome)], out: &mut dyn Write) -> 
         "\nB91's rows are of a DS5000 with one CPU and of another file. Thread blocks are the kernel's count of voluntary \
          context switches; acquisitions are those after a wait for a condition included."
     )?;
-    if !plan.left_out.is_empty() {
-        writeln!(
-            out,
-            "Left out with two CPUs, since they exclude the threads of one only (scope SameCpu): {}.",
-            plan.left_out.join(", ")
-        )?;
+    for sentence in &plan.left_out {
+        writeln!(out, "Left out: {sentence}.")?;
     }
     writeln!(
         out,
