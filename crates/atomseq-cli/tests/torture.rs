@@ -232,7 +232,7 @@ fn a_lock_that_excludes_nobody_is_noticed_and_named() {
     assert!(laws.iter().any(|law| stderr.contains(law)), "{stderr}");
     let last = stderr.contains(laws[3]);
     assert!(
-        last || stderr.contains("the spin lock without protection"),
+        last || stderr.contains("the spin lock by no protection"),
         "{stderr}"
     );
 }

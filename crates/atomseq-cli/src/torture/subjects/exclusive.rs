@@ -25,10 +25,28 @@ pub trait Lock: Send + Sync {
     fn settle(&self, lanes: &[Lane]) -> Checked;
 }
 
+/// What a lock can take beside threads.
+#[derive(Clone, Copy, Debug)]
+pub struct Manners {
+    /// May handlers try it, wherever they interrupt?
+    pub handlers: bool,
+    /// Does a child of a fork find it usable, whatever the threads that stayed behind were doing with it?
+    pub forks: bool,
+}
+
+impl Manners {
+    /// Everything.
+    pub const BOTH: Manners = Manners {
+        handlers: true,
+        forks: true,
+    };
+}
+
 /// A lock, and what it guards.
 pub struct Exclusive<R> {
     lock: lock_api::Mutex<R, Section>,
     doing: Doing,
+    manners: Manners,
     /// Where lanes count how often they held it.
     sum: usize,
 }
@@ -38,10 +56,11 @@ where
     R: RawMutexTimed<Duration = Duration, Instant = Instant> + Send + Sync + 'static,
 {
     /// Nobody holds it.
-    pub fn boxed(name: &'static str, doing: Doing, sum: usize) -> Box<dyn Lock> {
+    pub fn boxed(name: &'static str, doing: Doing, manners: Manners, sum: usize) -> Box<dyn Lock> {
         Box::new(Exclusive {
             lock: lock_api::Mutex::<R, _>::new(Section::new(name)),
             doing,
+            manners,
             sum,
         })
     }
@@ -80,10 +99,16 @@ where
     }
 
     fn enter_from_handler(&self, lane: &mut Lane) -> Checked {
-        self.try_to_enter(lane)
+        match self.manners.handlers {
+            true => self.try_to_enter(lane),
+            false => Ok(()),
+        }
     }
 
     fn fork(&self, lane: &mut Lane) -> Checked {
+        if !self.manners.forks {
+            return self.enter(lane);
+        }
         lane.begin(self.doing);
         let section = self.lock.lock();
         section.go_through(lane, self.sum)?;

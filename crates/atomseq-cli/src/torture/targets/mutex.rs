@@ -1,15 +1,17 @@
 //! Mutex: every lock by every mechanism, each under what its scope lets come in between.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use atomseq::mutex::{Interlocked, RawMutex, RawSpin};
+use atomseq_papers::emulation::{Call, Trap};
+use atomseq_papers::reservation::{Bundled, PerLock, THREADS};
 use crossbeam_utils::CachePadded;
 
 use crate::torture::harness::lane::{Doing, LANES_PER_WORKER, Lane};
 use crate::torture::harness::law::Checked;
 use crate::torture::harness::sabotage::Sabotage;
 use crate::torture::harness::{Interruptions, Round, STEPS, Setting, Target};
-use crate::torture::subjects::exclusive::{Exclusive, Lock};
+use crate::torture::subjects::exclusive::{Exclusive, Lock, Manners};
 use crate::torture::subjects::handlers_locks::HandlersLocks;
 use crate::torture::subjects::unprotected::Unprotected;
 use crate::torture::subjects::waiting::Waiting;
@@ -31,23 +33,72 @@ const HANDLERS: usize = 100;
 /// A lock of everybody's, by the place of its sum.
 type Make = fn(usize) -> Box<dyn Lock>;
 
-/// Of scope `Machine`.
-const ALL: [Make; 2] = [
-    |sum| {
-        let name = "inside the spin lock by interlocked";
-        Exclusive::<RawSpin<Interlocked>>::boxed(name, Doing::SpinLock, sum)
-    },
-    |sum| {
-        let name = "inside the mutex by interlocked";
-        Exclusive::<RawMutex<Interlocked>>::boxed(name, Doing::Mutex, sum)
-    },
+/// A spin lock or mutex by a mechanism, with its name.
+macro_rules! lock {
+    (spin lock by $name:literal: $mechanism:ty, $manners:expr) => {
+        |sum| {
+            let name = concat!("inside the spin lock by ", $name);
+            Exclusive::<RawSpin<$mechanism>>::boxed(name, Doing::SpinLock, $manners, sum)
+        }
+    };
+    (mutex by $name:literal: $mechanism:ty, $manners:expr) => {
+        |sum| {
+            let name = concat!("inside the mutex by ", $name);
+            Exclusive::<RawMutex<$mechanism>>::boxed(name, Doing::Mutex, $manners, sum)
+        }
+    };
+}
+
+/// The library's.
+const LIBRARYS: [Make; 2] = [
+    lock!(spin lock by "interlocked": Interlocked, Manners::BOTH),
+    lock!(mutex by "interlocked": Interlocked, Manners::BOTH),
 ];
 
-/// The control.
-const UNPROTECTED: Make = |sum| {
-    let name = "inside the spin lock without protection";
-    Exclusive::<RawSpin<Unprotected>>::boxed(name, Doing::SpinLock, sum)
+/// Those that the papers compare with, where there are so few threads that each can have a number: a handler would
+/// wait for the operation that it interrupted, and in a child of a fork, flags stay up.
+const RESERVED: [Make; 2] = [
+    lock!(mutex by "reservation-a": PerLock, NEITHER),
+    lock!(mutex by "reservation-b": Bundled, NEITHER),
+];
+
+const NEITHER: Manners = Manners {
+    handlers: false,
+    forks: false,
 };
+
+/// The same, where there is emulation: a handler may have interrupted one.
+const EMULATED: [Make; 2] = [
+    lock!(mutex by "emulation-trap": Trap, NO_HANDLERS),
+    lock!(mutex by "emulation-call": Call, NO_HANDLERS),
+];
+
+const NO_HANDLERS: Manners = Manners {
+    handlers: false,
+    forks: true,
+};
+
+/// The control.
+const UNPROTECTED: Make = lock!(spin lock by "no protection": Unprotected, Manners::BOTH);
+
+/// All that can be here, with so many workers.
+fn all(workers: usize, sabotage: Option<Sabotage>) -> Vec<Make> {
+    /// The torture's other threads, some of which may use one.
+    const OTHERS: usize = 16;
+    static EMULATES: OnceLock<bool> = OnceLock::new();
+    let emulates = *EMULATES.get_or_init(|| Trap::start().is_ok() && Call::start().is_ok());
+    let mut all = LIBRARYS.to_vec();
+    if workers + OTHERS <= THREADS {
+        all.extend(RESERVED);
+    }
+    if emulates {
+        all.extend(EMULATED);
+    }
+    if sabotage == Some(Sabotage::Intrude) {
+        all.push(UNPROTECTED);
+    }
+    all
+}
 
 struct Locked {
     /// Everybody's.
@@ -60,10 +111,9 @@ struct Locked {
 impl Locked {
     fn new(setting: &mut Setting) -> Locked {
         let workers = setting.lanes / LANES_PER_WORKER;
-        let broken = setting.sabotage == Some(Sabotage::Intrude);
-        let all = ALL.into_iter().chain(broken.then_some(UNPROTECTED));
         Locked {
-            shared: all
+            shared: all(workers, setting.sabotage)
+                .into_iter()
                 .enumerate()
                 .map(|(number, make)| make(SHARED + number))
                 .collect(),
