@@ -3,8 +3,11 @@
 #![cfg(all(target_os = "linux", not(atomseq_portable)))]
 
 use atomseq::mutex::{Interlocked, Masked, RawMutex, RawSpin, Restarting, Rolling};
+use atomseq_papers::emulation::{Call, Trap};
+use atomseq_papers::reservation::{Bundled, PerLock, Unfenced};
 use verify_linux::{Circumstances, in_fresh_process};
 use verify_stress::exclusion::controls::{Anywhere, Unprotected};
+use verify_stress::exclusion::one_cpu::Pinned;
 use verify_stress::exclusion::{Figures, handlers, machine, one_cpu};
 
 /// The length of each run, in acquisitions: 100,000,000 are its full length.
@@ -55,6 +58,14 @@ excludes! {
     mutex_by_restarting: handlers::run::<RawMutex<Restarting>>, 1;
     mutex_by_rolling: handlers::run::<RawMutex<Rolling>>, 1;
     mutex_by_masked: handlers::run::<RawMutex<Masked>>, 1;
+    mutex_by_reservation_a: machine::run::<RawMutex<PerLock>>, 1;
+    mutex_by_reservation_b: machine::run::<RawMutex<Bundled>>, 1;
+    spin_lock_by_reservation_a: machine::run::<RawSpin<PerLock>>, 1;
+    spin_lock_by_reservation_b: machine::run::<RawSpin<Bundled>>, 1;
+    mutex_by_reservation_a_without_fences: one_cpu::run::<RawMutex<PerLock<Unfenced<Pinned>>>>, 1;
+    mutex_by_reservation_b_without_fences: one_cpu::run::<RawMutex<Bundled<Unfenced<Pinned>>>>, 1;
+    mutex_by_trap: machine::run::<RawMutex<Trap>>, 100;
+    mutex_by_call: machine::run::<RawMutex<Call>>, 10;
     spin_lock_by_interlocked_among_handlers: handlers::run::<RawSpin<Interlocked>>, 1;
 }
 
@@ -88,14 +99,30 @@ does_not_exclude! {
     no_protection_is_found_out_among_handlers: handlers::run::<RawSpin<Unprotected>>;
 }
 
-/// Only where threads run at the same time.
+/// Runs a control that needs threads at the same time, where there are CPUs for that.
+fn is_found_out(test: &str, run: fn(u64) -> Figures) {
+    if verify_stress::torment::cpus().len() > 1 {
+        trial(
+            test,
+            || until_wrong(run),
+            |figures| {
+                assert_ne!(figures.wrong, 0, "not found out");
+            },
+        );
+    }
+}
+
 #[test]
 fn same_thread_is_too_small_for_threads() {
     let test = "same_thread_is_too_small_for_threads";
-    if verify_stress::torment::cpus().len() > 1 {
-        let run = || until_wrong(machine::run::<Anywhere<RawSpin<Restarting>>>);
-        trial(test, run, |figures| {
-            assert_ne!(figures.wrong, 0, "not found out");
-        });
-    }
+    is_found_out(test, machine::run::<Anywhere<RawSpin<Restarting>>>);
+}
+
+#[test]
+fn same_cpu_is_too_small_for_two_cpus() {
+    let test = "same_cpu_is_too_small_for_two_cpus";
+    is_found_out(
+        test,
+        machine::run::<Anywhere<RawSpin<PerLock<Unfenced<Pinned>>>>>,
+    );
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
+use atomseq_papers::reservation::{Bundle, OneCpu};
 use lock_api::RawMutex;
 
 use super::section::Section;
@@ -13,6 +14,18 @@ use crate::torment::{self, Victim};
 
 /// How many threads share the CPU.
 const THREADS: usize = 4;
+
+/// The threads of one trial, for mechanisms that ask for a promise.
+pub struct Pinned;
+
+// SAFETY: the threads of `run` alone use such mechanisms, one trial a process, and each is on that trial's CPU by then. Nobody
+// else has this bundle.
+unsafe impl OneCpu for Pinned {
+    fn bundle() -> &'static Bundle {
+        static BUNDLE: Bundle = Bundle::new();
+        &BUNDLE
+    }
+}
 
 /// A lock that threads of one CPU share.
 struct Shared<R>(lock_api::Mutex<R, Section>);
