@@ -8,6 +8,7 @@
 //!         add   s, [a + …]                its base: this CPU's slot
 //!         cmp   dword [s], 0              its gate
 //!         jne   out
+//!                                         (without a slot: a comparison of s with a home, and a jump out)
 //!         …                               forward branches out of the window; at most one kind of loop, the copy
 //!         a store                         the commit
 //! end:
@@ -88,8 +89,8 @@ pub fn of_a_sequence(executable: &Executable, descriptor: &Descriptor) -> Vec<St
         "begins with reading the number of the CPU".to_string(),
     );
     must(
-        tests_gate(descriptor, &window),
-        "tests the gate of the slot".to_string(),
+        tests_gate(descriptor, &window) || tests_home(descriptor, &window),
+        "tests the gate of the slot, or compares the number of the CPU".to_string(),
     );
     must(
         length(&window) <= LONGEST,
@@ -176,6 +177,22 @@ fn tests_gate(descriptor: &Descriptor, window: &[Instruction]) -> bool {
         && (compare.memory_base(), compare.memory_index()) == (slot, Register::None)
         && compare.memory_displacement64() == 0
         && compare.immediate(1) == 0
+        && branch.mnemonic() == Mnemonic::Jne
+        && !descriptor.covers(branch.near_branch_target())
+}
+
+/// Without a slot: the number of the CPU is compared with a word at once, and another CPU leaves.
+fn tests_home(descriptor: &Descriptor, window: &[Instruction]) -> bool {
+    let [first, compare, branch, ..] = window else {
+        return false;
+    };
+    let here = first.op0_register();
+    let compares = match compare.code() {
+        Code::Cmp_r64_rm64 => compare.op0_register() == here,
+        Code::Cmp_rm64_r64 => [compare.op0_register(), compare.op1_register()].contains(&here),
+        _ => false,
+    };
+    compares
         && branch.mnemonic() == Mnemonic::Jne
         && !descriptor.covers(branch.near_branch_target())
 }

@@ -5,7 +5,7 @@ use verify_model::broken::Broken;
 use verify_model::checker::check;
 use verify_model::structure::Structure;
 use verify_model::structures::{
-    Counter, Fifo, Flags, Guide, Histogram, List, Queue, Ring, Stack, local, sequences,
+    Counter, Fifo, Flags, Guide, Histogram, Homes, List, Queue, Ring, Stack, local, sequences,
 };
 
 /// A small structure, in which faults show soon, for a sequence of a file.
@@ -32,6 +32,7 @@ fn subject(file: &str, name: &str) -> Box<dyn Structure> {
             history: 3,
         }),
         "sequences" => Box::new(Guide),
+        "mutex/home" => Box::new(Homes),
         "mutex/signals" => Box::new(Flags),
         "local/counter" => Box::new(local::Counter),
         "local/map" => Box::new(local::Map { history: 3 }),

@@ -1,39 +1,39 @@
-//! The fence: after it, no section that was running on that CPU is still running.
+//! The fence: after it, no section that was running on that CPU is still running. And the barrier, which orders memory on all
+//! CPUs and aborts nothing.
 
 use crate::arch::syscall;
 
 const QUERY: usize = 0;
+const PRIVATE_EXPEDITED: usize = 1 << 3;
+const REGISTER_PRIVATE_EXPEDITED: usize = 1 << 4;
 const PRIVATE_EXPEDITED_RSEQ: usize = 1 << 7;
 const REGISTER_PRIVATE_EXPEDITED_RSEQ: usize = 1 << 8;
 const FLAG_CPU: usize = 1;
 
-/// Whether the kernel has the fence: `Err` holds an error number.
+/// Whether the kernel has both: `Err` holds an error number.
 pub(super) fn available() -> Result<(), i32> {
     // SAFETY: a query changes nothing.
     let commands = unsafe { syscall(libc::SYS_membarrier, [QUERY, 0, 0, 0, 0, 0]) };
     if commands < 0 {
         return Err(-commands as i32);
     }
-    if commands as usize & PRIVATE_EXPEDITED_RSEQ == 0 {
+    let both = PRIVATE_EXPEDITED | PRIVATE_EXPEDITED_RSEQ;
+    if commands as usize & both != both {
         return Err(libc::EINVAL);
     }
     Ok(())
 }
 
-/// Announces that this process will use the fence. Children of `fork` inherit it.
+/// Announces that this process will use both. Children of `fork` inherit it.
 pub(super) fn register() -> Result<(), i32> {
-    // SAFETY: sets a mark on this process, no more.
-    let result = unsafe {
-        syscall(
-            libc::SYS_membarrier,
-            [REGISTER_PRIVATE_EXPEDITED_RSEQ, 0, 0, 0, 0, 0],
-        )
-    };
-    if result < 0 {
-        Err(-result as i32)
-    } else {
-        Ok(())
+    for command in [REGISTER_PRIVATE_EXPEDITED_RSEQ, REGISTER_PRIVATE_EXPEDITED] {
+        // SAFETY: sets a mark on this process, no more.
+        let result = unsafe { syscall(libc::SYS_membarrier, [command, 0, 0, 0, 0, 0]) };
+        if result < 0 {
+            return Err(-result as i32);
+        }
     }
+    Ok(())
 }
 
 /// Aborts every section of this process that runs on `cpu`, and returns once none of those runs any more. An
@@ -44,13 +44,21 @@ pub(super) fn register() -> Result<(), i32> {
 ///
 /// [`Status::gates_active`]: crate::status::Status::gates_active
 pub fn fence(cpu: usize) {
-    // SAFETY: the command takes a CPU number and touches no memory of ours.
-    let result = unsafe {
-        syscall(
-            libc::SYS_membarrier,
-            [PRIVATE_EXPEDITED_RSEQ, FLAG_CPU, cpu, 0, 0, 0],
-        )
-    };
+    expedite(PRIVATE_EXPEDITED_RSEQ, FLAG_CPU, cpu);
+}
+
+/// A full memory barrier on every CPU that runs a thread of this process, at some moment between call and return; a thread that
+/// runs on none has had one since it ran, or will before it does. Call it only while [`Status::gates_active`] holds;
+/// it fails as [`fence`] does.
+///
+/// [`Status::gates_active`]: crate::status::Status::gates_active
+pub fn barrier() {
+    expedite(PRIVATE_EXPEDITED, 0, 0);
+}
+
+fn expedite(command: usize, flags: usize, cpu: usize) {
+    // SAFETY: the commands take a CPU number at most, and touch no memory of ours.
+    let result = unsafe { syscall(libc::SYS_membarrier, [command, flags, cpu, 0, 0, 0]) };
     if result < 0 {
         failed();
     }

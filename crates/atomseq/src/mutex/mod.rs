@@ -4,9 +4,11 @@
 //! here that implements [`TestAndSet`] and says its [scope](crate::scope). The locks take a mechanism as a
 //! parameter.
 
+mod bias;
 mod condvar;
 mod counted;
 mod deadline;
+mod home;
 mod mechanism;
 mod notification;
 mod parking;
@@ -20,7 +22,7 @@ use crate::local::Interruptible;
 
 pub use condvar::{Condvar, WaitTimeoutResult};
 pub use counted::{Counted, Counts, HasCounts, counts};
-pub use mechanism::{Interlocked, Masked, Restarting, Rolling};
+pub use mechanism::{Interlocked, Masked, OnCpu, Rehoming, Restarting, Rolling};
 pub use relinquish::RawMutex;
 pub use semaphore::{Permit, Semaphore, TooManyPermits};
 pub use spin::RawSpin;
@@ -31,6 +33,13 @@ pub type SpinLock<T, M = Interlocked> = lock_api::Mutex<RawSpin<M>, T>;
 
 /// A lock whose waiters relinquish the processor, with the data it protects.
 pub type Mutex<T, M = Interlocked> = lock_api::Mutex<RawMutex<M>, T>;
+
+/// A lock that the threads of one CPU take without an atomic instruction, as long as that CPU uses it most, with the data it
+/// protects. [`Rehoming`] tells how it is decided which CPU that is.
+pub type Biased<T> = lock_api::Mutex<RawBiased, T>;
+
+/// What is behind [`Biased`].
+pub type RawBiased = RawMutex<Rehoming>;
 
 /// A lock as a [`per_thread!`](crate::local::per_thread!) static, which the thread shares with its handlers.
 // SAFETY: every mechanism is atomic against the handlers of the thread that it runs on, so of the thread and a handler that
@@ -44,5 +53,7 @@ unsafe impl<M: TestAndSet, T: Send> Interruptible for lock_api::Mutex<RawMutex<M
 
 /// Every sequence here by its file, for the checkers in `verify/`.
 #[doc(hidden)]
-pub const SEQUENCES: &[(&str, &[&crate::sequence::model::Program])] =
-    &[("mutex/signals", mechanism::SEQUENCES)];
+pub const SEQUENCES: &[(&str, &[&crate::sequence::model::Program])] = &[
+    ("mutex/home", home::SEQUENCES),
+    ("mutex/signals", mechanism::SEQUENCES),
+];

@@ -160,12 +160,11 @@ impl<M: TestAndSet> Flag for Parked<'_, M> {
 mod tests {
     use std::thread;
 
-    use super::super::{Mutex, Restarting, SpinLock};
+    use super::super::{Mutex, OnCpu, Rehoming, Restarting, SpinLock};
     use super::*;
 
-    #[test]
-    fn nothing_is_lost_between_threads() {
-        let lock = Mutex::<u64>::new(0);
+    fn nothing_is_lost<M: TestAndSet<GuardMarker = lock_api::GuardSend> + Send + Sync>() {
+        let lock = Mutex::<u64, M>::new(0);
         thread::scope(|scope| {
             for thread in 0..4 {
                 let lock = &lock;
@@ -216,5 +215,12 @@ mod tests {
         assert!(lock.try_lock_for(Duration::from_secs(1000)).is_none());
         let waits = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(lock.lock())));
         assert!(waits.is_err());
+    }
+
+    #[test]
+    fn nothing_is_lost_between_threads() {
+        nothing_is_lost::<Interlocked>();
+        nothing_is_lost::<OnCpu>();
+        nothing_is_lost::<Rehoming>();
     }
 }

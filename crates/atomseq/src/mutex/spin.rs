@@ -102,7 +102,7 @@ impl<M: TestAndSet> RawSpin<M> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Masked, Restarting, Rolling, SpinLock};
+    use super::super::{Masked, OnCpu, Rehoming, Restarting, Rolling, SpinLock};
     use super::*;
 
     fn excludes_itself<M: TestAndSet>() {
@@ -121,6 +121,8 @@ mod tests {
         excludes_itself::<Restarting>();
         excludes_itself::<Rolling>();
         excludes_itself::<Masked>();
+        excludes_itself::<OnCpu>();
+        excludes_itself::<Rehoming>();
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! One function for each operation that has a fast path, so that the executable holds it by name.
 
+use atomseq::mutex::{Biased, OnCpu, TestAndSet};
 use atomseq::percpu::{Counter, Histogram, Link, List, Node, Pool, Queue, Ring, Stack};
 
 /// A node of a list.
@@ -22,6 +23,8 @@ pub struct Structures {
     ring: Ring<usize>,
     pairs: Ring<[usize; 2]>,
     pool: Pool<usize, fn() -> usize>,
+    flag: OnCpu,
+    lock: Biased<usize>,
 }
 
 macro_rules! operations {
@@ -59,6 +62,8 @@ operations! {
     ring_pop_pair: it => Option<[usize; 2]>, it.pairs.pop();
     pool_get: it => Option<usize>, it.pool.get();
     pool_put: it, object: usize => (), it.pool.put(object);
+    test_and_set_on_cpu: it => bool, it.flag.test_and_set();
+    biased: it => (), *it.lock.lock() += 1;
 }
 
 /// Runs each of them, so that none can be left out of the executable.
@@ -72,6 +77,8 @@ pub fn run() {
         ring: Ring::new(4),
         pairs: Ring::new(4),
         pool: Pool::new(4, || 7),
+        flag: OnCpu::CLEAR,
+        lock: Biased::new(0),
     };
     functions::counter_add(&it, 2);
     functions::counter_increment(&it);
@@ -88,5 +95,7 @@ pub fn run() {
     functions::ring_pop_pair(&it);
     functions::pool_get(&it);
     functions::pool_put(&it, 9);
+    assert!(functions::test_and_set_on_cpu(&it));
+    functions::biased(&it);
     assert_eq!(it.counter.sum(), 3);
 }

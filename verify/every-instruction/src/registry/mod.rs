@@ -6,6 +6,7 @@
 mod counter;
 mod histogram;
 mod list;
+mod mutex;
 mod own;
 mod pool;
 mod queue;
@@ -25,6 +26,7 @@ pub fn check(checker: &mut impl Check) {
     queue::check(checker);
     ring::check(checker);
     pool::check(checker);
+    mutex::check(checker);
     own::check(checker);
 }
 

@@ -23,7 +23,7 @@ pub use fifo::Fifo;
 pub use guide::Guide;
 pub use histogram::Histogram;
 pub use list::List;
-pub use mutex::Flags;
+pub use mutex::{Flags, Homes};
 pub use queue::Queue;
 pub use ring::Ring;
 pub use stack::Stack;
@@ -36,6 +36,7 @@ pub fn all() -> Vec<Box<dyn Structure>> {
         Box::new(Guide),
         Box::new(Histogram),
         Box::new(Flags),
+        Box::new(Homes),
         Box::new(List),
         Box::new(Queue {
             cpus: 1,

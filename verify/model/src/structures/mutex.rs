@@ -1,4 +1,4 @@
-//! Test-and-set of `mutex/mechanism/`, as the checker sees it: flags of 32 bits, side by side, of one thread.
+//! Test-and-set of `mutex/`, as the checker sees it: flags of 32 bits, side by side, of one thread; and flags with homes.
 
 use atomseq::sequence::model::{Memory, Program};
 
@@ -11,6 +11,15 @@ mod sequences {
         /// What a holder does, in one store.
         pub(super) unsafe fn clear(flag: Word) {
             commit32(flag, 0);
+        }
+
+        /// The same of a flag with a home, by a holder that is there still.
+        pub(super) unsafe fn release(flag: Word) -> bool {
+            let here = cpu();
+            let home = load_acquire(flag);
+            if here != home { return false }
+            commit_release(flag + 8, 0);
+            true
         }
     }
 }
@@ -72,6 +81,84 @@ impl Structure for Flags {
                 *flag = 0;
                 answer(plain(&[]))
             }
+            other => panic!("what {other} means is not written down"),
+        }
+    }
+}
+
+/// Flags with homes, two on each of three CPUs, and two that are at home on none. How a home changes is not told here, for no
+/// attempt is under way then: `tests/protocols/homes.rs` tells.
+pub struct Homes;
+
+const CPUS: usize = 3;
+const HOMES: [usize; 8] = [0, 0, 1, 1, 2, 2, 1 << 62, CPUS];
+const WORDS: usize = 16;
+
+fn flag_at(flag: usize) -> usize {
+    bulk(0) + WORDS * flag
+}
+
+const RELEASE: &Program = &sequences::release::MODEL;
+
+impl Structure for Homes {
+    fn name(&self) -> &'static str {
+        "mutex/home"
+    }
+
+    fn cpus(&self) -> usize {
+        CPUS
+    }
+
+    fn bulk_bytes(&self) -> usize {
+        WORDS * HOMES.len()
+    }
+
+    fn empty(&self) -> Memory {
+        let mut memory = Memory::default();
+        for (flag, home) in HOMES.into_iter().enumerate() {
+            memory.store(flag_at(flag), home);
+            memory.store(flag_at(flag) + 8, 0);
+        }
+        memory
+    }
+
+    /// Anybody may try; the holder clears it. (That a holder elsewhere may, `tests/protocols/homes.rs` tells.)
+    fn calls(&self, memory: &Memory) -> Vec<Call> {
+        let take = program("mutex/home", "take");
+        let flags = 0..HOMES.len();
+        let mut calls: Vec<Call> = flags
+            .clone()
+            .map(|flag| Call::new(take, &[flag_at(flag)]))
+            .collect();
+        let held = flags.filter(|flag| memory.load(flag_at(*flag) + 8) != 0);
+        calls.extend(held.map(|flag| Call::new(RELEASE, &[flag_at(flag)])));
+        calls
+    }
+
+    fn content(&self, memory: &Memory) -> Result<Content, String> {
+        let flag = |(flag, home)| {
+            let (found, held) = (memory.load(flag_at(flag)), memory.load(flag_at(flag) + 8));
+            match held {
+                0..=1 if found == home => Ok(held),
+                _ => Err(format!("flag {flag} is {held}, its home {found}")),
+            }
+        };
+        // In one row: they belong to no CPU but by their homes.
+        let row: Result<Vec<usize>, String> = HOMES.into_iter().enumerate().map(flag).collect();
+        Ok(vec![row?])
+    }
+
+    fn meaning(&self, content: &mut Content, call: &Call, cpu: usize) -> Answer {
+        let flag = (call.words[0] - flag_at(0)) / WORDS;
+        let held = &mut content[0][flag];
+        match call.program.name {
+            "take" if HOMES[flag] == cpu => answer(truth(std::mem::replace(held, 1) == 0)),
+            "take" => answer(truth(false)),
+            "release" if HOMES[flag] == cpu => {
+                *held = 0;
+                answer(truth(true))
+            }
+            "release" => answer(truth(false)),
             other => panic!("what {other} means is not written down"),
         }
     }

@@ -1,0 +1,58 @@
+//! What happens on the fast path, and what the slow path asks of the machine. Models in `verify/` replace this file with one
+//! in which each step of a sequence, the fence and the barrier are steps of the model.
+
+use std::sync::atomic::compiler_fence;
+
+use super::bias::{Bias, FREE};
+use crate::platform;
+use crate::sequence::model::Program;
+use crate::sync::Ordering;
+
+pub(super) use crate::platform::{
+    Quiet, barrier, current_cpu, fence, generation, register_this_thread,
+};
+
+/// Where the two words lie: [`Bias`] begins with them, in this order.
+const HELD: usize = size_of::<usize>();
+
+crate::sequence! {
+    /// Sets the flag if this CPU is its home and it is clear.
+    unsafe fn take(flag: Word) -> bool {
+        let here = cpu();
+        // Acquire: pairs with the Release that published the home.
+        let home = load_acquire(flag);
+        if here != home { return false }
+        // Acquire: pairs with the Release that cleared it.
+        let held = load_acquire(flag + HELD);
+        if held != 0 { return false }
+        commit(flag + HELD, 1);
+        true
+    }
+}
+
+/// For the checkers in `verify/`.
+pub(super) const SEQUENCES: &[&Program] = &[&take::MODEL];
+
+/// Sets the flag if this CPU is its home and it is clear; otherwise, or if this thread can run no section, false.
+#[inline(always)]
+pub(super) fn take_at_home(flag: &Bias) -> bool {
+    // SAFETY: the two words are the flag's. A home that is this CPU's number was published by whoever found at start-up
+    // that sections can be fenced; every other value, which includes what `cpu` reads as on a thread that is not
+    // registered, leads out.
+    unsafe { take::on_cpu(std::ptr::from_ref(flag) as usize) == Ok(true) }
+}
+
+/// Clears a flag that was set at home or by a visitor. No barrier: [`barrier`], called by whoever wants to be seen by
+/// what the caller does next, stands for it.
+#[inline(always)]
+pub(super) fn clear(flag: &Bias) {
+    // Release: pairs with the Acquire of whoever sets it next.
+    flag.held.store(FREE, Ordering::Release);
+    // The processor may make the next load earlier, the compiler may not.
+    compiler_fence(Ordering::SeqCst);
+}
+
+/// Can sections be fenced? Decided at start-up, which this call makes if nobody has.
+pub(super) fn can_be_fenced() -> bool {
+    platform::start().gates_active()
+}
