@@ -58,7 +58,7 @@ pub struct Bench {
     #[arg(value_name = "EXPERIMENT", value_parser = experiment)]
     pub experiments: Vec<String>,
     /// How many threads to run at once; several numbers are measured one after the other. [default: 1 and the number of
-    /// CPUs; 1 for what threads do without each other]
+    /// CPUs; for locks, four a CPU as well; 1 for what threads do without each other]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = threads, action = ArgAction::Append,
           allow_hyphen_values = true)]
     pub threads: Vec<usize>,

@@ -1,6 +1,7 @@
 //! What follows from a benchmark, in sentences. Each is computed from the figures just measured, so it may turn out
 //! against atomseq; nothing here knows in advance who wins.
 
+mod locks;
 mod signals;
 
 use crate::bench::experiments::{self, Experiment};
@@ -43,7 +44,7 @@ impl Sections {
 pub fn sentences(sections: &Sections, outcomes: &[Outcome]) -> Vec<String> {
     let mut sentences = Vec::new();
     let per_cpu = |outcome: &Outcome| outcome.measures.iter().any(|m| subject(m.case) == OURS);
-    // Whoever asked for signals only wants to hear of them only.
+    // Whoever asked for signals or locks only wants to hear of them only.
     if outcomes.is_empty() || outcomes.iter().any(per_cpu) {
         let decisive = decisive(outcomes);
         sentences.push(standing(sections));
@@ -53,6 +54,7 @@ pub fn sentences(sections: &Sections, outcomes: &[Outcome]) -> Vec<String> {
         sentences.extend(footprint(outcomes));
     }
     sentences.extend(signals::sentences(outcomes));
+    sentences.extend(locks::sentences(outcomes));
     sentences
 }
 

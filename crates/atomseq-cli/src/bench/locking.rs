@@ -131,40 +131,6 @@ impl<L: Exclusive + Sync> Subject for Contention<L> {
     }
 }
 
-/// Every thread enters a lock of its own, for locks that are bound to their thread; they share the operations of one.
-pub struct Apart<L> {
-    locks: Vec<CachePadded<L>>,
-}
-
-// SAFETY: a thread uses the lock of its own number only, and `check` is called when no thread works.
-unsafe impl<L> Sync for Apart<L> {}
-
-impl<L: Exclusive + Default + 'static> Apart<L> {
-    /// The case of that name for so many threads.
-    pub fn case(name: &'static str, threads: usize) -> Case {
-        let locks = (0..threads).map(|_| CachePadded::default()).collect();
-        Case::new(name, Self { locks })
-    }
-}
-
-impl<L: Exclusive> Subject for Apart<L> {
-    fn run(&self, thread: usize, operations: u64) {
-        let lock: &L = black_box(&self.locks[thread]);
-        for _ in 0..operations / self.locks.len() as u64 {
-            lock.with(|tally| tally.count());
-        }
-    }
-
-    fn check(&self, operations: u64) -> Result<(), String> {
-        let (mut result, threads) = (Ok(()), self.locks.len() as u64);
-        for lock in &self.locks {
-            lock.with(|tally| result = tally.expect(operations / threads / threads));
-            result.clone()?;
-        }
-        result
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::thread;

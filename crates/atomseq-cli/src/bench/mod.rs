@@ -83,7 +83,9 @@ pub fn run(plan: &Plan, listener: &mut dyn Listener) -> Result<Vec<Outcome>, Err
         let oversubscribed = threads > environment.cpus.len();
         let mut outcome = Outcome::of(experiment.name, threads, oversubscribed, &series);
         if let Method::Placed { workloads, .. } = experiment.method {
-            for placed in workloads.iter().filter(|placed| placed.cpus < threads) {
+            let cpus = environment.cpus.len();
+            let crowded = |placed: &&Workload| placed.cpus.min(cpus) < threads;
+            for placed in workloads.iter().filter(crowded) {
                 outcome.oversubscribe(placed.name);
             }
         }

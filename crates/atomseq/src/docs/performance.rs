@@ -14,7 +14,7 @@
 //! | events for one consumer to collect | [`Ring`](crate::percpu::Ring), [`Queue`](crate::percpu::Queue) | producers do not meet; the consumer drains CPU by CPU |
 //! | a queue between given threads, or with order across CPUs | a channel, or a concurrent queue | a per-CPU queue hands elements to whoever runs on that CPU |
 //! | data that one thread shares with its own signal handlers | [`local`](crate::local) | sequences that cost what they would cost without handlers |
-//! | work that changes two places at once, or blocks | a mutex | a sequence has one visible store |
+//! | work that changes two places at once, or blocks | a [`mutex`](crate::mutex) | a sequence has one visible store |
 //! | a portable program whose main system has no rseq | atomics or a mutex | the slow path is slower than both |
 //!
 //! # The fast path
@@ -48,6 +48,29 @@
 //! An interlocked instruction on a word that other CPUs write as well costs many times the above,
 //! because its cache line travels; that is where per-CPU structures gain most. A batch of elements
 //! through [`Ring`](crate::percpu::Ring) shares one section among all of them.
+//!
+//! # Which lock
+//!
+//! | you have | use | because |
+//! |---|---|---|
+//! | data that one thread shares with its own signal handlers | [`SpinLock`](crate::mutex::SpinLock) with [`Restarting`](crate::mutex::Restarting), by `try_lock` in the handler | no atomic instruction, no system call |
+//! | data that the threads of one CPU share | [`Mutex`](crate::mutex::Mutex) with [`OnCpu`](crate::mutex::OnCpu) | no atomic instruction; other CPUs may come in, and pay for it |
+//! | data that one CPU uses most, whichever that is | [`Biased`](crate::mutex::Biased) | the same at home; it moves, and gives up where several CPUs use it alike |
+//! | data that all CPUs use, or use for long | [`Mutex`](crate::mutex::Mutex) | waiters sleep instead of taking the holder's CPU |
+//! | data that is held for some ten nanoseconds, by no more threads than there are CPUs | [`SpinLock`](crate::mutex::SpinLock) | one atomic instruction instead of two |
+//! | readers that outnumber writers, or a lock that must tell that its holder panicked | `std::sync`'s | there is none of these here |
+//!
+//! What a mechanism is worth is B91's question, and `atomseq bench b91-table1` its first table: a critical section by
+//! each of them. Restarting costs what the plain loads and stores cost; software reservation adds loads and stores, and fences
+//! where there are several CPUs; an interlocked instruction costs more than all of these on one CPU; emulation costs a
+//! system call or a signal. `b91-table2` has the same in locks, used by two threads of one CPU, and `b91-table4` what calling a
+//! sequence costs that could be inlined.
+//!
+//! A lock that several CPUs use all the time costs what moving its cache line costs, and waiting: there the mechanism hardly
+//! matters, and the way of waiting decides. `atomseq bench mutex` measures that for locks held for no time, about 100 ns and
+//! about 1 µs, with one thread, one a CPU and four a CPU; and `atomseq bench biased` what a lock's home is worth, from
+//! "no other CPU ever comes" to "two CPUs come all the time". What a queue lock gains by handing over in order it loses, many times over, where
+//! the next in the queue is not running.
 //!
 //! # The slow path
 //!
@@ -97,6 +120,11 @@
 //! template, instruction for instruction, without its row in the table, so what a restarting or rolling
 //! form takes longer is what protection costs. M94's figures are what is added to the bare program,
 //! so the same difference is taken here, round by round, and stands beside its Table 1.
+//!
+//! The lock experiments count in every critical section, by a load and a store that would lose counts if two threads were
+//! inside, and compare the count with what was done. Workloads that are about one CPU have their threads pinned there, and share
+//! the operations; in the `visitor` workloads of `biased` a thread of another CPU comes in once every so many operations of the first one's,
+//! whose time is told. As in B91 4.1 the time of the loop is taken off in `b91-table1`.
 //!
 //! `rollforward-cost` interrupts a sequence at the same instruction every time: its second load
 //! faults, and the fault's handler sends the signal that is then delivered there. Each interruption

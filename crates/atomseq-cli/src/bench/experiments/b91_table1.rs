@@ -8,7 +8,7 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use atomseq::mutex::{Interlocked, Masked, Restarting, Rolling, TestAndSet};
+use atomseq::mutex::{Interlocked, Masked, OnCpu, Restarting, Rolling, TestAndSet};
 use atomseq_papers::emulation::{Call, Trap};
 use atomseq_papers::reservation::{Bundle, Bundled, Fenced, Lamport, OneCpu, Strength, Unfenced};
 use crossbeam_utils::CachePadded;
@@ -31,6 +31,11 @@ pub const EXPERIMENT: Experiment = Experiment {
             "restarted if a signal handler interrupts it",
         ),
         ("restart-branch", "the same, called"),
+        (
+            "cpu-inlined",
+            "restarted by the kernel if it interrupts it, for the threads of one CPU",
+        ),
+        ("cpu-branch", "the same, called"),
         (
             "rolling-inlined",
             "rolled forward if a signal handler interrupts it",
@@ -119,6 +124,8 @@ fn cases() -> Vec<Case> {
     vec![
         Passes::<Inlined<Restarting>>::case("restart-inlined"),
         Passes::<Called<Restarting>>::case("restart-branch"),
+        Passes::<Inlined<OnCpu>>::case("cpu-inlined"),
+        Passes::<Called<OnCpu>>::case("cpu-branch"),
         Passes::<Inlined<Rolling>>::case("rolling-inlined"),
         Passes::<Inlined<Masked>>::case("masked-inlined"),
         // These four are functions themselves.

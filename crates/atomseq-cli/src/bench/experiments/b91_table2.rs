@@ -5,7 +5,11 @@
 //! `mutexlock` each of them does half of the operations on the same lock; with mechanisms that are atomic on one thread
 //! only, each on a lock of its own, and so they take no turns.
 
-use atomseq::mutex::{Condvar, Interlocked, Mutex, RawMutex, Restarting, SpinLock, TestAndSet};
+use std::hint::black_box;
+
+use atomseq::mutex::{
+    Condvar, Interlocked, Mutex, OnCpu, RawMutex, Restarting, SpinLock, TestAndSet,
+};
 use atomseq_papers::emulation::{Call, Trap};
 use atomseq_papers::reservation::{Bundle, Bundled, OneCpu, PerLock, Unfenced};
 use crossbeam_utils::CachePadded;
@@ -13,7 +17,7 @@ use crossbeam_utils::CachePadded;
 use super::{Experiment, Method, Threads, Workload};
 use crate::bench::beside::Beside;
 use crate::bench::engine::{Case, Subject};
-use crate::bench::locking::{Apart, Contention, Exclusive, Hold, Tally};
+use crate::bench::locking::{Contention, Exclusive, Hold, Tally};
 use crate::bench::signals;
 use crate::machine;
 
@@ -27,6 +31,10 @@ pub const EXPERIMENT: Experiment = Experiment {
         (
             "spinlock:restart",
             "SpinLock, restarted if a signal handler interrupts it: a lock a thread",
+        ),
+        (
+            "spinlock:cpu",
+            "restarted by the kernel, for the threads of one CPU",
         ),
         ("spinlock:interlocked", "by an interlocked exchange"),
         (
@@ -49,6 +57,10 @@ pub const EXPERIMENT: Experiment = Experiment {
             "mutexlock:restart",
             "Mutex, restarted if a signal handler interrupts it: a lock a thread",
         ),
+        (
+            "mutexlock:cpu",
+            "restarted by the kernel, for the threads of one CPU",
+        ),
         ("mutexlock:interlocked", "by an interlocked exchange"),
         (
             "mutexlock:emulation-trap",
@@ -67,9 +79,10 @@ pub const EXPERIMENT: Experiment = Experiment {
             "inside one instance for all locks, without fences",
         ),
         (
-            "pingpong:interlocked",
-            "turns by Mutex and Condvar, by an interlocked exchange",
+            "pingpong:cpu",
+            "turns by Mutex and Condvar, restarted by the kernel",
         ),
+        ("pingpong:interlocked", "by an interlocked exchange"),
         (
             "pingpong:emulation-trap",
             "by an undefined instruction, which a signal handler emulates",
@@ -119,7 +132,7 @@ pub const EXPERIMENT: Experiment = Experiment {
             ("mutexlock", "MutexLock"),
             ("pingpong", "PingPong"),
         ],
-        counterparts: &[("emulation-trap", "Emulation"), ("restart", "R.A.S")],
+        counterparts: &[("emulation-trap", "Emulation"), ("cpu", "R.A.S")],
         baseline: None,
         differences: &[],
         arguments: &[("Emulation", "R.A.S")],
@@ -135,6 +148,7 @@ const THREADS: usize = 2;
 fn spinlock() -> Vec<Case> {
     let cases = vec![
         Apart::<SpinLock<Tally, Restarting>>::case("spinlock:restart", THREADS),
+        together::<SpinLock<Tally, OnCpu>>("spinlock:cpu"),
         together::<SpinLock<Tally, Interlocked>>("spinlock:interlocked"),
         together::<SpinLock<Tally, Trap>>("spinlock:emulation-trap"),
         together::<SpinLock<Tally, Call>>("spinlock:emulation-call"),
@@ -147,6 +161,7 @@ fn spinlock() -> Vec<Case> {
 fn mutexlock() -> Vec<Case> {
     let cases = vec![
         Apart::<Mutex<Tally, Restarting>>::case("mutexlock:restart", THREADS),
+        together::<Mutex<Tally, OnCpu>>("mutexlock:cpu"),
         together::<Mutex<Tally, Interlocked>>("mutexlock:interlocked"),
         together::<Mutex<Tally, Trap>>("mutexlock:emulation-trap"),
         together::<Mutex<Tally, Call>>("mutexlock:emulation-call"),
@@ -158,6 +173,7 @@ fn mutexlock() -> Vec<Case> {
 
 fn pingpong() -> Vec<Case> {
     let cases = vec![
+        Turns::<OnCpu>::case("pingpong:cpu"),
         Turns::<Interlocked>::case("pingpong:interlocked"),
         Turns::<Trap>::case("pingpong:emulation-trap"),
         Turns::<Call>::case("pingpong:emulation-call"),
@@ -211,6 +227,40 @@ impl Subject for OnOneCpu {
 /// Both threads on one lock.
 fn together<L: Exclusive + Default + Sync + 'static>(name: &'static str) -> Case {
     Contention::<L>::shared(name, Hold::NONE, THREADS as u64)
+}
+
+/// Every thread enters a lock of its own, for locks that are bound to their thread; they share the operations of one.
+struct Apart<L> {
+    locks: Vec<CachePadded<L>>,
+}
+
+// SAFETY: a thread uses the lock of its own number only, and `check` is called when no thread works.
+unsafe impl<L> Sync for Apart<L> {}
+
+impl<L: Exclusive + Default + 'static> Apart<L> {
+    /// The case of that name for so many threads.
+    fn case(name: &'static str, threads: usize) -> Case {
+        let locks = (0..threads).map(|_| CachePadded::default()).collect();
+        Case::new(name, Self { locks })
+    }
+}
+
+impl<L: Exclusive> Subject for Apart<L> {
+    fn run(&self, thread: usize, operations: u64) {
+        let lock: &L = black_box(&self.locks[thread]);
+        for _ in 0..operations / self.locks.len() as u64 {
+            lock.with(|tally| tally.count());
+        }
+    }
+
+    fn check(&self, operations: u64) -> Result<(), String> {
+        let (mut result, threads) = (Ok(()), self.locks.len() as u64);
+        for lock in &self.locks {
+            lock.with(|tally| result = tally.expect(operations / threads / threads));
+            result.clone()?;
+        }
+        result
+    }
 }
 
 /// Two threads take turns. An operation is one of each.

@@ -23,6 +23,7 @@ mod b91_table2;
     not(atomseq_portable)
 ))]
 mod b91_table4;
+mod biased;
 mod mutex;
 mod percpu_counter;
 mod percpu_footprint;
@@ -179,6 +180,7 @@ pub const ALL: &[&Experiment] = &[
     ))]
     &b91_table4::EXPERIMENT,
     &mutex::EXPERIMENT,
+    &biased::EXPERIMENT,
 ];
 
 /// The experiment of that name.

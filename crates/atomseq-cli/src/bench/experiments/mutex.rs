@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use atomseq::mutex::{Mutex, SpinLock};
+use atomseq::mutex::{Biased, Mutex, SpinLock};
 
 use super::{Experiment, Method, Threads};
 use crate::bench::engine::Case;
@@ -20,6 +20,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     cases: &[
         ("hold-0:mutex", "atomseq's mutex::Mutex, held to count"),
         ("hold-0:spin", "atomseq's mutex::SpinLock"),
+        ("hold-0:biased", "atomseq's mutex::Biased"),
         ("hold-0:queue-lock", "Mellor-Crummey and Scott's queue lock"),
         (
             "hold-0:backoff",
@@ -32,6 +33,7 @@ pub const EXPERIMENT: Experiment = Experiment {
             "the same, held for about 100 ns more, here and below",
         ),
         ("hold-100ns:spin", "atomseq's mutex::SpinLock"),
+        ("hold-100ns:biased", "atomseq's mutex::Biased"),
         ("hold-100ns:queue-lock", "Mellor-Crummey and Scott's"),
         ("hold-100ns:backoff", "with exponential backoff"),
         ("hold-100ns:std", "std::sync::Mutex"),
@@ -41,6 +43,7 @@ pub const EXPERIMENT: Experiment = Experiment {
             "the same, held for about 1 µs more, here and below",
         ),
         ("hold-1us:spin", "atomseq's mutex::SpinLock"),
+        ("hold-1us:biased", "atomseq's mutex::Biased"),
         ("hold-1us:queue-lock", "Mellor-Crummey and Scott's"),
         ("hold-1us:backoff", "with exponential backoff"),
         ("hold-1us:std", "std::sync::Mutex"),
@@ -57,18 +60,21 @@ fn cases(_threads: usize) -> Vec<Case> {
     vec![
         Contention::<Mutex<Tally>>::case("hold-0:mutex", Hold::NONE),
         Contention::<SpinLock<Tally>>::case("hold-0:spin", Hold::NONE),
+        Contention::<Biased<Tally>>::case("hold-0:biased", Hold::NONE),
         Contention::<QueueLock>::case("hold-0:queue-lock", Hold::NONE),
         Contention::<BackoffLock>::case("hold-0:backoff", Hold::NONE),
         Contention::<std::sync::Mutex<Tally>>::case("hold-0:std", Hold::NONE),
         Contention::<parking_lot::Mutex<Tally>>::case("hold-0:parking_lot", Hold::NONE),
         Contention::<Mutex<Tally>>::case("hold-100ns:mutex", short),
         Contention::<SpinLock<Tally>>::case("hold-100ns:spin", short),
+        Contention::<Biased<Tally>>::case("hold-100ns:biased", short),
         Contention::<QueueLock>::case("hold-100ns:queue-lock", short),
         Contention::<BackoffLock>::case("hold-100ns:backoff", short),
         Contention::<std::sync::Mutex<Tally>>::case("hold-100ns:std", short),
         Contention::<parking_lot::Mutex<Tally>>::case("hold-100ns:parking_lot", short),
         Contention::<Mutex<Tally>>::case("hold-1us:mutex", long),
         Contention::<SpinLock<Tally>>::case("hold-1us:spin", long),
+        Contention::<Biased<Tally>>::case("hold-1us:biased", long),
         Contention::<QueueLock>::case("hold-1us:queue-lock", long),
         Contention::<BackoffLock>::case("hold-1us:backoff", long),
         Contention::<std::sync::Mutex<Tally>>::case("hold-1us:std", long),

@@ -9,7 +9,6 @@ pub mod handlers_locks;
 pub mod interrupted;
 pub mod listed;
 pub mod objects;
-pub mod one_cpu;
 pub mod own;
 pub mod pooled;
 pub mod section;

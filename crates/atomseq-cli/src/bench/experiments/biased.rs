@@ -1,0 +1,321 @@
+//! `biased`: locks that one CPU uses most. Who uses them is the workload:
+//!
+//! * `home`: two threads of one CPU, which share the operations.
+//! * `visitor-1e6`, `visitor-1e4`, `visitor-1e2`: a thread of that CPU does them, and a thread of another CPU comes in once every
+//!   so many. The figure is the first one's.
+//! * `contended`: two threads on two CPUs, all the time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use atomseq::mutex::{Biased, Interlocked, Mutex};
+use crossbeam_utils::CachePadded;
+
+use super::{Experiment, Method, Threads, Workload};
+use crate::bench::engine::{Case, Subject};
+use crate::bench::locking::{Contention, Exclusive, Hold, Tally};
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "biased",
+    about: "locks that one CPU uses most: at home, with a visitor every so many operations, and contended",
+    structure: "mutex::Biased",
+    operation: "a critical section under",
+    cases: &[
+        (
+            "home:biased",
+            "atomseq's mutex::Biased, two threads of one CPU",
+        ),
+        (
+            "home:interlocked",
+            "atomseq's mutex::Mutex by an interlocked exchange",
+        ),
+        ("home:std", "std::sync::Mutex"),
+        ("home:parking_lot", "parking_lot::Mutex"),
+        (
+            "visitor-1e6:biased",
+            "a thread of another CPU once every 1,000,000 operations",
+        ),
+        ("visitor-1e6:interlocked", "mutex::Mutex"),
+        ("visitor-1e6:std", "std::sync::Mutex"),
+        ("visitor-1e6:parking_lot", "parking_lot::Mutex"),
+        (
+            "visitor-1e4:biased",
+            "a thread of another CPU once every 10,000 operations",
+        ),
+        ("visitor-1e4:interlocked", "mutex::Mutex"),
+        ("visitor-1e4:std", "std::sync::Mutex"),
+        ("visitor-1e4:parking_lot", "parking_lot::Mutex"),
+        (
+            "visitor-1e2:biased",
+            "a thread of another CPU once every 100 operations",
+        ),
+        ("visitor-1e2:interlocked", "mutex::Mutex"),
+        ("visitor-1e2:std", "std::sync::Mutex"),
+        ("visitor-1e2:parking_lot", "parking_lot::Mutex"),
+        ("contended:biased", "two threads on two CPUs"),
+        ("contended:interlocked", "mutex::Mutex"),
+        ("contended:std", "std::sync::Mutex"),
+        ("contended:parking_lot", "parking_lot::Mutex"),
+    ],
+    method: Method::Placed {
+        threads: THREADS,
+        workloads: &[
+            Workload {
+                name: "home",
+                cpus: 1,
+                length: 1,
+                cases: home,
+            },
+            Workload {
+                name: "visitor-1e6",
+                cpus: 2,
+                // Some visits a run.
+                length: 20,
+                cases: visitor_1e6,
+            },
+            Workload {
+                name: "visitor-1e4",
+                cpus: 2,
+                length: 1,
+                cases: visitor_1e4,
+            },
+            Workload {
+                name: "visitor-1e2",
+                cpus: 2,
+                length: 1,
+                cases: visitor_1e2,
+            },
+            Workload {
+                name: "contended",
+                cpus: 2,
+                length: 1,
+                cases: contended,
+            },
+        ],
+    },
+    threads: Threads::Alone,
+    beside: None,
+};
+
+const THREADS: usize = 2;
+
+fn home() -> Vec<Case> {
+    vec![
+        Contention::<Biased<Tally>>::shared("home:biased", Hold::NONE, THREADS as u64),
+        Contention::<Mutex<Tally, Interlocked>>::shared(
+            "home:interlocked",
+            Hold::NONE,
+            THREADS as u64,
+        ),
+        Contention::<std::sync::Mutex<Tally>>::shared("home:std", Hold::NONE, THREADS as u64),
+        Contention::<parking_lot::Mutex<Tally>>::shared(
+            "home:parking_lot",
+            Hold::NONE,
+            THREADS as u64,
+        ),
+    ]
+}
+
+fn visitor_1e6() -> Vec<Case> {
+    vec![
+        Visited::<Biased<Tally>>::case("visitor-1e6:biased", 1_000_000),
+        Visited::<Mutex<Tally, Interlocked>>::case("visitor-1e6:interlocked", 1_000_000),
+        Visited::<std::sync::Mutex<Tally>>::case("visitor-1e6:std", 1_000_000),
+        Visited::<parking_lot::Mutex<Tally>>::case("visitor-1e6:parking_lot", 1_000_000),
+    ]
+}
+
+fn visitor_1e4() -> Vec<Case> {
+    vec![
+        Visited::<Biased<Tally>>::case("visitor-1e4:biased", 10_000),
+        Visited::<Mutex<Tally, Interlocked>>::case("visitor-1e4:interlocked", 10_000),
+        Visited::<std::sync::Mutex<Tally>>::case("visitor-1e4:std", 10_000),
+        Visited::<parking_lot::Mutex<Tally>>::case("visitor-1e4:parking_lot", 10_000),
+    ]
+}
+
+fn visitor_1e2() -> Vec<Case> {
+    vec![
+        Visited::<Biased<Tally>>::case("visitor-1e2:biased", 100),
+        Visited::<Mutex<Tally, Interlocked>>::case("visitor-1e2:interlocked", 100),
+        Visited::<std::sync::Mutex<Tally>>::case("visitor-1e2:std", 100),
+        Visited::<parking_lot::Mutex<Tally>>::case("visitor-1e2:parking_lot", 100),
+    ]
+}
+
+fn contended() -> Vec<Case> {
+    vec![
+        Contention::<Biased<Tally>>::case("contended:biased", Hold::NONE),
+        Contention::<Mutex<Tally, Interlocked>>::case("contended:interlocked", Hold::NONE),
+        Contention::<std::sync::Mutex<Tally>>::case("contended:std", Hold::NONE),
+        Contention::<parking_lot::Mutex<Tally>>::case("contended:parking_lot", Hold::NONE),
+    ]
+}
+
+/// A lock that the first thread is at home with, and that the second one visits once every so many operations of the
+/// first one's, in each run and across runs: after half as many for the first time.
+struct Visited<L> {
+    lock: CachePadded<L>,
+    every: u64,
+    /// How many operations the first thread has before the next visit. Only it writes this.
+    left: CachePadded<AtomicU64>,
+    /// How many visits are due, and how many runs of the first thread are over.
+    due: CachePadded<(AtomicU64, AtomicU64)>,
+    /// How many visits were made, and how many runs of the second thread are over. Only it writes them.
+    made: CachePadded<(AtomicU64, AtomicU64)>,
+}
+
+impl<L: Exclusive + Default + Sync + 'static> Visited<L> {
+    /// The case of that name.
+    fn case(name: &'static str, every: u64) -> Case {
+        Case::new(
+            name,
+            Self {
+                lock: CachePadded::default(),
+                every,
+                left: CachePadded::new(AtomicU64::new(every / 2)),
+                due: CachePadded::default(),
+                made: CachePadded::default(),
+            },
+        )
+    }
+}
+
+impl<L: Exclusive + Sync> Visited<L> {
+    fn stay(&self, operations: u64) {
+        let _over = Over(&self.due.1);
+        let mut to_do = operations;
+        // Relaxed: this thread's own.
+        let mut left = self.left.load(Ordering::Relaxed);
+        while to_do > 0 {
+            let now = left.min(to_do);
+            for _ in 0..now {
+                self.lock.with(Tally::count);
+            }
+            (to_do, left) = (to_do - now, left - now);
+            if left == 0 {
+                left = self.every;
+                // Release: pairs with the Acquire in `visit`.
+                self.due.0.fetch_add(1, Ordering::Release);
+            }
+        }
+        self.left.store(left, Ordering::Relaxed);
+    }
+
+    fn visit(&self) {
+        // Relaxed: this thread's own, here and below.
+        let run = self.made.1.load(Ordering::Relaxed) + 1;
+        let mut made = self.made.0.load(Ordering::Relaxed);
+        let mut looks = 0_u32;
+        loop {
+            // Acquire, first: pairs with the Release at the run's end, after which no visit becomes due.
+            let over = self.due.1.load(Ordering::Acquire) >= run;
+            let due = self.due.0.load(Ordering::Acquire);
+            while made < due {
+                self.lock.with(Tally::count);
+                (made, looks) = (made + 1, 0);
+            }
+            if over {
+                break;
+            }
+            looks = looks.saturating_add(1);
+            // The first thread may be waiting for this CPU.
+            if looks < 10_000 {
+                std::hint::spin_loop();
+            } else {
+                thread::yield_now();
+            }
+        }
+        self.made.0.store(made, Ordering::Relaxed);
+        self.made.1.store(run, Ordering::Relaxed);
+    }
+}
+
+/// Tells the visitor that a run is over, also if it ends in a panic.
+struct Over<'a>(&'a AtomicU64);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        // Release: pairs with the Acquire in `visit`.
+        self.0.fetch_add(1, Ordering::Release);
+    }
+}
+
+impl<L: Exclusive + Sync> Subject for Visited<L> {
+    fn run(&self, thread: usize, operations: u64) {
+        match thread {
+            0 => self.stay(operations),
+            _ => self.visit(),
+        }
+    }
+
+    fn check(&self, operations: u64) -> Result<(), String> {
+        let at_home = operations / THREADS as u64;
+        let wanted = (at_home + self.every / 2) / self.every;
+        // Relaxed: read after the threads have met at the crew's mutex.
+        let made = self.made.0.load(Ordering::Relaxed);
+        if made != wanted {
+            return Err(format!("there were {made} visits instead of {wanted}"));
+        }
+        let mut result = Ok(());
+        self.lock
+            .with(|tally| result = tally.expect(at_home + made));
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::engine::GRAIN;
+
+    fn run(case: &Case, operations: u64) {
+        thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let subject = &case.subject;
+                scope.spawn(move || subject.run(thread, operations));
+            }
+        });
+    }
+
+    #[test]
+    fn every_lock_excludes_and_every_visit_is_made() {
+        let workloads = [home, visitor_1e6, visitor_1e4, visitor_1e2, contended];
+        for case in workloads.into_iter().flat_map(|cases| cases()) {
+            run(&case, 512 * GRAIN);
+            run(&case, 128 * GRAIN);
+            let operations = THREADS as u64 * 640 * GRAIN;
+            assert_eq!(case.subject.check(operations), Ok(()), "{}", case.name);
+        }
+    }
+
+    #[test]
+    fn visits_are_as_frequent_as_they_should_be() {
+        for (every, operations, visits) in
+            [(100, 64, 1), (100, 128, 1), (100, 192, 2), (200, 64, 0)]
+        {
+            let visited = Visited::<std::sync::Mutex<Tally>> {
+                lock: CachePadded::default(),
+                every,
+                left: CachePadded::new(AtomicU64::new(every / 2)),
+                due: CachePadded::default(),
+                made: CachePadded::default(),
+            };
+            for _ in 0..operations / GRAIN {
+                visited.stay(GRAIN);
+                visited.visit();
+            }
+            assert_eq!(visited.made.0.load(Ordering::Relaxed), visits);
+            assert_eq!(visited.check(2 * operations), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_visit_that_is_not_made_is_found_out() {
+        let case = Visited::<std::sync::Mutex<Tally>>::case("unvisited", 100);
+        case.subject.run(0, 2 * GRAIN);
+        let fault = case.subject.check(4 * GRAIN).unwrap_err();
+        assert_eq!(fault, "there were 0 visits instead of 1");
+    }
+}
