@@ -1,12 +1,14 @@
 //! `atomseq doctor`: what this machine offers per-CPU code, what atomseq will therefore use, and what a person can do
 //! about it.
 
+mod exclusion;
 mod signals;
 
 use std::fmt;
 
 use serde::Serialize;
 
+use self::exclusion::{Circumstances, Exclusion};
 use self::signals::Signals;
 use crate::machine;
 
@@ -35,6 +37,8 @@ pub struct Diagnosis {
     pub signals: Signals,
     /// What atomseq will use for each structure.
     pub uses: Vec<Use>,
+    /// Which mechanism each lock uses, and why.
+    pub mutual_exclusion: Vec<Exclusion>,
     /// What to do, a sentence each; empty when all is well.
     pub advice: Vec<String>,
 }
@@ -108,10 +112,19 @@ impl Diagnosis {
         let signals = signals::take();
         let mut advice = advice(status.is_active(), reason.as_deref(), governor.as_deref());
         advice.extend(signals.advice());
+        let cpus = machine::allowed_cpus();
+        let mutual_exclusion = exclusion::choose(&Circumstances {
+            unfenced: match status.gates_active() {
+                true => None,
+                false => Some(reason.as_deref().unwrap_or("nobody knows why")),
+            },
+            cpus: cpus.len(),
+            signals: &signals,
+        });
         Self {
             atomseq: env!("CARGO_PKG_VERSION"),
             cpu: machine::cpu_model(),
-            cpus: machine::allowed_cpus(),
+            cpus,
             cpu_slots: features.cpus,
             kernel: machine::kernel(),
             libc: machine::libc_version(),
@@ -120,6 +133,7 @@ impl Diagnosis {
                 status.gates_active(),
                 signals.are_free(),
             ),
+            mutual_exclusion,
             advice,
             signals,
             gates: Gates {
@@ -269,6 +283,16 @@ impl fmt::Display for Diagnosis {
         for group in self.uses.chunk_by(|a, b| a.how == b.how) {
             let structures: Vec<_> = group.iter().map(|r#use| r#use.structure).collect();
             writeln!(f, "  for {}:\n    {}", structures.join(", "), group[0].how)?;
+        }
+        writeln!(f, "\nmutual exclusion")?;
+        for Exclusion {
+            lock,
+            scope,
+            by,
+            why,
+        } in &self.mutual_exclusion
+        {
+            writeln!(f, "  {lock} ({scope}): {by}\n    {why}")?;
         }
         if self.advice.is_empty() {
             return writeln!(f, "\nAll is well: there is nothing to do.");

@@ -395,6 +395,45 @@ fn bench_for_people_ends_in_sentences() {
     assert!(text.trim_end().ends_with('.'), "{text}");
 }
 
+/// Each lock's mechanism.
+fn mechanisms(output: &Output) -> Vec<String> {
+    let diagnosis: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    let locks = diagnosis["mutual_exclusion"].as_array().expect("a list");
+    let by = locks.iter().map(|lock| {
+        assert!(
+            lock["why"].as_str().is_some_and(|why| why.len() > 20),
+            "{lock}"
+        );
+        lock["by"].as_str().expect("a name").to_string()
+    });
+    by.collect()
+}
+
+#[test]
+fn doctor_says_which_mechanism_each_lock_uses() {
+    let active = atomseq::status().gates_active();
+    let home = if active { "section" } else { "interlocked" };
+    let now = mechanisms(&run(&["doctor", "--json"]));
+    assert_eq!(now[..3], ["interlocked", home, home]);
+    let off = |arguments: &[&str]| {
+        let mut command = atomseq(arguments);
+        command.env("ATOMSEQ_DISABLE_RSEQ", "1");
+        command
+            .output()
+            .expect("the command was built with the tests")
+    };
+    let without = mechanisms(&off(&["doctor", "--json"]));
+    assert_eq!(without[..3], ["interlocked"; 3]);
+    assert_eq!(
+        without[3..],
+        now[3..],
+        "handlers have nothing to do with it"
+    );
+    let doctor = text(&off(&["doctor"]).stdout);
+    let line = "  mutex::Biased (Machine): interlocked\n    sections cannot be fenced: ";
+    assert!(doctor.contains(line), "{doctor}");
+}
+
 #[test]
 fn doctor_prints_one_object() {
     let output = run(&["doctor", "--json"]);

@@ -2,7 +2,9 @@
 //! found out.
 #![cfg(all(target_os = "linux", not(atomseq_portable)))]
 
-use atomseq::mutex::{Interlocked, Masked, RawMutex, RawSpin, Restarting, Rolling};
+use atomseq::mutex::{
+    Interlocked, Masked, OnCpu, RawBiased, RawMutex, RawSpin, Rehoming, Restarting, Rolling,
+};
 use atomseq_papers::emulation::{Call, Trap};
 use atomseq_papers::reservation::{Bundled, PerLock, Unfenced};
 use verify_linux::{Circumstances, in_fresh_process};
@@ -52,6 +54,15 @@ excludes! {
     mutex_by_interlocked: machine::run::<RawMutex<Interlocked>>, 1;
     spin_lock_by_interlocked_on_one_cpu: one_cpu::run::<RawSpin<Interlocked>>, 1;
     mutex_by_interlocked_on_one_cpu: one_cpu::run::<RawMutex<Interlocked>>, 1;
+    spin_lock_by_rehoming: machine::run::<RawSpin<Rehoming>>, 1;
+    mutex_by_rehoming: machine::run::<RawBiased>, 1;
+    spin_lock_by_on_cpu: one_cpu::run::<RawSpin<OnCpu>>, 1;
+    mutex_by_on_cpu: one_cpu::run::<RawMutex<OnCpu>>, 1;
+    mutex_by_rehoming_on_one_cpu: one_cpu::run::<RawBiased>, 1;
+    // A visit is a fence.
+    mutex_by_on_cpu_with_visitors: machine::run::<RawMutex<OnCpu>>, 100;
+    spin_lock_by_on_cpu_among_handlers: handlers::run::<RawSpin<OnCpu>>, 1;
+    mutex_by_rehoming_among_handlers: handlers::run::<RawBiased>, 1;
     spin_lock_by_restarting: handlers::run::<RawSpin<Restarting>>, 1;
     spin_lock_by_rolling: handlers::run::<RawSpin<Rolling>>, 1;
     spin_lock_by_masked: handlers::run::<RawSpin<Masked>>, 1;

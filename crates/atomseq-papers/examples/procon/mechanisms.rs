@@ -1,6 +1,6 @@
 //! The mechanisms, by name: which guard the data of two threads, and which do not.
 
-use atomseq::mutex::{Interlocked, TestAndSet};
+use atomseq::mutex::{Interlocked, OnCpu, Rehoming, TestAndSet};
 use atomseq_papers::emulation::{Call, Trap};
 use atomseq_papers::reservation::{Bundle, Bundled, Fenced, OneCpu, PerLock, Unfenced};
 
@@ -48,8 +48,15 @@ const fn on_one_cpu<M: TestAndSet + Send + Sync>(about: &'static str) -> Mechani
 }
 
 /// All that can guard the data of two threads.
-pub static ALL: [Mechanism; 9] = [
+pub static ALL: [Mechanism; 11] = [
     by::<Interlocked>("an interlocked instruction (B91 2.1)"),
+    by::<OnCpu>("a sequence that the kernel restarts (B91 2.4); visits from other CPUs are fences"),
+    Mechanism {
+        name: "biased",
+        ..by::<Rehoming>(
+            "the same, at home on the CPU that uses it most; interlocked where several do",
+        )
+    },
     by::<PerLock<Fenced>>(
         "software reservation by Lamport's algorithm, an instance a lock (B91 2.2)",
     ),

@@ -54,6 +54,7 @@ doing! {
     HandlersLock: "an acquisition of a lock shared with handlers",
     Condition: "a wait for a condition",
     Semaphore: "a wait for a permit",
+    Guests: "a meeting of threads on one CPU",
 }
 
 /// What others may know of a lane while it runs.

@@ -9,6 +9,7 @@ pub mod handlers_locks;
 pub mod interrupted;
 pub mod listed;
 pub mod objects;
+pub mod one_cpu;
 pub mod own;
 pub mod pooled;
 pub mod section;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use atomseq::mutex::{Interlocked, RawMutex, RawSpin};
+use atomseq::mutex::{Interlocked, OnCpu, RawMutex, RawSpin, Rehoming};
 use atomseq_papers::emulation::{Call, Trap};
 use atomseq_papers::reservation::{Bundled, PerLock, THREADS};
 use crossbeam_utils::CachePadded;
@@ -13,6 +13,7 @@ use crate::torture::harness::sabotage::Sabotage;
 use crate::torture::harness::{Interruptions, Round, STEPS, Setting, Target};
 use crate::torture::subjects::exclusive::{Exclusive, Lock, Manners};
 use crate::torture::subjects::handlers_locks::HandlersLocks;
+use crate::torture::subjects::one_cpu::{self, Crew};
 use crate::torture::subjects::unprotected::Unprotected;
 use crate::torture::subjects::waiting::Waiting;
 
@@ -29,6 +30,7 @@ pub const TARGET: Target = Target {
 /// Where lanes count how often they held the first lock; a sum a lock.
 const SHARED: usize = 0;
 const HANDLERS: usize = 100;
+const GUESTS: usize = 200;
 
 /// A lock of everybody's, by the place of its sum.
 type Make = fn(usize) -> Box<dyn Lock>;
@@ -50,9 +52,13 @@ macro_rules! lock {
 }
 
 /// The library's.
-const LIBRARYS: [Make; 2] = [
+const LIBRARYS: [Make; 6] = [
     lock!(spin lock by "interlocked": Interlocked, Manners::BOTH),
     lock!(mutex by "interlocked": Interlocked, Manners::BOTH),
+    lock!(spin lock by "rehoming": Rehoming, Manners::BOTH),
+    lock!(mutex by "rehoming": Rehoming, Manners::BOTH),
+    lock!(spin lock by "on-cpu": OnCpu, Manners::BOTH),
+    lock!(mutex by "on-cpu": OnCpu, Manners::BOTH),
 ];
 
 /// Those that the papers compare with, where there are so few threads that each can have a number: a handler would
@@ -81,14 +87,19 @@ const NO_HANDLERS: Manners = Manners {
 /// The control.
 const UNPROTECTED: Make = lock!(spin lock by "no protection": Unprotected, Manners::BOTH);
 
+/// Has every thread a number that may want one?
+fn can_reserve(workers: usize) -> bool {
+    /// The torture's other threads.
+    const OTHERS: usize = 16;
+    workers * (1 + one_cpu::GUESTS) + OTHERS <= THREADS
+}
+
 /// All that can be here, with so many workers.
 fn all(workers: usize, sabotage: Option<Sabotage>) -> Vec<Make> {
-    /// The torture's other threads, some of which may use one.
-    const OTHERS: usize = 16;
     static EMULATES: OnceLock<bool> = OnceLock::new();
     let emulates = *EMULATES.get_or_init(|| Trap::start().is_ok() && Call::start().is_ok());
     let mut all = LIBRARYS.to_vec();
-    if workers + OTHERS <= THREADS {
+    if can_reserve(workers) {
         all.extend(RESERVED);
     }
     if emulates {
@@ -106,6 +117,7 @@ struct Locked {
     /// A worker's each.
     handlers: Box<[CachePadded<HandlersLocks>]>,
     waiting: Waiting,
+    crew: Crew,
 }
 
 impl Locked {
@@ -121,6 +133,7 @@ impl Locked {
                 .map(|_| HandlersLocks::new(HANDLERS).into())
                 .collect(),
             waiting: Waiting::new(setting),
+            crew: Crew::new(GUESTS, can_reserve(workers)),
         }
     }
 
@@ -141,6 +154,10 @@ impl Round for Locked {
         // A fork takes as long as thousands of acquisitions, and all others wait meanwhile.
         if lane.one_in(1 << 14) {
             return self.any(lane).fork(lane);
+        }
+        // These have many acquisitions each.
+        if lane.one_in(256) {
+            return self.crew.meet(lane);
         }
         match lane.rng.u32(..16) {
             0..8 => self.any(lane).enter(lane),
@@ -170,6 +187,7 @@ impl Round for Locked {
         for (own, lanes) in self.handlers.iter().zip(of_workers) {
             own.settle(lanes)?;
         }
+        self.crew.settle(lanes)?;
         self.waiting.settle()
     }
 }
