@@ -1,4 +1,4 @@
-//! Nothing in `percpu` calls the global allocator, the C library's allocator or a lock of the standard
+//! Nothing in `percpu` and `memory` calls the global allocator, the C library's allocator or a lock of the standard
 //! library once a structure is built, and so an allocator can be built on it: this test binary runs on
 //! the example's.
 //!

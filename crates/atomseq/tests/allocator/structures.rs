@@ -1,7 +1,10 @@
 //! Every operation of every structure, on several threads, under watch.
 
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
+use atomseq::memory;
 use atomseq::percpu::{
     Batch, Counter, Histogram, Link, List, Node, Pool, Queue, RawNode, Ring, Source, Stack,
 };
@@ -40,6 +43,12 @@ struct Structures {
     queue: Queue<usize>,
     ring: Ring<[u8; 24]>,
     pool: Pool<usize, Numbers>,
+    descriptors: memory::Pool<AtomicUsize>,
+    cache: memory::Cache<AtomicUsize, fn(&AtomicUsize)>,
+}
+
+fn write_back(victim: &AtomicUsize) {
+    victim.store(0, Ordering::Relaxed);
 }
 
 impl Structures {
@@ -55,6 +64,12 @@ impl Structures {
             queue: Queue::new(),
             ring: Ring::new(20),
             pool: Pool::new(8, Numbers),
+            descriptors: memory::Pool::options()
+                .cached(8)
+                .stable_for(Duration::ZERO)
+                .build()
+                .unwrap(),
+            cache: memory::Cache::new(10, write_back as fn(&AtomicUsize)).unwrap(),
         })
     }
 
@@ -125,6 +140,25 @@ impl Structures {
             self.pool.steal_from(cpu);
         }
         self.pool.drain().for_each(drop);
+        self.use_memory();
+    }
+
+    fn use_memory(&self) {
+        // More than a chunk has, so that another one is mapped.
+        let mut allocated: [_; 1500] = std::array::from_fn(|_| self.descriptors.allocate().ok());
+        std::hint::black_box(self.descriptors.allocated().count());
+        self.descriptors.audit(Duration::from_secs(100), drop);
+        let address = allocated[700].as_ref().map_or(0, |words| words.address());
+        let reference = self.descriptors.reference_at(address);
+        allocated.fill_with(|| None);
+        assert!(reference.is_some_and(|reference| !reference.is_current()));
+        std::hint::black_box(self.descriptors.trim());
+
+        for _ in 0..30 {
+            let loaded = self.cache.load().map(|place| place.loaded());
+            std::hint::black_box(loaded.map(|loaded| loaded.get().is_some())).ok();
+        }
+        std::hint::black_box(self.cache.write_back());
     }
 
     fn empty_lists(&self) {
@@ -154,4 +188,6 @@ pub fn use_structures() {
     watched(|| drop(structures.stack));
     watched(|| drop(structures.queue));
     watched(|| drop(structures.pool));
+    watched(|| drop(structures.descriptors));
+    watched(|| drop(structures.cache));
 }
