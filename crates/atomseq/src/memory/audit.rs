@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::descriptor::Descriptor;
+use super::free::Free;
 use super::page::Page;
 use super::pool::{Allocated, Pool};
 use super::reference::Reference;

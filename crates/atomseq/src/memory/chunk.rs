@@ -1,28 +1,17 @@
-//! A chunk: a mapping of many pages, and what is known of each.
-//!
-//! ```text
-//! leaf words:     a bit a page,      set: exhausted, no descriptor of it is free
-//! summary words:  a bit a leaf word, set: all bits of the leaf word are
-//! ```
-//!
-//! Both are hints that are put right by whoever finds them wrong: a page is looked for from the lowest
-//! up, so that few pages are in use and the others can go back to the system.
-//!
-//! A bit is set by a thread that has found nothing below it. It then looks once more, and clears the bit
-//! if there is something now. Who has put something below clears the bit if it is set. Both the change
-//! below and the change of the bit come before the look at the other in the one order of all
-//! `SeqCst` operations, so one of the two sees what the other did.
+//! A chunk: a mapping of many pages, and what is known of each. A page with something free is looked for from the
+//! lowest up, so that few pages are in use and the others can go back to the system.
 
 use std::mem::size_of;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::free::Free;
+use super::hints::{EXHAUSTED, Path};
 use super::layout::Geometry;
 use super::page::{Page, Record};
 use crate::platform;
+use crate::sync::{AtomicU64, Ordering};
 
 const BITS: usize = 64;
-const EXHAUSTED: u64 = u64::MAX;
 
 /// What lies at the start of a chunk, and does not change.
 #[derive(Debug)]
@@ -164,44 +153,32 @@ impl Chunk {
                 if pages != 0 {
                     return Some(leaf * BITS + pages.trailing_zeros() as usize);
                 }
-                self.exhaust_leaf(leaf);
+                self.path(leaf * BITS).exhaust_leaf();
                 words &= words - 1;
             }
         }
         None
     }
 
-    /// Notes that nothing was free in a page, and looks again.
-    pub fn exhaust(&self, page: usize, geometry: &Geometry) {
-        let (leaf, bit) = (page / BITS, 1 << (page % BITS));
-        let leaf_was = self.leaf(leaf).fetch_or(bit, Ordering::SeqCst);
-        if leaf_was | bit == EXHAUSTED {
-            self.exhaust_leaf(leaf);
-        }
-        if self.page(page, geometry).has_free() {
-            self.replenish(page);
+    fn path(&self, page: usize) -> Path<'_> {
+        let leaf = page / BITS;
+        Path {
+            leaf: self.leaf(leaf),
+            leaf_bit: 1 << (page % BITS),
+            summary: self.summary(leaf / BITS),
+            summary_bit: 1 << (leaf % BITS),
         }
     }
 
-    fn exhaust_leaf(&self, leaf: usize) {
-        let (summary, bit) = (self.summary(leaf / BITS), 1 << (leaf % BITS));
-        summary.fetch_or(bit, Ordering::SeqCst);
-        if self.leaf(leaf).load(Ordering::SeqCst) != EXHAUSTED {
-            summary.fetch_and(!bit, Ordering::SeqCst);
-        }
+    /// Notes that nothing was free in a page, unless something is by now.
+    pub fn exhaust(&self, page: usize, geometry: &Geometry) {
+        self.path(page)
+            .exhaust(|| self.page(page, geometry).has_free());
     }
 
     /// Notes that something is free in a page.
     pub fn replenish(&self, page: usize) {
-        clear(self.leaf(page / BITS), 1 << (page % BITS));
-        let leaf = page / BITS;
-        clear(self.summary(leaf / BITS), 1 << (leaf % BITS));
-    }
-}
-
-fn clear(word: &AtomicU64, bit: u64) {
-    if word.load(Ordering::SeqCst) & bit != 0 {
-        word.fetch_and(!bit, Ordering::SeqCst);
+        self.path(page).replenish();
     }
 }
 

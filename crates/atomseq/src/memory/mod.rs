@@ -53,6 +53,8 @@ mod cache;
 mod chunk;
 mod descriptor;
 mod error;
+mod free;
+mod hints;
 mod layout;
 mod page;
 mod pool;

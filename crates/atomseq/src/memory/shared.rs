@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::Error;
 use super::chunk::Chunk;
+use super::free::Free;
 use super::layout::{CHUNKS, Geometry, Header, first_page};
 use super::page::{BATCH, Page};
 use crate::Word;

@@ -17,7 +17,8 @@ use std::time::Duration;
 
 use super::chunk::Chunk;
 use super::descriptor::Descriptor;
-use super::page::{Page, Word};
+use super::free::{Free, Word};
+use super::page::Page;
 use super::pool::Pool;
 use super::shared::Shared;
 use crate::platform;
@@ -150,7 +151,7 @@ impl Trim<'_> {
         let time = if discarded { GIVEN_BACK } else { self.now };
         let seen = u64::from(free.tag) << 32 | u64::from(time);
         page.record.seen.store(seen, Ordering::Relaxed);
-        // SeqCst, for the order of `Chunk`. Nobody else changes the word of a page that has nothing free
+        // SeqCst, for the order of `hints`. Nobody else changes the word of a page that has nothing free
         // and of which nobody has anything.
         page.record.word.store(free.word(), Ordering::SeqCst);
         chunk.replenish(number);

@@ -1,0 +1,135 @@
+//! Type-stable memory and the system: when there is no memory, when memory is locked, and in the child of a fork.
+#![cfg(all(target_os = "linux", not(atomseq_portable)))]
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use atomseq::memory::{Cache, Error, Pool};
+use verify_linux::{Circumstances, exit_code, in_fresh_process};
+
+type Kilobyte = [AtomicU64; 128];
+
+/// Lets this process have so many bytes of addresses more than it has.
+fn limit_addresses(more: u64) {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("/proc");
+    let pages: u64 = text.split(' ').next().unwrap().parse().unwrap();
+    // SAFETY: a plain question, and a limit for this process.
+    unsafe {
+        let limit = pages * libc::sysconf(libc::_SC_PAGESIZE) as u64 + more;
+        let limit = libc::rlimit {
+            rlim_cur: limit,
+            rlim_max: limit,
+        };
+        assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &limit), 0);
+    }
+}
+
+#[test]
+fn memory_that_ends_is_an_error_and_what_is_there_goes_on() {
+    let test = "memory_that_ends_is_an_error_and_what_is_there_goes_on";
+    in_fresh_process(test, Circumstances::default(), || {
+        let pool = Pool::<Kilobyte>::new();
+        let mut allocated = Vec::with_capacity(100_000);
+        drop(pool.allocate().expect("the first one"));
+        limit_addresses(20 << 20);
+        let error = loop {
+            match pool.allocate() {
+                Ok(one) => allocated.push(one),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error, Error::OutOfMemory);
+        let most = allocated.len();
+        assert!((1000..20_000).contains(&most), "{most}");
+        allocated.clear();
+        allocated.extend((0..most).map(|_| pool.allocate().expect("one of those that are free")));
+        assert_eq!(pool.allocate().err(), Some(Error::OutOfMemory));
+        assert_eq!(
+            Pool::<Kilobyte>::options().cached(1 << 24).build().err(),
+            Some(Error::OutOfMemory)
+        );
+    });
+}
+
+/// A cache without memory for its limit does with what it has.
+#[test]
+fn a_cache_does_with_the_memory_there_is() {
+    let test = "a_cache_does_with_the_memory_there_is";
+    in_fresh_process(test, Circumstances::default(), || {
+        let written_back = AtomicU64::new(0);
+        let count = |_: &Kilobyte| _ = written_back.fetch_add(1, Relaxed);
+        let cache = Cache::new(1 << 20, count).expect("a cache");
+        drop(cache.load().expect("the first one"));
+        limit_addresses(2 << 20);
+        for _ in 0..4000 {
+            drop(cache.load().expect("what was used least recently goes"));
+        }
+        assert!(written_back.load(Relaxed) > 500);
+    });
+}
+
+/// The system does not take back what the program has locked. Then nothing has changed.
+#[test]
+fn locked_memory_stays() {
+    let test = "locked_memory_stays";
+    in_fresh_process(test, Circumstances::default(), || {
+        // SAFETY: concerns this process alone.
+        let locked = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) } == 0;
+        let pool = Pool::<AtomicU64>::options()
+            .stable_for(Duration::ZERO)
+            .build();
+        let pool = pool.expect("a pool");
+        let one = pool.allocate().expect("a descriptor");
+        one.store(7, Relaxed);
+        let reference = one.reference();
+        drop(one);
+        let given = pool.trim();
+        let (given_back, contents) = (given > 0, reference.descriptor().load(Relaxed));
+        assert_eq!(
+            (given_back, contents),
+            if locked { (false, 7) } else { (true, 0) }
+        );
+        println!("locked: {locked}");
+        assert!(pool.allocate().is_ok());
+    });
+}
+
+/// A child has its own copy of the pool, whatever the parent's threads were doing with it.
+#[test]
+fn a_child_allocates_while_its_parent_does() {
+    let pool = Pool::<AtomicU64>::options();
+    let pool = pool
+        .cached(2)
+        .stable_for(Duration::ZERO)
+        .build()
+        .expect("a pool");
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !over.load(Relaxed) {
+                    let some = [(); 20].map(|()| pool.allocate());
+                    drop(some);
+                    pool.trim();
+                }
+            });
+        }
+        for _ in 0..50 {
+            // SAFETY: the child uses atomseq alone, and leaves.
+            let child = unsafe { libc::fork() };
+            assert!(child >= 0);
+            if child == 0 {
+                let alone = [(); 100].map(|()| pool.allocate());
+                let all = alone.iter().flatten().all(|one| one.swap(9, Relaxed) != 9);
+                alone.iter().flatten().for_each(|one| one.store(0, Relaxed));
+                let fits = all && alone.iter().all(Result::is_ok);
+                drop(alone);
+                pool.trim();
+                // SAFETY: ends the child.
+                unsafe { libc::_exit(i32::from(!fits)) };
+            }
+            assert_eq!(exit_code(child), Some(0), "the child");
+        }
+        over.store(true, Relaxed);
+    });
+}
