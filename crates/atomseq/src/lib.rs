@@ -80,6 +80,14 @@
 //! | [`Map`](local::Map) | a hash map of words by words | waits for nothing | 0 |
 //! | [`per_thread!`](local::per_thread!) | statics of which each thread has its own, for its handlers too | | 0 |
 //!
+//! For descriptors that anybody may look at, also when they have been freed, [`memory`] has
+//!
+//! | structure | what it is | progress | cost |
+//! |---|---|---|---|
+//! | [`Pool`](memory::Pool) | type-stable memory: descriptors of one type | waits only for a held gate | 0 |
+//! | [`Reference`](memory::Reference) | an allocation that may have ended: validated reads | wait-free | 0 |
+//! | [`Cache`](memory::Cache) | a bounded number of descriptors, written back to make room | lock-free, but for its owner | 2 a use, and 1 to count it |
+//!
 //! # Papers
 //!
 //! | paper | what of it is here | where |

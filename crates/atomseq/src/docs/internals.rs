@@ -236,6 +236,44 @@
 //! The gaps between sequences are marked in the source. Unit tests come in at each of them with every
 //! other operation, and compare with the two serial orders.
 //!
+//! # Type-stable memory
+//!
+//! A [`memory::Pool`](crate::memory::Pool) is a [`percpu::Pool`](crate::percpu::Pool) of addresses over pages that all
+//! CPUs share:
+//!
+//! ```text
+//! this CPU's stack of free descriptors
+//!    │ empty: up to 32 of one page                 │ full: half of them, each to its page
+//! the lowest page with something free, found by bits ── none: the next chunk is mapped, twice as large
+//!
+//! a page's word:  tag 32 | used 16 | first 16      links: how far the next free one lies beyond the next
+//! ```
+//!
+//! **Zeros are the beginning of everything.** A fresh descriptor is an instance of its type, a fresh page is a list of all its
+//! descriptors, a fresh chunk's bits say that all pages have something free. So mapping a chunk publishes one address, a
+//! page takes no memory before something in it is used, and a page that went back to the system is a fresh one, without
+//! anybody setting it up.
+//!
+//! **Why `&T` is sound.** GC96 needs that an old pointer does not lead to another type. Rust also wants that what a reference leads
+//! to is alive, and does not change except in atomics. An instance here is alive from the mapping of its chunk to the
+//! end of its pool, allocated or not; no `&mut T` exists, and nothing is made or dropped in between. The alternative, a
+//! closure that makes instances, would have to drop them before their page goes, under the eyes of whoever still has the
+//! address; so the type says by an `unsafe` trait that zeros are an instance, and a macro says it for structs of
+//! atomics.
+//!
+//! **Why pages keep their addresses.** GC96's t_stable is a time after which nobody reads an old address any more. That is an assumption
+//! about how long a thread can be preempted, and a program that is stopped in a debugger breaks it. `MADV_DONTNEED`
+//! takes the memory and leaves the addresses, which then read as zeros. A reader that comes too late finds no
+//! instance that anybody meant, and no version that it knows (a page's record keeps the highest version that was
+//! used in it, and the page goes on from there). With unmapped pages it would be killed: a test shows both.
+//!
+//! **t_stable without a clock on the fast path.** A trim that finds all of a page free notes the tag of the page's word and the time.
+//! If a later trim finds the same tag, nobody has taken or put anything there since. So freeing reads no clock,
+//! and no thread that is held up between the clock and the page can make the time too short.
+//!
+//! **Claims** work the same way round: an audit that finds a descriptor allocated writes the time beside it, and an
+//! allocation or a claim writes 0. A time that is still there was not overwritten since.
+//!
 //! # Per-thread statics
 //!
 //! ```text
@@ -265,6 +303,10 @@
 //! | M94 2.3.1 | a watchdog timer bounds each rollforward | time is looked at when a clone faults | a rollforward without a fault pays nothing; nothing else can hold a clone up |
 //! | M94 2.3.1 | inspect the code before it is rolled forward: no backward jumps, no calls | the compiler refuses such code, at most 32 instructions; debug builds decode it again | costs nothing at run time |
 //! | M94 2.3.2 | a gate keeps others out while an interrupted sequence waits for a page | a gate keeps sections out for remote access and for the slow path | a restarted section needs no page to arrive: it begins again |
+//! | GC96 2 | free descriptors lie in one list, popped by a compare-and-swap or a DCAS with a version | a stack a CPU, by sequences, over a list a page, by compare-and-swap with a tag | no atomic instruction for most allocations; a page can go as a whole |
+//! | GC96 2 | page frames are released after t_stable, and then are anybody's | they lose their memory and keep their addresses | a reader that was held up for longer reads zeros; there is no unmapped page to meet |
+//! | GC96 2 | the descriptors may be consolidated into fewer pages | the lowest page with something free serves next | a descriptor's address is what readers know it by: it cannot be moved |
+//! | GC96 5.1 | an audit reclaims what was unclaimed for t_stable | it hands it to the caller, who knows whether the owner is gone | a thread that is stopped is not gone |
 //! | GC96 1, 5 | a table that a handler may store into is changed by double compare-and-swap | [`local::Map`](crate::local::Map) is changed by sequences that are rolled forward | the handler is this thread's own: no other processor interferes, and no instruction is atomic |
 //!
 //! One loop exists all the same: `prepare_copy`, a copy whose length the caller bounds. It counts

@@ -25,6 +25,23 @@
 //!
 //! A [`Queue`](crate::percpu::Queue) that has grown gives nothing back until it is dropped.
 //!
+//! # Type-stable memory
+//!
+//! * **A limit counts all.** Of a [`memory::Pool`](crate::memory::Pool) with a limit, an allocation may fail although something
+//!   is free: up to 32 descriptors are in the hands of each thread that is just filling or emptying a CPU's
+//!   stack, and a page's in those of a trim. Give a limit some room.
+//! * **A thread that ends** inside an allocation or a free, by a system call of its own, may take up to 32 free descriptors
+//!   with it for good, a trim a page. What it had allocated is found by an audit.
+//! * **Address space.** Chunks double, and stay until the pool is dropped; a pool has up to twice the addresses that it needs. Where the
+//!   system does not overcommit, they count.
+//! * **Pages go back** only on Linux, only to a [`trim`](crate::memory::Pool::trim), and as a whole: one descriptor that is in use keeps a
+//!   page. Memory that the program has locked stays. A stray write through an old address gives a page that
+//!   went back its memory again, until it is used and trimmed once more.
+//! * **Least recently used** means a look at every descriptor of a [`Cache`](crate::memory::Cache) for each one written back:
+//!   fine for thousands. For more, choose yourself, among the first few.
+//! * **Versions** are one word: on 32-bit targets, a reference that is kept for two thousand million allocations of
+//!   one descriptor may take a later one for its own.
+//!
 //! # Hold one gate at a time
 //!
 //! A [`Held`](crate::percpu::Held) blocks all signals and holds up forks in other threads. While a

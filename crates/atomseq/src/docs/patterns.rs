@@ -361,3 +361,72 @@
 //! assert_eq!(traffic.total(Kind::Requests), 2);
 //! assert_eq!(traffic.total(Kind::Bytes), 1500);
 //! ```
+//!
+//! # 10. Readers that nobody waits for
+//!
+//! Memory that others may be reading cannot be freed: so readers count themselves, or announce what they read,
+//! or the memory waits for an epoch to end. With [type-stable memory](crate::memory) it is freed at once, and readers
+//! look afterwards whether what they have read counts. Below, a setting is replaced as a whole; readers execute no
+//! atomic instruction, and memory does not grow however slow they are.
+//!
+//! ```
+//! use atomseq::memory::{Allocated, Pool, descriptor};
+//! use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+//!
+//! descriptor! {
+//!     struct Setting {
+//!         size: AtomicU64,
+//!         // Always twice the size.
+//!         limit: AtomicU64,
+//!     }
+//! }
+//!
+//! struct Current {
+//!     pool: Pool<Setting>,
+//!     address: AtomicUsize,
+//! }
+//!
+//! impl Current {
+//!     /// Called by one thread at a time.
+//!     fn replace(&self, size: u64) {
+//!         let next = self.pool.allocate().expect("memory");
+//!         next.size.store(size, Ordering::Relaxed);
+//!         next.limit.store(2 * size, Ordering::Relaxed);
+//!         // Release: pairs with the Acquire in `read`.
+//!         let old = self.address.swap(next.address(), Ordering::AcqRel);
+//!         next.into_raw();
+//!         if let Some(old) = self.pool.descriptor_at(old) {
+//!             // SAFETY: it came out of `into_raw`, and is replaced once.
+//!             drop(unsafe { self.pool.adopt(old) });
+//!         }
+//!     }
+//!
+//!     fn read(&self) -> (u64, u64) {
+//!         loop {
+//!             let address = self.address.load(Ordering::Acquire);
+//!             // First the allocation, then once more that it is the current one: now it is complete.
+//!             let Some(setting) = self.pool.reference_at(address) else { continue };
+//!             if self.address.load(Ordering::Acquire) != address {
+//!                 continue;
+//!             }
+//!             let both = setting.read(|setting| {
+//!                 (setting.size.load(Ordering::Relaxed), setting.limit.load(Ordering::Relaxed))
+//!             });
+//!             if let Some(both) = both {
+//!                 return both;
+//!             }
+//!         }
+//!     }
+//! }
+//!
+//! let current = Current { pool: Pool::new(), address: AtomicUsize::new(0) };
+//! current.replace(1);
+//! std::thread::scope(|scope| {
+//!     scope.spawn(|| (2..5000).for_each(|size| current.replace(size)));
+//!     for _ in 0..5000 {
+//!         let (size, limit) = current.read();
+//!         assert_eq!(limit, 2 * size);
+//!     }
+//! });
+//! assert_eq!(current.pool.allocated().count(), 1);
+//! ```

@@ -10,7 +10,7 @@ use super::hints::{EXHAUSTED, Path};
 use super::sync::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use super::{Orders, fails, holds};
 
-const MANY: Orders = Orders::Many(20_000);
+const MANY: Orders = Orders::Many(10_000);
 
 /// A page, and the bits that lead to it: the last of its leaf word that are not set.
 struct Page {
