@@ -1,4 +1,4 @@
-//! Lamport's fast mutual exclusion algorithm (B91 figure 1), by its line numbers.
+//! Lamport's fast mutual exclusion algorithm (B91 figure 1), by its line numbers, and the test-and-set inside it (figure 2).
 //!
 //! ```text
 //! x   who asked last: the reservation        y   who was let in last, or 0: the owner
@@ -101,4 +101,25 @@ impl<const N: usize> Words<'_, N> {
         // Release: pairs with the Acquire of line 12.
         self.b[usize::from(thread)].store(false, Ordering::Release); // 22
     }
+
+    /// Figure 2: sets `p` if it is clear, and was it?
+    #[inline(always)]
+    pub fn test_and_set(self, thread: u8, p: &AtomicU32, fence: impl Fn(Before)) -> bool {
+        self.enter(thread, fence);
+        // Acquire: pairs with the Release in `clear`.
+        let is_clear = p.load(Ordering::Acquire) == 0;
+        if is_clear {
+            // Relaxed: who looks at it next is inside after us.
+            p.store(1, Ordering::Relaxed);
+        }
+        self.leave(thread);
+        is_clear
+    }
+}
+
+/// Figure 2: clears `p`, outside. While it is set, nobody else writes it.
+#[inline(always)]
+pub fn clear(p: &AtomicU32) {
+    // Release: pairs with the Acquire in `test_and_set`.
+    p.store(0, Ordering::Release);
 }

@@ -112,14 +112,12 @@ impl<S: Strength> Lamport<S> {
         self.words().leave(number);
     }
 
-    /// Does something inside.
+    /// Figure 2, inside this.
     #[inline(always)]
-    fn inside<R>(&self, work: impl FnOnce() -> R) -> R {
+    fn test_and_set(&self, flag: &AtomicU32) -> bool {
         threads::with_number(|number| {
-            self.words().enter(number, |_| S::fence());
-            let result = work();
-            self.words().leave(number);
-            result
+            let words = self.words();
+            words.test_and_set(number, flag, |_| S::fence())
         })
     }
 }
@@ -159,39 +157,6 @@ impl Bundle {
     }
 }
 
-/// The variable, and what of a test-and-set goes on inside the meta-lock (B91 figure 2).
-#[derive(Debug)]
-struct Flag(AtomicU32);
-
-impl Flag {
-    const fn new() -> Flag {
-        Flag(AtomicU32::new(0))
-    }
-
-    #[inline(always)]
-    fn set_if_clear(&self) -> bool {
-        // Acquire: pairs with the Release in `clear`.
-        let is_clear = self.0.load(Ordering::Acquire) == 0;
-        if is_clear {
-            // Relaxed: who looks at it next is inside after us.
-            self.0.store(1, Ordering::Relaxed);
-        }
-        is_clear
-    }
-
-    #[inline(always)]
-    fn clear(&self) {
-        // Release: pairs with the Acquire in `set_if_clear`. No lock: while it is set, nobody else writes it.
-        self.0.store(0, Ordering::Release);
-    }
-
-    #[inline(always)]
-    fn is_set(&self) -> bool {
-        // Relaxed: a hint.
-        self.0.load(Ordering::Relaxed) != 0
-    }
-}
-
 /// Test-and-set by software reservation, with an instance of [`Lamport`]'s algorithm for each variable (B91's "(a)").
 ///
 /// Scope [`Machine`](atomseq::scope::Machine) when [`Fenced`], [`SameCpu`](atomseq::scope::SameCpu) when [`Unfenced`]. No atomic
@@ -204,7 +169,7 @@ impl Flag {
 /// [`test_and_set`](TestAndSet::test_and_set), if the thread gets no number: [`TooManyThreads`].
 #[derive(Debug)]
 pub struct PerLock<S = Fenced> {
-    flag: Flag,
+    flag: AtomicU32,
     meta: Lamport<S>,
 }
 
@@ -218,7 +183,7 @@ pub struct PerLock<S = Fenced> {
 /// [`test_and_set`](TestAndSet::test_and_set), if the thread gets no number: [`TooManyThreads`].
 #[derive(Debug)]
 pub struct Bundled<S = Fenced> {
-    flag: Flag,
+    flag: AtomicU32,
     _strength: PhantomData<fn() -> S>,
 }
 
@@ -237,22 +202,23 @@ macro_rules! by {
             #[inline(never)]
             fn test_and_set(&self) -> bool {
                 let $this = self;
-                $meta.inside(|| self.flag.set_if_clear())
+                $meta.test_and_set(&self.flag)
             }
 
             #[inline(always)]
             unsafe fn clear(&self) {
-                self.flag.clear();
+                lamport::clear(&self.flag);
             }
 
             #[inline(always)]
             fn is_set(&self) -> bool {
-                self.flag.is_set()
+                // Relaxed: a hint.
+                self.flag.load(Ordering::Relaxed) != 0
             }
 
             #[inline(always)]
             unsafe fn clear_then_look(&self) {
-                self.flag.clear();
+                lamport::clear(&self.flag);
                 // Pairs with the fence in `settle`.
                 S::fence();
             }
@@ -268,13 +234,13 @@ macro_rules! by {
 
 by! {
     PerLock PER_LOCK
-    PerLock { flag: Flag::new(), meta: Lamport::new() },
+    PerLock { flag: AtomicU32::new(0), meta: Lamport::new() },
     |this| this.meta
 }
 
 by! {
     Bundled BUNDLED
-    Bundled { flag: Flag::new(), _strength: PhantomData },
+    Bundled { flag: AtomicU32::new(0), _strength: PhantomData },
     |_this| S::bundle()
 }
 
