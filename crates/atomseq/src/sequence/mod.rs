@@ -32,7 +32,7 @@ pub mod model;
 #[doc(hidden)]
 pub mod table;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// The gate is closed, or this thread cannot run sections, or it was interrupted more often in a
 /// row than the [restart limit](set_restart_limit). Nothing has happened: take the slow path.
@@ -63,6 +63,17 @@ pub fn set_restart_limit(restarts: usize) {
     RESTART_LIMIT.store(restarts, Ordering::Relaxed);
 }
 
+static RESTARTED: AtomicU64 = AtomicU64::new(0);
+
+/// How many sequences of the form `on_cpu` began again because the kernel had aborted them, in the whole process so far: B91
+/// table 3's "Restarts". Those that signal handlers restart are in [`signal::statistics`](crate::signal::statistics).
+///
+/// Async-signal-safe. Counted where a sequence begins again, so the others pay nothing.
+pub fn restarts() -> u64 {
+    // Relaxed: a number on its own.
+    RESTARTED.load(Ordering::Relaxed)
+}
+
 /// The restarts of one operation.
 #[doc(hidden)]
 #[derive(Debug)]
@@ -79,7 +90,23 @@ impl Restarts {
     #[inline(never)]
     pub fn again(&mut self) -> bool {
         self.0 += 1;
+        // Relaxed: a number on its own.
+        RESTARTED.fetch_add(1, Ordering::Relaxed);
         // Relaxed: pairs with nothing, see `set_restart_limit`.
         self.0 <= RESTART_LIMIT.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn restarts_are_counted_and_bounded() {
+        let (before, mut operation) = (restarts(), Restarts::none());
+        let most = DEFAULT_RESTART_LIMIT;
+        assert!((0..most).all(|_| operation.again()));
+        assert!(!operation.again());
+        assert!(restarts() > before + most as u64);
     }
 }

@@ -1,8 +1,9 @@
 //! By a sequence that threads of the same CPU cannot come between.
 
-use crate::mutex::TestAndSet;
 use crate::mutex::bias::{Bias, Policy};
+use crate::mutex::{Interventions, TestAndSet};
 use crate::scope::SameCpu;
+use crate::sequence;
 
 /// Test-and-set that the kernel restarts (B91 2.4, 3.1), for the threads of one CPU.
 ///
@@ -63,5 +64,13 @@ unsafe impl TestAndSet for OnCpu {
     #[inline(always)]
     fn settle(&self) {
         self.0.settle();
+    }
+
+    /// All sequences' of the process.
+    fn interventions() -> Interventions {
+        Interventions {
+            restarts: Some(sequence::restarts()),
+            ..Interventions::default()
+        }
     }
 }

@@ -1,9 +1,10 @@
 //! By a sequence that threads of the same CPU cannot come between, on the CPU that it is worth most on.
 
-use crate::mutex::TestAndSet;
 use crate::mutex::bias::{Bias, INTERLOCKED, Policy};
 use crate::mutex::home::current_cpu;
+use crate::mutex::{Interventions, TestAndSet};
 use crate::scope::Machine;
+use crate::sequence;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
 /// [`OnCpu`](super::OnCpu) that moves: to the CPU that alone uses it, and to an atomic instruction where several CPUs do.
@@ -159,5 +160,13 @@ unsafe impl TestAndSet for Rehoming {
     #[inline(always)]
     fn settle(&self) {
         self.flag.settle();
+    }
+
+    /// All sequences' of the process.
+    fn interventions() -> Interventions {
+        Interventions {
+            restarts: Some(sequence::restarts()),
+            ..Interventions::default()
+        }
     }
 }
