@@ -9,6 +9,7 @@ use atomseq_papers::emulation::{Call, Trap};
 use atomseq_papers::reservation::{Bundled, PerLock, Unfenced};
 use verify_linux::{Circumstances, in_fresh_process};
 use verify_stress::exclusion::controls::{Anywhere, Unprotected};
+use verify_stress::exclusion::locks::{Figure1, OnePermit};
 use verify_stress::exclusion::one_cpu::Pinned;
 use verify_stress::exclusion::{Figures, handlers, machine, one_cpu};
 
@@ -69,6 +70,9 @@ excludes! {
     mutex_by_restarting: handlers::run::<RawMutex<Restarting>>, 1;
     mutex_by_rolling: handlers::run::<RawMutex<Rolling>>, 1;
     mutex_by_masked: handlers::run::<RawMutex<Masked>>, 1;
+    semaphore_of_one_permit: machine::run::<OnePermit>, 1;
+    semaphore_of_one_permit_on_one_cpu: one_cpu::run::<OnePermit>, 1;
+    lamport_as_printed: machine::run::<Figure1>, 1;
     mutex_by_reservation_a: machine::run::<RawMutex<PerLock>>, 1;
     mutex_by_reservation_b: machine::run::<RawMutex<Bundled>>, 1;
     spin_lock_by_reservation_a: machine::run::<RawSpin<PerLock>>, 1;

@@ -6,11 +6,12 @@
 //! | `SameCpu` | [`one_cpu`]: threads of one CPU, preempted, and their sections aborted by another CPU's fences |
 //! | `SameThread` | [`handlers`]: signals as fast as can be sent, whose handlers want the lock, too |
 //!
-//! [`section`] is what the lock guards, [`controls`] has locks that must be found out, [`watch`] sees to it that whoever
+//! [`section`] is what the lock guards, [`locks`] has locks that are called otherwise, [`controls`] has locks that must be found out, [`watch`] sees to it that whoever
 //! sleeps for ever is named.
 
 pub mod controls;
 pub mod handlers;
+pub mod locks;
 pub mod machine;
 pub mod one_cpu;
 pub mod section;
