@@ -133,3 +133,80 @@ fn a_child_allocates_while_its_parent_does() {
         over.store(true, Relaxed);
     });
 }
+
+static ENDED: AtomicU64 = AtomicU64::new(0);
+
+/// Ends the thread right where it was interrupted: no destructor runs, nothing is given back.
+extern "C" fn end_this_thread(_signal: libc::c_int) {
+    ENDED.fetch_add(1, Relaxed);
+    // SAFETY: ends this thread alone.
+    unsafe { libc::syscall(libc::SYS_exit, 0) };
+}
+
+type Small = Pool<[AtomicU64; 2]>;
+
+extern "C" fn allocate_and_free(pool: *mut libc::c_void) -> *mut libc::c_void {
+    // SAFETY: the test's pool, which outlives the threads.
+    let pool = unsafe { &*pool.cast::<Small>() };
+    loop {
+        let some = [(); 12].map(|()| pool.allocate());
+        for one in some.iter().flatten() {
+            one[0].store(1, Relaxed);
+        }
+    }
+}
+
+/// Threads end wherever they happen to be. The others go on, and all but what was in the hands of the
+/// ended ones is still there: an audit finds what they had allocated.
+#[test]
+fn threads_that_end_in_the_middle_take_little_with_them() {
+    let test = "threads_that_end_in_the_middle_take_little_with_them";
+    in_fresh_process(test, Circumstances::default(), || {
+        const LIMIT: usize = 6000;
+        const THREADS: usize = 60;
+        let pool = Small::options()
+            .limit(LIMIT)
+            .cached(4)
+            .build()
+            .expect("a pool");
+        // SAFETY: the handler ends its thread and touches nothing else.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = end_this_thread as *const () as usize;
+            let result = libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut());
+            assert_eq!(result, 0);
+        }
+        for round in 0..THREADS {
+            let mut thread = 0;
+            let shared = std::ptr::from_ref(&pool).cast_mut().cast();
+            // SAFETY: a thread that uses the pool, which lives until the thread has ended; it has no Rust destructors to run.
+            unsafe {
+                let attributes = std::ptr::null();
+                let result =
+                    libc::pthread_create(&mut thread, attributes, allocate_and_free, shared);
+                assert_eq!(result, 0);
+                std::thread::sleep(Duration::from_micros(300 + 7 * round as u64));
+                assert_eq!(libc::pthread_kill(thread, libc::SIGUSR2), 0);
+                assert_eq!(libc::pthread_join(thread, std::ptr::null_mut()), 0);
+            }
+            // Who is left can allocate, and nobody waits for the one that has gone.
+            drop(pool.allocate().expect("one that is free"));
+        }
+        assert_eq!(ENDED.load(Relaxed), THREADS as u64);
+
+        // Those that a thread had allocated when it ended are found.
+        let mut reclaimed = 0;
+        for _ in 0..2 {
+            pool.audit(Duration::ZERO, |unclaimed| {
+                // SAFETY: their owners have ended, and this thread has none.
+                reclaimed += usize::from(unsafe { unclaimed.reclaim() }.is_some());
+            });
+        }
+        assert!(reclaimed > 0, "no thread had anything when it ended");
+        assert!(reclaimed <= 13 * THREADS);
+        let left = std::iter::from_fn(|| pool.allocate().ok()).collect::<Vec<_>>();
+        let lost = LIMIT - left.len();
+        println!("reclaimed {reclaimed}, lost {lost}");
+        assert!(lost <= 32 * THREADS, "{lost} descriptors were lost");
+    });
+}

@@ -24,6 +24,7 @@ mod b91_table2;
 ))]
 mod b91_table4;
 mod biased;
+mod memory;
 mod mutex;
 mod percpu_counter;
 mod percpu_footprint;
@@ -146,6 +147,7 @@ pub const ALL: &[&Experiment] = &[
     &percpu_queue::EXPERIMENT,
     &percpu_ring::EXPERIMENT,
     &percpu_pool::EXPERIMENT,
+    &memory::EXPERIMENT,
     &percpu_footprint::EXPERIMENT,
     #[cfg(target_os = "linux")]
     &signal_sequence::EXPERIMENT,

@@ -27,7 +27,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 /// How many idle blocks a pool may keep for each thread.
-const IDLE: usize = 64;
+pub const IDLE: usize = 64;
 
 fn cases(threads: usize) -> Vec<Case> {
     vec![
@@ -40,7 +40,8 @@ fn cases(threads: usize) -> Vec<Case> {
     ]
 }
 
-fn new_block() -> Box<[u64; 8]> {
+/// A block, made by the global allocator.
+pub fn new_block() -> Box<[u64; 8]> {
     Box::new([0; 8])
 }
 
@@ -86,14 +87,16 @@ impl Block for Box<[u64; 8]> {
     }
 }
 
-struct Borrowing<B> {
+/// Gets blocks and puts them back.
+pub struct Borrowing<B> {
     blocks: B,
     /// How many blocks were written to by somebody else while they were owned.
     shared: AtomicU64,
 }
 
 impl<B: Blocks> Borrowing<B> {
-    fn new(blocks: B) -> Self {
+    /// Of these.
+    pub fn new(blocks: B) -> Self {
         Self {
             blocks,
             shared: AtomicU64::new(0),

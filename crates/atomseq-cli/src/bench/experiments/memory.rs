@@ -1,0 +1,92 @@
+//! `memory`: allocating a descriptor of 64 bytes from type-stable memory, and freeing it.
+
+use std::hint::black_box;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use atomseq::{memory, percpu};
+
+use super::percpu_pool::{Borrowing, IDLE, new_block};
+use super::{Block, Blocks, Experiment, Method, Threads};
+use crate::bench::engine::Case;
+use crate::bench::peers::malloc::Malloc;
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "memory",
+    about: "allocating a descriptor of 64 bytes, and freeing it",
+    structure: "memory::Pool",
+    operation: "an allocation and a free on",
+    cases: &[
+        ("rseq", "memory::Pool"),
+        (
+            "rseq-pool",
+            "percpu::Pool of boxes, whose memory is not type-stable",
+        ),
+        ("malloc", "the C library's malloc and free"),
+    ],
+    method: Method::Timed(cases),
+    threads: Threads::Spread,
+    beside: None,
+};
+
+fn cases(threads: usize) -> Vec<Case> {
+    vec![
+        Case::new("rseq", Borrowing::new(descriptors(threads))),
+        Case::new(
+            "rseq-pool",
+            Borrowing::new(percpu::Pool::new(threads * IDLE, new_block)),
+        ),
+        Case::new("malloc", Borrowing::new(Malloc)),
+    ]
+}
+
+type Descriptor = [AtomicU64; 8];
+
+/// A pool whose CPUs keep as many free ones as the others' do.
+fn descriptors(threads: usize) -> memory::Pool<Descriptor> {
+    let options = memory::Pool::options().cached(threads * IDLE);
+    options.build().expect("memory for a few stacks")
+}
+
+/// A descriptor that its holder owns.
+pub struct Owned(NonNull<Descriptor>);
+
+impl Blocks for memory::Pool<Descriptor> {
+    type Block = Owned;
+
+    #[inline(always)]
+    fn get(&self) -> Owned {
+        let allocated = self.allocate().expect("the pool has no limit");
+        Owned(allocated.into_raw().into())
+    }
+
+    #[inline(always)]
+    fn put(&self, block: Owned) {
+        // SAFETY: it came out of `into_raw` in `get` and is given up here; `Owned` is not Clone.
+        drop(unsafe { self.adopt(block.0.as_ref()) });
+    }
+}
+
+impl Block for Owned {
+    #[inline(always)]
+    fn keeps(&mut self, mark: u64) -> bool {
+        // SAFETY: descriptors live as long as their pool, which the loop borrows.
+        let words = unsafe { self.0.as_ref() };
+        words[0].store(mark, Ordering::Relaxed);
+        black_box(words)[0].load(Ordering::Relaxed) == mark
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::engine::{GRAIN, Subject};
+
+    #[test]
+    fn descriptors_are_owned_by_one() {
+        let borrowing = Borrowing::new(descriptors(1));
+        borrowing.run(0, GRAIN);
+        assert_eq!(borrowing.check(GRAIN), Ok(()));
+    }
+}
