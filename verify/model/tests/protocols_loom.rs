@@ -4,18 +4,27 @@
 
 #[path = "../../../crates/atomseq/src/percpu/baseline.rs"]
 mod baseline;
+#[path = "../../../crates/atomseq/src/mutex/bias/mod.rs"]
+mod bias;
 #[path = "protocols/closers.rs"]
 mod closers;
 #[path = "protocols/drains.rs"]
 mod drains;
 #[path = "protocols/forks.rs"]
 mod forks;
+#[path = "protocols/home.rs"]
+mod home;
+#[path = "protocols/homes.rs"]
+mod homes;
 #[path = "../../../crates/atomseq/src/percpu/lock.rs"]
 mod lock;
 #[path = "protocols/machine.rs"]
 mod machine;
 #[path = "protocols/orderings.rs"]
 mod orderings;
+#[allow(dead_code, reason = "nothing is handed over here")]
+#[path = "../../../crates/atomseq/src/mutex/parking.rs"]
+mod parking;
 #[path = "protocols/sections.rs"]
 mod sections;
 #[path = "protocols/loom.rs"]

@@ -3,10 +3,10 @@
 
 use std::sync::atomic::compiler_fence;
 
-use super::bias::{Bias, FREE};
+use super::bias::{Bias, FREE, UNSET};
 use crate::platform;
 use crate::sequence::model::Program;
-use crate::sync::Ordering;
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
 pub(super) use crate::platform::{
     Quiet, barrier, current_cpu, fence, generation, register_this_thread,
@@ -32,6 +32,18 @@ crate::sequence! {
 
 /// For the checkers in `verify/`.
 pub(super) const SEQUENCES: &[&Program] = &[&take::MODEL];
+
+impl Bias {
+    #[allow(
+        clippy::declare_interior_mutable_const,
+        reason = "the value that new ones begin with, and nothing else"
+    )]
+    pub const CLEAR: Bias = Bias {
+        home: AtomicUsize::new(UNSET),
+        held: AtomicUsize::new(FREE),
+        ended: AtomicU32::new(0),
+    };
+}
 
 /// Sets the flag if this CPU is its home and it is clear; otherwise, or if this thread can run no section, false.
 #[inline(always)]

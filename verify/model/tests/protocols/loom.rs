@@ -1,8 +1,8 @@
 //! What the library's locks and the models are built on, over loom.
 
 pub use loom::sync::Mutex;
-pub use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-pub use loom::thread;
+pub use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+pub use loom::{thread, thread_local as thread_of_a_model};
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,6 +11,9 @@ use std::sync::atomic::AtomicUsize as Count;
 
 use loom::cell::UnsafeCell;
 use loom::sync::Condvar;
+
+/// Operations that are to follow each other in one order are no more than acquire and release here; fences are.
+pub const KNOWS_SEQUENTIAL_OPERATIONS: bool = false;
 
 /// How often a thread looks again before it parks: as few as make a difference.
 pub const SPINS: usize = 1;
@@ -73,13 +76,15 @@ pub fn wait(word: &AtomicU32, expected: u32) {
     }
 }
 
-/// Wakes the first of those who wait for the word.
-pub fn wake_one(word: &AtomicU32) {
+/// Wakes the first of those who wait for the word; false if none does.
+pub fn wake_one(word: &AtomicU32) -> bool {
     let mut waiters = WAITERS.lock().unwrap();
     let address = std::ptr::from_ref(word) as usize;
-    if let Some(first) = waiters.iter().position(|waiter| waiter.word == address) {
+    let first = waiters.iter().position(|waiter| waiter.word == address);
+    if let Some(first) = first {
         waiters.remove(first).woken.notify_one();
     }
+    first.is_some()
 }
 
 /// Wakes all who wait for the word.

@@ -1,6 +1,8 @@
 //! What becomes of the protocols without their orderings.
 
 use crate::drains::unordered_drains;
+use crate::home::Protections;
+use crate::homes::{Habit, Holder, each_adds_one};
 use crate::lock::FOR_GOOD;
 use crate::machine::{Fence, Rules};
 use crate::sections::pop_and_drain;
@@ -47,4 +49,19 @@ fn without_its_orderings_a_drained_sum_is_negative() {
         Large,
         unordered_drains,
     );
+}
+
+/// The holder's store may still be on its way when it looks who waits, and the waiter's look before that.
+#[test]
+fn without_the_barrier_a_wake_up_is_lost() {
+    let protections = Protections {
+        barrier: false,
+        ..Protections::ALL
+    };
+    for (name, holder) in [("at home", Holder::Stays), ("migrated", Holder::Migrates)] {
+        let name = format!("home: no barrier, the holder {name}");
+        misses(&name, "deadlock", Large, move || {
+            each_adds_one(2, holder, Habit::Stays, protections);
+        });
+    }
 }

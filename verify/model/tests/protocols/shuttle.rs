@@ -1,8 +1,8 @@
 //! What the library's locks and the models are built on, over shuttle.
 
 pub use shuttle::sync::Mutex;
-pub use shuttle::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-pub use shuttle::thread;
+pub use shuttle::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+pub use shuttle::{thread, thread_local as thread_of_a_model};
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,6 +11,9 @@ use std::sync::atomic::AtomicUsize as Count;
 
 use shuttle::scheduler::{DfsScheduler, PctScheduler, Scheduler};
 use shuttle::sync::mpsc::{Sender, channel};
+
+/// All operations follow each other in one order.
+pub const KNOWS_SEQUENTIAL_OPERATIONS: bool = true;
 
 /// How often a thread looks again before it parks: as few as make a difference.
 pub const SPINS: usize = 1;
@@ -68,9 +71,9 @@ pub fn wait(word: &AtomicU32, expected: u32) {
     woken.recv().expect("the list keeps the sender");
 }
 
-/// Wakes the first of those who wait for the word.
-pub fn wake_one(word: &AtomicU32) {
-    wake(word, 1);
+/// Wakes the first of those who wait for the word; false if none does.
+pub fn wake_one(word: &AtomicU32) -> bool {
+    wake(word, 1) > 0
 }
 
 /// Wakes all who wait for the word.
@@ -78,7 +81,7 @@ pub fn wake_all(word: &AtomicU32) {
     wake(word, usize::MAX);
 }
 
-fn wake(word: &AtomicU32, most: usize) {
+fn wake(word: &AtomicU32, most: usize) -> usize {
     // Between the store that calls for it and the wake-up, others may run.
     thread::yield_now();
     let address = std::ptr::from_ref(word) as usize;
@@ -91,9 +94,11 @@ fn wake(word: &AtomicU32, most: usize) {
         });
         first.collect()
     });
+    let count = woken.len();
     for waiter in woken {
         waiter.wake.send(()).expect("the waiter waits");
     }
+    count
 }
 
 /// A word. Others may run at a `pause`, not in between.

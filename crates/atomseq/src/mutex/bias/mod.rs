@@ -57,7 +57,7 @@ use crate::sync::{AtomicU32, AtomicUsize, Ordering, fence};
 /// Homes from here on are no CPUs. None of them is what `cpu()` reads as on a thread that is not registered, -1 or -2.
 const SPECIAL: usize = 1 << (usize::BITS - 2);
 /// Nobody has set the flag yet.
-const UNSET: usize = SPECIAL;
+pub(super) const UNSET: usize = SPECIAL;
 /// Threads of all CPUs set it by an atomic instruction.
 pub(super) const INTERLOCKED: usize = SPECIAL + 1;
 /// A visitor has it, in a process of the generation above.
@@ -66,7 +66,7 @@ const CLAIM: usize = SPECIAL + 2;
 /// Clear, and to be set by the sequence.
 pub(super) const FREE: usize = 0;
 /// Set, by the sequence or by a visitor.
-const HELD: usize = 1;
+pub(super) const HELD: usize = 1;
 /// Set, by an atomic instruction.
 const HELD_INTERLOCKED: usize = 2;
 /// Clear, and to be set by an atomic instruction.
@@ -80,7 +80,7 @@ pub(super) struct Bias {
     pub(super) home: AtomicUsize,
     pub(super) held: AtomicUsize,
     /// How many claims have ended that others waited for: what they sleep on.
-    ended: AtomicU32,
+    pub(super) ended: AtomicU32,
 }
 
 /// Where a flag is at home after a visit.
@@ -91,16 +91,6 @@ pub(super) trait Policy {
 }
 
 impl Bias {
-    #[allow(
-        clippy::declare_interior_mutable_const,
-        reason = "the value that new ones begin with, and nothing else"
-    )]
-    pub const CLEAR: Bias = Bias {
-        home: AtomicUsize::new(UNSET),
-        held: AtomicUsize::new(FREE),
-        ended: AtomicU32::new(0),
-    };
-
     /// Sets it as this thread's CPU and the home allow at once; true if that was possible.
     #[inline(always)]
     pub fn take(&self) -> bool {
