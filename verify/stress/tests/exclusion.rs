@@ -8,7 +8,7 @@ use atomseq::mutex::{
 use atomseq_papers::emulation::{Call, Trap};
 use atomseq_papers::reservation::{Bundled, PerLock, Unfenced};
 use verify_linux::{Circumstances, in_fresh_process};
-use verify_stress::exclusion::controls::{Anywhere, Unprotected};
+use verify_stress::exclusion::controls::{Anywhere, Unprotected, VisitedUnfenced};
 use verify_stress::exclusion::locks::{Figure1, OnePermit};
 use verify_stress::exclusion::one_cpu::Pinned;
 use verify_stress::exclusion::{Figures, handlers, machine, one_cpu};
@@ -140,4 +140,12 @@ fn same_cpu_is_too_small_for_two_cpus() {
         test,
         machine::run::<Anywhere<RawSpin<PerLock<Unfenced<Pinned>>>>>,
     );
+}
+
+#[test]
+fn a_visit_without_the_fence_is_found_out() {
+    if atomseq::status().is_active() {
+        let test = "a_visit_without_the_fence_is_found_out";
+        is_found_out(test, machine::run::<RawSpin<VisitedUnfenced>>);
+    }
 }

@@ -1,6 +1,6 @@
 //! Locks that must be found out: one without protection, and those whose scope is too small for where they are used.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::thread;
 
 use atomseq::mutex::TestAndSet;
@@ -38,6 +38,74 @@ unsafe impl TestAndSet for Unprotected {
 
     unsafe fn clear_then_look(&self) {
         self.0.swap(0, Ordering::SeqCst);
+    }
+
+    fn settle(&self) {}
+}
+
+atomseq::sequence! {
+    /// As the library's: sets the flag if this CPU is its home and it is clear.
+    unsafe fn take(flag: Word) -> bool {
+        let here = cpu();
+        let home = load_acquire(flag);
+        if here != home { return false }
+        let held = load_acquire(flag + 8);
+        if held != 0 { return false }
+        commit(flag + 8, 1);
+        true
+    }
+}
+
+/// At home on CPU 0; visitors take the home away, and no fence aborts the sequences that are under way there.
+#[derive(Debug)]
+#[repr(C)]
+pub struct VisitedUnfenced {
+    home: AtomicUsize,
+    held: AtomicUsize,
+}
+
+const HOME: usize = 0;
+const CLAIM: usize = 1 << 62;
+
+// SAFETY: it is none, which must be found out; what it guards is atomic, so that nothing but numbers is wrong.
+unsafe impl TestAndSet for VisitedUnfenced {
+    type Scope = Machine;
+    type GuardMarker = GuardSend;
+    const NAME: &'static str = "visited without a fence";
+    const CLEAR: VisitedUnfenced = VisitedUnfenced {
+        home: AtomicUsize::new(HOME),
+        held: AtomicUsize::new(0),
+    };
+
+    fn test_and_set(&self) -> bool {
+        // SAFETY: the two words are the flag's.
+        if unsafe { take::on_cpu(std::ptr::from_ref(self) as usize) } == Ok(true) {
+            return true;
+        }
+        // Not at home, or so it seemed.
+        let (seqcst, relaxed) = (Ordering::SeqCst, Ordering::Relaxed);
+        let claim = self.home.compare_exchange(HOME, CLAIM, seqcst, relaxed);
+        if claim.is_err() {
+            return false;
+        }
+        let was_clear = self.held.load(Ordering::SeqCst) == 0;
+        if was_clear {
+            self.held.store(1, Ordering::SeqCst);
+        }
+        self.home.store(HOME, Ordering::SeqCst);
+        was_clear
+    }
+
+    unsafe fn clear(&self) {
+        self.held.store(0, Ordering::Release);
+    }
+
+    fn is_set(&self) -> bool {
+        self.held.load(Ordering::Acquire) != 0
+    }
+
+    unsafe fn clear_then_look(&self) {
+        self.held.swap(0, Ordering::SeqCst);
     }
 
     fn settle(&self) {}
