@@ -92,7 +92,8 @@
 //!
 //! | paper | what of it is here | where |
 //! |---|---|---|
-//! | B91: Bershad, *Mutual Exclusion for Uniprocessors*, 1991 | 2.4, restartable sequences: one visible store, the last instruction | [`sequence!`] |
+//! | B91: Bershad, *Mutual Exclusion for Uniprocessors*, 1991 | 2, test-and-set by every mechanism | [`mutex`]; for comparison, reservation (2.2) and emulation (2.3) in the crate `atomseq-papers` |
+//! | | 2.4, restartable sequences: one visible store, the last instruction | [`sequence!`] |
 //! | | 3.1, restart by the kernel; 3.1.1, finding out at start-up whether it works | [`status`](mod@status), [`docs::internals`] |
 //! | | 3.2, restart by the program itself, here by its signal handlers | [`sequence!`] |
 //! | | 5, software against the interlocked instructions of its processors | the command `atomseq bench` |

@@ -26,9 +26,10 @@
 //!
 //! # Limits
 //!
-//! Not for signal handlers: one that interrupts an operation of its own thread waits for ever, or lowers its thread's flag. In
-//! the child of a fork, the other threads' flags stay as they were. A preempted thread keeps all others waiting
-//! who collide with it or, with [`Bundled`], want any variable at all.
+//! To the algorithm a signal handler is the thread that it interrupts. One that interrupts a test-and-set finds every
+//! variable set, and one that waited for it would wait for ever: handlers may try, and a thread whose handlers do calls
+//! [`register`] first. [`Lamport`] is not for handlers at all. In the child of a fork, the other threads' flags stay as they were. A
+//! preempted thread keeps all others waiting who collide with it or, with [`Bundled`], want any variable at all.
 
 mod lamport;
 mod strength;
@@ -112,13 +113,14 @@ impl<S: Strength> Lamport<S> {
         self.words().leave(number);
     }
 
-    /// Figure 2, inside this.
+    /// Figure 2, inside this. Nothing is set by a handler that interrupts it.
     #[inline(always)]
     fn test_and_set(&self, flag: &AtomicU32) -> bool {
-        threads::with_number(|number| {
+        let set = threads::with_number(|number| {
             let words = self.words();
             words.test_and_set(number, flag, |_| S::fence())
-        })
+        });
+        set.unwrap_or(false)
     }
 }
 
@@ -190,7 +192,7 @@ pub struct Bundled<S = Fenced> {
 /// Test-and-set inside `$meta`.
 macro_rules! by {
     ($mechanism:ident $name:ident $value:expr, |$this:ident| $meta:expr) => {
-        // SAFETY: looking and setting are inside a critical section of Lamport's algorithm. What is written before a clear
+        // SAFETY: looking and setting are inside a critical section of Lamport's algorithm, which handlers keep out of. What is written before a clear
         // is released by it, and acquired by the look that finds it.
         unsafe impl<S: Strength> TestAndSet for $mechanism<S> {
             type Scope = S::Scope;

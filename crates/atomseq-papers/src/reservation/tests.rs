@@ -80,6 +80,21 @@ fn one_enters_at_a_time() {
     assert_eq!(COUNT.load(Ordering::Relaxed), 40_000);
 }
 
+/// What interrupts a test-and-set keeps out of Lamport's algorithm, where it would be the same thread, and finds the variable set.
+#[test]
+fn a_handler_in_the_middle_of_one_sets_nothing() {
+    let (flag, bundled) = (PerLock::<Fenced>::CLEAR, Bundled::<Fenced>::CLEAR);
+    for _ in 0..2 {
+        let inside = threads::with_number(|_| (flag.test_and_set(), bundled.test_and_set()));
+        assert_eq!(inside, Some((false, false)));
+        assert!(!flag.is_set() && !bundled.is_set());
+    }
+    assert!(
+        flag.test_and_set() && bundled.test_and_set(),
+        "and only there"
+    );
+}
+
 /// All numbers are this process's, so what needs to count them is one test, and its threads are few beside `THREADS`.
 #[test]
 fn many_threads_one_after_the_other_take_no_more_numbers_than_few() {

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 /// How many threads may have a number at a time.
 pub const THREADS: usize = 256;
@@ -70,9 +70,13 @@ fn give_back(number: u8) {
     TAKEN[usize::from(number) / 64].fetch_and(!(1 << (number % 64)), Ordering::Release);
 }
 
+/// Set beside the number while the thread is in the middle of an operation, and a handler that interrupts it must keep out: to
+/// Lamport's algorithm the two are one thread.
+const BUSY: u16 = 1 << 15;
+
 /// Gives the calling thread a number now, if it has none: afterwards no test-and-set of this thread can run out of them.
 ///
-/// Otherwise its first operation does so. The number is given back when the thread ends.
+/// Otherwise its first operation does so. The number is given back when the thread ends. Not for signal handlers.
 ///
 /// # Errors
 ///
@@ -81,11 +85,14 @@ pub fn register() -> Result<(), TooManyThreads> {
     if NUMBER.get() != 0 {
         return Ok(());
     }
-    let number = take()?;
+    // Before a handler registers, too.
+    NUMBER.set(BUSY);
+    let number = take().inspect_err(|_| NUMBER.set(0))?;
     let kept = RETURN.try_with(|kept| kept.0.set(u16::from(number) + 1));
     if kept.is_err() {
         // The thread ends, and nobody would give it back.
         give_back(number);
+        NUMBER.set(0);
         return Ok(());
     }
     NUMBER.set(u16::from(number) + 1);
@@ -100,32 +107,57 @@ pub fn register() -> Result<(), TooManyThreads> {
 /// If there is no number left.
 #[inline(always)]
 pub fn number() -> Option<u8> {
-    match NUMBER.get().checked_sub(1) {
-        Some(number) => Some(number as u8),
-        None => first_number(),
+    match NUMBER.get() & !BUSY {
+        0 => first_number(),
+        number => Some((number - 1) as u8),
     }
 }
 
 #[cold]
 fn first_number() -> Option<u8> {
     register().unwrap_or_else(|error| panic!("{error}"));
-    NUMBER.get().checked_sub(1).map(|number| number as u8)
+    let number = (NUMBER.get() & !BUSY).checked_sub(1);
+    number.map(|number| number as u8)
 }
 
-/// Does something with the calling thread's number, which at the thread's end is one for this occasion only.
+/// Does something with the calling thread's number, which at the thread's end is one for this occasion only. `None` if it
+/// is in the middle of that already: then a handler calls.
 ///
 /// # Panics
 ///
 /// If there is no number left.
 #[inline(always)]
-pub fn with_number<R>(work: impl FnOnce(u8) -> R) -> R {
-    match number() {
-        Some(number) => work(number),
-        None => {
-            let number = take().unwrap_or_else(|error| panic!("{error}"));
-            let result = work(number);
-            give_back(number);
-            result
-        }
+pub fn with_number<R>(work: impl FnOnce(u8) -> R) -> Option<R> {
+    let before = NUMBER.get();
+    // Neither 0 nor BUSY.
+    if before.wrapping_sub(1) < BUSY - 1 {
+        Some(busy_with(before, (before - 1) as u8, work))
+    } else {
+        with_no_number(before, work)
     }
+}
+
+#[inline(always)]
+fn busy_with<R>(before: u16, number: u8, work: impl FnOnce(u8) -> R) -> R {
+    NUMBER.set(before | BUSY);
+    // For this thread's handlers.
+    compiler_fence(Ordering::SeqCst);
+    let result = work(number);
+    compiler_fence(Ordering::SeqCst);
+    NUMBER.set(before);
+    result
+}
+
+#[cold]
+fn with_no_number<R>(before: u16, work: impl FnOnce(u8) -> R) -> Option<R> {
+    if before & BUSY != 0 {
+        return None;
+    }
+    if let Some(number) = first_number() {
+        return Some(busy_with(NUMBER.get(), number, work));
+    }
+    let number = take().unwrap_or_else(|error| panic!("{error}"));
+    let result = busy_with(0, number, work);
+    give_back(number);
+    Some(result)
 }

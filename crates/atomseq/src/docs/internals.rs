@@ -292,6 +292,10 @@
 //!
 //! | paper | there | here | why |
 //! |---|---|---|---|
+//! | B91 2.2, figure 1 | Lamport's algorithm holds a lock from line 19 to line 21 and has no way to give up | as printed, and beside it a test-and-set: figure 2 with a meta-lock a variable (crate `atomseq-papers`) | who collides cannot tell the holder from a thread that is still deciding, so giving up there could leave the lock to nobody, and waiting would be for the holder |
+//! | B91 2.2 | its processor had no fences to make | two, where a load could pass a store; none for the threads of one CPU | each is left out in a model, which fails |
+//! | B91 2.2 | "\[1,2,3,9,19,21,22\]", "two loads"; `p = 1` in figure 2 | line 10 as well; `p := 1` | misprints: line 10 is the second load |
+//! | B91 2.3 | the kernel emulates the pseudo-instruction with interrupts disabled: one processor | a handler of `SIGILL`, with signals blocked, by an interlocked instruction; or a call that the kernel has | Linux knows no such instruction; every CPU |
 //! | B91 2.4 | the only store is the last instruction | stores before it are allowed if nobody sees them (`prepare`) | a restart repeats them unseen; without them a list could not be built |
 //! | B91 3.1 | explicit registration: one sequence an address space, announced at program start, not inlined | every thread announces each section by a store (M94 2.1.3, *dynamic*) that is cancelled lazily (the optimisation of M94 2.1.4, *hybrid*) | any number of sequences, inlined anywhere, for one store |
 //! | B91 3.1 | resumes at the top of the sequence | resumes at an abort address, before the arming store | the kernel disarms when it aborts |

@@ -1,0 +1,89 @@
+//! Reservation in signal handlers: to Lamport's algorithm the handler is the thread that it interrupts.
+#![cfg(target_os = "linux")]
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::thread;
+
+use atomseq::mutex::TestAndSet;
+use atomseq::signal::{self, Event};
+use atomseq_papers::reservation::{Bundled, PerLock, register};
+use verify_signals::fresh::in_fresh_process;
+use verify_signals::this_test;
+
+static PER_LOCK: Guarded<PerLock> = Guarded::new(PerLock::CLEAR);
+static BUNDLED: Guarded<Bundled> = Guarded::new(Bundled::CLEAR);
+
+/// A variable, and whether somebody has set it who has not cleared it yet.
+struct Guarded<M> {
+    flag: M,
+    held: AtomicU32,
+    times: AtomicU64,
+}
+
+impl<M: TestAndSet> Guarded<M> {
+    const fn new(flag: M) -> Guarded<M> {
+        Guarded {
+            flag,
+            held: AtomicU32::new(0),
+            times: AtomicU64::new(0),
+        }
+    }
+
+    fn attempt(&self) {
+        if self.flag.test_and_set() {
+            assert_eq!(self.held.swap(1, SeqCst), 0, "two hold {}", M::NAME);
+            std::hint::spin_loop();
+            self.held.store(0, SeqCst);
+            // SAFETY: this thread or handler set it.
+            unsafe { self.flag.clear() };
+            self.times.fetch_add(1, SeqCst);
+        }
+    }
+}
+
+fn attempt_both() {
+    PER_LOCK.attempt();
+    BUNDLED.attempt();
+}
+
+static RUNS: AtomicU32 = AtomicU32::new(0);
+
+fn handler(_event: &mut Event<'_>) {
+    attempt_both();
+    RUNS.fetch_add(1, SeqCst);
+}
+
+#[test]
+fn handlers_may_try() {
+    in_fresh_process(this_test!(), || {
+        static DONE: AtomicBool = AtomicBool::new(false);
+        register().unwrap();
+        // SAFETY: the handler does test-and-sets, on a thread that is registered, and ends the process where one fails.
+        unsafe { signal::install(libc::SIGUSR1, handler) }.unwrap();
+        // SAFETY: this thread, which outlives the others.
+        let this = unsafe { libc::pthread_self() };
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !DONE.load(SeqCst) {
+                    attempt_both();
+                }
+            });
+            scope.spawn(move || {
+                while !DONE.load(SeqCst) {
+                    // SAFETY: it runs still.
+                    unsafe { libc::pthread_kill(this, libc::SIGUSR1) };
+                    thread::yield_now();
+                }
+            });
+            let mut rounds = 0;
+            while RUNS.load(SeqCst) < 1_000 || rounds < 100_000 {
+                attempt_both();
+                rounds += 1;
+            }
+            DONE.store(true, SeqCst);
+        });
+        for times in [&PER_LOCK.times, &BUNDLED.times] {
+            assert!(times.load(SeqCst) > 1_000);
+        }
+    });
+}
