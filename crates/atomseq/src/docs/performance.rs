@@ -69,7 +69,9 @@
 //! A lock that several CPUs use all the time costs what moving its cache line costs, and waiting: there the mechanism hardly
 //! matters, and the way of waiting decides. `atomseq bench mutex` measures that for locks held for no time, about 100 ns and
 //! about 1 µs, with one thread, one a CPU and four a CPU; and `atomseq bench biased` what a lock's home is worth, from
-//! "no other CPU ever comes" to "two CPUs come all the time". What a queue lock gains by handing over in order it loses, many times over, where
+//! "no other CPU ever comes" to "two CPUs come all the time". All these figures are of throughput: the time in which all threads have done
+//! their share. A lock that lets one thread go on before another comes is fast by that measure, and none of
+//! these but the queue lock is fair all the time (parking_lot's is now and then). What a queue lock gains by handing over in order it loses, many times over, where
 //! the next in the queue is not running.
 //!
 //! # The slow path
