@@ -39,6 +39,7 @@
 //! * [`percpu`]: structures that threads and their signal handlers share, safe to use.
 //! * [`local`]: structures that one thread shares with its own signal handlers, and statics of which
 //!   each thread has its own.
+//! * `dcas`: double compare-and-swap, for words that all CPUs share (where there are 64-bit atomics).
 //! * [`memory`]: pools of descriptors in memory whose type never changes while anybody may look at it.
 //! * [`sequence!`] and [`sequence`](mod@sequence): the compiler for atomic sequences, for
 //!   structures of your own, and the model to check them with. [`docs::patterns`] is the guide.
@@ -88,6 +89,15 @@
 //! | [`Reference`](memory::Reference) | an allocation that may have ended: validated reads | wait-free | 0 |
 //! | [`Cache`](memory::Cache) | a bounded number of descriptors, written back to make room | lock-free, but for its owner | 2 a use, and 1 to count it |
 //!
+//! For words that all CPUs change, `dcas` has scope `Machine`. No thread that is preempted, ended or
+//! interrupted in an operation keeps the others waiting.
+//!
+//! | structure | what it is | progress | cost |
+//! |---|---|---|---|
+//! | `dcas::Domain` | words that change two at a time, with a version number, OS-assisted | obstruction-free | 1 |
+//! | | the same by k-CAS, where the kernel does not help | lock-free | 5 |
+//! | `dcas::Adjacent` | two words side by side | lock-free | 1 |
+//!
 //! # Papers
 //!
 //! | paper | what of it is here | where |
@@ -103,6 +113,8 @@
 //! | | 2.3.2, gates | [`percpu::Held`] |
 //! | GC96: Greenwald, Cheriton, *The Synergy Between Non-blocking Synchronization and Operating System Structure*, 1996 | 1, a handler that stores into the table that its thread is updating | [`local::Map`] |
 //! | | 2, type-stable memory | [`memory`] |
+//! | | 5.1 and 5.3, version numbers; note 5, compare-and-double-swap; 6.1, DCAS in software with the system's help | `dcas` |
+//! | S92: Massalin, *Synthesis: An Efficient Implementation of Fundamental Operating System Services*, 1992 | 5, figures 5.1 to 5.3: atomic update, `CAS2` | `dcas` |
 //!
 //! [`docs::internals`] lists where the code differs from them, and why.
 //!
@@ -158,6 +170,8 @@ mod portable;
 )))]
 use portable as platform;
 
+#[cfg(target_has_atomic = "64")]
+pub mod dcas;
 pub mod docs;
 pub mod local;
 pub mod memory;
@@ -178,6 +192,8 @@ pub use word::Word;
 /// What generated code and the crates in `verify/` reach into; no part of the interface.
 #[doc(hidden)]
 pub mod internals {
+    #[cfg(target_has_atomic = "64")]
+    pub use crate::dcas::SEQUENCES as DCAS_SEQUENCES;
     pub use crate::local::SEQUENCES as LOCAL_SEQUENCES;
     pub use crate::mutex::SEQUENCES as MUTEX_SEQUENCES;
     pub use crate::percpu::SEQUENCES;

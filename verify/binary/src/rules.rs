@@ -13,6 +13,10 @@
 //!         a store                         the commit
 //! end:
 //! ```
+//!
+//! Without a slot, the number is compared instead, and one out of range leaves. A window may claim: by one `lock
+//! cmpxchg` of the word that it commits to, after which a failure leaves. It stores nothing before, and from then on
+//! branches lead to the commit.
 
 use iced_x86::{
     Code, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
@@ -89,9 +93,27 @@ pub fn of_a_sequence(executable: &Executable, descriptor: &Descriptor) -> Vec<St
         "begins with reading the number of the CPU".to_string(),
     );
     must(
-        tests_gate(descriptor, &window) || tests_home(descriptor, &window),
+        tests_gate(descriptor, &window)
+            || tests_home(descriptor, &window)
+            || compares_cpu(descriptor, &window),
         "tests the gate of the slot, or compares the number of the CPU".to_string(),
     );
+    let claim = window.iter().position(is_claim);
+    must(
+        claim.is_none_or(|claim| leaves_if_it_fails(descriptor, &window[claim..])),
+        "leaves if it cannot claim".to_string(),
+    );
+    must(
+        claim.is_none_or(|claim| !window[..claim].iter().any(writes_memory)),
+        "stores nothing before it has claimed".to_string(),
+    );
+    let gives_back = |instruction: &Instruction| {
+        let last = window.last().map(Instruction::ip);
+        let claimed = claim.is_some_and(|claim| window[claim].ip() < instruction.ip());
+        claimed
+            && instruction.flow_control() == FlowControl::ConditionalBranch
+            && Some(instruction.near_branch_target()) == last
+    };
     must(
         length(&window) <= LONGEST,
         format!("has {} instructions", length(&window)),
@@ -106,11 +128,12 @@ pub fn of_a_sequence(executable: &Executable, descriptor: &Descriptor) -> Vec<St
             .iter()
             .any(|(from, to)| (*from..=*to).contains(&instruction.ip()));
         must(
-            stays(descriptor, instruction) || in_loop,
+            stays(descriptor, instruction) || in_loop || gives_back(instruction),
             format!("`{instruction}` only goes on, or leaves the window"),
         );
         must(
-            !is_atomic(instruction),
+            !is_atomic(instruction)
+                || claim.is_some_and(|claim| window[claim].ip() == instruction.ip()),
             format!("`{instruction}` is no atomic instruction"),
         );
         must(
@@ -129,8 +152,8 @@ pub fn of_a_sequence(executable: &Executable, descriptor: &Descriptor) -> Vec<St
             .count()
     });
     must(
-        commits == Some(1),
-        "stores only once to where it commits".to_string(),
+        commits == Some(1 + usize::from(claim.is_some())),
+        "stores only once to where it commits, but for a claim".to_string(),
     );
     wrong
 }
@@ -195,6 +218,31 @@ fn tests_home(descriptor: &Descriptor, window: &[Instruction]) -> bool {
     compares
         && branch.mnemonic() == Mnemonic::Jne
         && !descriptor.covers(branch.near_branch_target())
+}
+
+/// The number of the CPU, compared before anything else: that of a thread without registration is far too large.
+fn compares_cpu(descriptor: &Descriptor, window: &[Instruction]) -> bool {
+    let [first, compare, branch, ..] = window else {
+        return false;
+    };
+    matches!(
+        compare.code(),
+        Code::Cmp_rm64_imm8 | Code::Cmp_rm64_imm32 | Code::Cmp_RAX_imm32
+    ) && compare.op0_register() == first.op0_register()
+        && compare.immediate(1) < 1 << 31
+        && branch.mnemonic() == Mnemonic::Ja
+        && !descriptor.covers(branch.near_branch_target())
+}
+
+/// `lock cmpxchg` of a word.
+fn is_claim(instruction: &Instruction) -> bool {
+    instruction.code() == Code::Cmpxchg_rm64_r64 && instruction.has_lock_prefix()
+}
+
+fn leaves_if_it_fails(descriptor: &Descriptor, from_claim: &[Instruction]) -> bool {
+    from_claim.get(1).is_some_and(|branch| {
+        branch.mnemonic() == Mnemonic::Jne && !descriptor.covers(branch.near_branch_target())
+    })
 }
 
 /// How many instructions there are, a copy counted as one.
@@ -280,8 +328,12 @@ fn writes_memory(instruction: &Instruction) -> bool {
     let mut factory = InstructionInfoFactory::new();
     let used = factory.info(instruction);
     used.used_memory().iter().any(|memory| {
-        matches!(memory.access(), OpAccess::Write | OpAccess::ReadWrite)
-            && memory.segment() != Register::FS
+        let writes = [
+            OpAccess::Write,
+            OpAccess::ReadWrite,
+            OpAccess::ReadCondWrite,
+        ];
+        writes.contains(&memory.access()) && memory.segment() != Register::FS
     })
 }
 

@@ -8,6 +8,7 @@
 //! | [`report`] | what it explored, and what it found wrong |
 //! | [`layout`] | where things lie in the memory of a model |
 //! | [`structures`] | the structures of `atomseq::percpu` in these terms |
+//! | [`dcas`] | OS-assisted DCAS, with interruptions, fences and revocation as steps |
 //! | [`broken`] | sequences that are wrong, each in its own way, and must be found out |
 //!
 //! The meaning of each call is written down a second time here, as plain Rust on lists, and shares
@@ -15,6 +16,7 @@
 
 pub mod broken;
 pub mod checker;
+pub mod dcas;
 pub mod execution;
 pub mod layout;
 pub mod report;

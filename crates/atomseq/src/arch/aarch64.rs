@@ -467,3 +467,87 @@ pub unsafe fn watch(rseq: *mut u8, words: *const KickWords, rounds: u64) -> u32 
     // SAFETY: a leaf function in the C calling convention; the abort handler returns to the same caller.
     unsafe { watch_asm(rseq, words, rounds) }
 }
+
+/// Does this processor have a double-width compare-and-swap? Every one has, by an instruction or by exclusive pairs.
+#[inline]
+pub fn has_double_width() -> bool {
+    true
+}
+
+/// Compares two adjacent words and changes both if they are as expected; what was there otherwise.
+///
+/// # Safety
+///
+/// The address is valid and aligned to 16 bytes.
+#[cfg(target_feature = "lse")]
+#[inline(always)]
+pub unsafe fn compare_exchange_double(
+    words: *mut u64,
+    expected: (u64, u64),
+    new: (u64, u64),
+) -> Result<(), (u64, u64)> {
+    let (first, second);
+    // SAFETY: the caller's promise. Pairs of registers begin at an even one.
+    unsafe {
+        asm!(
+            "caspal x4, x5, x6, x7, [{words}]", // compare, change both or not; load both
+            words = in(reg) words,
+            inout("x4") expected.0 => first,
+            inout("x5") expected.1 => second,
+            in("x6") new.0,
+            in("x7") new.1,
+            options(nostack, preserves_flags)
+        );
+    }
+    if (first, second) == expected {
+        Ok(())
+    } else {
+        Err((first, second))
+    }
+}
+
+/// Compares two adjacent words and changes both if they are as expected; what was there otherwise.
+///
+/// A pair that differs is stored back as it is: only then has it been read at once.
+///
+/// # Safety
+///
+/// The address is valid and aligned to 16 bytes.
+#[cfg(not(target_feature = "lse"))]
+#[inline(always)]
+pub unsafe fn compare_exchange_double(
+    words: *mut u64,
+    expected: (u64, u64),
+    new: (u64, u64),
+) -> Result<(), (u64, u64)> {
+    let (first, second): (u64, u64);
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!(
+            "2:",
+            "ldaxp {first}, {second}, [{words}]",        // load both, exclusively
+            "cmp {first}, {expected_first}",             //
+            "ccmp {second}, {expected_second}, #0, eq",  // both as expected?
+            "csel {low}, {new_first}, {first}, eq",      // the new pair, or the same again
+            "csel {high}, {new_second}, {second}, eq",   //
+            "stlxp {failed:w}, {low}, {high}, [{words}]", // store both, if nobody has since
+            "cbnz {failed:w}, 2b",                       //
+            words = in(reg) words,
+            expected_first = in(reg) expected.0,
+            expected_second = in(reg) expected.1,
+            new_first = in(reg) new.0,
+            new_second = in(reg) new.1,
+            first = out(reg) first,
+            second = out(reg) second,
+            low = out(reg) _,
+            high = out(reg) _,
+            failed = out(reg) _,
+            options(nostack)
+        );
+    }
+    if (first, second) == expected {
+        Ok(())
+    } else {
+        Err((first, second))
+    }
+}

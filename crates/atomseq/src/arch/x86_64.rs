@@ -470,3 +470,49 @@ pub unsafe fn watch(rseq: *mut u8, words: *const KickWords, rounds: u64) -> u32 
     // SAFETY: a leaf function in the C calling convention; the abort handler returns to the same caller.
     unsafe { watch_asm(rseq, words, rounds) }
 }
+
+/// Does this processor have a double-width compare-and-swap? All but the very first of this architecture do.
+#[inline]
+pub fn has_double_width() -> bool {
+    std::is_x86_feature_detected!("cmpxchg16b")
+}
+
+/// Compares two adjacent words and changes both if they are as expected; what was there otherwise.
+///
+/// ```text
+///   rdx:rax  expected, then what was there      rcx:rbx  new      rbx belongs to the compiler: put aside meanwhile
+/// ```
+///
+/// # Safety
+///
+/// The address is valid, aligned to 16 bytes, and [`has_double_width`].
+#[inline(always)]
+pub unsafe fn compare_exchange_double(
+    words: *mut u64,
+    expected: (u64, u64),
+    new: (u64, u64),
+) -> Result<(), (u64, u64)> {
+    let (mut first, mut second) = expected;
+    let done: u8;
+    // SAFETY: the caller's promise; rbx is given back.
+    unsafe {
+        asm!(
+            "xchg {low}, rbx",                     // put rbx aside, the new first word into it
+            "lock cmpxchg16b xmmword ptr [{words}]", // compare, and change both or load both
+            "mov rbx, {low}",                      // give rbx back; the flags stay
+            "sete {done}",                         // changed?
+            words = in(reg) words,
+            low = inout(reg) new.0 => _,
+            done = out(reg_byte) done,
+            inout("rax") first,
+            inout("rdx") second,
+            in("rcx") new.1,
+            options(nostack)
+        );
+    }
+    if done != 0 {
+        Ok(())
+    } else {
+        Err((first, second))
+    }
+}

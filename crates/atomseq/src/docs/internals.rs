@@ -274,6 +274,32 @@
 //! **Claims** work the same way round: an audit that finds a descriptor allocated writes the time beside it, and an
 //! allocation or a claim writes 0. A time that is still there was not overwritten since.
 //!
+//! # Double compare-and-swap
+//!
+//! ```text
+//! lock   FREE(v) -> HELD(v, cpu) -> FREE(v+1)       an exchange: one section, one atomic instruction
+//!        HELD(v, cpu) -> CLAIM(v, me) -> FREE(v+1)  a holder that does not move is thrown out, and undone
+//! ```
+//!
+//! A domain's version number is its lock (GC96 5.1), and the log of what its holder changes lies in the same
+//! cache line. The holder logs, stores, and gives back by the last instruction of its section; if it is
+//! interrupted, the kernel sees to it that it never stores again. Whoever finds the lock taken, readers
+//! included, looks a few times more, claims it, and makes a fence: then the holder has either given back, and
+//! the claim is lost, or it is over, and what the log says is put back. Recovery may be interrupted as well,
+//! so it is a section of its own, which looks at the claim first; a claim of a claim fences all CPUs. A
+//! claim is told by a number that one call has at a time. Told by a CPU, two calls would take each other's
+//! claim for their own, and one of them would undo what a third has done since: the model in the repository
+//! finds that, and what each other protection is for, by leaving it out.
+//!
+//! GC96 6.1 has three objections. *A common lock*: here it is one a domain. *Reading both locations again and
+//! writing the lock*: the lock's line holds the version and the log, one line for all. *Unsynchronized readers see
+//! tentative values*: a reader looks at the version before and after.
+//!
+//! k-CAS leaves its references in the words, as Guerraoui and others do. Putting values back would
+//! cost as many instructions again, and allow a helper that comes late to take an old value for a new one.
+//! Reclamation is no epoch's business: each reference that is replaced is noted in its descriptor, and a
+//! descriptor without references and helpers is used again.
+//!
 //! # Per-thread statics
 //!
 //! ```text
@@ -312,6 +338,9 @@
 //! | GC96 2 | the descriptors may be consolidated into fewer pages | the lowest page with something free serves next | a descriptor's address is what readers know it by: it cannot be moved |
 //! | GC96 5.1 | an audit reclaims what was unclaimed for t_stable | it hands it to the caller, who knows whether the owner is gone | a thread that is stopped is not gone |
 //! | GC96 1, 5 | a table that a handler may store into is changed by double compare-and-swap | [`local::Map`](crate::local::Map) is changed by sequences that are rolled forward | the handler is this thread's own: no other processor interferes, and no instruction is atomic |
+//! | GC96 6.1 | the system rolls a process back that is delayed in the DCAS procedure | the next thread that finds the lock taken does | the kernel only ends the section; nobody else needs the words meanwhile |
+//! | GC96 6.1 | the lock is known to the system | it is known to the process, which asks the system for a fence | no interface is needed but `rseq` and `membarrier` |
+//! | GC96 note 5 | the second comparison can be left out | both, and an interruption uses the version up | the version is the lock: a compare-and-swap of it proves all words |
 //!
 //! One loop exists all the same: `prepare_copy`, a copy whose length the caller bounds. It counts
 //! as one instruction, because an interruption anywhere in it repeats it whole.

@@ -105,6 +105,18 @@
 //!   where it does not suffice; with glibc it says `cannot allocate memory in static TLS block`. Link the
 //!   object to the program, or make it smaller.
 //!
+//! # Double compare-and-swap
+//!
+//! * OS-assisted DCAS is obstruction-free, not lock-free: two threads that throw each other out again and
+//!   again make no progress, in theory. Nothing makes a holder last longer than a few nanoseconds, and it
+//!   is given some microseconds.
+//! * Each exchange changes the version's cache line: domains are to be as small as what changes together
+//!   (GC96 5.3).
+//! * Values are below 2^63. k-CAS keeps a descriptor for every word whose last change it still is.
+//! * Versions have 48 bits: at 100 million changes a second they begin again after a month. A thread that
+//!   sleeps in a read meanwhile, and wakes at the same number, is deceived.
+//! * Not across processes: the fence reaches one address space.
+//!
 //! # Fork and its relatives
 //!
 //! * `fork` is safe, in any thread (Linux). A thread that has to close a gate meanwhile waits for

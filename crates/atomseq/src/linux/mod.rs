@@ -21,6 +21,7 @@ mod start;
 mod thread_storage;
 mod traffic;
 
+pub use crate::arch::{compare_exchange_double, has_double_width};
 pub use context::Context;
 pub use cpus::{cpu_slots, current_cpu};
 pub use dispositions::{
@@ -29,7 +30,7 @@ pub use dispositions::{
 };
 pub use fork::generation;
 pub use futex::{wait, wait_at_most, wait_briefly, wake_all, wake_one};
-pub use membarrier::{barrier, fence};
+pub use membarrier::{barrier, fence, fence_all};
 pub use memory::{discard, map, page_size, unmap};
 pub use on_cpu::{rseq_offset, started_rseq_offset};
 pub use rseq::{RSEQ_OFFSET, cpu_id, register_this_thread};

@@ -84,3 +84,24 @@ pub fn fence(_cpu: usize) {}
 
 /// No section runs, so nothing is left to the barrier.
 pub fn barrier() {}
+
+/// As little.
+pub fn fence_all() {}
+
+/// No processor is asked here.
+pub fn has_double_width() -> bool {
+    false
+}
+
+/// Never called.
+///
+/// # Safety
+///
+/// Nothing is touched.
+pub unsafe fn compare_exchange_double(
+    _words: *mut u64,
+    _expected: (u64, u64),
+    _new: (u64, u64),
+) -> Result<(), (u64, u64)> {
+    unreachable!("there is no double-width compare-and-swap here")
+}

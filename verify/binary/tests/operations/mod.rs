@@ -1,5 +1,6 @@
 //! One function for each operation that has a fast path, so that the executable holds it by name.
 
+use atomseq::dcas::{Change, Domain, Version, Word};
 use atomseq::mutex::{Biased, OnCpu, TestAndSet};
 use atomseq::percpu::{Counter, Histogram, Link, List, Node, Pool, Queue, Ring, Stack};
 
@@ -25,6 +26,7 @@ pub struct Structures {
     pool: Pool<usize, fn() -> usize>,
     flag: OnCpu,
     lock: Biased<usize>,
+    domain: Domain<[Word; 2]>,
 }
 
 macro_rules! operations {
@@ -64,6 +66,10 @@ operations! {
     pool_put: it, object: usize => (), it.pool.put(object);
     test_and_set_on_cpu: it => bool, it.flag.test_and_set();
     biased: it => (), *it.lock.lock() += 1;
+    dcas_exchange: it, old: u64, new: u64 => bool,
+        it.domain.exchange(Change::of(&it.domain[0], old, new), Change::of(&it.domain[1], old, new)).is_ok();
+    dcas_exchange_since: it, version: Version, new: u64 => bool,
+        it.domain.exchange_since(version, (&it.domain[0], new), (&it.domain[1], new)).is_ok();
 }
 
 /// Runs each of them, so that none can be left out of the executable.
@@ -79,6 +85,7 @@ pub fn run() {
         pool: Pool::new(4, || 7),
         flag: OnCpu::CLEAR,
         lock: Biased::new(0),
+        domain: Domain::new([Word::new(1), Word::new(1)]),
     };
     functions::counter_add(&it, 2);
     functions::counter_increment(&it);
@@ -97,5 +104,9 @@ pub fn run() {
     functions::pool_put(&it, 9);
     assert!(functions::test_and_set_on_cpu(&it));
     functions::biased(&it);
+    assert!(functions::dcas_exchange(&it, 1, 2) && !functions::dcas_exchange(&it, 1, 3));
+    let (words, version) = it.domain.snapshot([&it.domain[0], &it.domain[1]]);
+    functions::dcas_exchange_since(&it, version, 3);
+    assert_eq!(words, [2, 2]);
     assert_eq!(it.counter.sum(), 3);
 }

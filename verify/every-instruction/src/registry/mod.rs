@@ -4,6 +4,7 @@
 //! used through wrappers that are never inlined, so that each operation has one copy of its sequence in the program.
 
 mod counter;
+mod dcas;
 mod histogram;
 mod list;
 mod mutex;
@@ -28,6 +29,7 @@ pub fn check(checker: &mut impl Check) {
     pool::check(checker);
     mutex::check(checker);
     own::check(checker);
+    dcas::check(checker);
 }
 
 /// Checks what closes a gate and has no sequence.

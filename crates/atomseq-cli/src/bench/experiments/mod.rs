@@ -24,6 +24,7 @@ mod b91_table2;
 ))]
 mod b91_table4;
 mod biased;
+mod dcas;
 mod memory;
 mod mutex;
 mod percpu_counter;
@@ -183,6 +184,7 @@ pub const ALL: &[&Experiment] = &[
     &b91_table4::EXPERIMENT,
     &mutex::EXPERIMENT,
     &biased::EXPERIMENT,
+    &dcas::EXPERIMENT,
 ];
 
 /// The experiment of that name.

@@ -101,6 +101,23 @@ impl Emitter<'_> {
                 }),
             ) if *value < 4096 => (format!("#{value}"), None),
             (
+                Add | Subtract,
+                Operand::Constant(Constant {
+                    value: Some(value), ..
+                }),
+            ) if value % 4096 == 0 && *value < 1 << 24 => {
+                (format!("#{}, lsl #12", value >> 12), None)
+            }
+            // Ones from the lowest bit on.
+            (
+                And,
+                Operand::Constant(Constant {
+                    value: Some(value), ..
+                }),
+            ) if *value != u64::MAX && (value + 1).is_power_of_two() && *value != 0 => {
+                (format!("#{value}"), None)
+            }
+            (
                 ShiftLeft | ShiftRight,
                 Operand::Constant(Constant {
                     value: Some(value), ..

@@ -1,0 +1,187 @@
+//! Two words side by side: a double-width compare-and-swap, by the processor where it has one.
+
+use std::fmt;
+
+use super::{Word, kcas};
+use crate::platform;
+use crate::sync::Ordering;
+
+/// Two words that lie side by side and change together.
+///
+/// Scope `Machine`; lock-free. One atomic instruction (`cmpxchg16b`, `casp`) where there is one and
+/// atomseq has it: on Linux, on x86-64 and AArch64. Elsewhere k-CAS of two words. A tag packed into
+/// one 64-bit word is cheaper where it fits.
+///
+/// ```
+/// use atomseq::dcas::Adjacent;
+///
+/// let pair = Adjacent::new(1, 0);
+/// assert_eq!(pair.compare_exchange((1, 0), (2, 1)), Ok(()));
+/// assert_eq!(pair.compare_exchange((1, 0), (3, 1)), Err((2, 1)));
+/// assert_eq!(pair.load(), (2, 1));
+/// ```
+#[repr(C, align(16))]
+pub struct Adjacent {
+    words: [Word; 2],
+    by_hardware: bool,
+}
+
+impl Adjacent {
+    /// Two words with these values.
+    ///
+    /// # Panics
+    ///
+    /// If a value is larger than [`Word::MOST`].
+    pub fn new(first: u64, second: u64) -> Adjacent {
+        Adjacent {
+            words: [Word::new(first), Word::new(second)],
+            by_hardware: platform::has_double_width(),
+        }
+    }
+
+    /// The same by k-CAS, to test and to compare.
+    #[doc(hidden)]
+    pub fn by_kcas(first: u64, second: u64) -> Adjacent {
+        let mut pair = Adjacent::new(first, second);
+        pair.by_hardware = false;
+        pair
+    }
+
+    /// Both words at one time.
+    ///
+    /// Costs as much as a [`compare_exchange`](Adjacent::compare_exchange); to begin one,
+    /// [`guess`](Adjacent::guess) is enough.
+    pub fn load(&self) -> (u64, u64) {
+        let mut guess = self.guess();
+        while let Err(found) = self.compare_exchange(guess, guess) {
+            guess = found;
+        }
+        guess
+    }
+
+    /// Both words, each at a time of its own: two loads.
+    #[inline]
+    pub fn guess(&self) -> (u64, u64) {
+        match self.by_hardware {
+            // Acquire: pairs with whoever stored them.
+            true => (
+                self.words[0].raw().load(Ordering::Acquire),
+                self.words[1].raw().load(Ordering::Acquire),
+            ),
+            false => (
+                kcas::load(self.words[0].raw()),
+                kcas::load(self.words[1].raw()),
+            ),
+        }
+    }
+
+    /// Changes both words if both are as expected.
+    ///
+    /// # Errors
+    ///
+    /// What they were instead; by k-CAS, each at a time of its own.
+    ///
+    /// # Panics
+    ///
+    /// If a new value is larger than [`Word::MOST`].
+    #[inline]
+    pub fn compare_exchange(
+        &self,
+        expected: (u64, u64),
+        new: (u64, u64),
+    ) -> Result<(), (u64, u64)> {
+        assert!(
+            (new.0 | new.1) <= Word::MOST,
+            "a covered word holds values below 2^63"
+        );
+        if self.by_hardware {
+            // SAFETY: two words, aligned to 16 bytes, changed in no other way; the processor has the instruction.
+            return unsafe {
+                platform::compare_exchange_double(self.words[0].raw().as_ptr(), expected, new)
+            };
+        }
+        self.exchange_kcas(expected, new)
+    }
+
+    #[cold]
+    fn exchange_kcas(&self, expected: (u64, u64), new: (u64, u64)) -> Result<(), (u64, u64)> {
+        loop {
+            let parts = [(0, expected.0, new.0), (1, expected.1, new.1)].map(
+                |(index, old, new): (usize, u64, u64)| kcas::Part {
+                    word: self.words[index].raw(),
+                    old,
+                    new,
+                },
+            );
+            // SAFETY: the words are this pair's, and whoever is in an operation on one of them borrows it.
+            if unsafe { kcas::exchange(parts) } {
+                return Ok(());
+            }
+            let found = self.guess();
+            // Changed, and back again: once more.
+            if found != expected {
+                return Err(found);
+            }
+        }
+    }
+
+    /// Replaces both words by what `update` makes of them (S92 figure 5.1, for two); returns what they were.
+    ///
+    /// # Panics
+    ///
+    /// If a new value is larger than [`Word::MOST`].
+    pub fn atomic_update(&self, mut update: impl FnMut((u64, u64)) -> (u64, u64)) -> (u64, u64) {
+        let mut old = self.load();
+        loop {
+            match self.compare_exchange(old, update(old)) {
+                Ok(()) => return old,
+                Err(_) => old = self.load(),
+            }
+        }
+    }
+}
+
+impl Default for Adjacent {
+    fn default() -> Adjacent {
+        Adjacent::new(0, 0)
+    }
+}
+
+impl fmt::Debug for Adjacent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Adjacent").field(&self.load()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_words_change_or_none() {
+        for pair in [Adjacent::new(1, 2), Adjacent::by_kcas(1, 2)] {
+            assert_eq!(pair.compare_exchange((1, 3), (5, 6)), Err((1, 2)));
+            assert_eq!(pair.compare_exchange((2, 2), (5, 6)), Err((1, 2)));
+            assert_eq!(pair.compare_exchange((1, 2), (5, 6)), Ok(()));
+            assert_eq!(pair.atomic_update(|(a, b)| (b, a)), (5, 6));
+            assert_eq!(pair.load(), (6, 5));
+        }
+    }
+
+    #[test]
+    fn nothing_is_lost() {
+        for pair in [Adjacent::new(0, 0), Adjacent::by_kcas(0, 0)] {
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        for _ in 0..20_000 {
+                            let (a, b) = pair.atomic_update(|(a, b)| (a + 1, b + 2));
+                            assert_eq!(2 * a, b);
+                        }
+                    });
+                }
+            });
+            assert_eq!(pair.load(), (80_000, 160_000));
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Which mechanism this process uses, chosen once.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use super::assisted::HIGHEST_CPU;
+use crate::platform;
+
+/// How a domain's operations are made atomic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mechanism {
+    /// OS-assisted (GC96 6.1): one atomic instruction; obstruction-free. A holder that is preempted or ended
+    /// is thrown out and its operation undone.
+    Assisted,
+    /// k-CAS: lock-free; one atomic instruction for each word, and two more for version and decision.
+    Kcas,
+}
+
+/// 0 not chosen yet.
+static CHOSEN: AtomicU8 = AtomicU8::new(0);
+const ASSISTED: u8 = 1;
+const KCAS: u8 = 2;
+
+/// The mechanism of this process: [`Assisted`](Mechanism::Assisted) where [gates are
+/// active](crate::status::Status::gates_active), else [`Kcas`](Mechanism::Kcas). Chosen with the first domain,
+/// and then for good.
+pub fn mechanism() -> Mechanism {
+    // Relaxed: a number on its own.
+    match CHOSEN.load(Ordering::Relaxed) {
+        ASSISTED => Mechanism::Assisted,
+        KCAS => Mechanism::Kcas,
+        _ => choose(if assisted_works() { ASSISTED } else { KCAS }),
+    }
+}
+
+/// Does the kernel do its part, and does an id hold the number of every CPU?
+pub(super) fn assisted_works() -> bool {
+    platform::start().gates_active() && platform::cpu_slots() <= HIGHEST_CPU + 1
+}
+
+/// Chooses k-CAS although OS-assisted DCAS would work: for tests, and to compare.
+///
+/// # Errors
+///
+/// [`AlreadyChosen`], if there has been a domain before, and it was the other one.
+pub fn force_kcas() -> Result<(), AlreadyChosen> {
+    match choose(KCAS) {
+        Mechanism::Kcas => Ok(()),
+        Mechanism::Assisted => Err(AlreadyChosen),
+    }
+}
+
+fn choose(mechanism: u8) -> Mechanism {
+    let before = CHOSEN.compare_exchange(0, mechanism, Ordering::Relaxed, Ordering::Relaxed);
+    match before.map_or_else(|chosen| chosen, |_| mechanism) {
+        ASSISTED => Mechanism::Assisted,
+        _ => Mechanism::Kcas,
+    }
+}
+
+/// The mechanism is chosen already: force it before the first domain is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AlreadyChosen;
+
+impl fmt::Display for AlreadyChosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the mechanism is chosen already: force it before the first domain is made")
+    }
+}
+
+impl std::error::Error for AlreadyChosen {}

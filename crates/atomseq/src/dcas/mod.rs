@@ -1,0 +1,108 @@
+//! Double compare-and-swap: two independent words, compared and changed at once.
+//!
+//! A [`Domain`] owns [`Word`]s and has a version number (GC96 5.1). Its operations compare and change
+//! one or two of the words, read several as they were at one time, or change two if nothing has
+//! changed since a version. No thread that is preempted, ended or interrupted inside one of them
+//! keeps the others waiting, and all may be called from a signal handler that interrupted another
+//! one on the same domain.
+//!
+//! [`Adjacent`] is for two words that may lie side by side, which the processor changes by itself.
+//!
+//! # Mechanisms
+//!
+//! Chosen once for the process ([`mechanism`]), by what the kernel offers:
+//!
+//! | | [`Assisted`](Mechanism::Assisted) | [`Kcas`](Mechanism::Kcas) |
+//! |---|---|---|
+//! | scope | `Machine`, one process | `Machine`, one process |
+//! | progress | obstruction-free: alone, a thread ends in a bounded number of steps, whatever state others were stopped in | lock-free |
+//! | atomic instructions of [`exchange`](Domain::exchange) | 1 | 4, and 1 to take a descriptor |
+//! | of a read | 0 | 0 |
+//! | system calls | none; to throw a stopped holder out, 1 | none |
+//! | where | Linux, where [gates are active](crate::status::Status::gates_active) | everywhere else |
+//!
+//! *Assisted* is GC96 6.1's, after Bershad 1993: a lock that the kernel helps to take away from a holder that it
+//! interrupted, here by restartable sequences and `membarrier`; Harris and Fraser's *Revocable Locks for
+//! Non-Blocking Programming* (2005) is the same idea by other means. A thread that cannot run
+//! sections (a debugger steps it, or it is ending) takes the lock so that nobody can take it away,
+//! with its signals blocked, and the others wait for it: the same slow path that
+//! [`percpu`](crate::percpu) has. A reader that finds a stopped holder throws it out as well, so it
+//! needs write access.
+//!
+//! *k-CAS* is Guerraoui, Kogan, Marathe and Zablotchi's (2020), over descriptors that are never
+//! unmapped: a word's last change binds one, at most 2,097,152 at a time.
+//!
+//! # A process, and what comes after
+//!
+//! A domain is of no use in memory that processes share. In the child of a `fork` that came in the middle
+//! of another thread's operation, the words of one operation may be copied at different times,
+//! like everything that the other threads were changing.
+
+mod adjacent;
+mod assisted;
+mod claimants;
+mod descriptors;
+mod domain;
+mod kcas;
+mod mechanism;
+mod word;
+
+pub use adjacent::Adjacent;
+pub use domain::{Domain, Version};
+pub use mechanism::{AlreadyChosen, Mechanism, force_kcas, mechanism};
+pub use word::Word;
+
+/// One word's part in an exchange.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'a> {
+    word: &'a Word,
+    old: u64,
+    new: u64,
+}
+
+impl<'a> Change<'a> {
+    /// From this value to that. The same twice only compares.
+    #[inline]
+    pub fn of(word: &'a Word, old: u64, new: u64) -> Change<'a> {
+        Change { word, old, new }
+    }
+}
+
+/// A word did not have the value it should have had, or the version was another one; nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Changed;
+
+impl std::fmt::Display for Changed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("it has changed meanwhile: read again")
+    }
+}
+
+impl std::error::Error for Changed {}
+
+/// What throwing stopped holders out has amounted to, in this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Statistics {
+    /// How often a holder, or somebody who was recovering from one, was thrown out.
+    pub revocations: u64,
+    /// How often that undid something.
+    pub undone: u64,
+}
+
+/// Counts of this process so far, over all domains.
+pub fn statistics() -> Statistics {
+    // Relaxed: numbers on their own.
+    let count = |of: &std::sync::atomic::AtomicU64| of.load(std::sync::atomic::Ordering::Relaxed);
+    Statistics {
+        revocations: count(&assisted::REVOKED),
+        undone: count(&assisted::UNDONE),
+    }
+}
+
+/// Every sequence here by its file, for the checkers in `verify/`.
+#[doc(hidden)]
+pub const SEQUENCES: &[(&str, &[&crate::sequence::model::Program])] =
+    &[("dcas/assisted", assisted::SEQUENCES)];
+
+#[cfg(test)]
+mod tests;

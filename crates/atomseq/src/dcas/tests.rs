@@ -1,0 +1,276 @@
+//! Both mechanisms, one a process: OS-assisted DCAS through domains, k-CAS by itself.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::*;
+
+struct Pair {
+    a: Word,
+    b: Word,
+}
+
+fn pair(a: u64, b: u64) -> Domain<Pair> {
+    Domain::new(Pair {
+        a: Word::new(a),
+        b: Word::new(b),
+    })
+}
+
+/// The same domain by each mechanism.
+fn by_each<T>(make: impl Fn() -> T) -> [Domain<T>; 2] {
+    [Mechanism::Assisted, Mechanism::Kcas].map(|mechanism| Domain::forced(make(), mechanism))
+}
+
+fn words() -> Pair {
+    Pair {
+        a: Word::new(1),
+        b: Word::new(2),
+    }
+}
+
+#[test]
+fn both_change_or_none() {
+    for domain in by_each(words) {
+        change_both_or_none(&domain);
+    }
+}
+
+fn change_both_or_none(domain: &Domain<Pair>) {
+    let before = domain.version();
+    assert_eq!(
+        domain.exchange(Change::of(&domain.a, 1, 3), Change::of(&domain.b, 9, 4)),
+        Err(Changed)
+    );
+    assert_eq!(
+        domain.exchange(Change::of(&domain.a, 9, 3), Change::of(&domain.b, 2, 4)),
+        Err(Changed)
+    );
+    assert_eq!(domain.snapshot([&domain.a, &domain.b]).0, [1, 2]);
+    domain
+        .exchange(Change::of(&domain.a, 1, 3), Change::of(&domain.b, 2, 4))
+        .unwrap();
+    let ([a, b], after) = domain.snapshot([&domain.a, &domain.b]);
+    assert_eq!([a, b], [3, 4]);
+    assert!(after > before && after == domain.version());
+    domain.exchange_one(Change::of(&domain.a, 3, 5)).unwrap();
+    assert_eq!(
+        domain.exchange_one(Change::of(&domain.a, 3, 6)),
+        Err(Changed)
+    );
+    assert_eq!(domain.atomic_update(&domain.a, |a| a * 2), 5);
+    assert_eq!((domain.load(&domain.a), domain.load(&domain.b)), (10, 4));
+}
+
+#[test]
+fn a_version_proves_the_words() {
+    for domain in by_each(words) {
+        prove_by_version(&domain);
+    }
+}
+
+fn prove_by_version(domain: &Domain<Pair>) {
+    let (values, version) = domain.snapshot([&domain.a, &domain.b]);
+    let swapped = domain.exchange_since(version, (&domain.a, values[1]), (&domain.b, values[0]));
+    // An interruption uses the version up.
+    if swapped.is_ok() {
+        assert_eq!(domain.snapshot([&domain.a, &domain.b]).0, [2, 1]);
+    }
+    let again = domain.exchange_since(version, (&domain.a, 7), (&domain.b, 7));
+    assert_eq!(again, Err(Changed));
+    assert_ne!(domain.load(&domain.a), 7);
+}
+
+#[test]
+#[should_panic(expected = "not one of this domain's")]
+fn a_word_of_another_domain_is_refused() {
+    let (one, other) = (pair(1, 2), pair(1, 2));
+    let _ = one.exchange(Change::of(&one.a, 1, 2), Change::of(&other.b, 2, 3));
+}
+
+#[test]
+#[should_panic(expected = "the same word")]
+fn the_same_word_twice_is_refused() {
+    let domain = pair(1, 2);
+    let _ = domain.exchange(Change::of(&domain.a, 1, 2), Change::of(&domain.a, 1, 3));
+}
+
+#[test]
+#[should_panic(expected = "below 2^63")]
+fn a_value_that_is_too_large_is_refused() {
+    let domain = pair(1, 2);
+    let _ = domain.exchange_one(Change::of(&domain.a, 1, 1 << 63));
+}
+
+/// A thread that is stopped for ever keeps nobody waiting, and what it did is undone: whoever comes next.
+#[test]
+fn a_stopped_holder_is_thrown_out() {
+    type Next = fn(&Domain<Pair>);
+    let nexts: [Next; 3] = [
+        |domain| assert_eq!(domain.snapshot([&domain.a, &domain.b]).0, [1, 2]),
+        |domain| {
+            let version = domain.snapshot([&domain.a]).1;
+            let swapped = domain.exchange_since(version, (&domain.a, 1), (&domain.b, 2));
+            assert!(swapped.is_ok() || domain.version() != version);
+        },
+        |domain| {
+            let (a, b) = (&domain.a, &domain.b);
+            domain
+                .exchange(Change::of(a, 1, 1), Change::of(b, 2, 2))
+                .unwrap();
+        },
+    ];
+    for next in nexts {
+        let [domain, _] = by_each(words);
+        let (a, b) = (&domain.a, &domain.b);
+        // SAFETY: the domain stays where it is.
+        if !unsafe { domain.abandon(Change::of(a, 1, 50), Change::of(b, 2, 60)) } {
+            return;
+        }
+        let before = statistics();
+        next(&domain);
+        assert_eq!(domain.snapshot([a, b]).0, [1, 2]);
+        let after = statistics();
+        assert!(after.revocations > before.revocations && after.undone > before.undone);
+    }
+}
+
+/// Several find the stopped holder at once: it is undone once.
+#[test]
+fn many_throw_out_one() {
+    for _ in 0..200 {
+        let [domain, _] = by_each(words);
+        let (a, b) = (&domain.a, &domain.b);
+        // SAFETY: the domain stays where it is.
+        if !unsafe { domain.abandon(Change::of(a, 1, 50), Change::of(b, 2, 60)) } {
+            return;
+        }
+        let done = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let first = Change::of(&domain.a, 1, 3);
+                    let exchanged = domain.exchange(first, Change::of(&domain.b, 2, 4));
+                    done.fetch_add(u64::from(exchanged.is_ok()), Ordering::Relaxed);
+                });
+            }
+        });
+        assert_eq!(done.load(Ordering::Relaxed), 1);
+        assert_eq!(domain.snapshot([&domain.a, &domain.b]).0, [3, 4]);
+    }
+}
+
+/// Words whose sum never changes: every snapshot must show it, and every transfer must count once.
+#[test]
+fn transfers_lose_nothing() {
+    for domain in by_each(|| std::array::from_fn::<_, WORDS, _>(|_| Word::new(1000))) {
+        transfer(&domain);
+    }
+}
+
+const WORDS: usize = 4;
+
+fn transfer(domain: &Domain<[Word; WORDS]>) {
+    let stop = AtomicBool::new(false);
+    let done = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..8u64)
+            .map(|seed| {
+                let done = &done;
+                scope.spawn(move || {
+                    let mut random = seed * 7919 + 1;
+                    for _ in 0..20_000 {
+                        random = random
+                            .wrapping_mul(6_364_136_223_846_793_005)
+                            .wrapping_add(1);
+                        let from = (random >> 33) as usize % WORDS;
+                        let to = (from + 1 + (random >> 40) as usize % (WORDS - 1)) % WORDS;
+                        loop {
+                            let words = [&domain[from], &domain[to]];
+                            let ([a, b], version) = domain.snapshot(words);
+                            if a == 0 {
+                                break;
+                            }
+                            let changed = if random & 1 << 50 == 0 {
+                                domain.exchange(
+                                    Change::of(words[0], a, a - 1),
+                                    Change::of(words[1], b, b + 1),
+                                )
+                            } else {
+                                domain.exchange_since(version, (words[0], a - 1), (words[1], b + 1))
+                            };
+                            if changed.is_ok() {
+                                done.fetch_add(1, Ordering::Relaxed);
+                                break;
+                            }
+                        }
+                    }
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                let words: [&Word; WORDS] = std::array::from_fn(|index| &domain[index]);
+                assert_eq!(domain.snapshot(words).0.iter().sum::<u64>(), 4000);
+            }
+        });
+        for worker in workers {
+            worker.join().unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    let words: [&Word; WORDS] = std::array::from_fn(|index| &domain[index]);
+    assert_eq!(domain.snapshot(words).0.iter().sum::<u64>(), 4000);
+    assert!(domain.version().number() > done.load(Ordering::Relaxed));
+}
+
+/// k-CAS of three words by many threads, which meet and help each other.
+#[test]
+fn kcas_loses_nothing_and_reuses_descriptors() {
+    let words: [Word; 5] = std::array::from_fn(|_| Word::new(10_000));
+    std::thread::scope(|scope| {
+        for seed in 0..8u64 {
+            let words = &words;
+            scope.spawn(move || {
+                let mut random = seed * 104_729 + 1;
+                for _ in 0..10_000 {
+                    random = random
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1);
+                    let first = (random >> 33) as usize % 5;
+                    let indices = [first, (first + 1) % 5, (first + 3) % 5];
+                    loop {
+                        let values = indices.map(|index| kcas::load(words[index].raw()));
+                        let new = [values[0] + 2, values[1] - 1, values[2] - 1];
+                        let parts = std::array::from_fn(|place| kcas::Part {
+                            word: words[indices[place]].raw(),
+                            old: values[place],
+                            new: new[place],
+                        });
+                        // SAFETY: the words outlive all threads here, and change in no other way.
+                        if unsafe { kcas::exchange::<3>(parts) } {
+                            break;
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let sum: u64 = words.iter().map(|word| kcas::load(word.raw())).sum();
+    assert_eq!(sum, 50_000);
+}
+
+#[test]
+fn kcas_compares_without_changing() {
+    let words: [Word; 2] = std::array::from_fn(|_| Word::new(1));
+    let part = |index: usize, old, new| kcas::Part {
+        word: words[index].raw(),
+        old,
+        new,
+    };
+    // SAFETY: this thread alone has the words.
+    unsafe {
+        assert!(kcas::exchange([part(0, 1, 1), part(1, 1, 2)]));
+        assert!(!kcas::exchange([part(0, 2, 2), part(1, 2, 3)]));
+    }
+    assert_eq!(kcas::load(words[1].raw()), 2);
+}

@@ -1,0 +1,123 @@
+//! OS-assisted DCAS. An interruption ends its sequences, and whoever comes next undoes what they did: whatever interferes
+//! then comes before the operation or after it, as for the others.
+
+use atomseq::dcas::{Change, Domain, Mechanism, Word};
+
+use crate::scenario::{Check, Scenario, Words};
+
+/// Where it is, it stays.
+struct Pair(Box<Domain<[Word; 2]>>);
+
+impl std::ops::Deref for Pair {
+    type Target = Domain<[Word; 2]>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+fn fresh() -> Pair {
+    let words = [Word::new(1), Word::new(2)];
+    let pair = Pair(Box::new(Domain::forced(words, Mechanism::Assisted)));
+    assert_eq!(pair.mechanism(), Mechanism::Assisted);
+    pair
+}
+
+/// Left by a thread that was stopped for ever with both words changed.
+fn abandoned() -> Pair {
+    let pair = fresh();
+    let (first, second) = (Change::of(&pair[0], 1, 50), Change::of(&pair[1], 2, 60));
+    // SAFETY: the box is moved, the domain is not.
+    assert!(unsafe { pair.abandon(first, second) });
+    pair
+}
+
+#[inline(never)]
+fn exchange(pair: &Pair) -> Words {
+    let done = pair.exchange(Change::of(&pair[0], 1, 3), Change::of(&pair[1], 2, 4));
+    vec![u64::from(done.is_ok())]
+}
+
+/// The first word differs, and the second.
+#[inline(never)]
+fn exchange_changed(pair: &Pair) -> Words {
+    let done = pair.exchange(Change::of(&pair[0], 7, 8), Change::of(&pair[1], 2, 9));
+    vec![u64::from(done.is_ok())]
+}
+
+#[inline(never)]
+fn exchange_half_changed(pair: &Pair) -> Words {
+    let done = pair.exchange(Change::of(&pair[0], 1, 8), Change::of(&pair[1], 7, 9));
+    vec![u64::from(done.is_ok())]
+}
+
+/// By the version. An interruption uses that up, so it begins again, as its callers do.
+#[inline(never)]
+fn swap(pair: &Pair) -> Words {
+    loop {
+        let ([a, b], version) = pair.snapshot([&pair[0], &pair[1]]);
+        if pair
+            .exchange_since(version, (&pair[0], b), (&pair[1], a))
+            .is_ok()
+        {
+            return vec![a, b];
+        }
+    }
+}
+
+#[inline(never)]
+fn update(pair: &Pair) -> Words {
+    vec![pair.atomic_update(&pair[0], |word| word + 10)]
+}
+
+#[inline(never)]
+fn read(pair: &Pair) -> Words {
+    pair.snapshot([&pair[0], &pair[1]]).0.to_vec()
+}
+
+pub fn check(checker: &mut impl Check) {
+    let base = Scenario {
+        name: "Domain::exchange".to_string(),
+        fresh,
+        operation: exchange,
+        interferences: &[("swap", swap), ("exchange", exchange), ("read", read)],
+        signal_safe: true,
+        whole: true,
+        content: read,
+        total: read,
+    };
+    checker.check(&base);
+    for (name, operation) in [
+        (
+            "Domain::exchange, the first word differs",
+            exchange_changed as fn(&Pair) -> Words,
+        ),
+        (
+            "Domain::exchange, the second word differs",
+            exchange_half_changed,
+        ),
+        ("Domain::exchange_since", swap),
+        ("Domain::atomic_update", update),
+    ] {
+        checker.check(&Scenario {
+            name: name.to_string(),
+            operation,
+            ..base
+        });
+    }
+    // The words are what they were before the thread that was stopped.
+    for (name, operation) in [
+        (
+            "Domain::snapshot after a stopped holder",
+            read as fn(&Pair) -> Words,
+        ),
+        ("Domain::exchange after a stopped holder", exchange),
+    ] {
+        checker.check(&Scenario {
+            name: name.to_string(),
+            fresh: abandoned,
+            operation,
+            ..base
+        });
+    }
+}

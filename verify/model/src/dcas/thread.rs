@@ -1,0 +1,368 @@
+//! One thread: an exchange or a reader, as `Line` in the library is, one access to memory a step.
+
+use atomseq::sequence::model::{Attempt, Memory, Program, Step};
+
+use super::{BELOW_VERSION, CLAIM, FIRST, HELD, LINE, Rules, SECOND, VERSION, state};
+
+/// How the sequences end; must agree with `dcas/assisted.rs`.
+const DONE: usize = 0;
+const CHANGED: usize = 1;
+const BUSY: usize = 2;
+const UNREGISTERED: usize = 3;
+const ABORTED: usize = 4;
+const LOST: usize = 5;
+
+/// What a thread is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// Changes the first word from one value to another, and the second.
+    Exchange([usize; 2], [usize; 2]),
+    /// Changes both if the version is still this one.
+    Since(usize, [usize; 2]),
+    /// Reads both.
+    Read,
+}
+
+/// Where it is in that.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum At {
+    /// About to begin a section; with the next attempt the thread may be unregistered, once.
+    Begin {
+        unregistered: bool,
+    },
+    /// In the section of its exchange; on its way out by the commit, with which exit.
+    Exchanging(Attempt, Option<usize>),
+    /// The section was interrupted, and the thread has not noticed yet.
+    Aborted,
+    /// Looks at the lock, to throw somebody out.
+    Look,
+    Claim(usize),
+    Fence {
+        seen: usize,
+        claim: usize,
+    },
+    LookAgain(usize),
+    ReadLog {
+        claim: usize,
+        log: Vec<usize>,
+    },
+    /// Nothing to undo: gives back.
+    GiveBack(usize),
+    BeginUndo {
+        claim: usize,
+        log: Vec<usize>,
+    },
+    Undoing {
+        claim: usize,
+        log: Vec<usize>,
+        attempt: Attempt,
+    },
+    /// A reader that has found the lock free, and the words it has read.
+    Reading(usize, Vec<usize>),
+    Over,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Thread {
+    pub(super) number: usize,
+    pub(super) cpu: usize,
+    pub(super) at: At,
+}
+
+/// What a step asks of the world, or tells it.
+pub(super) enum Effect {
+    Nothing,
+    /// Ends the sections on this CPU, or on all.
+    Fence(Option<usize>),
+    /// A sequence has ended by this way out.
+    Left(&'static str, Option<usize>, Ending),
+    Read([usize; 2]),
+}
+
+/// What the end of a sequence means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    Exchanged,
+    FoundChange,
+    Undone,
+    Other,
+}
+
+impl Thread {
+    /// Is it inside a section?
+    pub(super) fn in_section(&self) -> bool {
+        matches!(self.at, At::Exchanging(..) | At::Undoing { .. })
+    }
+
+    /// Its section is over: what it will find when it runs again.
+    pub(super) fn abort(&mut self) {
+        self.at = match std::mem::replace(&mut self.at, At::Over) {
+            At::Exchanging(..) => At::Aborted,
+            // Begins again, perhaps elsewhere.
+            At::Undoing { claim, log, .. } => At::BeginUndo { claim, log },
+            other => other,
+        };
+    }
+
+    /// Does its next step begin a section, on a CPU that the search picks?
+    pub(super) fn begins(&self) -> bool {
+        matches!(self.at, At::Begin { .. } | At::BeginUndo { .. })
+    }
+
+    pub(super) fn step(&mut self, task: &Task, rules: &Rules, memory: &mut Memory) -> Effect {
+        let at = std::mem::replace(&mut self.at, At::Over);
+        match at {
+            At::Over => Effect::Nothing,
+            At::Begin { unregistered } => self.begin(task, rules, memory, unregistered),
+            At::Exchanging(attempt, leaving) => {
+                self.exchange(task, rules, memory, attempt, leaving)
+            }
+            // Told, and then as if it had found the lock taken.
+            At::Aborted => {
+                let attempt = self.attempt(task, rules);
+                let told = attempt
+                    .aborted(sequence(task, rules))
+                    .map(|told| told.words);
+                assert_eq!(told, Some(vec![ABORTED]), "the abort block says so");
+                self.look(task, memory)
+            }
+            At::Look => self.look(task, memory),
+            At::Claim(seen) => {
+                let by_cpu = 100 + self.cpu;
+                let number = if rules.claim_by_call {
+                    self.number
+                } else {
+                    by_cpu
+                };
+                let claim = (seen & !BELOW_VERSION) + (CLAIM << 14) + number;
+                self.at = match exchange(memory, LINE, seen, claim) {
+                    true => At::Fence { seen, claim },
+                    false => At::Begin {
+                        unregistered: false,
+                    },
+                };
+                Effect::Nothing
+            }
+            At::Fence { seen, claim } => {
+                self.at = At::LookAgain(claim);
+                let cpu = (state(seen) == HELD).then_some(seen & 0x3fff);
+                Effect::Fence(cpu)
+            }
+            At::LookAgain(claim) => {
+                self.at = match memory.load(LINE) == claim {
+                    true => At::ReadLog {
+                        claim,
+                        log: Vec::new(),
+                    },
+                    false => At::Begin {
+                        unregistered: false,
+                    },
+                };
+                Effect::Nothing
+            }
+            At::ReadLog { claim, mut log } => {
+                log.push(memory.load(LINE + 8 + 8 * log.len()));
+                self.at = if log.len() < 5 {
+                    At::ReadLog { claim, log }
+                } else if log[4] == claim & !BELOW_VERSION && rules.undo {
+                    At::BeginUndo { claim, log }
+                } else {
+                    At::GiveBack(claim)
+                };
+                Effect::Nothing
+            }
+            At::GiveBack(claim) => {
+                exchange(memory, LINE, claim, (claim & !BELOW_VERSION) + VERSION);
+                self.at = At::Begin {
+                    unregistered: false,
+                };
+                Effect::Nothing
+            }
+            At::BeginUndo { claim, log } => {
+                let freed = (claim & !BELOW_VERSION) + VERSION;
+                let arguments = [LINE, claim, freed, log[0], log[1], log[2], log[3]];
+                let attempt = Attempt::new(rules.undoing, &arguments);
+                self.undo(rules, memory, claim, log, attempt)
+            }
+            At::Undoing {
+                claim,
+                log,
+                attempt,
+            } => self.undo(rules, memory, claim, log, attempt),
+            At::Reading(seen, mut words) => {
+                if words.len() < 2 {
+                    words.push(memory.load([FIRST, SECOND][words.len()]));
+                    self.at = At::Reading(seen, words);
+                    return Effect::Nothing;
+                }
+                if rules.validate && memory.load(LINE) != seen {
+                    self.at = At::Begin {
+                        unregistered: false,
+                    };
+                    return Effect::Nothing;
+                }
+                Effect::Read([words[0], words[1]])
+            }
+        }
+    }
+
+    fn begin(
+        &mut self,
+        task: &Task,
+        rules: &Rules,
+        memory: &mut Memory,
+        unregistered: bool,
+    ) -> Effect {
+        if *task == Task::Read {
+            let seen = memory.load(LINE);
+            self.at = match seen & BELOW_VERSION {
+                0 => At::Reading(seen, Vec::new()),
+                _ => At::Claim(seen),
+            };
+            return Effect::Nothing;
+        }
+        if unregistered {
+            let value = self
+                .attempt(task, rules)
+                .run(sequence(task, rules), memory, usize::MAX);
+            assert_eq!(value.words, [UNREGISTERED]);
+            self.at = At::Begin {
+                unregistered: false,
+            };
+            return Effect::Left(sequence(task, rules).name, Some(0), Ending::Other);
+        }
+        let attempt = self.attempt(task, rules);
+        self.exchange(task, rules, memory, attempt, None)
+    }
+
+    fn attempt(&self, task: &Task, rules: &Rules) -> Attempt {
+        let program = sequence(task, rules);
+        match *task {
+            Task::Exchange(old, new) => Attempt::new(
+                program,
+                &[LINE, FIRST, old[0], new[0], SECOND, old[1], new[1]],
+            ),
+            Task::Since(version, new) => Attempt::new(
+                program,
+                &[LINE, version * VERSION, FIRST, new[0], SECOND, new[1]],
+            ),
+            Task::Read => unreachable!("a reader has no section"),
+        }
+    }
+
+    fn exchange(
+        &mut self,
+        task: &Task,
+        rules: &Rules,
+        memory: &mut Memory,
+        mut attempt: Attempt,
+        mut leaving: Option<usize>,
+    ) -> Effect {
+        let program = sequence(task, rules);
+        if !advance(program, &mut attempt, &mut leaving, memory, self.cpu) {
+            self.at = At::Exchanging(attempt, leaving);
+            return Effect::Nothing;
+        }
+        let way_out = leaving;
+        let told = attempt.outcome().expect("it has ended").words[0];
+        let ending = match told {
+            DONE => Ending::Exchanged,
+            // With the lock at another version, or with words that differ.
+            CHANGED if matches!(task, Task::Exchange(..)) => Ending::FoundChange,
+            _ => Ending::Other,
+        };
+        self.at = match told {
+            DONE | CHANGED => At::Over,
+            BUSY => At::Look,
+            other => panic!("no exchange ends with {other}"),
+        };
+        Effect::Left(program.name, way_out, ending)
+    }
+
+    fn look(&mut self, task: &Task, memory: &Memory) -> Effect {
+        let seen = memory.load(LINE);
+        let over = match task {
+            Task::Since(version, _) => seen >> 16 != *version,
+            _ => false,
+        };
+        self.at = match seen & BELOW_VERSION {
+            _ if over => At::Over,
+            0 => At::Begin {
+                unregistered: false,
+            },
+            _ => At::Claim(seen),
+        };
+        Effect::Nothing
+    }
+
+    fn undo(
+        &mut self,
+        rules: &Rules,
+        memory: &mut Memory,
+        claim: usize,
+        log: Vec<usize>,
+        mut attempt: Attempt,
+    ) -> Effect {
+        let program = rules.undoing;
+        let mut way_out = None;
+        if !advance(program, &mut attempt, &mut way_out, memory, self.cpu) {
+            self.at = At::Undoing {
+                claim,
+                log,
+                attempt,
+            };
+            return Effect::Nothing;
+        }
+        let told = attempt.outcome().expect("it has ended").words[0];
+        let ending = match told {
+            DONE => Ending::Undone,
+            LOST => Ending::Other,
+            other => panic!("no undoing ends with {other}"),
+        };
+        self.at = At::Look;
+        Effect::Left(program.name, way_out, ending)
+    }
+}
+
+fn sequence(task: &Task, rules: &Rules) -> &'static Program {
+    match task {
+        Task::Since(..) => rules.exchange_since,
+        _ => rules.exchange,
+    }
+}
+
+/// Runs up to the second next access to memory, so that it makes one; what comes before it, nobody sees. `true` if the
+/// sequence has ended; `leaving` is the way out.
+fn advance(
+    program: &Program,
+    attempt: &mut Attempt,
+    leaving: &mut Option<usize>,
+    memory: &mut Memory,
+    cpu: usize,
+) -> bool {
+    let mut accessed = false;
+    while let Some(step) = attempt.next(program) {
+        let accesses = attempt.touches(program) != (None, None);
+        if accesses && accessed {
+            return false;
+        }
+        accessed |= accesses;
+        attempt.step(program, memory, cpu);
+        if let Step::Exit { exit, .. } = step {
+            // Nothing but a way out leads from a branch straight to the commit.
+            let to_commit = matches!(attempt.next(program), Some(Step::Commit { .. }));
+            if attempt.outcome().is_some() || to_commit && program.by_commit.contains(&exit) {
+                *leaving = Some(exit);
+            }
+        }
+    }
+    true
+}
+
+fn exchange(memory: &mut Memory, at: usize, old: usize, new: usize) -> bool {
+    let found = memory.load(at) == old;
+    if found {
+        memory.store(at, new);
+    }
+    found
+}

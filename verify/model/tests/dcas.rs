@@ -1,0 +1,202 @@
+//! OS-assisted DCAS: the protocol holds, and without any one of its protections it does not.
+
+use std::collections::BTreeSet;
+
+use atomseq::sequence::model::{Program, Step};
+use verify_model::dcas::{Rules, Setting, Task, check, program};
+
+const UP: Task = Task::Exchange([0, 0], [1, 1]);
+const OTHER: Task = Task::Exchange([0, 0], [2, 2]);
+const AFTER: Task = Task::Exchange([1, 1], [3, 3]);
+const HALF: Task = Task::Exchange([0, 7], [9, 9]);
+
+fn setting(name: &'static str, tasks: &[Task], versions: usize, interruptions: usize) -> Setting {
+    Setting {
+        name,
+        tasks: tasks.to_vec(),
+        cpus: 2,
+        versions,
+        interruptions,
+    }
+}
+
+fn settings() -> Vec<Setting> {
+    vec![
+        setting("one after the other", &[UP, AFTER], 3, 1),
+        setting("two exchanges", &[UP, OTHER], 3, 1),
+        setting("an exchange and a reader", &[UP, Task::Read], 3, 1),
+        setting("since a version", &[Task::Since(1, [5, 6]), UP], 3, 1),
+        setting("the second word differs", &[HALF, UP], 3, 1),
+        setting("two exchanges and a reader", &[UP, AFTER, Task::Read], 1, 0),
+        setting("three exchanges", &[UP, OTHER, AFTER], 1, 0),
+    ]
+}
+
+#[test]
+fn the_protocol_holds() {
+    let mut ways_out = BTreeSet::new();
+    for setting in settings() {
+        let explored = check(&setting, &Rules::all()).unwrap_or_else(|wrong| panic!("{wrong}"));
+        println!(
+            "dcas: {}: {} states, {} aborts, {} exchanges, {} undone",
+            setting.name, explored.states, explored.aborts, explored.done, explored.undone
+        );
+        assert!(explored.states > 500 && explored.aborts > 100 && explored.done > 10);
+        assert!(explored.undone > 0);
+        for (name, taken) in explored.ways_out {
+            ways_out.extend(taken.into_iter().map(|way| (name, way)));
+        }
+    }
+    // An undoing section of a thread that is not registered ends by its first exit, and changes nothing.
+    let mut missed = Vec::new();
+    for name in ["exchange", "exchange_since", "undo"] {
+        let exits = (0..program(name).exits.len()).map(Some).chain([None]);
+        missed.extend(
+            exits
+                .filter(|way| {
+                    !ways_out.contains(&(name, *way)) && (name, *way) != ("undo", Some(0))
+                })
+                .map(|way| (name, way)),
+        );
+    }
+    assert!(missed.is_empty(), "ways out that nothing took: {missed:?}");
+}
+
+/// Without the rule, something is found wrong, in one of the settings.
+fn is_found_out(what: &str, rules: Rules) {
+    let found = settings()
+        .iter()
+        .find_map(|setting| check(setting, &rules).err());
+    let Some(found) = found else {
+        panic!("{what}: nobody noticed");
+    };
+    println!("{what}: {}", found.lines().next().unwrap_or_default());
+}
+
+#[test]
+fn without_the_fence_it_does_not_hold() {
+    is_found_out(
+        "no fence",
+        Rules {
+            fence: false,
+            ..Rules::all()
+        },
+    );
+}
+
+#[test]
+fn without_undoing_it_does_not_hold() {
+    is_found_out(
+        "no undo",
+        Rules {
+            undo: false,
+            ..Rules::all()
+        },
+    );
+}
+
+#[test]
+fn with_claims_by_cpu_it_does_not_hold() {
+    is_found_out(
+        "claims by CPU",
+        Rules {
+            claim_by_call: false,
+            ..Rules::all()
+        },
+    );
+}
+
+#[test]
+fn readers_that_do_not_look_again_are_found_out() {
+    is_found_out(
+        "no second look",
+        Rules {
+            validate: false,
+            ..Rules::all()
+        },
+    );
+}
+
+/// The program with its steps changed.
+fn changed(program: &'static Program, change: impl Fn(&mut Vec<Step>)) -> &'static Program {
+    let mut steps = program.steps.to_vec();
+    change(&mut steps);
+    Box::leak(Box::new(Program {
+        steps: Vec::leak(steps),
+        ..*program
+    }))
+}
+
+fn stores(steps: &[Step]) -> Vec<usize> {
+    let is = |index: &usize| matches!(steps[*index], Step::Store { .. });
+    (0..steps.len()).filter(is).collect()
+}
+
+/// The log is valid before the first word changes, and not before it is whole.
+#[test]
+fn a_log_in_another_order_is_found_out() {
+    let late = changed(Rules::all().exchange, |steps| {
+        let stores = stores(steps);
+        steps.swap(stores[4], stores[5]);
+    });
+    is_found_out(
+        "a word before its log",
+        Rules {
+            exchange: late,
+            ..Rules::all()
+        },
+    );
+    let early = changed(Rules::all().exchange, |steps| {
+        let stores = stores(steps);
+        steps.swap(stores[1], stores[4]);
+    });
+    is_found_out(
+        "a log that is valid too early",
+        Rules {
+            exchange: early,
+            ..Rules::all()
+        },
+    );
+}
+
+#[test]
+fn undoing_without_a_look_at_the_lock_is_found_out() {
+    let blind = changed(Rules::all().undoing, |steps| {
+        let last = steps
+            .iter()
+            .rposition(|step| matches!(step, Step::Exit { .. }))
+            .expect("it looks");
+        steps.remove(last);
+    });
+    is_found_out(
+        "undoing blindly",
+        Rules {
+            undoing: blind,
+            ..Rules::all()
+        },
+    );
+}
+
+/// An exchange that compares only one word.
+#[test]
+fn a_comparison_left_out_is_found_out() {
+    for which in [0, 1] {
+        let careless = changed(Rules::all().exchange, |steps| {
+            let exits: Vec<usize> = (0..steps.len())
+                .filter(|index| matches!(steps[*index], Step::Exit { exit, .. } if program("exchange").by_commit.contains(&exit)))
+                .collect();
+            steps.remove(exits[which]);
+        });
+        let rules = Rules {
+            exchange: careless,
+            ..Rules::all()
+        };
+        let halves = [[7, 0], [0, 7]][which];
+        let task = Task::Exchange(halves, [9, 9]);
+        let found = check(&setting("a half", &[task, UP], 3, 0), &rules);
+        assert!(
+            found.is_err(),
+            "comparison {which} left out: nobody noticed"
+        );
+    }
+}
