@@ -161,6 +161,12 @@ fn another_order_is_told_with_its_reason() {
     assert_eq!(beside().reversals(&null, "null"), []);
 }
 
+// Where there are no sequences, neither is there this experiment.
+#[cfg(all(
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_pointer_width = "64",
+    not(atomseq_portable)
+))]
 #[test]
 fn a_difference_stands_beside_its_figure() {
     let experiment = experiments::find("b91-table4").unwrap();
@@ -194,4 +200,41 @@ fn a_difference_stands_beside_its_figure() {
     assert_eq!(arguments[0].published.len(), 8);
     assert_eq!(beside.machines().len(), 8);
     assert_eq!(beside.reversals(&outcome, ""), []);
+}
+
+// Where there are no sequences, neither is there this experiment.
+#[cfg(all(
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_pointer_width = "64",
+    not(atomseq_portable)
+))]
+#[test]
+fn b91s_reservations_may_come_in_another_order() {
+    let beside = experiments::find("b91-table1").unwrap().beside.unwrap();
+    let reversals = |a, b| {
+        let series = [
+            ("loop", 1.0),
+            ("restart-inlined", 3.0),
+            ("restart-branch", 3.02),
+            ("reservation-a", a),
+            ("reservation-b", b),
+            ("emulation-trap", 7_000.0),
+        ];
+        let series: Vec<_> = series
+            .into_iter()
+            .map(|(case, value)| Series {
+                case,
+                unit: "ns/op",
+                values: vec![value; 3],
+            })
+            .collect();
+        let outcome = Outcome::of("b91-table1", 1, false, &series).over("loop", &series);
+        beside.reversals(&outcome, "")
+    };
+    assert_eq!(reversals(6.0, 5.0), [], "as there");
+    assert_eq!(reversals(5.0, 5.1), [], "no more than chance");
+    let other = reversals(5.0, 6.0);
+    assert_eq!(other.len(), 1);
+    assert_eq!(other[0].here, ("reservation-b", "reservation-a"));
+    assert!(other[0].reason.contains("thread pointer"), "{other:?}");
 }
