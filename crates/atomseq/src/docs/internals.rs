@@ -131,6 +131,37 @@
 //! gate. Their slow path adds with an atomic instruction to words that no section touches, and
 //! `drain` moves a base line instead of resetting words.
 //!
+//! # Locks with a home
+//!
+//! [`mutex::OnCpu`](crate::mutex::OnCpu) and [`mutex::Rehoming`](crate::mutex::Rehoming) are two words, the home and the flag:
+//!
+//! ```text
+//! at home   section: home == cpu()? held == 0? commit held = 1            no atomic instruction
+//! clear     held = 0, on whatever CPU the holder is by now                 a store; nobody else writes a flag that is set
+//! visit     block all signals; home: c -> CLAIM, by compare-and-swap; fence c
+//!           held == 0? held = 1; wait a moment if it is not
+//!           home: CLAIM -> the next home, which wakes whoever waits for that
+//! wait      announce; the barrier, membarrier on all CPUs; look once more; sleep
+//! ```
+//!
+//! The claim and the fence are to the home what the gate and the fence are to a slot: sections that begin later find the claim, and
+//! those that had begun have committed or are aborted. While the home is claimed nobody there can set the flag, so a
+//! visitor that finds it set is next if the holder is quick; if not, the visitor gives the home back and sleeps.
+//! A section that asks whether this CPU is the home asks with it whether sections run in this process: where they do not, or
+//! cannot be fenced, no CPU ever is, and the flag is set by a compare-and-swap. On the way to the section lie two tests, of the home
+//! and of start-up, for both modes.
+//!
+//! A holder's store, which has no barrier behind it, may not be out when it looks who waits. So a waiter, which has time, has the
+//! kernel put a barrier on every CPU, between its announcement and its last look: before it a holder's store is out,
+//! and the waiter sees it, or after it the holder looks, and sees the announcement. The fence for sections would
+//! not do: clearing is none, and the holder may have migrated.
+//!
+//! `Rehoming` counts, under the lock, what happens between visits: that is one more add at home, and says exactly what a clock would
+//! have to guess. Where visits are not paid for it becomes interlocked. Which mode a clear flag is in, the flag itself says, so
+//! that the compare-and-swap of a thread that has slept through the change fails. `mutex/bias/mod.rs` has all
+//! states, and who may change which. `verify/model` tries the protocol under loom and shuttle, and finds it wanting without the fence,
+//! without the barrier, and where the home is looked at before the section.
+//!
 //! # Start-up
 //!
 //! The first call of [`status()`](crate::status()), or the first structure, decides for the whole
@@ -326,6 +357,7 @@
 //! | B91 3.1 | explicit registration: one sequence an address space, announced at program start, not inlined | every thread announces each section by a store (M94 2.1.3, *dynamic*) that is cancelled lazily (the optimisation of M94 2.1.4, *hybrid*) | any number of sequences, inlined anywhere, for one store |
 //! | B91 3.1 | resumes at the top of the sequence | resumes at an abort address, before the arming store | the kernel disarms when it aborts |
 //! | B91 3.1.1 | a process without kernel support overwrites the sequence with other code | every section tests a gate that is then closed for good | code stays read-only, and the gate has other uses |
+//! | B91 3.1.1 | on a multiprocessor, interlocked instructions, chosen at start-up | a lock has a home CPU, which others take away; interlocked where that does not pay | most uses of most locks come from one CPU at a time |
 //! | B91 | one processor | one slot a CPU, found by a number that is read inside the section | aborted on migration too |
 //! | B91 3.2 | user-level restart: the handler inspects the instructions around the program counter | it looks the program counter up in a table | nothing is recognized by chance, and any instruction will do |
 //! | M94 2.1.2 | static registration: the program lists its sequences at start-up; no inlining | the assembler and the linker make the list | inlined anywhere, in any object |

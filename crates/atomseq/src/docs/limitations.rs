@@ -56,6 +56,22 @@
 //! Gates do not inherit priority: a real-time thread may wait for an ordinary one that holds a
 //! gate.
 //!
+//! # Locks with a home
+//!
+//! * **A visit interrupts the home.** [`mutex::OnCpu`](crate::mutex::OnCpu) pays for every use from another CPU with three system calls, and
+//!   the home with an interrupt; [`mutex::Rehoming`](crate::mutex::Rehoming), and so [`mutex::Biased`](crate::mutex::Biased), for eight
+//!   in a row at most that do not pay. Then it costs what other locks cost, until one CPU has used it alone for long.
+//! * **A try** from another CPU makes the system calls of a visit, and waits for another visit's end: a few microseconds, longer if the
+//!   visitor has been preempted.
+//! * **A claim blocks signals** on its thread and holds up forks, as closing a gate does, and also waits a few milliseconds
+//!   for a fork that is under way.
+//! * **Isolated CPUs** are interrupted if they are the home, and by each thread that goes to sleep waiting.
+//! * **No queue**: whoever comes first has it, and a thread at home comes first more often. A visitor waits for one holder, while
+//!   nobody at home can take the lock. `unlock_fair` hands it to one who sleeps.
+//! * **A holder that ends, or is not in a child** of its process, leaves the lock held, and nothing is poisoned.
+//! * **A preempted holder** is waited for asleep. Nothing inherits priority.
+//! * **After a raw `fork`** a child takes no claim over; another thread's claim then keeps it out of the lock for ever.
+//!
 //! # Signal handlers and masks
 //!
 //! The rules are [`signal`](crate::signal)'s; this is what they cannot do.

@@ -152,6 +152,12 @@ impl Bias {
         possible
     }
 
+    /// Where it is at home. Already out of date when it returns.
+    #[cfg(all(test, target_os = "linux", not(atomseq_portable)))]
+    pub fn home(&self) -> usize {
+        self.home.load(Ordering::Relaxed)
+    }
+
     /// Is it set? Already out of date when it returns.
     #[inline(always)]
     pub fn is_set(&self) -> bool {
@@ -170,3 +176,9 @@ impl Bias {
         }
     }
 }
+
+#[cfg(all(test, target_os = "linux", not(atomseq_portable)))]
+mod tests;
+
+#[cfg(all(test, target_os = "linux", not(atomseq_portable)))]
+pub(super) use tests::on_two_cpus;

@@ -1,0 +1,117 @@
+//! What becomes of a flag whose claimant is not there; and a way to be on one CPU and then on another.
+
+use super::*;
+use crate::sync::generation;
+
+/// Runs on a thread of its own, which is on the first of two CPUs, if there are two and sections can be fenced.
+pub fn on_two_cpus(work: impl FnOnce([usize; 2], fn(usize)) + Send) {
+    if !crate::status().gates_active() {
+        return;
+    }
+    // SAFETY: a CPU set is plain bits, for which zero is valid.
+    let mut allowed: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is this large.
+    let result = unsafe { libc::sched_getaffinity(0, size_of_val(&allowed), &mut allowed) };
+    assert_eq!(result, 0);
+    let mut cpus = (0..libc::CPU_SETSIZE as usize)
+        // SAFETY: the number is below the set's size.
+        .filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &allowed) });
+    let (Some(first), Some(second)) = (cpus.next(), cpus.next()) else {
+        return;
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            move_to(first);
+            work([first, second], move_to);
+        });
+    });
+}
+
+/// Moves this thread.
+fn move_to(cpu: usize) {
+    // SAFETY: a CPU set is plain bits, for which zero is valid.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the number came from such a set.
+    unsafe { libc::CPU_SET(cpu, &mut set) };
+    // SAFETY: the set is this large.
+    let result = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) };
+    assert_eq!(result, 0);
+}
+
+struct Stays;
+
+impl Policy for Stays {
+    fn next(&self, home: usize, _here: usize) -> usize {
+        home
+    }
+}
+
+/// What a child of a fork finds where another thread of its parent was visiting.
+fn claimed_by_an_earlier_generation(held: usize) -> Bias {
+    // Starts the library.
+    crate::status();
+    let flag = Bias::CLEAR;
+    let of_another = (generation() as usize + 77) << 8;
+    flag.home.store(CLAIM | of_another, Ordering::Relaxed);
+    flag.held.store(held, Ordering::Relaxed);
+    flag
+}
+
+#[test]
+fn a_claim_of_an_earlier_generation_is_taken_over() {
+    for awaited in [0, 4] {
+        let flag = claimed_by_an_earlier_generation(FREE);
+        flag.home.fetch_or(awaited, Ordering::Relaxed);
+        assert!(!flag.take(), "not at once");
+        assert!(flag.take_slowly(&Stays));
+        assert!(flag.home() < SPECIAL && flag.is_biased());
+        assert!(!flag.take_slowly(&Stays));
+        flag.clear();
+        assert!(flag.take_slowly(&Stays));
+    }
+}
+
+/// The claimant held it by then, and is not there to clear it; it is not claimed for ever.
+#[test]
+fn what_the_claimant_had_set_stays_set() {
+    for (held, interlocked) in [(HELD, false), (HELD_INTERLOCKED, true)] {
+        let flag = claimed_by_an_earlier_generation(held);
+        assert!(!flag.take_slowly(&Stays));
+        assert!(flag.is_set());
+        assert_eq!(flag.home() == INTERLOCKED, interlocked);
+    }
+}
+
+#[test]
+fn a_visitor_gives_the_home_back() {
+    on_two_cpus(|cpus, move_to| {
+        let flag = Bias::CLEAR;
+        assert!(flag.take_slowly(&Stays));
+        move_to(cpus[1]);
+        assert!(!flag.take_slowly(&Stays), "held, and not waited for");
+        assert_eq!(flag.home(), cpus[0]);
+        // Cleared from elsewhere, taken from elsewhere.
+        flag.clear();
+        assert!(!flag.take(), "not at home");
+        assert!(flag.take_slowly(&Stays));
+        assert_eq!(flag.home(), cpus[0]);
+        flag.clear();
+        move_to(cpus[0]);
+        assert!(flag.take());
+    });
+}
+
+/// Whoever slept through a change of mode has the old one in mind.
+#[test]
+fn a_stale_exchange_fails() {
+    if !crate::status().gates_active() {
+        return;
+    }
+    let flag = Bias::CLEAR;
+    flag.home.store(INTERLOCKED, Ordering::Relaxed);
+    flag.held.store(HELD_INTERLOCKED, Ordering::Relaxed);
+    assert!(flag.move_to(0));
+    flag.clear();
+    assert_eq!(flag.exchange(), Err(FREE));
+    assert!(!flag.is_set());
+}
