@@ -98,6 +98,17 @@
 //! | | the same by k-CAS, where the kernel does not help | lock-free | 5 |
 //! | `dcas::Adjacent` | two words side by side | lock-free | 1 |
 //!
+//! Locks in [`mutex`] are for what a structure above does not do; who interferes decides there, too. *Cost* is what locking and
+//! unlocking take when nobody else is there.
+//!
+//! | lock | what it is | progress | cost |
+//! |---|---|---|---|
+//! | [`Mutex`](mutex::Mutex) | waiters sleep | blocks while it is held | 2 |
+//! | [`Biased`](mutex::Biased) | waiters sleep; at home on the CPU that uses it most | blocks while it is held | 0 at home |
+//! | [`SpinLock`](mutex::SpinLock) | waiters try again | blocks while it is held | 1; between a thread and its handlers 0 |
+//! | [`Semaphore`](mutex::Semaphore) | so many at once | giving a permit back is lock-free | 2 |
+//! | [`Condvar`](mutex::Condvar) | waits for what a lock guards; any `lock_api` lock | notifying is wait-free | 0 to notify when nobody waits |
+//!
 //! # Papers
 //!
 //! | paper | what of it is here | where |
@@ -106,6 +117,7 @@
 //! | | 2.4, restartable sequences: one visible store, the last instruction | [`sequence!`] |
 //! | | 3.1, restart by the kernel; 3.1.1, finding out at start-up whether it works | [`status`](mod@status), [`docs::internals`] |
 //! | | 3.2, restart by the program itself, here by its signal handlers | [`sequence!`] |
+//! | | 2, 3.1.1, test-and-set by each mechanism, chosen at start-up; 4.3, what is counted | [`mutex`] |
 //! | | 5, software against the interlocked instructions of its processors | the command `atomseq bench` |
 //! | M94: Mosberger, Druschel, Peterson, *A Fast and General Software Solution to Mutual Exclusion on Uniprocessors*, 1994 | 2.1.3 and 2.1.4, dynamic and hybrid registration | [`sequence!`] |
 //! | | 2.1.2, static registration; 2.2.2, cloning | [`sequence!`], [`docs::internals`] |

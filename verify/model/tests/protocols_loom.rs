@@ -20,13 +20,18 @@ mod homes;
 mod lock;
 #[path = "protocols/machine.rs"]
 mod machine;
+#[path = "../../../crates/atomseq/src/mutex/notification.rs"]
+mod notification;
 #[path = "protocols/orderings.rs"]
 mod orderings;
-#[allow(dead_code, reason = "nothing is handed over here")]
 #[path = "../../../crates/atomseq/src/mutex/parking.rs"]
 mod parking;
+#[path = "../../../crates/atomseq/src/mutex/permits.rs"]
+mod permits;
 #[path = "protocols/sections.rs"]
 mod sections;
+#[path = "protocols/sleepers.rs"]
+mod sleepers;
 #[path = "protocols/loom.rs"]
 mod sync;
 #[path = "../../../crates/atomseq/src/linux/traffic.rs"]

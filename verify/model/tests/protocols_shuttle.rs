@@ -19,11 +19,16 @@ mod homes;
 mod lock;
 #[path = "protocols/machine.rs"]
 mod machine;
-#[allow(dead_code, reason = "nothing is handed over here")]
+#[path = "../../../crates/atomseq/src/mutex/notification.rs"]
+mod notification;
 #[path = "../../../crates/atomseq/src/mutex/parking.rs"]
 mod parking;
+#[path = "../../../crates/atomseq/src/mutex/permits.rs"]
+mod permits;
 #[path = "protocols/sections.rs"]
 mod sections;
+#[path = "protocols/sleepers.rs"]
+mod sleepers;
 #[path = "protocols/shuttle.rs"]
 mod sync;
 #[path = "../../../crates/atomseq/src/linux/traffic.rs"]

@@ -133,6 +133,19 @@
 //!   sleeps in a read meanwhile, and wakes at the same number, is deceived.
 //! * Not across processes: the fence reaches one address space.
 //!
+//! # Locks
+//!
+//! The rules are [`mutex`](crate::mutex)'s; this is what its locks cannot do.
+//!
+//! * **No owner.** Nobody notes who holds a lock: a thread that locks twice waits for itself, a holder that ended is not noticed,
+//!   and priorities are not inherited.
+//! * **Starvation.** Without `unlock_fair` a waiter may always come too late.
+//! * **Counting around.** A [`Condvar`](crate::mutex::Condvar) notices no notification if exactly 2^32 of them come while a thread
+//!   is between announcing itself and its system call.
+//! * **Processes.** No lock works in memory that processes share: sleepers are told apart by their address in one process, and
+//!   sections are fenced in one process only.
+//! * **Handlers of others.** A lock of scope `SameThread` holds out against handlers that [`signal`](crate::signal) installed.
+//!
 //! # Fork and its relatives
 //!
 //! * `fork` is safe, in any thread (Linux). A thread that has to close a gate meanwhile waits for

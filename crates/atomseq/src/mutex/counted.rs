@@ -152,6 +152,11 @@ unsafe impl<M: TestAndSet> TestAndSet for Counted<M> {
 }
 
 /// A raw lock whose mechanism counts.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` counts nothing",
+    label = "no counts",
+    note = "wrap the lock's mechanism in `Counted`, as in `Mutex<T, Counted<Interlocked>>`"
+)]
 pub trait HasCounts {
     /// What it counted.
     fn counts(&self) -> Counts;

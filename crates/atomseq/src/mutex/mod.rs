@@ -1,10 +1,95 @@
 //! Locks, and the test-and-set that they are made of, by every mechanism there is for it.
 //!
+//! ```
+//! use atomseq::mutex::{Biased, Condvar, Mutex};
+//!
+//! static QUEUE: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+//! static ARRIVED: Condvar = Condvar::new();
+//! static HITS: Biased<u64> = Biased::new(0);
+//!
+//! std::thread::spawn(|| {
+//!     *HITS.lock() += 1;
+//!     QUEUE.lock().push(7);
+//!     ARRIVED.notify_one();
+//! });
+//! let mut queue = QUEUE.lock();
+//! ARRIVED.wait_while(&mut queue, |queue| queue.is_empty());
+//! assert_eq!(queue.pop(), Some(7));
+//! ```
+//!
 //! B91 compares mechanisms for one operation: to set a word and learn whether it was set before. Each is a type
-//! here that implements [`TestAndSet`] and says its [scope](crate::scope). The locks take a mechanism as a
-//! parameter.
+//! here that implements [`TestAndSet`] and says its [scope](crate::scope). A lock is a way to wait, and takes a
+//! mechanism as a parameter. All are `lock_api`'s: guards, mapped guards and deadlines are those of that crate, and
+//! `lock_api::Mutex<atomseq::mutex::RawBiased, T>` is [`Biased`].
+//!
+//! # Which lock
+//!
+//! What can interfere decides. A lock over data that more can reach than its mechanism is atomic against does not compile.
+//!
+//! * **Nobody but this thread's signal handlers**: [`SpinLock`] with [`Restarting`] or [`Rolling`], in a
+//!   [`per_thread!`](crate::local::per_thread!) static. Handlers use `try_lock`. For one structure, [`local`](crate::local) needs no lock at all.
+//! * **Threads of one CPU at a time, mostly**: [`Biased`]. At home it costs no atomic instruction. What many CPUs use alike, it
+//!   turns into an ordinary lock. For counters, stacks and pools of each CPU, [`percpu`](crate::percpu) needs no lock.
+//! * **Threads that are all bound to one CPU**: [`Mutex`] with [`OnCpu`].
+//! * **Every thread**: [`Mutex`]. Its waiters sleep, so it does no harm where there are more threads than CPUs.
+//! * **Every thread, for a few instructions, and never preempted**: [`SpinLock`], which is unlocked by a store. A holder that is
+//!   preempted lets the others spin, then yield, until it runs again.
+//!
+//! # Mechanisms
+//!
+//! | mechanism | scope | to set and to clear | in a signal handler |
+//! |---|---|---|---|
+//! | [`Interlocked`] | [`Machine`](crate::scope::Machine) | an atomic instruction; a store | yes |
+//! | [`Rehoming`] | [`Machine`](crate::scope::Machine) | at home no atomic instruction; a visit costs three system calls, an interrupt and two atomic instructions | yes |
+//! | [`OnCpu`] | [`SameCpu`](crate::scope::SameCpu), and visitors | the same | yes |
+//! | [`Restarting`] | [`SameThread`](crate::scope::SameThread) | no atomic instruction | if [`signal`](crate::signal) installed it |
+//! | [`Rolling`] | [`SameThread`](crate::scope::SameThread) | no atomic instruction | if [`signal`](crate::signal) installed it |
+//! | [`Masked`] | [`SameThread`](crate::scope::SameThread) | no atomic instruction, a mask | if [`signal`](crate::signal) installed it |
+//!
+//! [`chosen`] tells what each is in this process. Those kept for comparison, software reservation and kernel emulation (B91 2.2, 2.3), are
+//! in the crate `atomseq-papers`, for the same locks. [`Counted`] around any of them counts what B91 table 3 counts.
+//!
+//! # Locks
+//!
+//! | | [`SpinLock`] | [`Mutex`], [`Biased`] | [`Semaphore`] |
+//! |---|---|---|---|
+//! | a waiter | tries again, then yields the processor each time | tries again a little, then sleeps | the same |
+//! | progress | blocks while it is held | blocks while it is held | blocks while there is no permit; giving one back is lock-free |
+//! | cost beside the mechanism's | none | to unlock, a load, and with [`Interlocked`] an atomic instruction instead of a store; a system call where somebody sleeps | one atomic instruction either way |
+//! | fair | no | no; [`unlock_fair`](lock_api::MutexGuard::unlock_fair) hands it to one who sleeps | no |
+//! | the holder is preempted | waiters use up their time slices | waiters sleep | waiters sleep |
+//! | the holder's thread ends | it stays held | it stays held | its permit stays taken |
+//! | the holder panics | it is unlocked, not poisoned | it is unlocked, not poisoned | its permit is given back |
+//! | bytes, with [`Interlocked`] | 4 | 8 | 4 |
+//!
+//! **Fairness.** Whoever comes when a lock is free takes it, even if others have slept longer: a thread that unlocks and locks again
+//! at once keeps it, which is what makes it fast, and a waiter may starve. Of those who sleep, the one who has slept longest is woken.
+//! `unlock_fair` and [`bump`](lock_api::MutexGuard::bump) leave the flag set for it, so that nobody comes in between (Linux; elsewhere
+//! waiters are not asleep, and it is an ordinary unlock). They need a mechanism that another thread may clear.
+//! A [`SpinLock`] has no such way: nobody knows who waits for it.
+//!
+//! **Wake-ups.** An unlock wakes one thread, and until that one has run, no other unlock makes a system call. A waiter whose time is
+//! up after it was woken announces itself again before it leaves, so that the wake-up is not lost to others.
+//!
+//! **Poisoning** there is none: a guard that is dropped while a panic unwinds unlocks. What it guarded may be half changed. Whoever must
+//! know, keeps a flag beside the data.
+//!
+//! **A thread that ends** by the system call, or a process that dies, unlocks nothing. Whoever knows that the holder is gone, and has
+//! put the data right, may call `force_unlock`, which wakes waiters as any unlock does. A waiter that ends asleep takes no wake-up
+//! along that was made later.
+//!
+//! **Fork.** The child finds each lock as it was. What the forking thread held, its copy in the child holds and unlocks; what another thread
+//! held, stays held there for ever. Take what the child needs before the fork, as with any lock.
+//!
+//! **Signal handlers.** `try_lock`, `unlock`, [`Semaphore::try_acquire`], [`Semaphore::release`] and notifications are async-signal-safe.
+//! `lock` of a lock that the interrupted thread holds would wait for ever. In scope `SameThread` nobody else can hold it, so it
+//! panics instead (in a handler, that ends the process with a sentence that says so), and a deadline is over at once.
+//!
+//! **Memory.** `unlock` reads the lock once more after it was let go: with the guard it holds a reference, so nothing safe can free it
+//! before. Do not free a lock by raw pointer in another thread on the grounds that that thread could lock it.
 
 mod bias;
+mod chosen;
 mod condvar;
 mod counted;
 mod deadline;
@@ -20,6 +105,7 @@ mod test_and_set;
 
 use crate::local::Interruptible;
 
+pub use chosen::{Choice, Runs, chosen};
 pub use condvar::{Condvar, WaitTimeoutResult};
 pub use counted::{Counted, Counts, HasCounts, counts};
 pub use mechanism::{Interlocked, Masked, OnCpu, Rehoming, Restarting, Rolling};

@@ -4,7 +4,8 @@
 //! ```text
 //! release   clear the flag, then look at the word; if it is WAITING: make it NOBODY, wake one
 //! acquire   announce: make the word WAITING; settle; test-and-set; or sleep while the word is WAITING, and announce again
-//! hand over make the word HANDED instead of clearing the flag, wake one: whose announcement replaces HANDED, holds it
+//! hand over make the word HANDED instead of clearing the flag, wake one: who has slept and then replaces HANDED by its
+//!           announcement, holds it
 //! ```
 //!
 //! Either the test-and-set of whoever announced itself finds the flag clear, or whoever clears it afterwards finds the
@@ -62,21 +63,27 @@ pub(super) fn acquire(
         }
         spin_loop();
     }
+    let mut slept = false;
     loop {
-        // SeqCst: before the test-and-set, with the fence in `settle`. Acquire: pairs with the Release in `hand_over`.
-        if word.swap(WAITING, Ordering::SeqCst) == HANDED {
+        let expected = announce(word, slept);
+        if expected == HANDED && slept {
             flag.handed_over();
             return true;
         }
-        flag.settle();
-        // Whoever sets it here leaves WAITING behind, for it cannot know whether it was the only one.
-        if flag.test_and_set() {
-            return true;
+        if expected != HANDED {
+            flag.settle();
+            // Whoever sets it here leaves WAITING behind, for it cannot know whether it was the only one.
+            if flag.test_and_set() {
+                return true;
+            }
         }
         flag.blocks();
-        if !sleep(word, WAITING) {
+        // Of one who sleeps on HANDED, whoever takes the flag over leaves WAITING behind, too.
+        let expected = if expected == HANDED { HANDED } else { WAITING };
+        if !sleep(word, expected) {
             return false;
         }
+        slept = true;
         for _ in 0..SPINS {
             // Relaxed: hints. As long as this thread has not announced itself again, nobody makes a system call for it.
             if !flag.is_set() || word.load(Ordering::Relaxed) != NOBODY {
@@ -85,6 +92,23 @@ pub(super) fn acquire(
             spin_loop();
         }
     }
+}
+
+/// Makes the word WAITING; returns what it was. Of one who has not slept, HANDED stays: it is for those who have.
+fn announce(word: &AtomicU32, slept: bool) -> u32 {
+    // SeqCst: before the test-and-set, with the fence in `settle`. Acquire: pairs with the Release in `hand_over`.
+    if slept {
+        return word.swap(WAITING, Ordering::SeqCst);
+    }
+    // Relaxed: the exchange looks again.
+    let mut current = word.load(Ordering::Relaxed);
+    while current != HANDED {
+        match word.compare_exchange(current, WAITING, Ordering::SeqCst, Ordering::Relaxed) {
+            Ok(_) => break,
+            Err(other) => current = other,
+        }
+    }
+    current
 }
 
 /// Clears the flag, and wakes somebody if there is somebody.

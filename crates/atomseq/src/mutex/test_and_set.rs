@@ -25,6 +25,12 @@ use crate::scope::Scope;
 /// [`clear`](TestAndSet::clear), no other may return true: for whoever the type lets reach the variable, and in any case
 /// for the signal handlers of a thread that reaches it. What was written before a `clear` is seen after the
 /// `test_and_set` that follows it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no mechanism that a lock can be made of",
+    label = "no test-and-set",
+    note = "the mechanisms of `atomseq::mutex` implement `TestAndSet`, among them `Interlocked` for all threads and \
+            `Restarting` for one thread and its signal handlers"
+)]
 pub unsafe trait TestAndSet {
     /// Whom setting it is atomic against.
     type Scope: Scope;

@@ -1,13 +1,22 @@
-//! M94's programs and a counter, each form of each as a function of its own, so that the executable holds it by name;
+//! M94's programs, a test-and-set and a counter, each form of each as a function of its own, so that the executable holds it by name;
 //! and the library's structures that are made of such forms.
 
 use atomseq::local::{Counter, Map, Queue, Ring, Stack};
+use atomseq::mutex::{Restarting, Rolling, SpinLock};
 
 mod sequences {
     atomseq::sequence! {
         /// Adds to a word.
         pub(super) unsafe fn counter_add(word: Word, amount: Word) {
             commit(word, load(word) + amount);
+        }
+
+        /// B91's test-and-set, of half a word.
+        pub(super) unsafe fn test_and_set(flag: Word) -> bool {
+            let held = load32(flag);
+            if held != 0 { return false }
+            commit32(flag, 1);
+            true
         }
 
         /// M94's LIFO: puts a node on a linked stack.
@@ -97,6 +106,7 @@ macro_rules! function {
 
 programs! {
     counter_add { (word, amount) }: unprotected UNPROTECTED, restarting RESTARTING, rolling ROLLING;
+    test_and_set { (flag) -> bool }: unprotected UNPROTECTED, restarting RESTARTING, rolling ROLLING;
     lifo_push { (stack, node) }: unprotected UNPROTECTED, restarting RESTARTING, rolling ROLLING;
     lifo_pop { (stack) -> usize }: unprotected UNPROTECTED, restarting RESTARTING, rolling ROLLING;
     fifo_enqueue { (queue, node, value) }: unprotected UNPROTECTED, restarting RESTARTING, rolling ROLLING;
@@ -108,7 +118,7 @@ programs! {
 /// Runs each of them, so that none can be left out of the executable.
 pub fn run() {
     let at = |word: &mut usize| &raw mut *word as usize;
-    let (mut count, mut stack, mut nodes) = (0, 0, [[0; 2]; 4]);
+    let (mut count, mut stack, mut nodes, mut flags) = (0, 0, [[0; 2]; 4], [0usize; 2]);
     let nodes = nodes.each_mut().map(|node| at(&mut node[0]));
     let mut queue = [nodes[0]; 2];
     let queue = at(&mut queue[0]);
@@ -120,6 +130,10 @@ pub fn run() {
         counter_add::restarting(at(&mut count), 2);
         counter_add::rolling(at(&mut count), 4);
         assert_eq!(count, 7);
+        let flags = at(&mut flags[0]);
+        assert!(test_and_set::unprotected(flags) && !test_and_set::restarting(flags));
+        assert!(test_and_set::restarting(flags + 4) && !test_and_set::rolling(flags + 4));
+        assert!(test_and_set::rolling(flags + 8) && !test_and_set::unprotected(flags + 8));
         let stack = at(&mut stack);
         lifo_push::unprotected(stack, nodes[1]);
         lifo_push::restarting(stack, nodes[2]);
@@ -155,6 +169,11 @@ fn local() {
     assert_eq!((stack.push(3), stack.pop()), (Ok(()), Some(3)));
     assert_eq!((queue.push(4), queue.pop()), (Ok(()), Some(4)));
     assert_eq!((ring.push(5), ring.pop()), (Ok(()), Some(5)));
+    let (restarting, rolling) = (
+        SpinLock::<_, Restarting>::new(9),
+        SpinLock::<_, Rolling>::new(9),
+    );
+    assert_eq!((*restarting.lock(), *rolling.lock()), (9, 9));
     assert!(map.insert(6, 7).is_ok() && map.add(6, 1).is_ok());
     assert_eq!((map.get(6), map.remove(6)), (Some(8), Some(8)));
 }

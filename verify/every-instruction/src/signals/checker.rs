@@ -18,7 +18,12 @@ use crate::trap;
 use crate::watchdog::Watchdog;
 
 /// What the names of functions have in common that are interrupted everywhere, not only in their sequences.
-const TESTED: [&str; 2] = ["atomseq::local::", "signals::registry::local::"];
+const TESTED: [&str; 4] = [
+    "atomseq::local::",
+    "atomseq::mutex::",
+    "signals::registry::local::",
+    "signals::registry::mutex::",
+];
 
 /// In how many scenarios a place is interrupted that is no row's, and a clone's: many come by the same ones.
 const SCENARIOS: usize = if cfg!(debug_assertions) { 1 } else { 3 };

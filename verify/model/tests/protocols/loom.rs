@@ -76,7 +76,24 @@ pub fn wait(word: &AtomicU32, expected: u32) {
     }
 }
 
-/// Wakes the first of those who wait for the word; false if none does.
+/// The same, but the time is up as soon as the thread comes to it, woken or not.
+pub fn wait_shortly(word: &AtomicU32, expected: u32) {
+    let woken = Arc::new(Condvar::new());
+    {
+        let mut waiters = WAITERS.lock().unwrap();
+        if word.load(Ordering::Relaxed) != expected {
+            return;
+        }
+        waiters.push(Waiter {
+            word: std::ptr::from_ref(word) as usize,
+            woken: woken.clone(),
+        });
+    }
+    let mut waiters = WAITERS.lock().unwrap();
+    waiters.retain(|waiter| !Arc::ptr_eq(&waiter.woken, &woken));
+}
+
+/// Wakes the first of those who wait for the word; false if nobody does.
 pub fn wake_one(word: &AtomicU32) -> bool {
     let mut waiters = WAITERS.lock().unwrap();
     let address = std::ptr::from_ref(word) as usize;

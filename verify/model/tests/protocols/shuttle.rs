@@ -48,7 +48,26 @@ pub fn spin_loop() {}
 /// A thread that waits for a word, by the word's address.
 struct Waiter {
     word: usize,
-    wake: Sender<()>,
+    number: usize,
+    /// None of one that does not wait to be woken.
+    wake: Option<Sender<()>>,
+}
+
+thread_local! {
+    /// How many waits have begun.
+    static WAITS: Cell<usize> = const { Cell::new(0) };
+}
+
+impl Waiter {
+    fn new(word: &AtomicU32, wake: Option<Sender<()>>) -> Waiter {
+        let number = WAITS.get();
+        WAITS.set(number + 1);
+        Waiter {
+            word: std::ptr::from_ref(word) as usize,
+            number,
+            wake,
+        }
+    }
 }
 
 thread_local! {
@@ -63,15 +82,26 @@ pub fn wait(word: &AtomicU32, expected: u32) {
     if word.load(Ordering::SeqCst) != expected {
         return;
     }
-    let waiter = Waiter {
-        word: std::ptr::from_ref(word) as usize,
-        wake,
-    };
+    let waiter = Waiter::new(word, Some(wake));
     WAITERS.with_borrow_mut(|waiters| waiters.push(waiter));
     woken.recv().expect("the list keeps the sender");
 }
 
-/// Wakes the first of those who wait for the word; false if none does.
+/// The same, but the time is up as soon as the thread comes to it, woken or not.
+pub fn wait_shortly(word: &AtomicU32, expected: u32) {
+    if word.load(Ordering::SeqCst) != expected {
+        return;
+    }
+    let waiter = Waiter::new(word, None);
+    let number = waiter.number;
+    WAITERS.with_borrow_mut(|waiters| waiters.push(waiter));
+    // Others may run, and so may those who let others run before they wake somebody.
+    thread::yield_now();
+    thread::yield_now();
+    WAITERS.with_borrow_mut(|waiters| waiters.retain(|waiter| waiter.number != number));
+}
+
+/// Wakes the first of those who wait for the word; false if nobody does.
 pub fn wake_one(word: &AtomicU32) -> bool {
     wake(word, 1) > 0
 }
@@ -95,8 +125,8 @@ fn wake(word: &AtomicU32, most: usize) -> usize {
         first.collect()
     });
     let count = woken.len();
-    for waiter in woken {
-        waiter.wake.send(()).expect("the waiter waits");
+    for wake in woken.into_iter().filter_map(|waiter| waiter.wake) {
+        wake.send(()).expect("the waiter waits");
     }
     count
 }

@@ -4,6 +4,7 @@
 //! through wrappers that are never inlined, so that each operation has one copy of its sequence in the program.
 
 mod local;
+mod mutex;
 mod own;
 pub mod words;
 
@@ -12,6 +13,7 @@ use crate::scenario::{Check, Fresh, Operation, Scenario, Words};
 /// Checks everything.
 pub fn check(checker: &mut impl Check) {
     local::check(checker);
+    mutex::check(checker);
     own::check(checker);
 }
 

@@ -1,0 +1,383 @@
+//! Threads that sleep, for a lock, a permit or a notification: nobody sleeps for ever, and nothing is had twice. Each gives up what it
+//! has only once, so that whoever loses a wake-up is the last to give one.
+
+use std::sync::Arc;
+
+use crate::lock::{lock, unlock};
+use crate::parking::Flag;
+use crate::sync::Size::{Huge, Large, Small};
+use crate::sync::{AtomicU32, Mutex, Ordering, Plain, Size, fence, thread};
+use crate::sync::{fails, holds, wait, wait_shortly};
+use crate::{notification, parking, permits};
+
+/// Which of the two fences are in force between a flag and who announces itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fences {
+    /// An interlocked exchange on either side.
+    Both,
+    /// The holder stores and looks, and the store stays in its buffer meanwhile; `settle` drains all buffers.
+    Asymmetric,
+    /// The same, and `settle` does nothing.
+    Neither,
+}
+
+/// A flag, and a word for those who wait for it.
+struct Lock {
+    flag: AtomicU32,
+    word: AtomicU32,
+    /// The holder's CPU: what `settle` interrupts it with comes before or after its store, not in the middle.
+    cpu: Mutex<()>,
+    fences: Fences,
+}
+
+/// What a flag is: clear; set; or clear, but only the CPU of its last holder knows that so far.
+const CLEAR: u32 = 0;
+const SET: u32 = 1;
+const BUFFERED: u32 = 2;
+
+impl Flag for Lock {
+    fn test_and_set(&self) -> bool {
+        let (ours, others) = (Ordering::Acquire, Ordering::Relaxed);
+        // Acquire: pairs with the Release in `drain`, or in `clear_then_look`.
+        self.flag.compare_exchange(CLEAR, SET, ours, others).is_ok()
+    }
+
+    fn is_set(&self) -> bool {
+        self.flag.load(Ordering::Relaxed) != CLEAR
+    }
+
+    fn settle(&self) {
+        fence(Ordering::SeqCst);
+        if self.fences == Fences::Asymmetric {
+            let _interrupted = self.cpu.lock().unwrap();
+            self.drain();
+        }
+    }
+
+    unsafe fn clear_then_look(&self) {
+        if self.fences == Fences::Both {
+            // Release: pairs with the Acquire in `test_and_set`.
+            self.flag.store(CLEAR, Ordering::Release);
+            fence(Ordering::SeqCst);
+        } else {
+            let _between_interrupts = self.cpu.lock().unwrap();
+            self.flag.store(BUFFERED, Ordering::Release);
+        }
+    }
+
+    fn blocks(&self) {}
+
+    fn handed_over(&self) {}
+}
+
+impl Lock {
+    fn new(fences: Fences) -> Lock {
+        Lock {
+            flag: AtomicU32::new(CLEAR),
+            word: AtomicU32::new(parking::NOBODY),
+            cpu: Mutex::new(()),
+            fences,
+        }
+    }
+
+    /// What was stored becomes seen by all.
+    fn drain(&self) {
+        let (drained, nothing) = (Ordering::AcqRel, Ordering::Relaxed);
+        // AcqRel: what the holder released, on to who takes it.
+        let _ = self
+            .flag
+            .compare_exchange(BUFFERED, CLEAR, drained, nothing);
+    }
+
+    fn release(&self) {
+        // SAFETY: the caller holds it.
+        unsafe { parking::release(self, &self.word) }
+        self.end();
+    }
+
+    fn hand_over(&self) {
+        // SAFETY: the caller holds it.
+        unsafe { parking::hand_over(self, &self.word) }
+        self.end();
+    }
+
+    /// In the end every store is seen.
+    fn end(&self) {
+        if self.fences != Fences::Both {
+            self.drain();
+        }
+    }
+}
+
+/// How a thread waits, and how it gives up.
+#[derive(Clone, Copy)]
+enum Patience {
+    Endless,
+    /// Sleeps once.
+    Short,
+    /// The same, and ends its wait right after it slept, as `acquire` forbids.
+    GivesUpAsleep,
+}
+
+impl Patience {
+    fn sleep(self) -> impl FnMut(&AtomicU32, u32) -> bool {
+        let mut slept = false;
+        move |word, expected| match self {
+            Patience::Endless => {
+                wait(word, expected);
+                true
+            }
+            Patience::Short => {
+                if !slept {
+                    wait_shortly(word, expected);
+                }
+                !std::mem::replace(&mut slept, true)
+            }
+            Patience::GivesUpAsleep => {
+                wait_shortly(word, expected);
+                false
+            }
+        }
+    }
+}
+
+/// Runs the first of these on this thread, the others on threads of their own, to their ends.
+fn together<S: Send + Sync + 'static>(shared: S, work: &[fn(&S)]) -> Arc<S> {
+    let shared = Arc::new(shared);
+    let others: Vec<_> = work[1..]
+        .iter()
+        .map(|work| {
+            let (shared, work) = (shared.clone(), *work);
+            thread::spawn(move || work(&shared))
+        })
+        .collect();
+    work[0](&shared);
+    for other in others {
+        other.join().unwrap();
+    }
+    shared
+}
+
+/// A lock, a sum that it guards, and how many additions there were.
+type Counted = (Lock, Plain, AtomicU32);
+
+fn add((lock, sum, additions): &Counted, patience: Patience, give: fn(&Lock)) {
+    if parking::acquire(lock, &lock.word, patience.sleep()) {
+        let before = sum.get();
+        sum.pause();
+        sum.set(before + 1);
+        additions.fetch_add(1, Ordering::Relaxed);
+        give(lock);
+    }
+}
+
+const ADDS: fn(&Counted) = |counted| add(counted, Patience::Endless, Lock::release);
+const ADDS_IN_TIME: fn(&Counted) = |counted| add(counted, Patience::Short, Lock::release);
+const HANDS_OVER: fn(&Counted) = |counted| add(counted, Patience::Endless, Lock::hand_over);
+const HANDS_OVER_IN_TIME: fn(&Counted) = |counted| add(counted, Patience::Short, Lock::hand_over);
+const GIVES_UP_ASLEEP: fn(&Counted) =
+    |counted| add(counted, Patience::GivesUpAsleep, Lock::release);
+
+/// Each of these adds one at most, and all of them end.
+fn all_add(fences: Fences, work: &[fn(&Counted)]) {
+    let counted = together((Lock::new(fences), Plain::new(0), AtomicU32::new(0)), work);
+    let additions = counted.2.load(Ordering::Relaxed) as usize;
+    assert_eq!(counted.1.get(), additions, "additions lost");
+    assert_eq!(counted.0.flag.load(Ordering::Relaxed), 0, "still locked");
+}
+
+const SLEEPS_ON: &str = "deadlock";
+
+#[test]
+fn whoever_waits_for_a_lock_gets_it() {
+    let model = |fences: Fences, size: Size, work: &'static [fn(&Counted)], name: &str| {
+        holds(&format!("parking: {name}"), size, move || {
+            all_add(fences, work)
+        });
+    };
+    let both = |size, work, name| model(Fences::Both, size, work, name);
+    both(Small, &[ADDS, ADDS], "two waiters");
+    both(Large, &[ADDS, ADDS, ADDS], "three waiters");
+    both(Large, &[ADDS, ADDS_IN_TIME, ADDS], "one gives up");
+    both(
+        Huge,
+        &[ADDS, ADDS, ADDS_IN_TIME, ADDS],
+        "one of four gives up",
+    );
+    both(Large, &[HANDS_OVER, ADDS], "handed over");
+    both(Large, &[HANDS_OVER, HANDS_OVER, ADDS], "handed on");
+    both(
+        Large,
+        &[HANDS_OVER, HANDS_OVER_IN_TIME, ADDS],
+        "handed over to one who gives up",
+    );
+    let asymmetric = |size, work, name| model(Fences::Asymmetric, size, work, name);
+    asymmetric(Large, &[ADDS, ADDS], "two waiters, asymmetric");
+    asymmetric(Huge, &[ADDS, ADDS, ADDS], "three waiters, asymmetric");
+    asymmetric(
+        Huge,
+        &[ADDS, ADDS_IN_TIME, ADDS],
+        "one gives up, asymmetric",
+    );
+    asymmetric(Large, &[HANDS_OVER, ADDS], "handed over, asymmetric");
+}
+
+#[test]
+fn a_lock_whose_waiters_are_not_seen_is_found_out() {
+    // Two threads are enough: one that clears the flag and looks, for the last time, and one that announces itself.
+    fails(
+        "parking: nothing drains the holder's buffer",
+        SLEEPS_ON,
+        Small,
+        || all_add(Fences::Neither, &[ADDS, ADDS]),
+    );
+    fails(
+        "parking: one who gives up keeps the wake-up that it had",
+        SLEEPS_ON,
+        Large,
+        || all_add(Fences::Both, &[ADDS, GIVES_UP_ASLEEP, ADDS]),
+    );
+}
+
+/// Permits, and how many have been had.
+type Store = (AtomicU32, AtomicU32);
+
+fn acquire((word, had): &Store, patience: Patience) -> bool {
+    let acquired = permits::try_acquire(word) || permits::acquire(word, patience.sleep());
+    had.fetch_add(acquired.into(), Ordering::Relaxed);
+    acquired
+}
+
+/// Takes one for a while, so that it is there for others even if this thread had it.
+fn borrow(store: &Store, patience: Patience) {
+    if acquire(store, patience) {
+        store.1.fetch_sub(1, Ordering::Relaxed);
+        GIVES(store);
+    }
+}
+
+const TAKES: fn(&Store) = |store| assert!(acquire(store, Patience::Endless));
+const BORROWS_IN_TIME: fn(&Store) = |store| borrow(store, Patience::Short);
+const BORROWS_ASLEEP: fn(&Store) = |store| borrow(store, Patience::GivesUpAsleep);
+const GIVES: fn(&Store) = |(word, _)| assert!(permits::release(word, 1));
+const GIVES_TWO: fn(&Store) = |(word, _)| assert!(permits::release(word, 2));
+const GIVES_SILENTLY: fn(&Store) = |(word, _)| {
+    word.fetch_add(1, Ordering::Release);
+};
+
+fn all_take(given: u32, work: &[fn(&Store)]) {
+    let store = together((AtomicU32::new(0), AtomicU32::new(0)), work);
+    let had = store.1.load(Ordering::Relaxed);
+    let left = permits::count(&store.0);
+    assert_eq!(had + left, given, "permits lost");
+}
+
+#[test]
+fn whoever_waits_for_a_permit_gets_one() {
+    holds("permits: one each", Small, || all_take(1, &[GIVES, TAKES]));
+    holds("permits: two one after the other", Large, || {
+        all_take(2, &[|store| (GIVES(store), GIVES(store)).0, TAKES, TAKES]);
+    });
+    holds("permits: two at once", Large, || {
+        all_take(2, &[GIVES_TWO, TAKES, TAKES]);
+    });
+    holds("permits: one gives up", Large, || {
+        all_take(1, &[GIVES, BORROWS_IN_TIME, TAKES]);
+    });
+    holds("permits: two releases, one gives up", Huge, || {
+        all_take(2, &[GIVES, GIVES, BORROWS_IN_TIME, TAKES]);
+    });
+}
+
+#[test]
+fn a_semaphore_that_wakes_nobody_is_found_out() {
+    fails("permits: nobody is woken", SLEEPS_ON, Small, || {
+        all_take(1, &[GIVES_SILENTLY, TAKES]);
+    });
+    fails(
+        "permits: one who gives up keeps the wake-up that it had",
+        SLEEPS_ON,
+        Large,
+        || all_take(1, &[GIVES, BORROWS_ASLEEP, TAKES]),
+    );
+}
+
+/// A gate as the lock, what it guards, and the words of a condition variable.
+struct Room {
+    gate: AtomicU32,
+    arrived: Plain,
+    notifications: AtomicU32,
+    waiters: AtomicU32,
+}
+
+/// Waits for an arrival, and takes it; true if it was not given up.
+fn expect(room: &Room, patience: Patience) {
+    lock(&room.gate);
+    let mut patient = patience.sleep();
+    while room.arrived.get() == 0 {
+        let announced = notification::announce(&room.notifications, &room.waiters);
+        unlock(&room.gate);
+        let notified =
+            notification::wait(&room.notifications, &room.waiters, announced, &mut patient);
+        lock(&room.gate);
+        if !notified && room.arrived.get() == 0 {
+            unlock(&room.gate);
+            return;
+        }
+    }
+    room.arrived.set(room.arrived.get() - 1);
+    unlock(&room.gate);
+}
+
+fn arrive(room: &Room, arrivals: usize) {
+    lock(&room.gate);
+    room.arrived.set(room.arrived.get() + arrivals);
+    unlock(&room.gate);
+}
+
+const EXPECTS: fn(&Room) = |room| expect(room, Patience::Endless);
+const EXPECTS_IN_TIME: fn(&Room) = |room| expect(room, Patience::Short);
+const ARRIVES: fn(&Room) = |room| {
+    arrive(room, 1);
+    notification::notify_one(&room.notifications, &room.waiters);
+};
+const TWO_ARRIVE: fn(&Room) = |room| {
+    arrive(room, 2);
+    notification::notify_all(&room.notifications, &room.waiters);
+};
+const ARRIVES_EARLY: fn(&Room) = |room| {
+    notification::notify_one(&room.notifications, &room.waiters);
+    arrive(room, 1);
+};
+
+fn meet(work: &[fn(&Room)]) {
+    let room = Room {
+        gate: AtomicU32::new(0),
+        arrived: Plain::new(0),
+        notifications: AtomicU32::new(0),
+        waiters: AtomicU32::new(0),
+    };
+    let room = together(room, work);
+    assert_eq!(room.waiters.load(Ordering::Relaxed), 0, "still announced");
+}
+
+#[test]
+fn whoever_waits_for_a_notification_gets_it() {
+    holds("notification: one", Large, || meet(&[ARRIVES, EXPECTS]));
+    holds("notification: two, one each", Huge, || {
+        meet(&[|room| (ARRIVES(room), ARRIVES(room)).0, EXPECTS, EXPECTS]);
+    });
+    holds("notification: of all", Huge, || {
+        meet(&[TWO_ARRIVE, EXPECTS, EXPECTS]);
+    });
+    holds("notification: one gives up", Huge, || {
+        meet(&[TWO_ARRIVE, EXPECTS_IN_TIME, EXPECTS]);
+    });
+}
+
+#[test]
+fn a_notification_before_the_change_is_found_out() {
+    fails("notification: too early", SLEEPS_ON, Large, || {
+        meet(&[ARRIVES_EARLY, EXPECTS]);
+    });
+}

@@ -1,0 +1,189 @@
+//! A lock between a thread and its signal handlers: exclusion by every mechanism of that scope, and what a handler may do with
+//! locks, semaphores and condition variables.
+#![cfg(target_os = "linux")]
+
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::time::Duration;
+
+use atomseq::local::per_thread;
+use atomseq::mutex::{
+    Condvar, Counted, Interlocked, Interventions, Masked, Mutex, OnCpu, RawMutex, RawSpin,
+    Rehoming, Restarting, Rolling, Semaphore, SpinLock, TestAndSet,
+};
+use atomseq::signal::{self, Event};
+use verify_mutex::shared_with_handlers;
+use verify_mutex::threads::{this_thread, wait_until, wait_until_asleep};
+use verify_signals::fresh::{in_fresh_process, killed_in_fresh_process};
+use verify_signals::this_test;
+
+/// How many signals a trial takes.
+const TIMES: usize = 10_000;
+
+macro_rules! trials {
+    ($($name:ident: $raw:ty;)*) => {$(
+        #[test]
+        fn $name() {
+            in_fresh_process(this_test!(), || {
+                let shared = shared_with_handlers!($raw, TIMES)
+                    .unwrap_or_else(|broken| panic!("{}: {broken}", stringify!($raw)));
+                eprintln!("{}: {shared:?}", stringify!($raw));
+                assert!(shared.taken > 0 && shared.refused > 0, "one side only");
+            });
+        }
+    )*};
+}
+
+trials! {
+    spin_interlocked: RawSpin<Interlocked>;
+    spin_restarting: RawSpin<Restarting>;
+    spin_rolling: RawSpin<Rolling>;
+    spin_masked: RawSpin<Masked>;
+    spin_on_cpu: RawSpin<OnCpu>;
+    spin_rehoming: RawSpin<Rehoming>;
+    mutex_interlocked: RawMutex<Interlocked>;
+    mutex_restarting: RawMutex<Restarting>;
+    mutex_rolling: RawMutex<Rolling>;
+    mutex_masked: RawMutex<Masked>;
+    mutex_rehoming: RawMutex<Rehoming>;
+    counted_restarting: RawSpin<Counted<Restarting>>;
+}
+
+#[cfg(not(atomseq_portable))]
+mod without_recovery {
+    use atomseq::internals::signal_controls::{RESTART, ROLLFORWARD, set};
+
+    use super::*;
+
+    macro_rules! controls {
+        ($($name:ident: $raw:ty, $off:expr;)*) => {$(
+            #[test]
+            fn $name() {
+                in_fresh_process(this_test!(), || {
+                    // SAFETY: integers are all that can be lost.
+                    unsafe { set($off) };
+                    let broken = (0..20).find_map(|_| shared_with_handlers!($raw, TIMES).err());
+                    eprintln!("{}", broken.expect("20 trials without a fault"));
+                });
+            }
+        )*};
+    }
+
+    controls! {
+        restarting: RawSpin<Restarting>, RESTART;
+        rolling: RawSpin<Rolling>, ROLLFORWARD;
+    }
+}
+
+#[test]
+fn what_was_done_for_a_mechanism_is_counted() {
+    in_fresh_process(this_test!(), || {
+        shared_with_handlers!(RawSpin<Restarting>, TIMES).expect("exclusion");
+        let restarts = signal::statistics().restarts;
+        #[cfg(not(atomseq_portable))]
+        assert!(restarts > 0);
+        let Interventions {
+            restarts: counted, ..
+        } = Restarting::interventions();
+        assert!(counted >= Some(restarts));
+        assert_eq!(Restarting::interventions().emulations, None);
+        assert_eq!(Interlocked::interventions(), Interventions::default());
+    });
+}
+
+per_thread! {
+    static OWN: SpinLock<u32, Restarting> = SpinLock::new(0);
+}
+
+#[test]
+fn a_handler_that_waits_for_what_it_interrupted_is_told_so() {
+    fn waits(_event: &mut Event<'_>) {
+        OWN.with(|lock| *lock.lock() += 1);
+    }
+    let errors = killed_in_fresh_process(this_test!(), libc::SIGABRT, || {
+        // SAFETY: it takes a lock of its thread's, which it must not.
+        unsafe { signal::install(libc::SIGUSR1, waits).unwrap() };
+        // Free, it can be had.
+        raise();
+        OWN.with(|lock| {
+            let guard = lock.lock();
+            assert_eq!(*guard, 1);
+            raise();
+        });
+    });
+    if let Some(errors) = errors {
+        assert!(errors.contains("use try_lock"), "{errors}");
+    }
+}
+
+fn raise() {
+    // SAFETY: a signal to this thread.
+    unsafe { libc::raise(libc::SIGUSR1) };
+}
+
+static PERMITS: Semaphore = Semaphore::new(0);
+
+#[test]
+fn a_handler_gives_permits_and_takes_them() {
+    fn gives(_event: &mut Event<'_>) {
+        // None is there: it goes on.
+        assert!(PERMITS.try_acquire().is_none());
+        PERMITS.release().unwrap();
+    }
+    in_fresh_process(this_test!(), || {
+        // SAFETY: atomics and a system call.
+        unsafe { signal::install(libc::SIGUSR1, gives).unwrap() };
+        raise();
+        PERMITS.acquire().forget();
+        // While a thread sleeps for it, and in that very thread.
+        let sleeper = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                sleeper.store(this_thread() as u32, SeqCst);
+                PERMITS.acquire().forget();
+            });
+            wait_until(|| sleeper.load(SeqCst) != 0);
+            let thread = sleeper.load(SeqCst) as i32;
+            wait_until_asleep(thread);
+            // SAFETY: a thread of this process, which sleeps until then.
+            unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, libc::SIGUSR1) };
+        });
+        assert_eq!(PERMITS.permits(), 0);
+    });
+}
+
+per_thread! {
+    static ARRIVALS: Mutex<u32, Restarting> = Mutex::new(0);
+}
+static ARRIVED: Condvar = Condvar::new();
+
+/// A thread waits for its own handler: the lock is free meanwhile.
+#[test]
+fn a_handler_notifies_the_thread_that_it_interrupts() {
+    fn arrives(_event: &mut Event<'_>) {
+        ARRIVALS.with(|arrivals| {
+            if let Some(mut arrivals) = arrivals.try_lock() {
+                *arrivals += 1;
+                ARRIVED.notify_one();
+            }
+        });
+    }
+    in_fresh_process(this_test!(), || {
+        // SAFETY: a lock that it does not wait for, and a notification.
+        unsafe { signal::install(libc::SIGUSR1, arrives).unwrap() };
+        let main = this_thread();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..20 {
+                    wait_until_asleep(main);
+                    // SAFETY: the thread that made this one, which waits for it.
+                    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), main, libc::SIGUSR1) };
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            });
+            ARRIVALS.with(|arrivals| {
+                let mut arrivals = arrivals.lock();
+                ARRIVED.wait_while(&mut arrivals, |arrivals| *arrivals < 10);
+            });
+        });
+    });
+}

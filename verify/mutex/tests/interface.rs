@@ -1,0 +1,226 @@
+//! What `lock_api` expects of a lock, and what it makes of one.
+#![cfg(target_os = "linux")]
+
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use atomseq::mutex::{
+    Condvar, Counted, Interlocked, Masked, Mutex, OnCpu, RawBiased, RawMutex, RawSpin, Restarting,
+    Rolling, Semaphore, SpinLock, counts,
+};
+use lock_api::{MappedMutexGuard, MutexGuard, RawMutexFair, RawMutexTimed};
+use verify_mutex::threads::{this_thread, wait_until, wait_until_asleep};
+
+/// All that `lock_api` lets one do with a lock, alone.
+fn behaves<R>()
+where
+    R: lock_api::RawMutex + RawMutexTimed<Duration = Duration, Instant = Instant>,
+{
+    let lock = lock_api::Mutex::<R, (u32, u32)>::new((1, 2));
+    assert!(!lock.is_locked());
+    let guard = lock.lock();
+    assert!(lock.is_locked() && lock.try_lock().is_none());
+    assert!(lock.try_lock_for(Duration::from_millis(1)).is_none());
+    assert!(lock.try_lock_until(Instant::now()).is_none());
+
+    let mut second = MutexGuard::map(guard, |pair| &mut pair.1);
+    *second = 3;
+    assert!(lock.is_locked(), "a mapped guard holds it");
+    let second = MappedMutexGuard::map(second, |second| second);
+    drop(second);
+    assert!(!lock.is_locked());
+
+    let refused = MutexGuard::try_map(lock.lock(), |_| None::<&mut u32>);
+    let mut guard = refused.expect_err("it was not mapped");
+    assert!(lock.is_locked());
+    MutexGuard::unlocked(&mut guard, || assert_eq!(*lock.lock(), (1, 3)));
+    assert!(lock.is_locked());
+    std::mem::forget(guard);
+    // SAFETY: the guard was forgotten.
+    unsafe { lock.force_unlock() };
+    assert_eq!(
+        *lock.try_lock_for(Duration::ZERO).expect("it is free"),
+        (1, 3)
+    );
+    assert!(lock.try_lock_until(Instant::now()).is_some());
+    assert_eq!(lock.into_inner(), (1, 3));
+}
+
+#[test]
+fn of_every_mechanism() {
+    behaves::<RawSpin<Interlocked>>();
+    behaves::<RawSpin<Restarting>>();
+    behaves::<RawSpin<Rolling>>();
+    behaves::<RawSpin<Masked>>();
+    behaves::<RawMutex<Interlocked>>();
+    behaves::<RawMutex<Restarting>>();
+    behaves::<RawMutex<Rolling>>();
+    behaves::<RawMutex<Masked>>();
+    behaves::<RawMutex<Counted<Interlocked>>>();
+    behaves::<RawBiased>();
+    behaves::<RawSpin<OnCpu>>();
+}
+
+#[test]
+fn all_are_made_in_constants() {
+    static SPIN: SpinLock<u32> = SpinLock::new(1);
+    static MUTEX: Mutex<u32> = Mutex::new(2);
+    static CHANGED: Condvar = Condvar::new();
+    static PERMITS: Semaphore = Semaphore::new(3);
+    CHANGED.notify_all();
+    assert_eq!((*SPIN.lock(), *MUTEX.lock(), PERMITS.permits()), (1, 2, 3));
+    assert_eq!(size_of::<RawSpin>(), 4);
+    assert_eq!(size_of::<RawMutex>(), 8);
+    assert_eq!(size_of::<Condvar>(), 8);
+    assert_eq!(size_of::<Semaphore>(), 4);
+}
+
+/// A thread that sleeps for the lock, and keeps it once it has it, until it is told to let go.
+fn with_a_waiter<R: lock_api::RawMutex + Sync>(
+    lock: &lock_api::Mutex<R, ()>,
+    held: MutexGuard<'_, R, ()>,
+    unlock: impl FnOnce(MutexGuard<'_, R, ()>) -> bool,
+) -> bool {
+    let (number, end) = (AtomicU32::new(0), AtomicU32::new(0));
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            number.store(this_thread() as u32, SeqCst);
+            let _held = lock.lock();
+            wait_until(|| end.load(SeqCst) == 1);
+        });
+        wait_until(|| number.load(SeqCst) != 0);
+        wait_until_asleep(number.load(SeqCst) as i32);
+        let outcome = unlock(held);
+        end.store(1, SeqCst);
+        waiter.join().unwrap();
+        outcome
+    })
+}
+
+#[test]
+fn a_fair_unlock_hands_over_and_another_does_not() {
+    let lock = Mutex::<()>::new(());
+    for _ in 0..20 {
+        // Handed over: there is no time at which another could take it.
+        let taken = with_a_waiter(&lock, lock.lock(), |held| {
+            MutexGuard::unlock_fair(held);
+            lock.try_lock().is_some()
+        });
+        assert!(!taken);
+        // Let go of: whoever runs takes it, and the one woken comes too late.
+        let taken = (0..100).any(|_| {
+            with_a_waiter(&lock, lock.lock(), |held| {
+                drop(held);
+                lock.try_lock().is_some()
+            })
+        });
+        assert!(taken);
+    }
+}
+
+#[test]
+fn a_bump_lets_a_waiter_in_and_comes_back() {
+    let lock = Mutex::<u32>::new(0);
+    let mut held = lock.lock();
+    // With nobody there it is a load.
+    MutexGuard::bump(&mut held);
+    let number = AtomicU32::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            number.store(this_thread() as u32, SeqCst);
+            *lock.lock() += 1;
+        });
+        wait_until(|| number.load(SeqCst) != 0);
+        wait_until_asleep(number.load(SeqCst) as i32);
+        assert_eq!(*held, 0);
+        MutexGuard::bump(&mut held);
+        assert_eq!(*held, 1);
+    });
+}
+
+#[test]
+fn handing_over_excludes_and_loses_nobody() {
+    let lock = Mutex::<u64, Counted>::new(0);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for turn in 0..5_000_u32 {
+                    let mut guard = match turn % 4 {
+                        0 => match lock.try_lock_for(Duration::from_micros(turn.into())) {
+                            Some(guard) => guard,
+                            None => continue,
+                        },
+                        _ => lock.lock(),
+                    };
+                    *guard += 1;
+                    match turn % 3 {
+                        0 => drop(guard),
+                        1 => MutexGuard::unlock_fair(guard),
+                        _ => MutexGuard::bump(&mut guard),
+                    }
+                }
+            });
+        }
+    });
+    assert!(!lock.is_locked());
+    let counted = counts(&lock);
+    // Each bump that lets somebody in takes the lock once more.
+    assert!(counted.acquisitions >= *lock.lock(), "{counted}");
+    // SAFETY: nobody holds it; it is only asked for its type's sake.
+    let raw: &RawMutex<Counted> = unsafe { lock.raw() };
+    // SAFETY: locked here, and unlocked with nobody waiting.
+    unsafe {
+        lock_api::RawMutex::lock(raw);
+        raw.unlock_fair();
+    }
+    assert!(!lock.is_locked());
+}
+
+#[test]
+fn what_is_counted() {
+    let lock = Mutex::<(), Counted>::new(());
+    let before = counts(&lock);
+    with_a_waiter(&lock, lock.lock(), |held| {
+        drop(held);
+        true
+    });
+    let after = counts(&lock);
+    assert_eq!(
+        (before.acquisitions, before.found_held, before.blocks),
+        (0, 0, 0)
+    );
+    assert_eq!((after.acquisitions, after.found_held), (2, 1));
+    assert!(after.blocks >= 1);
+    assert!(after.to_string().contains("found held 1 times"), "{after}");
+}
+
+#[test]
+fn deadlines_are_kept_and_not_too_early() {
+    let wait = Duration::from_millis(20);
+    let taken_at_least = |work: &dyn Fn()| {
+        let start = Instant::now();
+        work();
+        let taken = start.elapsed();
+        assert!(taken >= wait, "{taken:?}");
+        assert!(taken < Duration::from_secs(5), "{taken:?}");
+    };
+    let (lock, spin) = (Mutex::<()>::new(()), SpinLock::<()>::new(()));
+    let (permits, changed) = (Semaphore::new(0), Condvar::new());
+    let (held, spinning) = (lock.lock(), spin.lock());
+    taken_at_least(&|| assert!(lock.try_lock_for(wait).is_none()));
+    taken_at_least(&|| assert!(lock.try_lock_until(Instant::now() + wait).is_none()));
+    taken_at_least(&|| assert!(spin.try_lock_for(wait).is_none()));
+    taken_at_least(&|| assert!(permits.try_acquire_for(wait).is_none()));
+    taken_at_least(&|| assert!(permits.try_acquire_until(Instant::now() + wait).is_none()));
+    drop((held, spinning));
+    taken_at_least(&|| assert!(changed.wait_for(&mut lock.lock(), wait).timed_out()));
+    taken_at_least(&|| {
+        let until = Instant::now() + wait;
+        assert!(changed.wait_until(&mut spin.lock(), until).timed_out());
+    });
+    taken_at_least(&|| {
+        let timed = changed.wait_while_for(&mut lock.lock(), |()| true, wait);
+        assert!(timed.timed_out());
+    });
+}

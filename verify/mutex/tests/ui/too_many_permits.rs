@@ -1,0 +1,9 @@
+//! One more than there can be.
+
+use atomseq::mutex::Semaphore;
+
+static PERMITS: Semaphore = Semaphore::new(Semaphore::MOST + 1);
+
+fn main() {
+    PERMITS.acquire().forget();
+}

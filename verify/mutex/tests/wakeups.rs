@@ -1,0 +1,90 @@
+//! Nobody sleeps for ever: wake-ups that race with falling asleep. A control leaves the pairing of the two out.
+#![cfg(target_os = "linux")]
+
+use std::sync::{Mutex as StdMutex, MutexGuard, PoisonError};
+use std::thread::available_parallelism;
+
+use atomseq::mutex::{
+    Condvar, Counted, Interlocked, Mutex, OnCpu, Rehoming, Semaphore, TestAndSet,
+};
+use verify_mutex::careless::Unpaired;
+use verify_mutex::races;
+
+/// How many races there are of each kind: a million, in the full length.
+fn rounds() -> u64 {
+    let full = std::env::var("ATOMSEQ_MUTEX_RACES").ok();
+    full.map_or(5_000, |text| text.parse().expect("a number of races"))
+}
+
+/// Both threads of a race need a CPU at once.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: StdMutex<()> = StdMutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn lost(round: u64) -> ! {
+    panic!("asleep for ever since round {round}");
+}
+
+fn of<M: TestAndSet + Send + Sync>(rounds: u64) {
+    let _alone = alone();
+    races::of_a_mutex::<M>(rounds).unwrap_or_else(|round| lost(round));
+    // With microseconds between its steps, by design.
+    races::of_a_mutex_with_one_who_gives_up::<M>(rounds / 20).unwrap_or_else(|round| lost(round));
+}
+
+#[test]
+fn of_a_mutex() {
+    of::<Interlocked>(rounds());
+    of::<Counted<Interlocked>>(rounds() / 10);
+}
+
+/// Their waiters' side of the pairing is a system call.
+#[test]
+fn of_a_biased_mutex() {
+    of::<Rehoming>(rounds() / 10);
+    of::<OnCpu>(rounds() / 10);
+}
+
+#[test]
+fn of_a_semaphore() {
+    let _alone = alone();
+    let permits = Semaphore::new(0);
+    races::of_pairs(
+        rounds(),
+        || permits.release().unwrap(),
+        || permits.acquire().forget(),
+    )
+    .unwrap_or_else(|round| lost(round));
+}
+
+#[test]
+fn of_a_condition_variable() {
+    let _alone = alone();
+    let (arrivals, arrived) = (Mutex::<u64>::new(0), Condvar::new());
+    races::of_pairs(
+        rounds(),
+        || {
+            *arrivals.lock() += 1;
+            arrived.notify_one();
+        },
+        || {
+            let mut arrivals = arrivals.lock();
+            arrived.wait_while(&mut arrivals, |arrivals| *arrivals == 0);
+            *arrivals -= 1;
+        },
+    )
+    .unwrap_or_else(|round| lost(round));
+}
+
+/// On x86-64 the holder's store passes its look; where processors are one, nothing can.
+#[test]
+fn a_lock_that_loses_wake_ups_is_found_out() {
+    let _alone = alone();
+    if available_parallelism().map_or(1, usize::from) == 1 {
+        println!("does not apply: one CPU sees its own stores in order");
+        return;
+    }
+    let round = races::of_a_mutex::<Unpaired>(50_000_000).expect_err("no wake-up was lost");
+    println!("asleep since round {round}, until another unlock");
+}
