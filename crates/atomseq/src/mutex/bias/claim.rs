@@ -9,7 +9,10 @@
 use super::super::home::{
     Quiet, can_be_fenced, current_cpu, fence, generation, register_this_thread, take_at_home,
 };
-use super::{Bias, CLAIM, FREE, HELD, HELD_INTERLOCKED, INTERLOCKED, Policy, SPECIAL, UNSET};
+use super::{
+    Bias, CLAIM, FREE, FREE_INTERLOCKED, HELD, HELD_INTERLOCKED, INTERLOCKED, Policy, SPECIAL,
+    UNSET,
+};
 use crate::sync::{Ordering, SPINS, spin_loop, wait, wake_all};
 
 /// Somebody waits for a claim's end.
@@ -94,6 +97,11 @@ fn await_claim(flag: &Bias, home: usize) -> Option<bool> {
         let claim = Claim::of(flag, home)?;
         // Relaxed: nobody else is near it.
         let next = match flag.held.load(Ordering::Relaxed) {
+            // The claim was one of `settle_down`'s.
+            FREE if !can_be_fenced() => {
+                flag.held.store(FREE_INTERLOCKED, Ordering::Relaxed);
+                INTERLOCKED
+            }
             FREE | HELD => current_cpu(),
             _ => INTERLOCKED,
         };
