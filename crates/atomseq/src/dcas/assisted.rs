@@ -38,7 +38,7 @@
 //! are blocked, no fence stops it, and the others wait. A child of a fork recovers from one that stayed in its parent.
 
 use crate::platform;
-use crate::sequence::{Restarts, model::Program};
+use crate::sequence::{Closed, Restarts, model::Program};
 use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
 
 use super::claimants::Claimant;
@@ -195,9 +195,8 @@ impl Line {
     /// The words are aligned, different, valid until this returns, and changed in no other way but through this line.
     #[inline(always)]
     pub(super) unsafe fn exchange(&self, first: Part, second: Part) -> bool {
-        let wanted = Wanted::Compared(first, second);
         // SAFETY: the line and the words are valid for loads and stores, and the steps reach nothing else.
-        let told = unsafe { self.attempt(wanted) };
+        let told = unsafe { self.attempt_compared(first, second) };
         // Only success is worth a way of its own: whoever fails reads again.
         if told == Ok(DONE) {
             return true;
@@ -236,9 +235,8 @@ impl Line {
     /// As for [`exchange`](Line::exchange).
     #[inline(always)]
     pub(super) unsafe fn exchange_since(&self, version: u64, first: Part, second: Part) -> bool {
-        let wanted = Wanted::Since(version << 16, first, second);
         // SAFETY: the line and the words are valid for loads and stores, and the steps reach nothing else.
-        let told = unsafe { self.attempt(wanted) };
+        let told = unsafe { self.attempt_since(version << 16, first, second) };
         if told == Ok(DONE) {
             return true;
         }
@@ -337,20 +335,28 @@ impl Line {
     }
 
     #[inline(always)]
-    unsafe fn attempt(&self, wanted: Wanted) -> Result<usize, crate::sequence::Closed> {
+    unsafe fn attempt_compared(&self, a: Part, b: Part) -> Result<usize, Closed> {
         let line = &raw const *self as usize;
+        let (old_a, new_a) = (a.old as usize, a.new as usize);
+        let (old_b, new_b) = (b.old as usize, b.new as usize);
+        // SAFETY: the caller's promise.
+        unsafe { exchange::on_cpu(line, a.word, old_a, new_a, b.word, old_b, new_b) }
+    }
+
+    #[inline(always)]
+    unsafe fn attempt_since(&self, free: u64, a: Part, b: Part) -> Result<usize, Closed> {
+        let line = &raw const *self as usize;
+        let (new_a, new_b) = (a.new as usize, b.new as usize);
+        // SAFETY: the caller's promise.
+        unsafe { exchange_since::on_cpu(line, free as usize, a.word, new_a, b.word, new_b) }
+    }
+
+    unsafe fn attempt(&self, wanted: Wanted) -> Result<usize, Closed> {
         // SAFETY: the caller's promise.
         unsafe {
             match wanted {
-                Wanted::Compared(a, b) => {
-                    let (old_a, new_a) = (a.old as usize, a.new as usize);
-                    let (old_b, new_b) = (b.old as usize, b.new as usize);
-                    exchange::on_cpu(line, a.word, old_a, new_a, b.word, old_b, new_b)
-                }
-                Wanted::Since(free, a, b) => {
-                    let (new_a, new_b) = (a.new as usize, b.new as usize);
-                    exchange_since::on_cpu(line, free as usize, a.word, new_a, b.word, new_b)
-                }
+                Wanted::Compared(a, b) => self.attempt_compared(a, b),
+                Wanted::Since(free, a, b) => self.attempt_since(free, a, b),
             }
         }
     }
