@@ -15,3 +15,18 @@ pub(crate) const SPINS: usize = 100;
 /// How often a closer of a gate waits for a fork, for a millisecond each.
 #[allow(dead_code, reason = "portable builds do not watch forks")]
 pub(crate) const PATIENCE: u32 = 4;
+
+/// How often a waiter lets others get on with it before it sleeps.
+pub(crate) const PAUSES: u32 = SPINNING + 7;
+/// In so many of these rounds it spins, twice as long each time: 127 pauses in all.
+const SPINNING: u32 = 7;
+
+/// What a waiter does in the round of that number: it spins, and from some round on yields the processor, for whoever it waits for
+/// may wait for that.
+pub(crate) fn pause(round: u32) {
+    if round < SPINNING {
+        (0..1 << round).for_each(|_| spin_loop());
+    } else {
+        std::thread::yield_now();
+    }
+}

@@ -15,7 +15,7 @@
 //!
 //! Models in `verify/` compile this file a second time.
 
-use crate::sync::{AtomicU32, Ordering, SPINS, spin_loop, wake_one};
+use crate::sync::{AtomicU32, Ordering, PAUSES, pause, wake_one};
 
 /// Nobody sleeps, or whoever does is being woken.
 pub(super) const NOBODY: u32 = 0;
@@ -53,15 +53,11 @@ pub(super) fn acquire(
     word: &AtomicU32,
     mut sleep: impl FnMut(&AtomicU32, u32) -> bool,
 ) -> bool {
-    for _ in 0..SPINS {
+    for round in 0..PAUSES {
         if !flag.is_set() && flag.test_and_set() {
             return true;
         }
-        // Relaxed: a hint. Where others sleep already, the flag is not about to stay clear.
-        if word.load(Ordering::Relaxed) != NOBODY {
-            break;
-        }
-        spin_loop();
+        pause(round);
     }
     let mut slept = false;
     loop {
@@ -84,12 +80,12 @@ pub(super) fn acquire(
             return false;
         }
         slept = true;
-        for _ in 0..SPINS {
+        for round in 0..PAUSES {
             // Relaxed: hints. As long as this thread has not announced itself again, nobody makes a system call for it.
-            if !flag.is_set() || word.load(Ordering::Relaxed) != NOBODY {
+            if !flag.is_set() || word.load(Ordering::Relaxed) == HANDED {
                 break;
             }
-            spin_loop();
+            pause(round);
         }
     }
 }

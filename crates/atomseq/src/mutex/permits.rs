@@ -7,7 +7,7 @@
 //!
 //! Models in `verify/` compile this file a second time.
 
-use crate::sync::{AtomicU32, Ordering, SPINS, spin_loop, wake_one};
+use crate::sync::{AtomicU32, Ordering, PAUSES, pause, wake_one};
 
 /// Somebody sleeps, or is about to, or did.
 const WAITING: u32 = 1 << 31;
@@ -49,15 +49,11 @@ fn take(word: &AtomicU32, mark: u32) -> Result<u32, u32> {
 /// reason, and returns true; or returns false without having slept, and then the waiting ends.
 #[cold]
 pub(super) fn acquire(word: &AtomicU32, mut sleep: impl FnMut(&AtomicU32, u32) -> bool) -> bool {
-    for _ in 0..SPINS {
+    for round in 0..PAUSES {
         if try_acquire(word) {
             return true;
         }
-        // Relaxed: a hint.
-        if word.load(Ordering::Relaxed) == WAITING {
-            break;
-        }
-        spin_loop();
+        pause(round);
     }
     let mut mark = 0;
     loop {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::deadline::Deadline;
 use super::{Interlocked, TestAndSet};
 use crate::scope::Scope;
-use crate::sync::{SPINS, spin_loop};
+use crate::sync::{PAUSES, pause};
 
 /// What is behind [`SpinLock`](super::SpinLock): a [`TestAndSet`] that is tried again until it was clear.
 ///
@@ -83,11 +83,11 @@ impl<M: TestAndSet> RawSpin<M> {
         if !M::Scope::WAITING_HELPS {
             return deadline.in_vain();
         }
-        let mut spins = 0;
+        let mut round = 0;
         while self.flag.is_set() || !self.flag.test_and_set() {
-            if spins < SPINS {
-                spins += 1;
-                spin_loop();
+            if round < PAUSES {
+                pause(round);
+                round += 1;
             } else if deadline.has_passed() {
                 return false;
             } else {

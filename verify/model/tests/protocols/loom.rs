@@ -18,6 +18,12 @@ pub const KNOWS_SEQUENTIAL_OPERATIONS: bool = false;
 /// How often a thread looks again before it parks: as few as make a difference.
 pub const SPINS: usize = 1;
 
+/// How often a sleeper lets others get on with it before it sleeps.
+pub const PAUSES: u32 = 1;
+
+/// Looks again at once.
+pub fn pause(_round: u32) {}
+
 /// How often a closer waits for a fork.
 pub const PATIENCE: u32 = 1;
 
