@@ -103,7 +103,7 @@
 //!
 //! | lock | what it is | progress | cost |
 //! |---|---|---|---|
-//! | [`Mutex`](mutex::Mutex) | waiters sleep | blocks while it is held | 2 |
+//! | [`Mutex`](mutex::Mutex) | waiters sleep | blocks while it is held | 1; elsewhere than on Linux 2 |
 //! | [`Biased`](mutex::Biased) | waiters sleep; at home on the CPU that uses it most | blocks while it is held | 0 at home |
 //! | [`SpinLock`](mutex::SpinLock) | waiters try again | blocks while it is held | 1; between a thread and its handlers 0 |
 //! | [`Semaphore`](mutex::Semaphore) | so many at once | giving a permit back is lock-free | 2 |
@@ -224,6 +224,7 @@ pub mod internals {
         not(atomseq_portable)
     ))]
     pub use crate::signal::controls as signal_controls;
+    pub use crate::sync::set_pauses;
 }
 
 /// README.md's Rust examples, compiled and run with the other doctests.

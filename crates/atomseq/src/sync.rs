@@ -17,9 +17,21 @@ pub(crate) const SPINS: usize = 100;
 pub(crate) const PATIENCE: u32 = 4;
 
 /// How often a waiter lets others get on with it before it sleeps.
-pub(crate) const PAUSES: u32 = SPINNING + 7;
+static PAUSES: AtomicU32 = AtomicU32::new(SPINNING + 7);
 /// In so many of these rounds it spins, twice as long each time: 127 pauses in all.
 const SPINNING: u32 = 7;
+
+/// How many rounds of that there are.
+pub(crate) fn pauses() -> u32 {
+    // Relaxed: any number will do.
+    PAUSES.load(Ordering::Relaxed)
+}
+
+/// For tests of what comes after them.
+pub fn set_pauses(rounds: u32) {
+    // Relaxed: as above.
+    PAUSES.store(rounds, Ordering::Relaxed);
+}
 
 /// What a waiter does in the round of that number: it spins, and from some round on yields the processor, for whoever it waits for
 /// may wait for that.

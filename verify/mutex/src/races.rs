@@ -87,7 +87,7 @@ fn until(condition: impl Fn() -> bool) -> bool {
 }
 
 /// How many spins cover the time in which a waiter falls asleep.
-const SPINS: u32 = 1_000;
+const SPINS: u32 = 400;
 
 /// Races unlocks of a [`Mutex`] against waiters.
 ///

@@ -2,6 +2,7 @@
 //! CPUs and aborts nothing.
 
 use crate::arch::syscall;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 const QUERY: usize = 0;
 const PRIVATE_EXPEDITED: usize = 1 << 3;
@@ -48,12 +49,36 @@ pub fn fence(cpu: usize) {
 }
 
 /// A full memory barrier on every CPU that runs a thread of this process, at some moment between call and return; a thread that
-/// runs on none has had one since it ran, or will before it does. Call it only while [`Status::gates_active`] holds;
-/// it fails as [`fence`] does.
+/// runs on none has had one since it ran, or will before it does. Call it only while [`Status::gates_active`] holds, or if it
+/// [works](can_order_all); it fails as [`fence`] does.
 ///
 /// [`Status::gates_active`]: crate::status::Status::gates_active
 pub fn barrier() {
     expedite(PRIVATE_EXPEDITED, 0, 0);
+}
+
+/// Are waits ordered by [`barrier`] here, and not by the other side?
+pub const ORDERS_ALL: bool = true;
+
+/// Does [`barrier`] work in this process? Asks for it if nobody has. Async-signal-safe.
+pub fn can_order_all() -> bool {
+    /// 0 unknown, 1 yes, 2 no. Children of `fork` inherit both this and what it says.
+    static KNOWN: AtomicU32 = AtomicU32::new(0);
+    // Relaxed: asking twice does no harm.
+    match KNOWN.load(Ordering::Relaxed) {
+        0 => {
+            // SAFETY: sets a mark on this process, no more.
+            let result = unsafe {
+                syscall(
+                    libc::SYS_membarrier,
+                    [REGISTER_PRIVATE_EXPEDITED, 0, 0, 0, 0, 0],
+                )
+            };
+            KNOWN.store(if result < 0 { 2 } else { 1 }, Ordering::Relaxed);
+            result >= 0
+        }
+        known => known == 1,
+    }
 }
 
 fn expedite(command: usize, flags: usize, cpu: usize) {

@@ -30,7 +30,7 @@ pub use dispositions::{
 };
 pub use fork::generation;
 pub use futex::{wait, wait_at_most, wait_briefly, wake_all, wake_one};
-pub use membarrier::{barrier, fence, fence_all};
+pub use membarrier::{ORDERS_ALL, barrier, can_order_all, fence, fence_all};
 pub use memory::{discard, map, page_size, unmap};
 pub use on_cpu::{rseq_offset, started_rseq_offset};
 pub use rseq::{RSEQ_OFFSET, cpu_id, register_this_thread};

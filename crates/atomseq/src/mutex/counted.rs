@@ -128,6 +128,10 @@ unsafe impl<M: TestAndSet> TestAndSet for Counted<M> {
         self.mechanism.settle();
     }
 
+    fn is_settled(&self) -> bool {
+        self.mechanism.is_settled()
+    }
+
     #[cold]
     fn found_held(&self) {
         // Relaxed, here and below: numbers that nothing else hangs on.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::sync::{AtomicU32, wait, wait_at_most};
+use crate::sync::{AtomicU32, wait, wait_at_most, wait_briefly};
 
 /// When waiting ends.
 #[derive(Clone, Copy)]
@@ -48,6 +48,15 @@ impl Deadline {
         let sleeps = !left.is_zero();
         if sleeps {
             wait_at_most(word, expected, left);
+        }
+        sleeps
+    }
+
+    /// The same, for a millisecond at most.
+    pub fn sleep_briefly(self, word: &AtomicU32, expected: u32) -> bool {
+        let sleeps = !self.has_passed();
+        if sleeps {
+            wait_briefly(word, expected);
         }
         sleeps
     }

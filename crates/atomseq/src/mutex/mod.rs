@@ -55,7 +55,7 @@
 //! |---|---|---|---|
 //! | a waiter | tries again, then yields the processor each time | tries again a little, then sleeps | the same |
 //! | progress | blocks while it is held | blocks while it is held | blocks while there is no permit; giving one back is lock-free |
-//! | cost beside the mechanism's | none | to unlock, a load, and with [`Interlocked`] an atomic instruction instead of a store; a system call where somebody sleeps | one atomic instruction either way |
+//! | cost beside the mechanism's | none | to unlock, a load, and elsewhere than on Linux, with [`Interlocked`], an atomic instruction instead of a store; where somebody sleeps, a system call to wake and two to sleep, of which one is a barrier on all CPUs | one atomic instruction either way |
 //! | fair | no | no; [`unlock_fair`](lock_api::MutexGuard::unlock_fair) hands it to one who sleeps | no |
 //! | the holder is preempted | waiters use up their time slices | waiters sleep | waiters sleep |
 //! | the holder's thread ends | it stays held | it stays held | its permit stays taken |

@@ -15,7 +15,7 @@
 //!
 //! Models in `verify/` compile this file a second time.
 
-use crate::sync::{AtomicU32, Ordering, PAUSES, pause, wake_one};
+use crate::sync::{AtomicU32, Ordering, pause, pauses, wake_one};
 
 /// Nobody sleeps, or whoever does is being woken.
 pub(super) const NOBODY: u32 = 0;
@@ -53,7 +53,7 @@ pub(super) fn acquire(
     word: &AtomicU32,
     mut sleep: impl FnMut(&AtomicU32, u32) -> bool,
 ) -> bool {
-    for round in 0..PAUSES {
+    for round in 0..pauses() {
         if !flag.is_set() && flag.test_and_set() {
             return true;
         }
@@ -80,7 +80,7 @@ pub(super) fn acquire(
             return false;
         }
         slept = true;
-        for round in 0..PAUSES {
+        for round in 0..pauses() {
             // Relaxed: hints. As long as this thread has not announced itself again, nobody makes a system call for it.
             if !flag.is_set() || word.load(Ordering::Relaxed) == HANDED {
                 break;

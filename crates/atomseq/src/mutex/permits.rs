@@ -7,7 +7,7 @@
 //!
 //! Models in `verify/` compile this file a second time.
 
-use crate::sync::{AtomicU32, Ordering, PAUSES, pause, wake_one};
+use crate::sync::{AtomicU32, Ordering, pause, pauses, wake_one};
 
 /// Somebody sleeps, or is about to, or did.
 const WAITING: u32 = 1 << 31;
@@ -49,7 +49,7 @@ fn take(word: &AtomicU32, mark: u32) -> Result<u32, u32> {
 /// reason, and returns true; or returns false without having slept, and then the waiting ends.
 #[cold]
 pub(super) fn acquire(word: &AtomicU32, mut sleep: impl FnMut(&AtomicU32, u32) -> bool) -> bool {
-    for round in 0..PAUSES {
+    for round in 0..pauses() {
         if try_acquire(word) {
             return true;
         }

@@ -116,9 +116,15 @@ impl<M: TestAndSet> RawMutex<M> {
         if !M::Scope::WAITING_HELPS {
             return deadline.in_vain();
         }
-        parking::acquire(&Parked(&self.flag), &self.waiting, |word, expected| {
-            deadline.sleep(word, expected)
-        })
+        let settled = self.flag.is_settled();
+        parking::acquire(
+            &Parked(&self.flag),
+            &self.waiting,
+            |word, expected| match settled {
+                true => deadline.sleep(word, expected),
+                false => deadline.sleep_briefly(word, expected),
+            },
+        )
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::deadline::Deadline;
 use super::{Interlocked, TestAndSet};
 use crate::scope::Scope;
-use crate::sync::{PAUSES, pause};
+use crate::sync::{pause, pauses};
 
 /// What is behind [`SpinLock`](super::SpinLock): a [`TestAndSet`] that is tried again until it was clear.
 ///
@@ -85,7 +85,7 @@ impl<M: TestAndSet> RawSpin<M> {
         }
         let mut round = 0;
         while self.flag.is_set() || !self.flag.test_and_set() {
-            if round < PAUSES {
+            if round < pauses() {
                 pause(round);
                 round += 1;
             } else if deadline.has_passed() {

@@ -77,6 +77,12 @@ pub unsafe trait TestAndSet {
     /// [`clear_then_look`](TestAndSet::clear_then_look). A mechanism may make this the dear side of the pair.
     fn settle(&self);
 
+    /// Can [`settle`](TestAndSet::settle) do what it should in this process? Where it cannot, waiters look again every
+    /// millisecond.
+    fn is_settled(&self) -> bool {
+        true
+    }
+
     /// Called by a lock that found it held. Counts, in mechanisms that count.
     #[inline(always)]
     fn found_held(&self) {}

@@ -85,6 +85,14 @@ pub fn fence(_cpu: usize) {}
 /// No section runs, so nothing is left to the barrier.
 pub fn barrier() {}
 
+/// Waits are ordered by whoever clears what is waited for.
+pub const ORDERS_ALL: bool = false;
+
+/// There is no barrier here.
+pub fn can_order_all() -> bool {
+    false
+}
+
 /// As little.
 pub fn fence_all() {}
 

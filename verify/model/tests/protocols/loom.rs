@@ -19,7 +19,9 @@ pub const KNOWS_SEQUENTIAL_OPERATIONS: bool = false;
 pub const SPINS: usize = 1;
 
 /// How often a sleeper lets others get on with it before it sleeps.
-pub const PAUSES: u32 = 1;
+pub fn pauses() -> u32 {
+    1
+}
 
 /// Looks again at once.
 pub fn pause(_round: u32) {}

@@ -1,12 +1,16 @@
 //! By an instruction that other CPUs cannot come between.
 
+use std::sync::atomic::compiler_fence;
+
 use crate::mutex::TestAndSet;
+use crate::platform;
 use crate::scope::Machine;
 use crate::sync::{AtomicU32, Ordering, fence};
 
 /// Test-and-set by an interlocked instruction (B91 2.1).
 ///
-/// Scope [`Machine`]; wait-free; one atomic instruction to set, a store to clear.
+/// Scope [`Machine`]; wait-free; one atomic instruction to set, a store to clear. Who waits for one to be cleared pays for
+/// that: on Linux, with a barrier on all CPUs before it sleeps, which is a system call.
 #[derive(Debug, Default)]
 pub struct Interlocked(AtomicU32);
 
@@ -37,14 +41,30 @@ unsafe impl TestAndSet for Interlocked {
 
     #[inline(always)]
     unsafe fn clear_then_look(&self) {
-        // SeqCst: pairs with the fence in `settle`.
-        self.0.swap(0, Ordering::SeqCst);
+        if platform::ORDERS_ALL {
+            // Release: pairs with the Acquire in `test_and_set`.
+            self.0.store(0, Ordering::Release);
+            // The processor may make the next load earlier, the compiler may not: the waiter's barrier stands for it.
+            compiler_fence(Ordering::SeqCst);
+        } else {
+            // SeqCst: pairs with the fence in `settle`.
+            self.0.swap(0, Ordering::SeqCst);
+        }
     }
 
     #[inline(always)]
     fn settle(&self) {
+        if platform::can_order_all() {
+            // A holder that has not yet cleared it at the barrier sees the announcement when it has; of one that has,
+            // the waiter sees that it is clear.
+            platform::barrier();
+        }
         // SeqCst: pairs with the exchange in `clear_then_look`. If what the waiter does to the flag now comes before
         // that exchange, then so does this fence, and the load after the exchange finds the announcement.
         fence(Ordering::SeqCst);
+    }
+
+    fn is_settled(&self) -> bool {
+        !platform::ORDERS_ALL || platform::can_order_all()
     }
 }
