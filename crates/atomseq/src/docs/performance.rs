@@ -54,10 +54,10 @@
 //! | you have | use | because |
 //! |---|---|---|
 //! | data that one thread shares with its own signal handlers | [`SpinLock`](crate::mutex::SpinLock) with [`Restarting`](crate::mutex::Restarting), by `try_lock` in the handler | no atomic instruction, no system call |
-//! | data that the threads of one CPU share | [`Mutex`](crate::mutex::Mutex) with [`OnCpu`](crate::mutex::OnCpu) | no atomic instruction; other CPUs may come in, and pay for it |
+//! | data that the threads of one CPU share | [`SpinLock`](crate::mutex::SpinLock) or [`Mutex`](crate::mutex::Mutex) with [`OnCpu`](crate::mutex::OnCpu) | no atomic instruction; other CPUs may come in, and pay for it |
 //! | data that one CPU uses most, whichever that is | [`Biased`](crate::mutex::Biased) | the same at home; it moves, and gives up where several CPUs use it alike |
 //! | data that all CPUs use, or use for long | [`Mutex`](crate::mutex::Mutex) | waiters sleep instead of taking the holder's CPU |
-//! | data that is held for some ten nanoseconds, by no more threads than there are CPUs | [`SpinLock`](crate::mutex::SpinLock) | one atomic instruction instead of two |
+//! | data that is held for some ten nanoseconds, by no more threads than there are CPUs | [`SpinLock`](crate::mutex::SpinLock) | nobody who waits makes a system call |
 //! | readers that outnumber writers, or a lock that must tell that its holder panicked | `std::sync`'s | there is none of these here |
 //!
 //! What a mechanism is worth is B91's question, and `atomseq bench b91-table1` its first table: a critical section by
