@@ -19,6 +19,7 @@ fn main() {
     assert_eq!(others.len(), 1, "one self-test: {others:?}");
     let mut checker = Checker::new(sequences);
     registry::check(&mut checker);
+    registry::check_claims(&mut checker);
     let aside = checker.set_unreachable_aside();
     let (hit, all) = checker.pairs();
     println!(

@@ -66,10 +66,10 @@ operations! {
     pool_put: it, object: usize => (), it.pool.put(object);
     test_and_set_on_cpu: it => bool, it.flag.test_and_set();
     biased: it => (), *it.lock.lock() += 1;
-    dcas_exchange: it, old: u64, new: u64 => bool,
-        it.domain.exchange(Change::of(&it.domain[0], old, new), Change::of(&it.domain[1], old, new)).is_ok();
-    dcas_exchange_since: it, version: Version, new: u64 => bool,
-        it.domain.exchange_since(version, (&it.domain[0], new), (&it.domain[1], new)).is_ok();
+    dcas_exchange: it, old: [u64; 2], new: [u64; 2] => bool,
+        it.domain.exchange(Change::of(&it.domain[0], old[0], new[0]), Change::of(&it.domain[1], old[1], new[1])).is_ok();
+    dcas_exchange_since: it, version: Version, new: [u64; 2] => bool,
+        it.domain.exchange_since(version, (&it.domain[0], new[0]), (&it.domain[1], new[1])).is_ok();
 }
 
 /// Runs each of them, so that none can be left out of the executable.
@@ -104,9 +104,10 @@ pub fn run() {
     functions::pool_put(&it, 9);
     assert!(functions::test_and_set_on_cpu(&it));
     functions::biased(&it);
-    assert!(functions::dcas_exchange(&it, 1, 2) && !functions::dcas_exchange(&it, 1, 3));
+    assert!(functions::dcas_exchange(&it, [1, 1], [2, 2]));
+    assert!(!functions::dcas_exchange(&it, [1, 1], [3, 3]));
     let (words, version) = it.domain.snapshot([&it.domain[0], &it.domain[1]]);
-    functions::dcas_exchange_since(&it, version, 3);
+    functions::dcas_exchange_since(&it, version, [3, 3]);
     assert_eq!(words, [2, 2]);
     assert_eq!(it.counter.sum(), 3);
 }

@@ -30,6 +30,8 @@ fn claimed() -> usize {
 }
 
 /// Sets it; false if it was set already.
+#[cold]
+#[inline(never)]
 pub(super) fn take_slowly(flag: &Bias, policy: &impl Policy) -> bool {
     register_this_thread();
     let mut tries = 0;

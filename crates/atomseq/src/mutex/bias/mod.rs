@@ -104,7 +104,7 @@ impl Bias {
     }
 
     /// Sets it; false if it was set already. For whoever could not do so at once.
-    #[cold]
+    #[inline(always)]
     pub fn take_slowly(&self, policy: &impl Policy) -> bool {
         claim::take_slowly(self, policy)
     }
