@@ -98,6 +98,13 @@
 //! | | the same by k-CAS, where the kernel does not help | lock-free | 5 |
 //! | `dcas::Adjacent` | two words side by side | lock-free | 1 |
 //!
+//! For values that all CPUs share, `nonblocking` has scope `Machine`, made of `dcas`; progress and cost are for the OS-assisted
+//! mechanism.
+//!
+//! | structure | what it is | progress | cost |
+//! |---|---|---|---|
+//! | `nonblocking::Stack` | bounded, last in first out, one-word elements | obstruction-free | 1 |
+//!
 //! Locks in [`mutex`] are for what a structure above does not do; who interferes decides there, too. *Cost* is what locking and
 //! unlocking take when nobody else is there.
 //!
@@ -188,6 +195,8 @@ pub mod docs;
 pub mod local;
 pub mod memory;
 pub mod mutex;
+#[cfg(target_has_atomic = "64")]
+pub mod nonblocking;
 pub mod percpu;
 pub mod scope;
 pub mod sequence;

@@ -267,32 +267,26 @@ impl Line {
         unsafe { self.exchange_slowly(wanted, told) }
     }
 
-    /// The words as they were at one time, and the version at that time.
-    ///
-    /// # Safety
-    ///
-    /// The words are valid until this returns.
-    #[inline]
-    pub(super) unsafe fn read<const N: usize>(
-        &self,
-        words: [*const AtomicU64; N],
-    ) -> ([u64; N], u64) {
+    /// The version, at a time when the lock is free.
+    #[inline(always)]
+    pub(super) fn begin(&self) -> u64 {
         loop {
             // Acquire: pairs with the release that freed the lock: the words are at least that new.
             let seen = self.lock.load(Ordering::Acquire);
             if seen & BELOW_VERSION == 0 {
-                // SAFETY: the caller's promise.
-                let values = words.map(|word| unsafe { &*word }.load(Ordering::Relaxed));
-                // Acquire: pairs with what orders a claim before the stores that follow it: a word of a later holder
-                // shows that holder's claim, or something later, in the lock.
-                fence(Ordering::Acquire);
-                if self.lock.load(Ordering::Relaxed) == seen {
-                    return (values, seen >> 16);
-                }
-            } else {
-                self.wait_or_settle(seen);
+                return seen >> 16;
             }
+            self.wait_or_settle(seen);
         }
+    }
+
+    /// Is the lock as it was when it was free at that version?
+    #[inline(always)]
+    pub(super) fn is_still(&self, version: u64) -> bool {
+        // Acquire: pairs with what orders a claim before the stores that follow it: a word of a later holder
+        // shows that holder's claim, or something later, in the lock.
+        fence(Ordering::Acquire);
+        self.lock.load(Ordering::Relaxed) == version << 16
     }
 
     /// Does all of an exchange but its end, as a thread that is stopped there; the words have their old values.

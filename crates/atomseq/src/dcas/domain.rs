@@ -3,10 +3,8 @@
 use std::fmt;
 use std::ops::Deref;
 
-use super::assisted::{self, Line};
-use super::mechanism::{Mechanism, mechanism};
-use super::{Change, Changed, Word, kcas};
-use crate::sync::AtomicU64;
+use super::object::Object;
+use super::{Change, Changed, Mechanism, StableWord, Word};
 
 /// Words that change together, and the version number of all of them (GC96 5.1).
 ///
@@ -30,10 +28,7 @@ use crate::sync::AtomicU64;
 /// ```
 #[repr(C)]
 pub struct Domain<T> {
-    line: Line,
-    /// The version, under k-CAS.
-    version: Word,
-    mechanism: Mechanism,
+    object: Object,
     covered: T,
 }
 
@@ -52,24 +47,16 @@ impl Version {
 impl<T> Domain<T> {
     /// A domain with these words. Starts atomseq up, and chooses the [`Mechanism`] unless that is done.
     pub fn new(covered: T) -> Domain<T> {
-        Domain::made(covered, mechanism())
+        let object = Object::new();
+        Domain { object, covered }
     }
 
     /// A domain that uses this mechanism whatever was chosen, to test and to compare; k-CAS if the other one does not
     /// work here.
     #[doc(hidden)]
     pub fn forced(covered: T, mechanism: Mechanism) -> Domain<T> {
-        let works = mechanism == Mechanism::Kcas || super::mechanism::assisted_works();
-        Domain::made(covered, if works { mechanism } else { Mechanism::Kcas })
-    }
-
-    fn made(covered: T, mechanism: Mechanism) -> Domain<T> {
-        Domain {
-            line: Line::new(),
-            version: Word::new(1),
-            mechanism,
-            covered,
-        }
+        let object = Object::forced(mechanism);
+        Domain { object, covered }
     }
 
     /// Leaves the domain as a thread does that is stopped for ever inside `exchange`, with both words changed: to test
@@ -80,22 +67,19 @@ impl<T> Domain<T> {
     /// The domain is not moved until somebody has recovered: unlike a thread that is stopped, this returns.
     #[doc(hidden)]
     pub unsafe fn abandon(&self, first: Change<'_>, second: Change<'_>) -> bool {
-        self.check_change(first);
-        self.check_change(second);
-        let assisted = self.mechanism == Mechanism::Assisted;
-        if assisted {
-            self.line.abandon(first.assisted(), second.assisted());
-        }
-        assisted
+        self.check_pair(first, second);
+        self.object.abandon(first, second)
     }
 
     /// Which mechanism it uses.
     pub fn mechanism(&self) -> Mechanism {
-        self.mechanism
+        self.object.mechanism()
     }
 
     /// The words, of a domain that nobody else has.
     pub fn get_mut(&mut self) -> &mut T {
+        // What a thread that was ended has left half done is undone first.
+        self.object.begin();
         &mut self.covered
     }
 
@@ -119,24 +103,9 @@ impl<T> Domain<T> {
     #[inline]
     pub fn snapshot<const N: usize>(&self, words: [&Word; N]) -> ([u64; N], Version) {
         for word in words {
-            self.check(word);
+            self.check(word.stable());
         }
-        let (values, version) = match self.mechanism {
-            // SAFETY: references are valid.
-            Mechanism::Assisted => unsafe {
-                self.line
-                    .read(words.map(|word| word.raw() as *const AtomicU64))
-            },
-            Mechanism::Kcas => loop {
-                let version = kcas::load(self.version.raw());
-                let values = words.map(|word| kcas::load(word.raw()));
-                // Every change of a word changes the version with it, and no version comes back.
-                if kcas::load(self.version.raw()) == version {
-                    break (values, version);
-                }
-            },
-        };
-        (values, Version(version))
+        self.object.snapshot(words.map(Word::stable))
     }
 
     /// How many modifications there were, a useful and sometimes necessary statistic (GC96 5.3).
@@ -145,10 +114,7 @@ impl<T> Domain<T> {
     /// and undone, may count as well.
     #[inline]
     pub fn version(&self) -> Version {
-        Version(match self.mechanism {
-            Mechanism::Assisted => self.line.version(),
-            Mechanism::Kcas => kcas::load(self.version.raw()),
-        })
+        self.object.version()
     }
 
     /// DCAS (S92's `CAS2`): changes both words if both have their old values.
@@ -162,19 +128,9 @@ impl<T> Domain<T> {
     /// If a word is not inside the domain, both are the same, or a value is larger than [`Word::MOST`].
     #[inline]
     pub fn exchange(&self, first: Change<'_>, second: Change<'_>) -> Result<(), Changed> {
-        self.check_change(first);
-        self.check_change(second);
-        assert!(
-            first.word.address() != second.word.address(),
-            "both changes are of the same word"
-        );
-        let done = match self.mechanism {
-            // SAFETY: the references are valid, the words different, and covered words change in no other way.
-            Mechanism::Assisted => unsafe {
-                self.line.exchange(first.assisted(), second.assisted())
-            },
-            Mechanism::Kcas => self.exchange_kcas([first, second]),
-        };
+        self.check_pair(first, second);
+        // SAFETY: the words are the domain's, and so valid and covered by its object alone, and different.
+        let done = unsafe { self.object.exchange(first, second) };
         if done { Ok(()) } else { Err(Changed) }
     }
 
@@ -190,13 +146,8 @@ impl<T> Domain<T> {
     #[inline]
     pub fn exchange_one(&self, change: Change<'_>) -> Result<(), Changed> {
         self.check_change(change);
-        let done = match self.mechanism {
-            // SAFETY: as for two; the other word is the line's own.
-            Mechanism::Assisted => unsafe {
-                self.line.exchange(change.assisted(), self.line.no_part())
-            },
-            Mechanism::Kcas => self.exchange_kcas([change]),
-        };
+        // SAFETY: as for two.
+        let done = unsafe { self.object.exchange_one(change) };
         if done { Ok(()) } else { Err(Changed) }
     }
 
@@ -218,29 +169,13 @@ impl<T> Domain<T> {
         first: (&Word, u64),
         second: (&Word, u64),
     ) -> Result<(), Changed> {
-        let [first, second] = [first, second].map(|(word, new)| Change::of(word, 0, new));
-        self.check_change(first);
-        self.check_change(second);
-        assert!(
-            first.word.address() != second.word.address(),
-            "both changes are of the same word"
+        self.check_pair(
+            Change::of(first.0, 0, first.1),
+            Change::of(second.0, 0, second.1),
         );
-        let done = match self.mechanism {
-            // SAFETY: as for `exchange`.
-            Mechanism::Assisted => unsafe {
-                self.line
-                    .exchange_since(version.0, first.assisted(), second.assisted())
-            },
-            Mechanism::Kcas => {
-                let words = [first.word, second.word];
-                let ([a, b], now) = self.snapshot(words);
-                now == version
-                    && self.try_kcas(
-                        version.0,
-                        [Change { old: a, ..first }, Change { old: b, ..second }],
-                    )
-            }
-        };
+        let [first, second] = [first, second].map(|(word, new)| (word.stable(), new));
+        // SAFETY: as for `exchange`; the values are no larger than they may be.
+        let done = unsafe { self.object.exchange_since(version, first, second) };
         if done { Ok(()) } else { Err(Changed) }
     }
 
@@ -263,38 +198,8 @@ impl<T> Domain<T> {
         }
     }
 
-    #[inline(never)]
-    fn exchange_kcas<const N: usize>(&self, changes: [Change<'_>; N]) -> bool {
-        loop {
-            let (values, version) = self.snapshot(changes.map(|change| change.word));
-            if values != changes.map(|change| change.old) {
-                return false;
-            }
-            // It fails only if another operation succeeded.
-            if self.try_kcas(version.0, changes) {
-                return true;
-            }
-        }
-    }
-
-    fn try_kcas<const N: usize>(&self, version: u64, changes: [Change<'_>; N]) -> bool {
-        let version = Change::of(&self.version, version, version + 1).kcas();
-        let parts: [kcas::Part; 3] = std::array::from_fn(|index| match changes.get(index) {
-            Some(change) => change.kcas(),
-            None => version,
-        });
-        // SAFETY: the words are the domain's, and whoever is in an operation that shares a word with this one borrows the
-        // domain meanwhile. Covered words change in no other way.
-        unsafe {
-            match N {
-                1 => kcas::exchange([parts[0], version]),
-                _ => kcas::exchange([parts[0], parts[1], version]),
-            }
-        }
-    }
-
     #[inline]
-    fn check(&self, word: &Word) {
+    fn check(&self, word: &StableWord) {
         let covered = &raw const self.covered as usize;
         let offset = word.address().wrapping_sub(covered);
         // Nobody could keep the others away from a word that is not the domain's.
@@ -310,6 +215,16 @@ impl<T> Domain<T> {
         assert!(
             (change.old | change.new) <= Word::MOST,
             "a covered word holds values below 2^63"
+        );
+    }
+
+    #[inline]
+    fn check_pair(&self, first: Change<'_>, second: Change<'_>) {
+        self.check_change(first);
+        self.check_change(second);
+        assert!(
+            first.word.address() != second.word.address(),
+            "both changes are of the same word"
         );
     }
 }
@@ -332,27 +247,7 @@ impl<T> fmt::Debug for Domain<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Domain")
             .field("version", &self.version().number())
-            .field("mechanism", &self.mechanism)
+            .field("mechanism", &self.mechanism())
             .finish_non_exhaustive()
-    }
-}
-
-impl Change<'_> {
-    #[inline(always)]
-    fn assisted(&self) -> assisted::Part {
-        assisted::Part {
-            word: self.word.address(),
-            old: self.old,
-            new: self.new,
-        }
-    }
-
-    #[inline(always)]
-    fn kcas(&self) -> kcas::Part {
-        kcas::Part {
-            word: self.word.raw(),
-            old: self.old,
-            new: self.new,
-        }
     }
 }

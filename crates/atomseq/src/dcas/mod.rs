@@ -40,11 +40,13 @@
 
 mod adjacent;
 mod assisted;
+mod cells;
 mod claimants;
 mod descriptors;
 mod domain;
 mod kcas;
 mod mechanism;
+mod object;
 mod word;
 
 pub use adjacent::Adjacent;
@@ -52,10 +54,14 @@ pub use domain::{Domain, Version};
 pub use mechanism::{AlreadyChosen, Mechanism, force_kcas, mechanism};
 pub use word::Word;
 
+pub(crate) use cells::Cells;
+pub(crate) use object::Object;
+pub(crate) use word::StableWord;
+
 /// One word's part in an exchange.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
-    word: &'a Word,
+    word: &'a StableWord,
     old: u64,
     new: u64,
 }
@@ -64,7 +70,11 @@ impl<'a> Change<'a> {
     /// From this value to that. The same twice only compares.
     #[inline]
     pub fn of(word: &'a Word, old: u64, new: u64) -> Change<'a> {
-        Change { word, old, new }
+        Change {
+            word: word.stable(),
+            old,
+            new,
+        }
     }
 }
 

@@ -1,8 +1,9 @@
-//! The word that a domain covers: only the domain's operations change it.
+//! The word that a version number covers: only operations that know the version change it.
 
 use std::fmt;
 
-use crate::sync::AtomicU64;
+use crate::memory::Descriptor;
+use crate::sync::{AtomicU64, Ordering};
 
 use super::kcas;
 
@@ -18,7 +19,7 @@ use super::kcas;
 /// word.compare_exchange(1, 2, Ordering::SeqCst, Ordering::SeqCst);
 /// ```
 #[repr(transparent)]
-pub struct Word(AtomicU64);
+pub struct Word(StableWord);
 
 impl Word {
     /// The largest value.
@@ -34,12 +35,12 @@ impl Word {
             value <= Word::MOST,
             "a covered word holds values below 2^63"
         );
-        Word(AtomicU64::new(value))
+        Word(StableWord(AtomicU64::new(value)))
     }
 
     /// The value, of a word that nobody else has.
     pub fn get_mut(&mut self) -> u64 {
-        kcas::load(&self.0)
+        kcas::load(self.raw())
     }
 
     /// Sets a word that nobody else has.
@@ -53,12 +54,12 @@ impl Word {
 
     #[inline(always)]
     pub(super) fn raw(&self) -> &AtomicU64 {
-        &self.0
+        self.0.raw()
     }
 
     #[inline(always)]
-    pub(super) fn address(&self) -> usize {
-        &raw const self.0 as usize
+    pub(super) fn stable(&self) -> &StableWord {
+        &self.0
     }
 }
 
@@ -71,13 +72,45 @@ impl Default for Word {
 impl fmt::Debug for Word {
     /// Its value at some time, which nothing relates to those of other words.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Word").field(&kcas::load(&self.0)).finish()
+        f.debug_tuple("Word")
+            .field(&kcas::load(self.raw()))
+            .finish()
     }
 }
 
 impl Drop for Word {
     fn drop(&mut self) {
         // Under k-CAS the last operation's descriptor is bound to the word.
-        kcas::release(*self.0.get_mut());
+        kcas::release(self.raw().load(Ordering::Relaxed));
+    }
+}
+
+/// A covered word without a destructor, for descriptors in type-stable memory. Zeros are the value 0.
+///
+/// What k-CAS has bound to it is not given back when its memory goes, but by
+/// [`Object::release`](super::object::Object::release).
+#[derive(Default)]
+#[repr(transparent)]
+pub(crate) struct StableWord(AtomicU64);
+
+impl StableWord {
+    #[inline(always)]
+    pub(super) fn raw(&self) -> &AtomicU64 {
+        &self.0
+    }
+
+    #[inline(always)]
+    pub(super) fn address(&self) -> usize {
+        &raw const self.0 as usize
+    }
+}
+
+// SAFETY: an atomic word, of which every content is valid at any time.
+unsafe impl Descriptor for StableWord {}
+
+impl fmt::Debug for StableWord {
+    /// Its content, be it a value or a reference of k-CAS.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("StableWord").field(&self.0).finish()
     }
 }

@@ -1,0 +1,313 @@
+//! A version number (GC96 5.1) and the words that it covers, wherever they lie: what [`Domain`](super::Domain) and the
+//! structures in `nonblocking/` are made of.
+//!
+//! A structure's operation is always the same: [`begin`](Object::begin), look at covered words with
+//! [`load`](Object::load), change one or two of them by [`exchange_since`](Object::exchange_since), and
+//! do it all again if that fails. What was looked at without a change counts if
+//! [`is_still`](Object::is_still) says so. Every change changes the version, so no word that comes back to an old
+//! value deceives anybody.
+//!
+//! Words that are not covered, such as the contents of a node in type-stable memory, count likewise,
+//! provided that whoever writes them has had the node from a [`memory::Pool`](crate::memory::Pool) since it was
+//! unlinked: a release fence lies between the change that unlinked it and the first store of the next
+//! owner, which pairs with the acquire fence in `is_still`.
+
+use super::assisted::{self, Line};
+use super::mechanism::{Mechanism, mechanism};
+use super::{Cells, Change, StableWord, Version, Word, kcas};
+use crate::sync::{Ordering, fence};
+
+/// One version number, and the mechanism by which it and what it covers change together.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Object {
+    line: Line,
+    /// The version, under k-CAS.
+    version: Word,
+    mechanism: Mechanism,
+}
+
+impl Object {
+    /// By the [`mechanism`] of this process.
+    pub fn new() -> Object {
+        Object::made(mechanism())
+    }
+
+    /// By this mechanism whatever was chosen, to test and to compare; by k-CAS if the other one does not work here.
+    pub fn forced(mechanism: Mechanism) -> Object {
+        let works = mechanism == Mechanism::Kcas || super::mechanism::assisted_works();
+        Object::made(if works { mechanism } else { Mechanism::Kcas })
+    }
+
+    fn made(mechanism: Mechanism) -> Object {
+        Object {
+            line: Line::new(),
+            version: Word::new(1),
+            mechanism,
+        }
+    }
+
+    pub fn mechanism(&self) -> Mechanism {
+        self.mechanism
+    }
+
+    /// How many modifications there were.
+    #[inline]
+    pub fn version(&self) -> Version {
+        Version(match self.mechanism {
+            Mechanism::Assisted => self.line.version(),
+            Mechanism::Kcas => kcas::load(self.version.raw()),
+        })
+    }
+
+    /// The version at a time when no operation is half done: what is looked at from now on belongs to it, if the
+    /// object is still at it afterwards.
+    #[inline(always)]
+    pub fn begin(&self) -> Version {
+        Version(match self.mechanism {
+            Mechanism::Assisted => self.line.begin(),
+            Mechanism::Kcas => kcas::load(self.version.raw()),
+        })
+    }
+
+    /// The value of a covered word. Counts only if the object is still at the version of the beginning.
+    #[inline(always)]
+    pub fn load(&self, word: &StableWord) -> u64 {
+        match self.mechanism {
+            // Relaxed: after the acquire in `begin`, before the fence in `is_still`.
+            Mechanism::Assisted => word.raw().load(Ordering::Relaxed),
+            Mechanism::Kcas => kcas::load(word.raw()),
+        }
+    }
+
+    /// Has nothing changed since the version? Then what was loaded since `begin` was so at one time.
+    #[inline(always)]
+    pub fn is_still(&self, version: Version) -> bool {
+        match self.mechanism {
+            Mechanism::Assisted => self.line.is_still(version.0),
+            Mechanism::Kcas => {
+                // Acquire: pairs with the release fence of whoever gave a node to its next owner, and with k-CAS's exchanges.
+                fence(Ordering::Acquire);
+                // Every change of a word changes the version with it, and no version comes back.
+                kcas::load(self.version.raw()) == version.0
+            }
+        }
+    }
+
+    /// The values that words had at one time, and the version at that time.
+    #[inline]
+    pub fn snapshot<const N: usize>(&self, words: [&StableWord; N]) -> ([u64; N], Version) {
+        loop {
+            let version = self.begin();
+            let values = words.map(|word| self.load(word));
+            if self.is_still(version) {
+                return (values, version);
+            }
+        }
+    }
+
+    /// Changes both words if both have their old values; `false`: one of them has another one.
+    ///
+    /// # Safety
+    ///
+    /// The words are different, and covered by this object alone: they change in no other way. They are valid until this
+    /// returns; under k-CAS until no thread is in an operation of this object.
+    #[inline]
+    pub unsafe fn exchange(&self, first: Change<'_>, second: Change<'_>) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.mechanism {
+                Mechanism::Assisted => self.line.exchange(first.assisted(), second.assisted()),
+                Mechanism::Kcas => self.exchange_kcas([first, second]),
+            }
+        }
+    }
+
+    /// The same for one word.
+    ///
+    /// # Safety
+    ///
+    /// As for [`exchange`](Object::exchange).
+    #[inline]
+    pub unsafe fn exchange_one(&self, change: Change<'_>) -> bool {
+        // SAFETY: the caller's promise; the other word is the line's own.
+        unsafe {
+            match self.mechanism {
+                Mechanism::Assisted => self.line.exchange(change.assisted(), self.line.no_part()),
+                Mechanism::Kcas => self.exchange_kcas([change]),
+            }
+        }
+    }
+
+    /// Compare-and-double-swap (GC96 note 5): sets both words if nothing has changed since the version. `false`: something has, or
+    /// this very call was interrupted and undone.
+    ///
+    /// # Safety
+    ///
+    /// As for [`exchange`](Object::exchange). Under k-CAS the values are at most [`Word::MOST`].
+    #[inline(always)]
+    pub unsafe fn exchange_since(
+        &self,
+        version: Version,
+        first: (&StableWord, u64),
+        second: (&StableWord, u64),
+    ) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.mechanism {
+                Mechanism::Assisted => {
+                    self.line
+                        .exchange_since(version.0, assisted_part(first), assisted_part(second))
+                }
+                Mechanism::Kcas => self.since_kcas(version, [first, second]),
+            }
+        }
+    }
+
+    /// The same for one word.
+    ///
+    /// # Safety
+    ///
+    /// As for [`exchange_since`](Object::exchange_since).
+    #[inline(always)]
+    pub unsafe fn exchange_one_since(&self, version: Version, word: (&StableWord, u64)) -> bool {
+        // SAFETY: the caller's promise; the other word is the line's own.
+        unsafe {
+            match self.mechanism {
+                Mechanism::Assisted => {
+                    self.line
+                        .exchange_since(version.0, assisted_part(word), self.line.no_part())
+                }
+                Mechanism::Kcas => self.since_kcas(version, [word]),
+            }
+        }
+    }
+
+    /// [`exchange_since`](Object::exchange_since) of a cell, which holds any 64 bits, and a word.
+    ///
+    /// # Safety
+    ///
+    /// As there; the cells were made for this object.
+    ///
+    /// # Panics
+    ///
+    /// If there is no cell of that number.
+    #[inline(always)]
+    pub unsafe fn put_since(
+        &self,
+        version: Version,
+        (cells, index, value): (&Cells, usize, u64),
+        word: (&StableWord, u64),
+    ) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.mechanism {
+                Mechanism::Assisted => {
+                    self.exchange_since(version, (cells.word(index), value), word)
+                }
+                Mechanism::Kcas => {
+                    let [low, high] = cells.halves(index, value);
+                    self.since_kcas(version, [low, high, word])
+                }
+            }
+        }
+    }
+
+    /// Gives back what k-CAS has bound to a word, whose memory goes.
+    ///
+    /// # Safety
+    ///
+    /// Nobody uses the object any more, nor will.
+    #[allow(dead_code, reason = "for structures that have nodes")]
+    pub unsafe fn release(&self, word: &StableWord) {
+        if self.mechanism == Mechanism::Kcas {
+            kcas::release(word.raw().load(Ordering::Relaxed));
+        }
+    }
+
+    /// Leaves the object as a thread does that is stopped for ever inside `exchange`: see
+    /// [`Domain::abandon`](super::Domain::abandon).
+    pub fn abandon(&self, first: Change<'_>, second: Change<'_>) -> bool {
+        let assisted = self.mechanism == Mechanism::Assisted;
+        if assisted {
+            self.line.abandon(first.assisted(), second.assisted());
+        }
+        assisted
+    }
+
+    #[inline(never)]
+    unsafe fn exchange_kcas<const N: usize>(&self, changes: [Change<'_>; N]) -> bool {
+        loop {
+            let (values, version) = self.snapshot(changes.map(|change| change.word));
+            if values != changes.map(|change| change.old) {
+                return false;
+            }
+            // It fails only if another operation succeeded.
+            // SAFETY: the caller's promise.
+            if unsafe { self.try_kcas(version, changes) } {
+                return true;
+            }
+        }
+    }
+
+    #[inline(never)]
+    unsafe fn since_kcas<const N: usize>(
+        &self,
+        version: Version,
+        words: [(&StableWord, u64); N],
+    ) -> bool {
+        let changes = words.map(|(word, new)| Change {
+            word,
+            old: self.load(word),
+            new,
+        });
+        // SAFETY: the caller's promise.
+        self.is_still(version) && unsafe { self.try_kcas(version, changes) }
+    }
+
+    unsafe fn try_kcas<const N: usize>(&self, version: Version, changes: [Change<'_>; N]) -> bool {
+        let version = Change::of(&self.version, version.0, version.0 + 1).kcas();
+        let parts: [kcas::Part; 4] = std::array::from_fn(|index| match changes.get(index) {
+            Some(change) => change.kcas(),
+            None => version,
+        });
+        // SAFETY: the caller's promise; whoever is in an operation that shares a word with this one is in one of this
+        // object's.
+        unsafe {
+            match N {
+                1 => kcas::exchange([parts[0], version]),
+                2 => kcas::exchange([parts[0], parts[1], version]),
+                _ => kcas::exchange([parts[0], parts[1], parts[2], version]),
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn assisted_part((word, new): (&StableWord, u64)) -> assisted::Part {
+    assisted::Part {
+        word: word.address(),
+        old: 0,
+        new,
+    }
+}
+
+impl Change<'_> {
+    #[inline(always)]
+    fn assisted(&self) -> assisted::Part {
+        assisted::Part {
+            word: self.word.address(),
+            old: self.old,
+            new: self.new,
+        }
+    }
+
+    #[inline(always)]
+    fn kcas(&self) -> kcas::Part {
+        kcas::Part {
+            word: self.word.raw(),
+            old: self.old,
+            new: self.new,
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Structures that all CPUs share and nobody can block (S92 5.2, GC96).
+//!
+//! A thread that is preempted, stopped or ended inside an operation keeps no other waiting, and a signal handler
+//! may call any operation, whatever it has interrupted. Scope `Machine`, within one process.
+//!
+//! Each structure has one version number and makes every change together with it, by
+//! [`dcas`](crate::dcas): so there is one way to write an operation. It looks at the structure as if it
+//! were alone; it changes one or two words, if the version is still what it was; else it begins again.
+//!
+//! # Progress
+//!
+//! That of the [`Mechanism`](crate::dcas::Mechanism): OS-assisted, obstruction-free: a thread that runs alone ends its operation in a
+//! bounded number of steps, whatever state the others were stopped in; under contention someone may have to begin again without
+//! bound. By k-CAS, lock-free: whenever an operation begins again, another one has succeeded.
+//!
+//! # Values
+//!
+//! What several threads may see at once is a matter of types:
+//!
+//! * Array structures hold one-word values ([`Word`](crate::Word): integers, `Box`, `Arc`, addresses). A value
+//!   is somebody's own only after the exchange that takes it out; what was read before counts for nothing.
+//!
+//! A thread that is ended inside an operation (by its own `exit` system call) loses the one value that
+//! was in its hands, at most.
+
+mod error;
+mod stack;
+
+pub use error::Error;
+pub use stack::Stack;
+
+#[cfg(test)]
+mod tests;
