@@ -37,9 +37,11 @@ pub use value::{Unreadable, Value};
 use std::sync::OnceLock;
 
 /// The papers, by key and file.
-const PAPERS: [(&str, &str); 2] = [
+const PAPERS: [(&str, &str); 4] = [
     ("B91", include_str!("../papers/b91.toml")),
     ("M94", include_str!("../papers/m94.toml")),
+    ("S92", include_str!("../papers/s92.toml")),
+    ("GC96", include_str!("../papers/gc96.toml")),
 ];
 
 /// The keys of all papers: first letter of the authors, year.
@@ -71,7 +73,7 @@ pub struct Paper {
     pub title: &'static str,
     /// Where it appeared.
     pub report: &'static str,
-    /// When, as `year-month-day`.
+    /// When, as `year-month-day`, or the year.
     pub date: &'static str,
     /// What its figures were taken on.
     pub machines: Vec<Machine>,

@@ -273,7 +273,7 @@ mod tests {
                    N = ["1", "2"]"#,
                 "the row of T does not fit on N",
             ),
-            (r#"M = ["1", "> 2"]"#, "\"> 2\" is no published value"),
+            (r#"M = ["1", "~ 2"]"#, "\"~ 2\" is no published value"),
             (
                 r#"M = ["1", "2"]
                    [[figure]]

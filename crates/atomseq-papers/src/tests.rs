@@ -2,6 +2,8 @@
 
 use super::*;
 
+mod lock_free;
+
 /// The values of a row of M94's Table 1 as the text prints them.
 fn printed(technique: &str) -> String {
     let m94 = paper("M94").unwrap();

@@ -14,6 +14,8 @@ pub enum Value {
     AtMost(f64),
     /// Less than that number.
     Below(f64),
+    /// More than that number.
+    Above(f64),
     /// About that number.
     About(f64),
     /// The paper says that it does not apply or was not measured.
@@ -28,6 +30,7 @@ impl Value {
             | Self::AtLeast(number)
             | Self::AtMost(number)
             | Self::Below(number)
+            | Self::Above(number)
             | Self::About(number) => Some(number),
             Self::NotAvailable => None,
         }
@@ -49,7 +52,7 @@ impl Value {
     fn range(self) -> Option<(f64, f64)> {
         match self {
             Self::Exactly(number) | Self::About(number) => Some((number, number)),
-            Self::AtLeast(number) => Some((number, f64::INFINITY)),
+            Self::AtLeast(number) | Self::Above(number) => Some((number, f64::INFINITY)),
             Self::AtMost(number) | Self::Below(number) => Some((f64::NEG_INFINITY, number)),
             Self::NotAvailable => None,
         }
@@ -74,6 +77,7 @@ impl FromStr for Value {
             Some("≥") => Self::AtLeast,
             Some("≤") => Self::AtMost,
             Some("<") => Self::Below,
+            Some(">") => Self::Above,
             Some("≈") => Self::About,
             Some(_) => return Err(Unreadable(text.to_string())),
         };
@@ -91,6 +95,7 @@ impl fmt::Display for Value {
             Self::AtLeast(number) => format!("≥ {number}"),
             Self::AtMost(number) => format!("≤ {number}"),
             Self::Below(number) => format!("< {number}"),
+            Self::Above(number) => format!("> {number}"),
             Self::About(number) => format!("≈ {number}"),
             Self::NotAvailable => "n/a".to_string(),
         };
@@ -106,7 +111,7 @@ impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:?} is no published value; write a number, one after \"≥ \", \"≤ \", \"< \" or \"≈ \", or \"n/a\"",
+            "{:?} is no published value; write a number, one after \"≥ \", \"≤ \", \"< \", \"> \" or \"≈ \", or \"n/a\"",
             self.0
         )
     }
@@ -126,6 +131,7 @@ mod tests {
             ("≥ 13", Value::AtLeast(13.0)),
             ("≤ 25.375", Value::AtMost(25.375)),
             ("< 480", Value::Below(480.0)),
+            ("> 99", Value::Above(99.0)),
             ("≈ 80", Value::About(80.0)),
             ("n/a", Value::NotAvailable),
         ] {
@@ -137,7 +143,7 @@ mod tests {
     #[test]
     fn what_is_no_value_is_refused() {
         for text in [
-            "", " 13", "≥13", "> 13", "thirteen", "inf", "NaN", "N/A", "≥ n/a",
+            "", " 13", "≥13", "~ 13", "thirteen", "inf", "NaN", "N/A", "≥ n/a",
         ] {
             assert_eq!(text.parse::<Value>(), Err(Unreadable(text.to_string())));
         }
