@@ -4,7 +4,7 @@ use super::*;
 
 /// The lines of S92's tables as the text prints them: the program, then a value a way. Table 5.2 and 5.3 print sums, whose
 /// parts are told apart in the file.
-const S92: [(&str, &[&str], &[(&str, &str)]); 3] = [
+const S92: [Printed; 3] = [
     (
         "5.1",
         &[
