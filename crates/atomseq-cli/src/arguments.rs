@@ -9,7 +9,7 @@ use crate::torture::harness::sabotage::Sabotage;
 use crate::torture::{self, targets};
 
 /// The most threads a benchmark runs; beyond it a machine measures its own scheduler.
-const MOST_THREADS: usize = 1_024;
+pub const MOST_THREADS: usize = 1_024;
 
 /// Per-CPU data at the price of a plain store: what this machine offers for it, and what it is worth here.
 ///

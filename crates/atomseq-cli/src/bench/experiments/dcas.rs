@@ -1,13 +1,18 @@
 //! `dcas`: two words that change together.
 
-use std::hint::{black_box, spin_loop};
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use atomseq::dcas::{Adjacent, Change, Domain, Mechanism, Word};
 use crossbeam_utils::CachePadded;
 
 use super::{Experiment, Method, Threads};
 use crate::bench::engine::{Case, Subject};
+use crate::bench::peers::crate_kcas::CrateKcas;
+#[cfg(target_arch = "x86_64")]
+use crate::bench::peers::crate_mwcas::CrateMwcas;
+use crate::bench::peers::seqlock::SequenceLock;
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -34,37 +39,59 @@ pub const EXPERIMENT: Experiment = Experiment {
             "two words under a sequence lock, which a preempted writer keeps",
         ),
         ("parking_lot", "parking_lot::Mutex<(u64, u64)>"),
+        (
+            "crate-kcas",
+            "kcas 0.1.0: multi-word compare-and-swap without allocation",
+        ),
+        #[cfg(target_arch = "x86_64")]
+        (
+            "crate-mwcas",
+            "mwcas 0.2.0: multi-word compare-and-swap, freed by epochs",
+        ),
     ],
     method: Method::Timed(cases),
     threads: Threads::Crowded,
     beside: None,
 };
 
-fn cases(_threads: usize) -> Vec<Case> {
+fn cases(threads: usize) -> Vec<Case> {
     let words = || [0, 0].map(|word| CachePadded::new(Word::new(word)));
     let domain = |mechanism| Domain::forced(words(), mechanism);
     vec![
-        Case::new("os-assisted", Counting(domain(Mechanism::Assisted))),
-        Case::new("k-cas", Counting(domain(Mechanism::Kcas))),
-        Case::new("adjacent", Counting(Adjacent::new(0, 0))),
-        Case::new("cas", Counting(Single::default())),
-        Case::new("seqlock", Counting(SequenceLock::default())),
-        Case::new("parking_lot", Counting(parking_lot::Mutex::new((0, 0)))),
+        Counting::case("os-assisted", threads, domain(Mechanism::Assisted)),
+        Counting::case("k-cas", threads, domain(Mechanism::Kcas)),
+        Counting::case("adjacent", threads, Adjacent::new(0, 0)),
+        Counting::case("cas", threads, Single::default()),
+        Counting::case("seqlock", threads, SequenceLock::default()),
+        Counting::case("parking_lot", threads, parking_lot::Mutex::new((0, 0))),
+        Counting::case("crate-kcas", threads, CrateKcas::default()),
+        #[cfg(target_arch = "x86_64")]
+        Counting::case("crate-mwcas", threads, CrateMwcas::default()),
     ]
 }
 
 /// Two words that count the same.
-trait Pair: Sync {
+pub trait Pair: Sync {
+    /// What each thread has of its own to do so.
+    type Hand: Send;
+
+    /// One for another thread.
+    fn hand(&self) -> Self::Hand;
+
     /// Adds to both at once.
-    fn add(&self, amount: u64);
+    fn add(&self, hand: &mut Self::Hand, amount: u64);
 
     /// Both, once all threads are done.
     fn both(&self) -> (u64, u64);
 }
 
 impl Pair for Domain<[CachePadded<Word>; 2]> {
+    type Hand = ();
+
+    fn hand(&self) {}
+
     #[inline(always)]
-    fn add(&self, amount: u64) {
+    fn add(&self, _hand: &mut (), amount: u64) {
         let words = [&*self[0], &*self[1]];
         loop {
             let ([a, b], _) = self.snapshot(words);
@@ -83,8 +110,12 @@ impl Pair for Domain<[CachePadded<Word>; 2]> {
 }
 
 impl Pair for Adjacent {
+    type Hand = ();
+
+    fn hand(&self) {}
+
     #[inline(always)]
-    fn add(&self, amount: u64) {
+    fn add(&self, _hand: &mut (), amount: u64) {
         let mut now = self.guess();
         loop {
             match self.compare_exchange(now, (now.0 + amount, now.1 + amount)) {
@@ -104,8 +135,12 @@ impl Pair for Adjacent {
 struct Single(AtomicU64);
 
 impl Pair for Single {
+    type Hand = ();
+
+    fn hand(&self) {}
+
     #[inline(always)]
-    fn add(&self, amount: u64) {
+    fn add(&self, _hand: &mut (), amount: u64) {
         // Relaxed: a number on its own.
         let mut now = self.0.load(Ordering::Relaxed);
         while let Err(found) =
@@ -122,49 +157,13 @@ impl Pair for Single {
     }
 }
 
-/// Two words whose writer makes a number odd.
-#[derive(Default)]
-struct SequenceLock {
-    sequence: CachePadded<AtomicU64>,
-    words: [CachePadded<AtomicU64>; 2],
-}
-
-impl Pair for SequenceLock {
-    #[inline(always)]
-    fn add(&self, amount: u64) {
-        loop {
-            // Acquire: pairs with the Release of the last writer.
-            let seen = self.sequence.load(Ordering::Acquire);
-            if seen.is_multiple_of(2) {
-                let taken = self.sequence.compare_exchange_weak(
-                    seen,
-                    seen + 1,
-                    Ordering::Acquire,
-                    Ordering::Relaxed,
-                );
-                if taken.is_ok() {
-                    // Release: pairs with a reader's acquire fence.
-                    fence(Ordering::Release);
-                    for word in &self.words {
-                        word.store(word.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
-                    }
-                    self.sequence.store(seen + 2, Ordering::Release);
-                    return;
-                }
-            }
-            spin_loop();
-        }
-    }
-
-    fn both(&self) -> (u64, u64) {
-        let [a, b] = [0, 1].map(|index: usize| self.words[index].load(Ordering::Relaxed));
-        (a, b)
-    }
-}
-
 impl Pair for parking_lot::Mutex<(u64, u64)> {
+    type Hand = ();
+
+    fn hand(&self) {}
+
     #[inline(always)]
-    fn add(&self, amount: u64) {
+    fn add(&self, _hand: &mut (), amount: u64) {
         let mut both = self.lock();
         both.0 += amount;
         both.1 += amount;
@@ -175,17 +174,35 @@ impl Pair for parking_lot::Mutex<(u64, u64)> {
     }
 }
 
-struct Counting<P>(P);
+/// A pair that all threads add to.
+struct Counting<P: Pair> {
+    pair: CachePadded<P>,
+    hands: Vec<CachePadded<Mutex<P::Hand>>>,
+}
+
+impl<P: Pair + 'static> Counting<P> {
+    /// The case of that name for so many threads.
+    fn case(name: &'static str, threads: usize, pair: P) -> Case {
+        let hands = (0..threads)
+            .map(|_| CachePadded::new(Mutex::new(pair.hand())))
+            .collect();
+        let pair = CachePadded::new(pair);
+        Case::new(name, Self { pair, hands })
+    }
+}
 
 impl<P: Pair> Subject for Counting<P> {
-    fn run(&self, _thread: usize, operations: u64) {
+    fn run(&self, thread: usize, operations: u64) {
+        let mut hand = self.hands[thread]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         for _ in 0..operations {
-            self.0.add(black_box(1));
+            self.pair.add(&mut hand, black_box(1));
         }
     }
 
     fn check(&self, operations: u64) -> Result<(), String> {
-        match self.0.both() {
+        match self.pair.both() {
             (a, b) if a == operations && b == operations => Ok(()),
             (a, b) => Err(format!(
                 "the words are {a} and {b} where {operations} were added"
@@ -209,7 +226,11 @@ mod tests {
     unsafe impl Sync for Careless {}
 
     impl Pair for Careless {
-        fn add(&self, amount: u64) {
+        type Hand = ();
+
+        fn hand(&self) {}
+
+        fn add(&self, _hand: &mut (), amount: u64) {
             // SAFETY: as above.
             let both = unsafe { &mut *self.0.get() };
             both.0 += amount;
@@ -225,13 +246,11 @@ mod tests {
     #[test]
     fn the_check_tells_both_words_from_one() {
         for case in cases(1) {
-            assert!(!case.name.is_empty());
+            case.subject.run(0, GRAIN);
+            assert_eq!(case.subject.check(GRAIN), Ok(()), "{}", case.name);
         }
-        let counting = Counting(SequenceLock::default());
-        counting.run(0, GRAIN);
-        assert_eq!(counting.check(GRAIN), Ok(()));
-        let counting = Counting(Careless::default());
-        counting.run(0, GRAIN);
-        assert!(counting.check(GRAIN).is_err());
+        let careless = Counting::case("careless", 1, Careless::default());
+        careless.subject.run(0, GRAIN);
+        assert!(careless.subject.check(GRAIN).is_err());
     }
 }

@@ -53,6 +53,7 @@ mod signal_sequence;
 ))]
 pub use rollforward_cost::trial;
 
+pub use dcas::Pair;
 pub use percpu_counter::Count;
 pub use percpu_pool::{Block, Blocks};
 pub use percpu_ring::{BURST, Channel, each_received, each_sent};

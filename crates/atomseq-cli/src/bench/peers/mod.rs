@@ -2,6 +2,9 @@
 //! backing off where its users would back off), behind the same small trait as atomseq's own structure.
 
 pub mod backoff;
+pub mod crate_kcas;
+#[cfg(target_arch = "x86_64")]
+pub mod crate_mwcas;
 pub mod crossbeam;
 pub mod interlocked;
 #[cfg(target_os = "linux")]
@@ -10,6 +13,7 @@ pub mod locks;
 pub mod malloc;
 pub mod mutexed;
 pub mod queue_lock;
+pub mod seqlock;
 #[cfg(target_os = "linux")]
 pub mod tagged;
 pub mod thread_local;
