@@ -1,11 +1,13 @@
 //! Records what the figures of `atomseq bench` were taken with: the compiler and, when the command is built from a git
-//! checkout, the commit and whether the tree differed from it.
+//! checkout, the commit and whether the tree differed from it. Decides, as the library's build script does, whether this
+//! build has protected sections: `cfg(atomseq_sections)`. (`main.rs` compares the answers.)
 
 use std::path::Path;
 use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    sections();
     println!("cargo::rerun-if-env-changed=RUSTC");
     let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
     if let Some(version) = output(Command::new(rustc).arg("--version")) {
@@ -28,6 +30,19 @@ fn main() {
                 }
             }
         }
+    }
+}
+
+fn sections() {
+    let is_one_of = |name: &str, values: &[&str]| {
+        std::env::var(name).is_ok_and(|value| values.contains(&value.as_str()))
+    };
+    let sections = is_one_of("CARGO_CFG_TARGET_OS", &["linux"])
+        && is_one_of("CARGO_CFG_TARGET_ARCH", &["x86_64", "aarch64"])
+        && is_one_of("CARGO_CFG_TARGET_POINTER_WIDTH", &["64"])
+        && std::env::var_os("CARGO_CFG_ATOMSEQ_PORTABLE").is_none();
+    if sections {
+        println!("cargo::rustc-cfg=atomseq_sections");
     }
 }
 

@@ -6,6 +6,8 @@
 mod compiler;
 #[path = "src/random.rs"]
 mod random;
+#[path = "../../crates/atomseq/build.rs"]
+mod sections;
 
 use std::fmt::Write;
 use std::path::Path;
@@ -17,6 +19,7 @@ const SEQUENCES: usize = 450;
 const EXPECTED: [&str; 2] = ["too long", "too many words"];
 
 fn main() {
+    sections::main();
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=src/random.rs");
     println!("cargo::rerun-if-changed=../../crates/atomseq-macros/src/compiler");

@@ -1,10 +1,14 @@
 //! `tests/calls.rs` takes the place of the C library's `__tls_get_addr`, which only works if the
 //! executable exports it.
 
+#[path = "../../crates/atomseq/build.rs"]
+mod sections;
+
 fn main() {
-    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=build.rs");
+    sections::main();
     let is = |name: &str, value| std::env::var(name).is_ok_and(|found| found == value);
     if is("CARGO_CFG_TARGET_OS", "linux") {
-        println!("cargo:rustc-link-arg-tests=-Wl,--export-dynamic-symbol=__tls_get_addr");
+        println!("cargo::rustc-link-arg-tests=-Wl,--export-dynamic-symbol=__tls_get_addr");
     }
 }

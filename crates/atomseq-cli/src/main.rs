@@ -20,6 +20,9 @@ use self::doctor::Diagnosis;
 use self::error::Error;
 use self::report::{Lines, Tables};
 
+/// The build scripts of both crates must agree on whether there are sections.
+const _: () = assert!(cfg!(atomseq_sections) == atomseq::internals::SECTIONS);
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = match &arguments.command {

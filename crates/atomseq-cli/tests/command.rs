@@ -204,11 +204,7 @@ fn footprint_has_two_workloads_and_its_own_threads() {
 
 /// Unprotected sequences cannot be interrupted on purpose without the signal being seen; portable builds have none else.
 #[cfg(target_os = "linux")]
-const PROTECTED: bool = cfg!(all(
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64",
-    not(atomseq_portable)
-));
+const PROTECTED: bool = cfg!(atomseq_sections);
 
 #[cfg(target_os = "linux")]
 #[test]

@@ -18,12 +18,7 @@
 //! assert_eq!((cell.unit, cell.section), ("cycles", "4.1"));
 //! ```
 
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64",
-    not(atomseq_portable)
-))]
+#[cfg(atomseq_sections)]
 mod arch;
 pub mod emulation;
 mod read;
@@ -35,6 +30,9 @@ mod value;
 pub use value::{Unreadable, Value};
 
 use std::sync::OnceLock;
+
+/// The build scripts of both crates must agree on whether there are sections.
+const _: () = assert!(cfg!(atomseq_sections) == atomseq::internals::SECTIONS);
 
 /// The papers, by key and file.
 const PAPERS: [(&str, &str); 4] = [

@@ -90,11 +90,7 @@ fn two_cpus() -> bool {
 
 /// Is there emulation on this platform?
 fn is_emulated() -> bool {
-    cfg!(all(
-        target_os = "linux",
-        any(target_arch = "x86_64", target_arch = "aarch64"),
-        not(atomseq_portable)
-    ))
+    cfg!(atomseq_sections)
 }
 
 #[test]

@@ -152,41 +152,16 @@
 // Generated code names this crate from outside; inside, this makes the same name work.
 extern crate self as atomseq;
 
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64",
-    not(atomseq_portable)
-))]
+#[cfg(atomseq_sections)]
 mod arch;
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64",
-    not(atomseq_portable)
-))]
+#[cfg(atomseq_sections)]
 mod linux;
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64",
-    not(atomseq_portable)
-))]
+#[cfg(atomseq_sections)]
 use linux as platform;
 
-#[cfg(not(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64",
-    not(atomseq_portable)
-)))]
+#[cfg(not(atomseq_sections))]
 mod portable;
-#[cfg(not(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64",
-    not(atomseq_portable)
-)))]
+#[cfg(not(atomseq_sections))]
 use portable as platform;
 
 #[cfg(target_has_atomic = "64")]
@@ -213,25 +188,17 @@ pub use word::Word;
 /// What generated code and the crates in `verify/` reach into; no part of the interface.
 #[doc(hidden)]
 pub mod internals {
+    /// Whether this build has protected sections, for crates whose build scripts answer the same.
+    pub const SECTIONS: bool = cfg!(atomseq_sections);
     #[cfg(target_has_atomic = "64")]
     pub use crate::dcas::SEQUENCES as DCAS_SEQUENCES;
     pub use crate::local::SEQUENCES as LOCAL_SEQUENCES;
     pub use crate::mutex::SEQUENCES as MUTEX_SEQUENCES;
     pub use crate::percpu::SEQUENCES;
     pub use crate::platform::*;
-    #[cfg(all(
-        target_os = "linux",
-        any(target_arch = "x86_64", target_arch = "aarch64"),
-        target_pointer_width = "64",
-        not(atomseq_portable)
-    ))]
+    #[cfg(atomseq_sections)]
     pub use crate::sequence::{inspect, table};
-    #[cfg(all(
-        target_os = "linux",
-        any(target_arch = "x86_64", target_arch = "aarch64"),
-        target_pointer_width = "64",
-        not(atomseq_portable)
-    ))]
+    #[cfg(atomseq_sections)]
     pub use crate::signal::controls as signal_controls;
     pub use crate::sync::set_pauses;
 }

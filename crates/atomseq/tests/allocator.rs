@@ -103,7 +103,7 @@ fn the_watch_sees_what_it_should() {
         ("bounds", || {
             std::hint::black_box(Histogram::with_bounds(&[1]));
         }),
-        #[cfg(all(target_os = "linux", target_env = "gnu", not(atomseq_portable)))]
+        #[cfg(all(atomseq_sections, target_env = "gnu"))]
         ("thread-local", set_up_a_thread_local),
     ];
     for (part, crime) in &parts {
@@ -119,7 +119,7 @@ fn the_watch_sees_what_it_should() {
 }
 
 /// Registers a destructor, for which the C library allocates.
-#[cfg(all(target_os = "linux", target_env = "gnu", not(atomseq_portable)))]
+#[cfg(all(atomseq_sections, target_env = "gnu"))]
 fn set_up_a_thread_local() {
     struct Loud;
     impl Drop for Loud {
@@ -191,7 +191,7 @@ fn the_allocator_allocates() {
 }
 
 /// Without `linux/` a fork does not wait for closed gates, see `Quiet` there.
-#[cfg(all(target_os = "linux", not(atomseq_portable)))]
+#[cfg(atomseq_sections)]
 #[test]
 fn a_forked_child_allocates() {
     let stop = std::sync::atomic::AtomicBool::new(false);
@@ -225,7 +225,7 @@ fn a_forked_child_allocates() {
 }
 
 /// The status of a child, which gets 20 seconds: it may wait for a thread that it does not have.
-#[cfg(all(target_os = "linux", not(atomseq_portable)))]
+#[cfg(atomseq_sections)]
 fn end_of(child: libc::pid_t) -> Option<i32> {
     let mut status = -1;
     for _ in 0..20_000 {

@@ -103,7 +103,7 @@ fn the_child() {
     match part.to_str().unwrap() {
         "profile" => {}
         "disturb" => disturb(),
-        #[cfg(all(target_pointer_width = "64", not(atomseq_portable)))]
+        #[cfg(atomseq_sections)]
         "no rollforward" => {
             use atomseq::internals::signal_controls;
             // SAFETY: nothing is installed yet, and nothing but this program's books suffers.
@@ -219,7 +219,7 @@ fn signals_that_are_no_ticks_are_dropped_and_counted() {
 
 /// The negative control of what threads share with their own handlers: without rollforward, a handler
 /// takes words that are counted by half.
-#[cfg(all(target_pointer_width = "64", not(atomseq_portable)))]
+#[cfg(atomseq_sections)]
 #[test]
 fn a_handler_that_comes_in_between_is_found_out() {
     let arguments = [SOURCES, "--threads=2", "--seconds=2", "--frequency=5000"];

@@ -2,12 +2,12 @@
 //!
 //! `BLESS=1 cargo test --release -p verify-binary` writes the golden files anew.
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable)))]
+#[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod golden;
-#[cfg(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable)))]
+#[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod operations;
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable)))]
+#[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 fn main() {
     use verify_binary::descriptor::{self, descriptors};
     use verify_binary::executable::Executable;
@@ -51,7 +51,7 @@ fn main() {
     }
 }
 
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable))))]
+#[cfg(not(all(atomseq_sections, target_arch = "x86_64")))]
 fn main() {
     println!("binary: does not apply, for sections are not built here");
 }

@@ -3,12 +3,7 @@
 //!
 //! `BLESS=1 cargo test --release -p verify-binary --test mask` writes the golden file anew.
 
-#![cfg(all(
-    target_os = "linux",
-    target_arch = "x86_64",
-    not(atomseq_portable),
-    not(debug_assertions)
-))]
+#![cfg(all(atomseq_sections, target_arch = "x86_64", not(debug_assertions)))]
 
 use verify_binary::executable::Executable;
 use verify_binary::{listing, rules};

@@ -3,7 +3,7 @@
 //!
 //! `BLESS=1 cargo test --release -p verify-binary --test rows` writes the golden files anew.
 
-#![cfg(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable)))]
+#![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
 mod faulty_rows;
 mod signal_forms;

@@ -188,7 +188,7 @@ fn all_forms_do_what_the_sequence_says() {
 /// Its rows are the random sequences' and the library's: the decoder must know every instruction that the
 /// emitter has for them.
 #[test]
-#[cfg(all(target_os = "linux", not(atomseq_portable)))]
+#[cfg(atomseq_sections)]
 fn every_row_of_this_program_passes_inspection() {
     use atomseq::internals::{inspect::inspect, table};
 

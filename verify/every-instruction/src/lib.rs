@@ -7,7 +7,7 @@
 //!
 //! For x86-64 Linux with sections only; elsewhere the crate is empty and its tests say so.
 
-#![cfg(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable)))]
+#![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
 pub mod blocked;
 mod breakpoints;

@@ -2,10 +2,10 @@
 //!
 //! Written by hand, for `sequence!` refuses them. Their descriptors lie in a section of their own.
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable)))]
+#[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod faulty;
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable)))]
+#[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 fn main() {
     use verify_every_instruction::checker::Checker;
     use verify_every_instruction::platform;
@@ -62,7 +62,7 @@ fn main() {
     }
 }
 
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable))))]
+#[cfg(not(all(atomseq_sections, target_arch = "x86_64")))]
 fn main() {
     println!("controls: does not apply, for sections are not built here");
 }

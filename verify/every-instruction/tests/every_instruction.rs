@@ -1,6 +1,6 @@
 //! Interrupts every sequence in this program at each of its instructions.
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable)))]
+#[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 fn main() {
     use verify_every_instruction::checker::Checker;
     use verify_every_instruction::table::{self, Program};
@@ -47,7 +47,7 @@ fn main() {
     }
 }
 
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable))))]
+#[cfg(not(all(atomseq_sections, target_arch = "x86_64")))]
 fn main() {
     println!("every instruction: does not apply, for sections are not built here");
 }

@@ -1,10 +1,10 @@
 //! What the same harness must catch: the forms with nothing that protects them, and the library's handling switched off,
 //! part by part. Each runs in a process of its own.
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable)))]
+#[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod signal_faults;
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable)))]
+#[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 fn main() {
     use std::process::Command;
 
@@ -38,7 +38,7 @@ fn main() {
     }
 }
 
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable))))]
+#[cfg(not(all(atomseq_sections, target_arch = "x86_64")))]
 fn main() {
     println!("controls of signal forms: do not apply, for sequences are not built so here");
 }

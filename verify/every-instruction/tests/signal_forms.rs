@@ -1,7 +1,7 @@
 //! Lets signals arrive at each instruction of every sequence in this program that is atomic against handlers, and of
 //! every clone.
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable)))]
+#[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 fn main() {
     use verify_every_instruction::signals::checker::Checker;
     use verify_every_instruction::signals::{deliver, registry, rows};
@@ -54,7 +54,7 @@ fn main() {
     }
 }
 
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable))))]
+#[cfg(not(all(atomseq_sections, target_arch = "x86_64")))]
 fn main() {
     println!("signal forms: does not apply, for sequences are not built so here");
 }

@@ -1,6 +1,6 @@
 //! Tools for tests that need a process of their own: start-up decides once for a process, and some tests give the
 //! process a sandbox or an environment first.
-#![cfg(all(target_os = "linux", not(atomseq_portable)))]
+#![cfg(atomseq_sections)]
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Output};

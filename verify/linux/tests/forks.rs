@@ -1,5 +1,5 @@
 //! Forks: a child goes on as its parent did, and finds no gate closed by a thread that it does not have.
-#![cfg(all(target_os = "linux", not(atomseq_portable)))]
+#![cfg(atomseq_sections)]
 
 use atomseq::internals::{Quiet, cpu_id, current_cpu, fence, start};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};

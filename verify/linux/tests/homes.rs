@@ -1,5 +1,5 @@
 //! Locks with a home: in a child of a fork, where rseq is off, where atomseq registers threads itself, and when their holder ends.
-#![cfg(all(target_os = "linux", not(atomseq_portable)))]
+#![cfg(atomseq_sections)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

@@ -1,5 +1,5 @@
 //! Type-stable memory and the system: when there is no memory, when memory is locked, and in the child of a fork.
-#![cfg(all(target_os = "linux", not(atomseq_portable)))]
+#![cfg(atomseq_sections)]
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! What start-up decides, in a process of its own each: who registers, what is refused and why, and what start-up
 //! leaves as it found it.
-#![cfg(all(target_os = "linux", not(atomseq_portable)))]
+#![cfg(atomseq_sections)]
 
 use atomseq::internals::{cpu_id, current_cpu, fence, register_this_thread};
 use atomseq::status::{Reason, Registrant};

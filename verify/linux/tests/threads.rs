@@ -1,5 +1,5 @@
 //! Threads that atomseq registers itself: from C, from signal handlers, ten thousand of them, and up to their very end.
-#![cfg(all(target_os = "linux", not(atomseq_portable)))]
+#![cfg(atomseq_sections)]
 
 use atomseq::internals::{cpu_id, current_cpu, register_this_thread};
 use atomseq::status::Registrant;

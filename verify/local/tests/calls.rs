@@ -1,7 +1,7 @@
 //! Whether reaching a per-thread static ever calls `__tls_get_addr`, which may allocate, and so must not be
 //! called by a handler that has interrupted `malloc`. In the executable and in a shared object
 //! that is loaded while it runs; with a thread-local of the standard library for a control.
-#![cfg(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable)))]
+#![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
 use std::ffi::c_void;
 use std::sync::Mutex;

@@ -14,7 +14,7 @@ fn holds(name: &str) {
     eprintln!("{name}: {fired:?}");
     assert!(fired.deliveries >= TIMES);
     // Under emulation of sequences by blocked signals, none is ever interrupted.
-    #[cfg(not(atomseq_portable))]
+    #[cfg(atomseq_sections)]
     assert!(fired.in_sequences > TIMES / 200, "{fired:?}");
 }
 
@@ -42,7 +42,7 @@ fn every_trial_is_made() {
     );
 }
 
-#[cfg(not(atomseq_portable))]
+#[cfg(atomseq_sections)]
 mod without_recovery {
     use atomseq::internals::signal_controls::{RESTART, ROLLFORWARD, set};
 

@@ -1,6 +1,6 @@
 //! Per-thread statics from the first instruction of a thread to its last, and in a loaded object, with
 //! handlers that use them all the time.
-#![cfg(all(target_os = "linux", not(atomseq_portable)))]
+#![cfg(atomseq_sections)]
 
 use std::os::unix::thread::JoinHandleExt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -3,7 +3,7 @@
 //!
 //! After a deliberate change: `TRYBUILD=overwrite cargo test -p verify-local --test ui`.
 // On the portable build, statics are made otherwise, and some messages name that.
-#![cfg(all(target_os = "linux", not(atomseq_portable)))]
+#![cfg(atomseq_sections)]
 
 #[test]
 fn what_would_be_unsound_or_useless_does_not_compile() {

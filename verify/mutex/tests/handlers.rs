@@ -48,7 +48,7 @@ trials! {
     counted_restarting: RawSpin<Counted<Restarting>>;
 }
 
-#[cfg(not(atomseq_portable))]
+#[cfg(atomseq_sections)]
 mod without_recovery {
     use atomseq::internals::signal_controls::{RESTART, ROLLFORWARD, set};
 
@@ -79,7 +79,7 @@ fn what_was_done_for_a_mechanism_is_counted() {
     in_fresh_process(this_test!(), || {
         shared_with_handlers!(RawSpin<Restarting>, TIMES).expect("exclusion");
         let restarts = signal::statistics().restarts;
-        #[cfg(not(atomseq_portable))]
+        #[cfg(atomseq_sections)]
         assert!(restarts > 0);
         let Interventions {
             restarts: counted, ..

@@ -3,7 +3,7 @@
 //!
 //! After a deliberate change: `TRYBUILD=overwrite cargo test -p verify-mutex --test ui`.
 // On the portable build, statics are made otherwise, and some messages name that.
-#![cfg(all(target_os = "linux", not(atomseq_portable)))]
+#![cfg(atomseq_sections)]
 
 #[test]
 fn a_lock_whose_scope_is_too_small_does_not_compile() {

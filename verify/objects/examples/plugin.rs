@@ -1,10 +1,6 @@
 //! A shared object that carries its own atomseq and its own sequences.
 
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    not(atomseq_portable)
-))]
+#[cfg(atomseq_sections)]
 mod shared {
     use atomseq::internals::table;
     use verify_objects::{HOLDERS, Holder, Plugin, check, run};

@@ -1,11 +1,7 @@
 //! A program that looks for its own sequences; with an argument, for those of a shared object that it loads as well.
 //! Prints how many rows it found.
 
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    not(atomseq_portable)
-))]
+#[cfg(atomseq_sections)]
 fn main() {
     use atomseq::internals::table;
     use verify_objects::{HOLDERS, check, run};
@@ -23,11 +19,7 @@ fn main() {
 }
 
 /// Loads the shared object, looks for its sequences, and unloads it.
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    not(atomseq_portable)
-))]
+#[cfg(atomseq_sections)]
 fn load(path: &str) {
     use atomseq::internals::table::{self, find, find_clone};
     use verify_objects::{HOLDERS, Plugin, check};
@@ -84,11 +76,7 @@ fn load(path: &str) {
     check(&HOLDERS).expect("the program's own sequences");
 }
 
-#[cfg(not(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    not(atomseq_portable)
-)))]
+#[cfg(not(atomseq_sections))]
 fn main() {
     println!("rows: 0, for there is no table here");
 }

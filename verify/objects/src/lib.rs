@@ -3,11 +3,7 @@
 //! `examples/probe.rs` is a program, `examples/plugin.rs` a shared object. Each links this crate, and atomseq, by itself:
 //! where both are loaded, there are two atomseqs, and each must find the sequences of both.
 
-#![cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    not(atomseq_portable)
-))]
+#![cfg(atomseq_sections)]
 
 use atomseq::internals::inspect::inspect;
 use atomseq::internals::table::{self, Row};

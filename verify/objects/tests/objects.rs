@@ -1,7 +1,7 @@
 //! The table of sequences is found in an executable, in a static one, in one that was optimized as a whole, in a shared
 //! object that is linked, and in one that is loaded later.
 
-#![cfg(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable)))]
+#![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -2,9 +2,6 @@
 #![cfg(target_os = "linux")]
 
 pub mod faults;
-#[cfg(all(
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    not(atomseq_portable)
-))]
+#[cfg(atomseq_sections)]
 pub mod instruction;
 pub mod memory;

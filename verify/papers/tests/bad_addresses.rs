@@ -1,11 +1,7 @@
 //! The instruction that traps, at bad addresses: they are the program's own faults.
 //!
 //! Not under qemu's user mode, which takes a signal with such a record for a fault of its own, and ends.
-#![cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    not(atomseq_portable)
-))]
+#![cfg(atomseq_sections)]
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

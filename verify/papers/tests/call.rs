@@ -1,9 +1,5 @@
 //! Test-and-set by the kernel's call: whatever it says of the word's owner, the word decides. And kernels that refuse.
-#![cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    not(atomseq_portable)
-))]
+#![cfg(atomseq_sections)]
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::thread;

@@ -1,6 +1,6 @@
 //! Every pair of registers that the instruction can name, in machine code that is made here: what it says is obeyed, and no
 //! other register changes, nor the flags.
-#![cfg(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable)))]
+#![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
 use atomseq_papers::emulation::Trap;
 use verify_papers::memory::pages;

@@ -1,9 +1,5 @@
 //! The instruction that traps: what it does to good addresses, and what becomes of other undefined instructions.
-#![cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    not(atomseq_portable)
-))]
+#![cfg(atomseq_sections)]
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};

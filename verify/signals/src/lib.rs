@@ -3,17 +3,9 @@
 #![cfg(unix)]
 
 pub mod fresh;
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    not(atomseq_portable)
-))]
+#[cfg(atomseq_sections)]
 pub mod interrupt;
 pub mod log;
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    not(atomseq_portable)
-))]
+#[cfg(atomseq_sections)]
 pub mod sequences;
 pub mod signals;

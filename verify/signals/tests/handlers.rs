@@ -74,7 +74,7 @@ fn signals_of_others_are_blocked_only_on_request() {
         install_with(TWO, send, Options::new().blocking(libc::SIGWINCH));
         raise(TWO);
         assert_eq!(logged(), [TWO_BEGINS, TWO_ENDS, 0]);
-        if cfg!(not(atomseq_portable)) {
+        if cfg!(atomseq_sections) {
             raise(ONE);
             assert_eq!(logged()[3..], [ONE_BEGINS, 0, ONE_ENDS]);
         }
@@ -109,7 +109,7 @@ fn unless_it_is_not_to_be_deferred() {
         assert_eq!(logged(), [0, 1, 2, 102, 101, 100]);
         assert_eq!(
             installed(ONE).sa_flags & libc::SA_NODEFER != 0,
-            cfg!(atomseq_portable),
+            cfg!(not(atomseq_sections)),
             "emulated"
         );
     });
@@ -281,7 +281,7 @@ fn chaining_calls_what_was_there_with_its_mask() {
             install(signal, chain);
         }
         raise(ONE);
-        let masked = usize::from(cfg!(atomseq_portable));
+        let masked = usize::from(cfg!(not(atomseq_sections)));
         assert_eq!(
             logged(),
             [1000 + ONE as usize, 1, Chained::Called as usize, masked]
@@ -388,7 +388,7 @@ fn what_cannot_be_installed_is_refused_with_a_reason() {
             assert_eq!(refused(signal), Error::Reserved(signal));
             assert!(refused(signal).to_string().contains("choose another"));
         }
-        if cfg!(not(atomseq_portable)) {
+        if cfg!(atomseq_sections) {
             assert_eq!(refused(32), Error::Reserved(32));
         }
     });

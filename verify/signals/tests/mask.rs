@@ -51,7 +51,7 @@ fn without_a_signal_nothing_changes() {
         let guard = mask();
         assert_eq!(
             is_blocked(ONE),
-            cfg!(atomseq_portable),
+            cfg!(not(atomseq_sections)),
             "the kernel's mask is left alone"
         );
         drop(guard);
@@ -60,7 +60,7 @@ fn without_a_signal_nothing_changes() {
     });
 }
 
-#[cfg(not(atomseq_portable))]
+#[cfg(atomseq_sections)]
 #[test]
 fn control_without_deferral_the_handler_runs_inside_the_mask() {
     in_fresh_process(this_test!(), || {
@@ -76,7 +76,7 @@ fn control_without_deferral_the_handler_runs_inside_the_mask() {
     });
 }
 
-#[cfg(not(atomseq_portable))]
+#[cfg(atomseq_sections)]
 #[test]
 fn control_without_unblocking_the_signal_waits_for_ever() {
     in_fresh_process(this_test!(), || {
@@ -135,7 +135,7 @@ fn every_queued_signal_comes_with_its_value() {
 }
 
 /// With a full queue, the record of the signal that is put off waits in the thread.
-#[cfg(not(atomseq_portable))]
+#[cfg(atomseq_sections)]
 fn put_off_with_a_full_queue() {
     let signal = libc::SIGRTMIN() + 3;
     install(signal, note);
@@ -156,7 +156,7 @@ fn put_off_with_a_full_queue() {
     drop(guard);
 }
 
-#[cfg(not(atomseq_portable))]
+#[cfg(atomseq_sections)]
 #[test]
 fn a_record_without_room_in_the_queue_is_kept() {
     in_fresh_process(this_test!(), || {
@@ -166,7 +166,7 @@ fn a_record_without_room_in_the_queue_is_kept() {
     });
 }
 
-#[cfg(not(atomseq_portable))]
+#[cfg(atomseq_sections)]
 #[test]
 fn control_without_the_kept_record_only_the_number_comes() {
     in_fresh_process(this_test!(), || {
@@ -240,7 +240,7 @@ fn a_handler_of_someone_else_that_interrupts_a_mask_may_have_masks() {
         let inside = logged();
         assert_eq!(
             inside,
-            if cfg!(atomseq_portable) {
+            if cfg!(not(atomseq_sections)) {
                 vec![]
             } else {
                 vec![0]
@@ -281,7 +281,7 @@ fn faults_and_abort_are_not_held_back() {
 /// Ignored by default, so it needs no handler.
 const ONE_THAT_IS_MANAGED: i32 = libc::SIGURG;
 
-#[cfg(not(atomseq_portable))]
+#[cfg(atomseq_sections)]
 #[test]
 fn what_is_deferred_never_blocks_faults() {
     in_fresh_process(this_test!(), || {
@@ -349,7 +349,7 @@ fn calls_that_wait_for_signals_work_with_the_kernel_s_mask() {
     });
 }
 
-#[cfg(not(atomseq_portable))]
+#[cfg(atomseq_sections)]
 #[test]
 fn control_without_the_kernel_s_mask_a_wait_is_interrupted_and_the_handler_still_waits() {
     in_fresh_process(this_test!(), || {
@@ -396,7 +396,7 @@ fn the_kernel_s_mask_is_put_back_by_a_panic_and_survives_guards_that_end_inside(
     });
 }
 
-#[cfg(not(atomseq_portable))]
+#[cfg(atomseq_sections)]
 #[test]
 fn a_guard_may_be_dropped_and_another_forgotten_with_the_kernel_s_mask() {
     in_fresh_process(this_test!(), || {
@@ -449,7 +449,10 @@ fn a_signal_put_off_becomes_this_thread_s_and_is_lost_only_with_a_forgotten_guar
             run(true);
             change_mask(libc::SIG_UNBLOCK, &[ONE]);
             // On portable builds it is still pending for the process.
-            assert_eq!(logged().len(), if cfg!(atomseq_portable) { 2 } else { 1 });
+            assert_eq!(
+                logged().len(),
+                if cfg!(not(atomseq_sections)) { 2 } else { 1 }
+            );
         });
     });
 }
@@ -532,7 +535,7 @@ fn a_mask_that_begins_while_a_gate_is_held_outlives_it() {
     });
 }
 
-#[cfg(not(atomseq_portable))]
+#[cfg(atomseq_sections)]
 #[test]
 fn control_without_regard_for_gates_the_handler_runs_while_one_is_held() {
     in_fresh_process(this_test!(), || {

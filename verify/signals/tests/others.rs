@@ -1,9 +1,5 @@
 //! Handlers of libraries that know nothing of atomseq: they keep working, and sequences are safe from what they let in.
-#![cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    not(atomseq_portable)
-))]
+#![cfg(atomseq_sections)]
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 

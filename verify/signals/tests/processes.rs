@@ -1,5 +1,5 @@
 //! Masks and waiting signals across fork, exec and the starting of programs.
-#![cfg(all(target_os = "linux", not(atomseq_portable)))]
+#![cfg(atomseq_sections)]
 
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

@@ -1,5 +1,5 @@
 //! Restart: a restartable sequence that a signal interrupts starts again. The trap flag stops at each instruction.
-#![cfg(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable)))]
+#![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 

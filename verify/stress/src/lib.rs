@@ -6,10 +6,10 @@
 #![cfg(target_os = "linux")]
 
 pub mod books;
-#[cfg(not(atomseq_portable))]
+#[cfg(atomseq_sections)]
 pub mod exclusion;
 pub mod ledger;
-#[cfg(not(atomseq_portable))]
+#[cfg(atomseq_sections)]
 pub mod storm;
 pub mod structures;
 pub mod torment;

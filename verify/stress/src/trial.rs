@@ -125,13 +125,13 @@ fn torment_until(end: Instant, victims: &[Victim]) -> u64 {
 }
 
 /// Portable builds do not watch forks.
-#[cfg(atomseq_portable)]
+#[cfg(not(atomseq_sections))]
 fn fork_until(_over: &AtomicBool) -> u64 {
     0
 }
 
 /// Forks, one child after the other; returns how many came to their end.
-#[cfg(not(atomseq_portable))]
+#[cfg(atomseq_sections)]
 fn fork_until(over: &AtomicBool) -> u64 {
     let mut forks = 0;
     while !over.load(Ordering::Relaxed) {

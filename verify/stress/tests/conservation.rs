@@ -1,5 +1,5 @@
 //! Nothing is lost, doubled or torn, on the fast path and on each of the slow ones.
-#![cfg(all(target_os = "linux", not(atomseq_portable)))]
+#![cfg(atomseq_sections)]
 
 use std::time::Duration;
 

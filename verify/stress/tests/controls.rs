@@ -1,6 +1,6 @@
 //! What is lost without the gate's parts, on real CPUs: the fence, and the test of the gate in the section.
 //! Each has to be found out in time; the same rounds with both have to be right.
-#![cfg(all(target_os = "linux", not(atomseq_portable)))]
+#![cfg(atomseq_sections)]
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
 //! Every lock by every mechanism keeps others out, under the harshest schedule that its scope has; and locks that do not are
 //! found out.
-#![cfg(all(target_os = "linux", not(atomseq_portable)))]
+#![cfg(atomseq_sections)]
 
 use atomseq::mutex::{
     Interlocked, Masked, OnCpu, RawBiased, RawMutex, RawSpin, Rehoming, Restarting, Rolling,

@@ -1,5 +1,5 @@
 //! Nothing is lost, doubled or torn where the library is built for a system without sections.
-#![cfg(all(target_os = "linux", atomseq_portable))]
+#![cfg(all(target_os = "linux", not(atomseq_sections)))]
 
 use std::time::Duration;
 

@@ -7,7 +7,7 @@
 //! whose handler is installed. So handlers are installed behind its back, and signals are let in where that does no harm.
 //! Nothing is suppressed.
 
-#[cfg(all(target_os = "linux", not(atomseq_portable)))]
+#[cfg(atomseq_sections)]
 fn main() {
     if std::env::args().any(|argument| argument == meeting::RACE) {
         meeting::race();
@@ -19,12 +19,12 @@ fn main() {
     }
 }
 
-#[cfg(not(all(target_os = "linux", not(atomseq_portable))))]
+#[cfg(not(atomseq_sections))]
 fn main() {
     println!("sanitized: does not apply, for signals are not handled so here");
 }
 
-#[cfg(all(target_os = "linux", not(atomseq_portable)))]
+#[cfg(atomseq_sections)]
 mod meeting {
     use std::process::Command;
     use std::sync::atomic::{AtomicBool, Ordering};

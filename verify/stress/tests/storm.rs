@@ -1,5 +1,5 @@
 //! A thread and its handlers change the same words, under as many signals as there can be: nothing is lost.
-#![cfg(all(target_os = "linux", not(atomseq_portable)))]
+#![cfg(atomseq_sections)]
 
 use std::time::Duration;
 

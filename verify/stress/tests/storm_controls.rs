@@ -1,6 +1,6 @@
 //! What a storm loses when a protection is off: each has to be found out in time, and nothing may be lost with all of
 //! them.
-#![cfg(all(target_os = "linux", not(atomseq_portable)))]
+#![cfg(atomseq_sections)]
 
 use std::time::{Duration, Instant};
 

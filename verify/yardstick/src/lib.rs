@@ -4,7 +4,7 @@
 //! same: capacities chosen at run time, a part for each CPU, one store to arm, the number of the CPU, the gate, one
 //! commit. There is no slow path: who finds the gate closed is told so.
 
-#![cfg(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable)))]
+#![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
 pub mod counter;
 pub mod memory;

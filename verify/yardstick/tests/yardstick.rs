@@ -3,10 +3,10 @@
 //! Slices of the two alternate (A B A B), pinned to one CPU; printed is the median of the ratios of neighbours. The goal
 //! is 1.05; the test fails only far beyond it, for machines differ and have other things to do.
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable)))]
+#[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod compare;
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable)))]
+#[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 fn main() {
     if !atomseq::status().is_active() {
         println!(
@@ -31,7 +31,7 @@ fn main() {
     }
 }
 
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64", not(atomseq_portable))))]
+#[cfg(not(all(atomseq_sections, target_arch = "x86_64")))]
 fn main() {
     println!("yardstick: does not apply, for sections are not built here");
 }

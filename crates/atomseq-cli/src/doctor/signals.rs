@@ -68,12 +68,7 @@ pub const LOCAL: [&str; 5] = [
 
 pub use trial::take;
 
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64",
-    not(atomseq_portable)
-))]
+#[cfg(atomseq_sections)]
 mod trial {
     use std::panic::catch_unwind;
 
@@ -124,12 +119,7 @@ mod trial {
     }
 }
 
-#[cfg(not(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64",
-    not(atomseq_portable)
-)))]
+#[cfg(not(atomseq_sections))]
 mod trial {
     use super::Signals;
 

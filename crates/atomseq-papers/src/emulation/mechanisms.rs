@@ -22,7 +22,7 @@ use crate::statistics::{CALLS, TRAPS};
 /// and before threads and signal handlers use it.
 ///
 /// ```
-/// # #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(atomseq_portable)))] {
+/// # #[cfg(atomseq_sections)] {
 /// use atomseq::mutex::TestAndSet;
 /// use atomseq_papers::emulation::Trap;
 ///
@@ -60,7 +60,7 @@ impl Trap {
 /// holds it may clear it by a store, hand it to another thread to clear, or end.
 ///
 /// ```
-/// # #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(atomseq_portable)))] {
+/// # #[cfg(atomseq_sections)] {
 /// use atomseq::mutex::TestAndSet;
 /// use atomseq_papers::emulation::Call;
 ///

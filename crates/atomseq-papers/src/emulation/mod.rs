@@ -22,44 +22,19 @@ use std::fmt;
 
 use atomseq::signal;
 
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64",
-    not(atomseq_portable)
-))]
+#[cfg(atomseq_sections)]
 mod linux;
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64",
-    not(atomseq_portable)
-))]
+#[cfg(atomseq_sections)]
 use linux as platform;
 
-#[cfg(not(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64",
-    not(atomseq_portable)
-)))]
+#[cfg(not(atomseq_sections))]
 mod absent;
-#[cfg(not(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64",
-    not(atomseq_portable)
-)))]
+#[cfg(not(atomseq_sections))]
 use absent as platform;
 
 mod mechanisms;
 
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64",
-    not(atomseq_portable)
-))]
+#[cfg(atomseq_sections)]
 #[doc(hidden)]
 pub use linux::trap::test_and_set_at;
 pub use mechanisms::{Call, Trap};

@@ -54,7 +54,7 @@ impl<T: Descriptor> Pool<T> {
     /// assert_eq!(pool.trim(), 0);
     /// std::thread::sleep(Duration::from_millis(5));
     /// let bytes = pool.trim();
-    /// # #[cfg(all(target_os = "linux", not(atomseq_portable)))]
+    /// # #[cfg(atomseq_sections)]
     /// assert!(bytes >= 10_000 * 64);
     /// # Ok::<(), atomseq::memory::Error>(())
     /// ```

@@ -7,28 +7,13 @@
 pub mod check;
 #[doc(hidden)]
 pub mod gated;
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64",
-    not(atomseq_portable)
-))]
+#[cfg(atomseq_sections)]
 mod index;
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64",
-    not(atomseq_portable)
-))]
+#[cfg(atomseq_sections)]
 #[doc(hidden)]
 pub mod inspect;
 pub mod model;
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64",
-    not(atomseq_portable)
-))]
+#[cfg(atomseq_sections)]
 #[doc(hidden)]
 pub mod table;
 

@@ -83,40 +83,14 @@
 //! (two system calls for the outermost one), sequences run with all signals blocked, and so every handler runs
 //! between them. On systems without signals, [`install`] returns [`Error::Unsupported`] and a mask costs nothing.
 
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64",
-    not(atomseq_portable)
-))]
+#[cfg(atomseq_sections)]
 mod delivery;
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64",
-    not(atomseq_portable)
-))]
+#[cfg(atomseq_sections)]
 use delivery as runtime;
 
-#[cfg(all(
-    unix,
-    not(all(
-        target_os = "linux",
-        any(target_arch = "x86_64", target_arch = "aarch64"),
-        target_pointer_width = "64",
-        not(atomseq_portable)
-    ))
-))]
+#[cfg(all(unix, not(atomseq_sections)))]
 mod portable;
-#[cfg(all(
-    unix,
-    not(all(
-        target_os = "linux",
-        any(target_arch = "x86_64", target_arch = "aarch64"),
-        target_pointer_width = "64",
-        not(atomseq_portable)
-    ))
-))]
+#[cfg(all(unix, not(atomseq_sections)))]
 use portable as runtime;
 
 #[cfg(not(unix))]
@@ -146,12 +120,7 @@ pub use runtime::{abandon_rollforward, original_pc, set_rollforward_limit};
 pub use statistics::{Statistics, statistics};
 
 #[doc(hidden)]
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64",
-    not(atomseq_portable)
-))]
+#[cfg(atomseq_sections)]
 pub use delivery::controls;
 
 /// Installs a handler for a signal, with the default [`Options`]. See [`install_with`].

@@ -106,7 +106,7 @@ unsafe impl GlobalAlloc for Watched {
 
 /// The C library's allocator with a look at who calls: the program's definitions go before its own.
 /// Not where atomseq has its memory from there, for want of system calls.
-#[cfg(all(target_os = "linux", target_env = "gnu", not(atomseq_portable)))]
+#[cfg(all(atomseq_sections, target_env = "gnu"))]
 mod c_library {
     use super::{NO_MALLOC, SEEN, end};
     use core::ffi::c_void;

@@ -162,11 +162,7 @@ fn another_order_is_told_with_its_reason() {
 }
 
 // Where there are no sequences, neither is there this experiment.
-#[cfg(all(
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64",
-    not(atomseq_portable)
-))]
+#[cfg(atomseq_sections)]
 #[test]
 fn a_difference_stands_beside_its_figure() {
     let experiment = experiments::find("b91-table4").unwrap();
@@ -203,11 +199,7 @@ fn a_difference_stands_beside_its_figure() {
 }
 
 // Where there are no sequences, neither is there this experiment.
-#[cfg(all(
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64",
-    not(atomseq_portable)
-))]
+#[cfg(atomseq_sections)]
 #[test]
 fn b91s_reservations_may_come_in_another_order() {
     let beside = experiments::find("b91-table1").unwrap().beside.unwrap();

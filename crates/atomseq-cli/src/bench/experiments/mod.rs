@@ -2,26 +2,11 @@
 //! subject does its work through the public safe interface, and all subjects of an experiment share one loop, so that
 //! what keeps the compiler from removing work costs each the same.
 
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64",
-    not(atomseq_portable)
-))]
+#[cfg(atomseq_sections)]
 mod b91_table1;
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64",
-    not(atomseq_portable)
-))]
+#[cfg(atomseq_sections)]
 mod b91_table2;
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64",
-    not(atomseq_portable)
-))]
+#[cfg(atomseq_sections)]
 mod b91_table4;
 mod biased;
 mod dcas;
@@ -33,24 +18,14 @@ mod percpu_pool;
 mod percpu_queue;
 mod percpu_ring;
 mod percpu_stack;
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64",
-    not(atomseq_portable)
-))]
+#[cfg(atomseq_sections)]
 mod rollforward_cost;
 #[cfg(target_os = "linux")]
 mod signal_mask;
 #[cfg(target_os = "linux")]
 mod signal_sequence;
 
-#[cfg(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    target_pointer_width = "64",
-    not(atomseq_portable)
-))]
+#[cfg(atomseq_sections)]
 pub use rollforward_cost::trial;
 
 pub use dcas::Pair;
@@ -155,33 +130,13 @@ pub const ALL: &[&Experiment] = &[
     &signal_sequence::EXPERIMENT,
     #[cfg(target_os = "linux")]
     &signal_mask::EXPERIMENT,
-    #[cfg(all(
-        target_os = "linux",
-        any(target_arch = "x86_64", target_arch = "aarch64"),
-        target_pointer_width = "64",
-        not(atomseq_portable)
-    ))]
+    #[cfg(atomseq_sections)]
     &rollforward_cost::EXPERIMENT,
-    #[cfg(all(
-        target_os = "linux",
-        any(target_arch = "x86_64", target_arch = "aarch64"),
-        target_pointer_width = "64",
-        not(atomseq_portable)
-    ))]
+    #[cfg(atomseq_sections)]
     &b91_table1::EXPERIMENT,
-    #[cfg(all(
-        target_os = "linux",
-        any(target_arch = "x86_64", target_arch = "aarch64"),
-        target_pointer_width = "64",
-        not(atomseq_portable)
-    ))]
+    #[cfg(atomseq_sections)]
     &b91_table2::EXPERIMENT,
-    #[cfg(all(
-        target_os = "linux",
-        any(target_arch = "x86_64", target_arch = "aarch64"),
-        target_pointer_width = "64",
-        not(atomseq_portable)
-    ))]
+    #[cfg(atomseq_sections)]
     &b91_table4::EXPERIMENT,
     &mutex::EXPERIMENT,
     &biased::EXPERIMENT,

@@ -31,7 +31,7 @@ fn nothing_goes_back_for_ever() {
 }
 
 /// Not every system takes memory and leaves addresses: what the portable build frees is used again, and stays.
-#[cfg(atomseq_portable)]
+#[cfg(not(atomseq_sections))]
 #[test]
 fn a_portable_build_gives_nothing_back() {
     let pool = stable_for(0);
@@ -41,7 +41,7 @@ fn a_portable_build_gives_nothing_back() {
     assert_eq!(all(&pool).len(), 20_000);
 }
 
-#[cfg(all(target_os = "linux", not(atomseq_portable)))]
+#[cfg(atomseq_sections)]
 mod on_linux {
     use std::thread::sleep;
     use std::time::Instant;

@@ -153,7 +153,7 @@ impl Bias {
     }
 
     /// Where it is at home. Already out of date when it returns.
-    #[cfg(all(test, target_os = "linux", not(atomseq_portable), not(atomseq_model)))]
+    #[cfg(all(test, atomseq_sections))]
     pub fn home(&self) -> usize {
         self.home.load(Ordering::Relaxed)
     }
@@ -177,8 +177,8 @@ impl Bias {
     }
 }
 
-#[cfg(all(test, target_os = "linux", not(atomseq_portable), not(atomseq_model)))]
+#[cfg(all(test, atomseq_sections))]
 mod tests;
 
-#[cfg(all(test, target_os = "linux", not(atomseq_portable), not(atomseq_model)))]
+#[cfg(all(test, atomseq_sections))]
 pub(super) use tests::on_two_cpus;

@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(habits.uses.load(Ordering::Relaxed), 0);
     }
 
-    #[cfg(all(target_os = "linux", not(atomseq_portable)))]
+    #[cfg(atomseq_sections)]
     #[test]
     fn a_flag_goes_through_all_of_that() {
         use crate::mutex::bias::on_two_cpus;
