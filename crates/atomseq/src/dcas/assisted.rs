@@ -44,15 +44,15 @@ use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
 use super::claimants::Claimant;
 
 pub(super) const VERSION: u64 = 1 << 16;
-const STATE: u64 = 3 << 14;
-const ID: u64 = (1 << 14) - 1;
-const BELOW_VERSION: u64 = STATE | ID;
-const HELD: u64 = 1 << 14;
-const CLAIM: u64 = 2 << 14;
-const LOCKED: u64 = 3 << 14;
+pub(super) const STATE: u64 = 3 << 14;
+pub(super) const ID: u64 = (1 << 14) - 1;
+pub(super) const BELOW_VERSION: u64 = STATE | ID;
+pub(super) const HELD: u64 = 1 << 14;
+pub(super) const CLAIM: u64 = 2 << 14;
+pub(super) const LOCKED: u64 = 3 << 14;
 
 /// The largest number of a CPU that an id holds.
-pub(super) const HIGHEST_CPU: usize = ID as usize;
+pub(crate) const HIGHEST_CPU: usize = ID as usize;
 
 /// Where the words of a [`Line`] lie.
 const LOG: usize = 8;

@@ -6,6 +6,7 @@ use std::alloc::{Layout, alloc_zeroed};
 
 use super::object::Object;
 use super::{Mechanism, StableWord, Word, kcas};
+use crate::memory::Descriptor;
 use crate::sync::Ordering;
 
 /// Values that are covered by the object that they were made for; zeros at first.
@@ -68,9 +69,9 @@ impl Drop for Cells {
     }
 }
 
-/// Memory that the system gives as zeros is not touched before it is used.
-fn zeros(count: usize) -> Option<Box<[StableWord]>> {
-    let layout = Layout::array::<StableWord>(count).ok()?;
+/// Memory that the system gives as zeros is not touched before it is used. `None`: there is not so much.
+pub(crate) fn zeros<D: Descriptor>(count: usize) -> Option<Box<[D]>> {
+    let layout = Layout::array::<D>(count).ok()?;
     if layout.size() == 0 {
         return Some(Box::default());
     }
@@ -79,7 +80,7 @@ fn zeros(count: usize) -> Option<Box<[StableWord]>> {
     if memory.is_null() {
         return None;
     }
-    let words = std::ptr::slice_from_raw_parts_mut(memory.cast::<StableWord>(), count);
-    // SAFETY: allocated with the layout of such a slice, and zeros are words.
-    Some(unsafe { Box::from_raw(words) })
+    let all = std::ptr::slice_from_raw_parts_mut(memory.cast::<D>(), count);
+    // SAFETY: allocated with the layout of such a slice, and zeros are a descriptor.
+    Some(unsafe { Box::from_raw(all) })
 }

@@ -16,6 +16,16 @@ pub enum Mechanism {
     Kcas,
 }
 
+impl Mechanism {
+    /// Itself, or k-CAS if it does not work here.
+    pub(crate) fn or_kcas(self) -> Mechanism {
+        match self {
+            Mechanism::Assisted if assisted_works() => Mechanism::Assisted,
+            _ => Mechanism::Kcas,
+        }
+    }
+}
+
 /// 0 not chosen yet.
 static CHOSEN: AtomicU8 = AtomicU8::new(0);
 const ASSISTED: u8 = 1;

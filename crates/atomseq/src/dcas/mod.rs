@@ -47,6 +47,7 @@ mod domain;
 mod kcas;
 mod mechanism;
 mod object;
+pub(crate) mod shadow;
 mod word;
 
 pub use adjacent::Adjacent;
@@ -54,7 +55,7 @@ pub use domain::{Domain, Version};
 pub use mechanism::{AlreadyChosen, Mechanism, force_kcas, mechanism};
 pub use word::Word;
 
-pub(crate) use cells::Cells;
+pub(crate) use cells::{Cells, zeros};
 pub(crate) use object::Object;
 pub(crate) use word::StableWord;
 

@@ -35,8 +35,7 @@ impl Object {
 
     /// By this mechanism whatever was chosen, to test and to compare; by k-CAS if the other one does not work here.
     pub fn forced(mechanism: Mechanism) -> Object {
-        let works = mechanism == Mechanism::Kcas || super::mechanism::assisted_works();
-        Object::made(if works { mechanism } else { Mechanism::Kcas })
+        Object::made(mechanism.or_kcas())
     }
 
     fn made(mechanism: Mechanism) -> Object {

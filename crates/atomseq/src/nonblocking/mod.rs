@@ -23,11 +23,30 @@
 //! A thread that is ended inside an operation (by its own `exit` system call) loses the one value that
 //! was in its hands, at most.
 
+mod array;
 mod error;
+mod queue;
+pub mod spsc;
 mod stack;
 
 pub use error::Error;
+pub use queue::Queue;
 pub use stack::Stack;
+
+/// A structure that holds nothing is none.
+fn check_capacity(capacity: usize) -> Result<(), Error> {
+    match capacity {
+        0 => Err(Error::ZeroCapacity),
+        _ => Ok(()),
+    }
+}
+
+/// Every sequence here by its file, for the checkers in `verify/`.
+#[doc(hidden)]
+pub const SEQUENCES: &[(&str, &[&crate::sequence::model::Program])] = &[
+    ("nonblocking/stack", stack::SEQUENCES),
+    ("nonblocking/queue", queue::SEQUENCES),
+];
 
 #[cfg(test)]
 mod tests;

@@ -7,20 +7,67 @@
 //!   +------+------+------+------+------+----
 //! ```
 //!
-//! A push changes the cell and the height, a pop the height alone.
+//! A push changes the cell at the height and the height, a pop the height alone. What lies above the height nobody looks
+//! at, so where the kernel helps the cell needs no undoing, and one section does it all: [`shadow`](crate::dcas::shadow).
+//! By k-CAS both words change at once.
 
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::Error;
+use super::array::{Array, CELL, Put, Take};
+use super::{Error, check_capacity};
 use crate::Word;
-use crate::dcas::{Cells, Mechanism, Object, StableWord, Version};
+use crate::dcas::shadow::{ABORTED, BUSY, DONE, HIGHEST_CPU, REFUSED, STATES, UNREGISTERED};
+use crate::dcas::{Cells, Mechanism, Object, StableWord, Version, mechanism};
+use crate::sequence::model::Program;
+
+crate::sequence! {
+    /// Puts a word on top.
+    unsafe fn push(shadow: Word, cells: Word, room: Word, word: Word) -> Word {
+        'abort: { return ABORTED }
+        let own = cpu();
+        if own > HIGHEST_CPU { return UNREGISTERED }
+        let free = load_acquire(shadow);
+        // Literals, which AArch64 has in its instructions: BELOW_VERSION, VERSION and HELD.
+        if (free & 0xffff) != 0 { return BUSY }
+        let side = (free >> 13) & 8;
+        let height = load(shadow + side + STATES);
+        if height == room { return REFUSED }
+        let found = cas(shadow, free, free + own + 0x4000);
+        if found != free { return BUSY }
+        store(cells + height, word);
+        store(shadow + 8 - side + STATES, height + 8);
+        commit_release(shadow, free + 0x1_0000);
+        DONE
+    }
+
+    /// Takes the word on top.
+    unsafe fn pop(shadow: Word, cells: Word) -> (Word, Word) {
+        'abort: { return (ABORTED, 0) }
+        let own = cpu();
+        if own > HIGHEST_CPU { return (UNREGISTERED, 0) }
+        let free = load_acquire(shadow);
+        if (free & 0xffff) != 0 { return (BUSY, 0) }
+        let side = (free >> 13) & 8;
+        let height = load(shadow + side + STATES);
+        if height == 0 { return (REFUSED, 0) }
+        let word = load(cells + height - 8);
+        let found = cas(shadow, free, free + own + 0x4000);
+        if found != free { return (BUSY, 0) }
+        store(shadow + 8 - side + STATES, height - 8);
+        commit_release(shadow, free + 0x1_0000);
+        (DONE, word)
+    }
+}
+
+/// For the checkers in `verify/`.
+pub(super) const SEQUENCES: &[&Program] = &[&push::MODEL, &pop::MODEL];
 
 /// A bounded last-in-first-out store (S92 figure 5.5).
 ///
 /// Scope `Machine`; progress and values as [the module](super) says. [`push`](Stack::push) and
-/// [`pop`](Stack::pop) cost one atomic instruction each (by k-CAS, one for each word and two more). Nothing
-/// allocates after construction.
+/// [`pop`](Stack::pop) cost one atomic instruction each (by k-CAS, one for each word and two more), and none when the
+/// stack is full or empty. Nothing allocates after construction. Memory: a word for each value, and two cache lines.
 ///
 /// ```
 /// use atomseq::nonblocking::Stack;
@@ -32,15 +79,24 @@ use crate::dcas::{Cells, Mechanism, Object, StableWord, Version};
 ///         scope.spawn(move || (start..start + 10).for_each(|value| stack.push(value).unwrap()));
 ///     }
 /// });
-/// let mut values: Vec<u64> = std::iter::from_fn(|| stack.pop()).collect();
+/// let mut values: Vec<u64> = stack.drain().collect();
 /// values.sort();
 /// assert_eq!(values, Vec::from_iter(0..20));
 /// ```
+///
+/// What does not fit in a word goes in as a `Box`; by itself it does not compile:
+///
+/// ```compile_fail,E0277
+/// let stack = atomseq::nonblocking::Stack::<String>::new(4);
+/// ```
 pub struct Stack<T: Word> {
-    object: Object,
-    height: StableWord,
-    cells: Cells,
+    form: Form,
     values: PhantomData<T>,
+}
+
+enum Form {
+    Assisted(Array),
+    Kcas(Covered),
 }
 
 // SAFETY: values move between threads, and are never shared.
@@ -64,25 +120,24 @@ impl<T: Word> Stack<T> {
     ///
     /// [`Error::ZeroCapacity`], [`Error::OutOfMemory`].
     pub fn try_new(capacity: usize) -> Result<Stack<T>, Error> {
-        Stack::made(Object::new(), capacity)
+        Stack::made(mechanism(), capacity)
     }
 
     /// One that uses this mechanism whatever was chosen, to test and to compare.
     #[doc(hidden)]
     pub fn forced(capacity: usize, mechanism: Mechanism) -> Stack<T> {
-        let made = Stack::made(Object::forced(mechanism), capacity);
+        let made = Stack::made(mechanism.or_kcas(), capacity);
         made.unwrap_or_else(|error| panic!("{error}"))
     }
 
-    fn made(object: Object, capacity: usize) -> Result<Stack<T>, Error> {
-        if capacity == 0 {
-            return Err(Error::ZeroCapacity);
-        }
-        let cells = Cells::new(&object, capacity).ok_or(Error::OutOfMemory)?;
+    fn made(mechanism: Mechanism, capacity: usize) -> Result<Stack<T>, Error> {
+        check_capacity(capacity)?;
+        let form = match mechanism {
+            Mechanism::Assisted => Array::new(capacity, capacity).map(Form::Assisted),
+            Mechanism::Kcas => Covered::new(capacity).map(Form::Kcas),
+        };
         Ok(Stack {
-            object,
-            height: StableWord::default(),
-            cells,
+            form: form.ok_or(Error::OutOfMemory)?,
             values: PhantomData,
         })
     }
@@ -92,31 +147,144 @@ impl<T: Word> Stack<T> {
     /// # Errors
     ///
     /// The value, when the stack is full.
+    #[inline]
     pub fn push(&self, value: T) -> Result<(), T> {
-        let word = value.into_word() as u64;
-        loop {
-            let version = self.object.begin();
-            let height = self.object.load(&self.height);
-            if height as usize == self.capacity() {
-                if self.object.is_still(version) {
-                    // SAFETY: made of the value above, and not stored.
-                    return Err(unsafe { T::from_word(word as usize) });
-                }
-                continue;
+        let word = value.into_word();
+        let done = match &self.form {
+            Form::Assisted(array) => {
+                let told = try_push(array, word);
+                told == Some(DONE) || array.put_slowly(told, PUSH, word)
             }
-            let cell = (&self.cells, height as usize, word);
-            // SAFETY: the words are this stack's, and its object alone covers them.
-            if unsafe {
-                self.object
-                    .put_since(version, cell, (&self.height, height + 1))
-            } {
-                return Ok(());
-            }
+            Form::Kcas(covered) => covered.push(word),
+        };
+        match done {
+            true => Ok(()),
+            // SAFETY: made of the value above, and not stored.
+            false => Err(unsafe { T::from_word(word) }),
         }
     }
 
     /// Takes the value on top.
+    #[inline]
     pub fn pop(&self) -> Option<T> {
+        let word = match &self.form {
+            Form::Assisted(array) => match try_pop(array) {
+                Some((DONE, word)) => Some(word),
+                told => array.take_slowly(told.map(|(told, _)| told), POP),
+            },
+            Form::Kcas(covered) => covered.pop(),
+        };
+        // SAFETY: it was on the stack, by `push`, up to the change that took it off, which no other pop has made.
+        word.map(|word| unsafe { T::from_word(word) })
+    }
+
+    /// Takes values off, one by one, until there are none.
+    pub fn drain(&self) -> impl Iterator<Item = T> {
+        std::iter::from_fn(|| self.pop())
+    }
+
+    /// How many values it can hold.
+    pub fn capacity(&self) -> usize {
+        match &self.form {
+            Form::Assisted(array) => array.capacity(),
+            Form::Kcas(covered) => covered.cells.len(),
+        }
+    }
+
+    /// How many values it holds; history already when this returns.
+    pub fn len(&self) -> usize {
+        match &self.form {
+            Form::Assisted(array) => array.len(),
+            Form::Kcas(covered) => covered.object.snapshot([&covered.height]).0[0] as usize,
+        }
+    }
+
+    /// Does it hold none?
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many modifications it has had (GC96 5.3).
+    pub fn version(&self) -> Version {
+        match &self.form {
+            Form::Assisted(array) => array.version(),
+            Form::Kcas(covered) => covered.object.version(),
+        }
+    }
+
+    /// Leaves the stack as a thread does that is stopped for ever inside `push`, to test recovery. `false` by
+    /// k-CAS, where nothing is left to recover.
+    #[doc(hidden)]
+    pub fn abandon(&self) -> bool {
+        match &self.form {
+            Form::Assisted(array) => array.abandon(PUSH),
+            Form::Kcas(_) => return false,
+        }
+        true
+    }
+}
+
+#[inline(always)]
+fn try_push(array: &Array, word: usize) -> Option<usize> {
+    let (shadow, cells) = (array.shadow.address(), array.cells());
+    // SAFETY: the height that counts at a version is at most the room, and so the cell at it is one of the array's if it is
+    // not equal to the room; whoever holds the lock stores there, and nobody looks above the height.
+    unsafe { push::on_cpu(shadow, cells, array.room(), word) }.ok()
+}
+
+#[inline(always)]
+fn try_pop(array: &Array) -> Option<(usize, usize)> {
+    // SAFETY: no height that was ever stored is larger than the room; the cell below it is one of the array's.
+    unsafe { pop::on_cpu(array.shadow.address(), array.cells()) }.ok()
+}
+
+const PUSH: Put = Put {
+    attempt: try_push,
+    cell: |_, _, height| height,
+};
+
+const POP: Take = Take {
+    attempt: try_pop,
+    cell: |_, _, height| height - CELL as u64,
+};
+
+/// The stack by k-CAS: words that a version covers.
+struct Covered {
+    object: Object,
+    height: StableWord,
+    cells: Cells,
+}
+
+impl Covered {
+    fn new(capacity: usize) -> Option<Covered> {
+        let object = Object::forced(Mechanism::Kcas);
+        Some(Covered {
+            cells: Cells::new(&object, capacity)?,
+            height: StableWord::default(),
+            object,
+        })
+    }
+
+    fn push(&self, word: usize) -> bool {
+        loop {
+            let version = self.object.begin();
+            let height = self.object.load(&self.height);
+            if height as usize == self.cells.len() {
+                if self.object.is_still(version) {
+                    return false;
+                }
+                continue;
+            }
+            let cell = (&self.cells, height as usize, word as u64);
+            let higher = (&self.height, height + 1);
+            // SAFETY: the words are this stack's, and its object alone covers them.
+            if unsafe { self.object.put_since(version, cell, higher) } {
+                return true;
+            }
+        }
+    }
+
+    fn pop(&self) -> Option<usize> {
         loop {
             let version = self.object.begin();
             let height = self.object.load(&self.height);
@@ -130,37 +298,38 @@ impl<T: Word> Stack<T> {
             let lower = (&self.height, height - 1);
             // SAFETY: as in `push`.
             if unsafe { self.object.exchange_one_since(version, lower) } {
-                // SAFETY: it was on the stack, by `push`, up to this exchange, which no other pop has made.
-                return Some(unsafe { T::from_word(word as usize) });
+                return Some(word as usize);
             }
         }
     }
+}
 
-    /// How many values it can hold.
-    pub fn capacity(&self) -> usize {
-        self.cells.len()
-    }
-
-    /// How many values it holds; history already when this returns.
-    pub fn len(&self) -> usize {
-        let ([height], _) = self.object.snapshot([&self.height]);
-        height as usize
-    }
-
-    /// Does it hold none?
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// How many modifications it has had (GC96 5.3); ones that were interrupted and undone may count as well.
-    pub fn version(&self) -> Version {
-        self.object.version()
+impl Drop for Covered {
+    fn drop(&mut self) {
+        // SAFETY: nobody else has the object.
+        unsafe { self.object.release(&self.height) };
     }
 }
 
 impl<T: Word> Drop for Stack<T> {
     fn drop(&mut self) {
-        while self.pop().is_some() {}
+        self.drain().for_each(drop);
+    }
+}
+
+/// A stack that is full of these values, the last one on top.
+impl<T: Word> FromIterator<T> for Stack<T> {
+    /// # Panics
+    ///
+    /// As [`new`](Stack::new); not for no values: then there is room for one.
+    fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Stack<T> {
+        let values: Vec<T> = values.into_iter().collect();
+        let stack = Stack::new(values.len().max(1));
+        for value in values {
+            let pushed = stack.push(value);
+            debug_assert!(pushed.is_ok(), "there is room for all");
+        }
+        stack
     }
 }
 

@@ -1,0 +1,277 @@
+//! Changes that need no undoing: the version says which of two copies of the state counts.
+//!
+//! A structure whose state fits in a word, and whose other stores go only where nobody looks in that state, has
+//! nothing that would have to be logged. What a stopped thread has done is left as it is, and does not count.
+//!
+//! ```text
+//! lock    63 … 16 version v | 15 14 state | 13 … 0 id      FREE(v)  HELD(v, cpu)  CLAIM(v, claimant)  LOCKED(v, generation)
+//! states  two words: at version v the one of number v mod 2 counts
+//!
+//! change  a section: FREE(v), the state of v; FREE(v) -> HELD(v, cpu) by compare-and-swap; stores where nobody looks;
+//!         the other state; FREE(v+1), the last instruction
+//! settle  HELD or CLAIM -> CLAIM(v, me); fence; CLAIM(v, me) -> FREE(v), by compare-and-swap
+//! read    FREE(v); the state of v; still FREE(v)
+//! ```
+//!
+//! What holds, where it differs from [`assisted`](super::assisted):
+//!
+//! 1. While the version is v, the state of v is stored to by nobody: holders of v store the other one. So it may be loaded
+//!    before the compare-and-swap, which then says that it counts; and so may what lies where that state says.
+//! 2. A holder that is interrupted does not go on, and nothing that it did counts before its last instruction. It
+//!    is told ABORTED, and begins again.
+//! 3. A claimant replaces HELD(v, cpu) and then fences that CPU. After the fence the holder has stored FREE(v+1), over the
+//!    claim, and the claimant's compare-and-swap fails; or it never will. Who replaces a claim does not know which
+//!    CPU it was for, and fences all.
+//! 4. Freeing v again, with the version that it had, is right: all that a thread can know of v still holds. A claimant's
+//!    number is its call's own, so its compare-and-swap cannot take another's claim for its own.
+//!
+//! Recovery is therefore a fence and a compare-and-swap, which need no section.
+
+use crate::platform;
+use crate::sequence::Restarts;
+use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
+
+use super::Version;
+use super::assisted::{BELOW_VERSION, CLAIM, HELD, ID, LOCKED, REVOKED, STATE, VERSION};
+use super::claimants::Claimant;
+
+pub(crate) use super::assisted::HIGHEST_CPU;
+
+/// How a sequence ends.
+pub(crate) const DONE: usize = 0;
+/// The state did not allow it, as it seemed.
+pub(crate) const REFUSED: usize = 1;
+pub(crate) const BUSY: usize = 2;
+pub(crate) const UNREGISTERED: usize = 3;
+pub(crate) const ABORTED: usize = 4;
+
+/// Where the states lie in a [`Shadow`], which sequences are given the address of.
+pub(crate) const STATES: usize = 8;
+
+/// How often a thread looks again before it throws the holder out.
+const PATIENCE: usize = 32;
+
+/// The most rounds in which a thread waits twice as long after every attempt that found somebody else.
+const ROUNDS: u32 = 6;
+
+/// The lock and both states, on cache lines of their own, for processors that fetch them in pairs.
+#[repr(C, align(128))]
+#[derive(Debug)]
+pub(crate) struct Shadow {
+    lock: AtomicU64,
+    states: [AtomicU64; 2],
+}
+
+const _: () = assert!(STATES == std::mem::offset_of!(Shadow, states));
+
+/// A change of a state.
+pub(crate) trait Change {
+    /// Tries once, by a section: how that ended, if there are sections.
+    fn attempt(&mut self) -> Option<usize>;
+
+    /// Does this state not allow it?
+    fn is_refused(&self, state: u64) -> bool;
+
+    /// Stores what has to be stored, where nobody looks in the state of that version, and returns the next one. The
+    /// caller has the lock.
+    fn store(&mut self, version: u64, state: u64) -> u64;
+}
+
+impl Shadow {
+    /// At version 0, with state 0.
+    pub fn new() -> Shadow {
+        Shadow {
+            lock: AtomicU64::new(0),
+            states: [AtomicU64::new(0), AtomicU64::new(0)],
+        }
+    }
+
+    /// How many changes there were.
+    pub fn version(&self) -> Version {
+        // Acquire: pairs with the release that freed the lock.
+        Version(self.lock.load(Ordering::Acquire) >> 16)
+    }
+
+    /// What sequences are given.
+    #[inline(always)]
+    pub fn address(&self) -> usize {
+        &raw const *self as usize
+    }
+
+    /// The state that counts at some time in this call.
+    #[inline]
+    pub fn state(&self) -> u64 {
+        loop {
+            // Acquire: pairs with the release that freed the lock.
+            let seen = self.lock.load(Ordering::Acquire);
+            if seen & BELOW_VERSION == 0 {
+                let state = self.of(seen).load(Ordering::Relaxed);
+                // Acquire: pairs with what orders a claim before the stores that follow it: a state that a holder of the
+                // next version stored shows that the version is over.
+                fence(Ordering::Acquire);
+                if self.lock.load(Ordering::Relaxed) == seen {
+                    return state;
+                }
+            } else {
+                self.wait_or_settle(seen);
+            }
+        }
+    }
+
+    /// The state of the version in this lock word.
+    #[inline]
+    fn of(&self, lock: u64) -> &AtomicU64 {
+        &self.states[(lock >> 16) as usize & 1]
+    }
+
+    /// Goes on with a change whose first attempt ended as told, until it is made, or refused by a state that
+    /// counted: `false`.
+    #[cold]
+    #[inline(never)]
+    pub fn change_slowly(&self, change: &mut impl Change, mut told: Option<usize>) -> bool {
+        let mut restarts = Restarts::none();
+        let mut registered = false;
+        let mut round = 0;
+        loop {
+            match told {
+                Some(DONE) => return true,
+                Some(REFUSED) => {
+                    if change.is_refused(self.state()) {
+                        return false;
+                    }
+                }
+                Some(BUSY) => {
+                    (0..1 << round).for_each(|_| spin_loop());
+                    round = ROUNDS.min(round + 1);
+                    let seen = self.lock.load(Ordering::Relaxed);
+                    if seen & BELOW_VERSION != 0 {
+                        self.wait_or_settle(seen);
+                    }
+                }
+                Some(ABORTED) if restarts.again() => {
+                    // Perhaps it had claimed: whoever holds the lock now is thrown out.
+                    self.settle(self.lock.load(Ordering::Acquire));
+                }
+                Some(UNREGISTERED) if !registered => {
+                    registered = true;
+                    platform::register_this_thread();
+                }
+                _ => return self.change_locked(change),
+            }
+            told = change.attempt();
+        }
+    }
+
+    /// For a thread that cannot run sections: by a lock that no fence revokes.
+    #[cold]
+    fn change_locked(&self, change: &mut impl Change) -> bool {
+        let _quiet = platform::Quiet::enter();
+        let free = loop {
+            let seen = self.lock.load(Ordering::Acquire);
+            if seen & BELOW_VERSION != 0 {
+                self.wait_or_settle(seen);
+            } else if self.try_lock(seen) {
+                break seen;
+            }
+        };
+        // Relaxed: only the lock's holder stores states.
+        let state = self.of(free).load(Ordering::Relaxed);
+        if change.is_refused(state) {
+            // Release: as below.
+            self.lock.store(free, Ordering::Release);
+            return false;
+        }
+        let next = change.store(free >> 16, state);
+        let freed = free + VERSION;
+        self.of(freed).store(next, Ordering::Relaxed);
+        // Release: pairs with the acquire of every section and reader that finds it free.
+        self.lock.store(freed, Ordering::Release);
+        true
+    }
+
+    /// Makes a change but for its end, as a thread that is stopped there; if the state does not allow it, that thread has
+    /// got no further than the lock.
+    pub fn abandon(&self, change: &mut impl Change) {
+        let free = loop {
+            let seen = self.lock.load(Ordering::Acquire);
+            let held = seen + HELD + platform::current_cpu() as u64;
+            let free = seen & BELOW_VERSION == 0;
+            let taken = free
+                && self
+                    .lock
+                    .compare_exchange(seen, held, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok();
+            if taken {
+                break seen;
+            }
+        };
+        let state = self.of(free).load(Ordering::Relaxed);
+        if !change.is_refused(state) {
+            let next = change.store(free >> 16, state);
+            self.of(free + VERSION).store(next, Ordering::Release);
+        }
+    }
+
+    /// Makes a free lock LOCKED; signals are blocked.
+    fn try_lock(&self, free: u64) -> bool {
+        let locked = free + LOCKED + (u64::from(platform::generation()) & ID);
+        // Acquire: pairs with the release that freed the lock.
+        let taken = self
+            .lock
+            .compare_exchange(free, locked, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok();
+        // Release: pairs with a reader's acquire fence: who sees a word that is stored next sees the lock taken.
+        fence(Ordering::Release);
+        taken
+    }
+
+    /// Waits until the lock is no longer as it was seen; not for ever.
+    #[cold]
+    fn wait_or_settle(&self, seen: u64) {
+        for _ in 0..PATIENCE {
+            if self.lock.load(Ordering::Relaxed) != seen {
+                return;
+            }
+            spin_loop();
+        }
+        self.settle(seen);
+    }
+
+    /// Throws out whoever has the lock as it was seen. Returns when the lock was otherwise for a moment at least.
+    #[cold]
+    fn settle(&self, seen: u64) {
+        let free = seen & !BELOW_VERSION;
+        let generation = u64::from(platform::generation()) & ID;
+        // AcqRel: the fence that follows is a system call, which orders more. Release, to free it: pairs with the acquire of
+        // whoever finds it free.
+        let replace = |from, to| {
+            self.lock
+                .compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+        };
+        match seen & STATE {
+            state @ (HELD | CLAIM) => {
+                let me = Claimant::enter();
+                let claim = free + CLAIM + me.number();
+                if replace(seen, claim) {
+                    REVOKED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    match state {
+                        HELD => platform::fence((seen & ID) as usize),
+                        _ => platform::fence_all(),
+                    }
+                    // Whoever had it has freed it by now, or never will.
+                    replace(claim, free);
+                }
+            }
+            // Whoever locked it stayed behind in the parent of this process: nothing is left to fence.
+            LOCKED if seen & ID != generation => {
+                replace(seen, free);
+            }
+            LOCKED => std::thread::yield_now(),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

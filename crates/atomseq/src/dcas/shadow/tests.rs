@@ -1,0 +1,71 @@
+use super::*;
+use crate::dcas::Mechanism;
+
+/// Adds to the state, by no section at all.
+struct Adding(u64);
+
+impl Change for Adding {
+    fn attempt(&mut self) -> Option<usize> {
+        None
+    }
+
+    fn is_refused(&self, state: u64) -> bool {
+        state + self.0 > 10
+    }
+
+    fn store(&mut self, version: u64, state: u64) -> u64 {
+        assert_eq!(version, state, "each adds one");
+        state + self.0
+    }
+}
+
+#[test]
+fn a_thread_without_sections_locks() {
+    let shadow = Shadow::new();
+    for state in 0..10 {
+        assert_eq!((shadow.state(), shadow.version().number()), (state, state));
+        assert!(shadow.change_slowly(&mut Adding(1), Some(UNREGISTERED)));
+    }
+    assert!(!shadow.change_slowly(&mut Adding(1), None));
+    assert!(!shadow.change_slowly(&mut Adding(1), Some(REFUSED)));
+    assert_eq!((shadow.state(), shadow.version().number()), (10, 10));
+}
+
+/// Whatever a thread that is gone has left in the lock, and in the state that does not count.
+#[test]
+fn what_others_left_is_taken_away() {
+    let generation = u64::from(platform::generation());
+    let left = [
+        ("a holder", HELD),
+        ("a claimant", CLAIM + 1023),
+        ("the parent of a fork", LOCKED + ((generation + 1) & ID)),
+    ];
+    let works = Mechanism::Assisted.or_kcas() == Mechanism::Assisted;
+    for (who, below) in left {
+        if !works && below & STATE != LOCKED {
+            continue;
+        }
+        let shadow = Shadow::new();
+        assert!(shadow.change_slowly(&mut Adding(1), None));
+        let leave = || {
+            shadow.lock.fetch_or(below, Ordering::SeqCst);
+            let free = shadow.lock.load(Ordering::SeqCst);
+            shadow.of(free + VERSION).store(99, Ordering::SeqCst);
+        };
+        leave();
+        assert_eq!(shadow.state(), 1, "{who}");
+        leave();
+        assert!(shadow.change_slowly(&mut Adding(1), Some(BUSY)), "{who}");
+        assert_eq!((shadow.state(), shadow.version().number()), (2, 2), "{who}");
+    }
+}
+
+#[test]
+fn what_was_abandoned_does_not_count() {
+    if Mechanism::Assisted.or_kcas() != Mechanism::Assisted {
+        return;
+    }
+    let shadow = Shadow::new();
+    shadow.abandon(&mut Adding(5));
+    assert_eq!((shadow.state(), shadow.version().number()), (0, 0));
+}

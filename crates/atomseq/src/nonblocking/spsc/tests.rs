@@ -1,0 +1,260 @@
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use super::*;
+
+#[test]
+fn the_first_comes_first_and_no_more_than_fit() {
+    for capacity in [1, 2, 3, 7, 8] {
+        let mut ring = Ring::new(capacity);
+        let (mut producer, mut consumer) = ring.split();
+        for start in 0..20 {
+            for value in start..start + capacity {
+                assert_eq!(producer.push(value), Ok(()));
+            }
+            assert_eq!(producer.push(99), Err(99));
+            assert_eq!((producer.len(), consumer.len()), (capacity, capacity));
+            assert_eq!(consumer.peek(), Some(&start));
+            for value in start..start + capacity {
+                assert_eq!(consumer.pop(), Some(value));
+            }
+            assert_eq!((consumer.pop(), consumer.peek()), (None, None));
+        }
+    }
+}
+
+#[test]
+fn batches_cross_the_end() {
+    let mut ring = Ring::new(6);
+    let (mut producer, mut consumer) = ring.split();
+    let mut next = 0;
+    let mut expected = 0;
+    for round in 0..200 {
+        let batch: Vec<u32> = (next..next + 1 + round % 7).collect();
+        next += producer.push_batch(&batch) as u32;
+        let mut out = [0; 4];
+        let taken = consumer.pop_batch(&mut out[..round as usize % 5]);
+        for value in &out[..taken] {
+            assert_eq!(*value, expected);
+            expected += 1;
+        }
+    }
+    assert!(next > 300);
+    assert_eq!(
+        consumer.drain().collect::<Vec<_>>(),
+        Vec::from_iter(expected..next)
+    );
+}
+
+#[test]
+fn elements_move_in_and_out_of_vectors() {
+    let mut ring = Ring::new(3);
+    let (mut producer, mut consumer) = ring.split();
+    let mut boxes: Vec<Box<u32>> = (0..5).map(Box::new).collect();
+    assert_eq!(producer.append(&mut boxes), 3);
+    assert_eq!(boxes, [Box::new(3), Box::new(4)]);
+    let mut out = Vec::with_capacity(2);
+    out.push(Box::new(9));
+    let spare = out.capacity() - 1;
+    assert_eq!(consumer.pop_into(&mut out), spare.min(3));
+    assert_eq!(out[..2], [Box::new(9), Box::new(0)]);
+}
+
+#[test]
+fn what_is_left_is_dropped_once() {
+    let value = Arc::new(());
+    let mut ring = Ring::new(5);
+    {
+        let (mut producer, mut consumer) = ring.split();
+        (0..4).for_each(|_| producer.push(value.clone()).unwrap());
+        drop(consumer.pop());
+    }
+    assert_eq!((ring.len(), Arc::strong_count(&value)), (3, 4));
+    // Taken apart again, it goes on where it was.
+    ring.split().0.push(value.clone()).unwrap();
+    let (producer, consumer) = ring.into_ends();
+    drop(consumer);
+    assert!(producer.is_abandoned());
+    assert_eq!(Arc::strong_count(&value), 5);
+    drop(producer);
+    assert_eq!(Arc::strong_count(&value), 1);
+}
+
+#[test]
+fn elements_without_a_size_are_counted() {
+    let mut ring = Ring::new(3);
+    let (mut producer, mut consumer) = ring.split();
+    assert_eq!(producer.push_batch(&[(); 5]), 3);
+    assert_eq!(consumer.drain().count(), 3);
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    assert_eq!(Ring::<u8>::try_new(0).err(), Some(Error::ZeroCapacity));
+    for capacity in [usize::MAX, usize::MAX / 4] {
+        let made = Ring::<u64>::try_new(capacity).err();
+        assert_eq!(made, Some(Error::OutOfMemory));
+    }
+    assert_eq!(Ring::<u8>::from_iter([]).capacity(), 1);
+    assert_eq!(Ring::from_iter(0..5).len(), 5);
+    assert_eq!(
+        format!("{:?}", Ring::<u8>::new(2)),
+        "Ring { len: 0, capacity: 2 }"
+    );
+}
+
+/// Values of two words that say when they were torn.
+#[test]
+fn two_threads_lose_and_tear_nothing() {
+    const VALUES: u64 = 20_000;
+    let (mut producer, mut consumer) = Ring::new(7).into_ends();
+    let thread = std::thread::spawn(move || {
+        for value in 0..VALUES {
+            while producer.push([value, !value]).is_err() {
+                std::thread::yield_now();
+            }
+        }
+    });
+    let mut expected = 0;
+    while expected < VALUES {
+        // Read before the look: what is abandoned now has been filled before.
+        let is_abandoned = consumer.is_abandoned();
+        match consumer.pop() {
+            Some(value) => {
+                assert_eq!(value, [expected, !expected]);
+                expected += 1;
+            }
+            None => {
+                assert!(!is_abandoned, "{expected} of {VALUES} came");
+                std::thread::yield_now();
+            }
+        }
+    }
+    thread.join().unwrap();
+    assert!(consumer.is_abandoned() && consumer.is_empty());
+}
+
+/// As a producer leaves it that is stopped in `push`: the element is in its place, and is not there yet.
+#[test]
+fn an_element_that_is_half_in_keeps_nobody_waiting() {
+    let mut ring = Ring::new(4);
+    let (mut producer, mut consumer) = ring.split();
+    producer.push(1).unwrap();
+    let tail = producer.0.tail;
+    // SAFETY: the place at the tail is the producer's.
+    unsafe { (*producer.0.ring().place(tail)).write(2) };
+    assert_eq!((consumer.pop(), consumer.pop()), (Some(1), None));
+    // It goes on.
+    producer.push(3).unwrap();
+    assert_eq!(consumer.pop(), Some(3));
+}
+
+#[cfg(unix)]
+mod handlers {
+    use std::ptr;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicPtr, AtomicU64};
+
+    use super::*;
+
+    static PRODUCER: AtomicPtr<Producer<'static, [u64; 3]>> = AtomicPtr::new(ptr::null_mut());
+    static CONSUMER: AtomicPtr<Consumer<'static, [u64; 3]>> = AtomicPtr::new(ptr::null_mut());
+    static PUSHED: AtomicU64 = AtomicU64::new(0);
+    static POPPED: AtomicU64 = AtomicU64::new(0);
+    static TORN: AtomicU64 = AtomicU64::new(0);
+
+    /// The handler's ends are process-wide.
+    static ALONE: Mutex<()> = Mutex::new(());
+
+    extern "C" fn push_in_handler(_: libc::c_int) {
+        // SAFETY: the handler alone has this end; while it runs, its signal is blocked.
+        let producer = unsafe { &mut *PRODUCER.load(Ordering::Relaxed) };
+        let value = PUSHED.load(Ordering::Relaxed);
+        if producer.push([value; 3]).is_ok() {
+            PUSHED.store(value + 1, Ordering::Relaxed);
+        }
+    }
+
+    extern "C" fn pop_in_handler(_: libc::c_int) {
+        // SAFETY: as above.
+        let consumer = unsafe { &mut *CONSUMER.load(Ordering::Relaxed) };
+        while let Some(value) = consumer.pop() {
+            let expected = POPPED.load(Ordering::Relaxed);
+            if value != [expected; 3] {
+                TORN.fetch_add(1, Ordering::Relaxed);
+            }
+            POPPED.store(expected + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// Runs `work` again and again while a timer of this thread calls the handler, for so many calls that came in between.
+    fn interrupted(handler: extern "C" fn(libc::c_int), mut work: impl FnMut() -> bool) {
+        // SAFETY: a zeroed `sigaction` is one; the handler calls nothing but wait-free operations of its own end.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handler as *const () as usize;
+            action.sa_flags = libc::SA_RESTART;
+            assert_eq!(libc::sigaction(libc::SIGUSR2, &action, ptr::null_mut()), 0);
+        }
+        // SAFETY: the identity of a thread that is alive until the senders are joined.
+        let me = unsafe { libc::pthread_self() } as usize;
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    // SAFETY: the thread waits for this one.
+                    unsafe { libc::pthread_kill(me as libc::pthread_t, libc::SIGUSR2) };
+                    std::thread::yield_now();
+                }
+            });
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while work() {
+                assert!(
+                    Instant::now() < deadline,
+                    "the handler never came in between"
+                );
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+    }
+
+    #[test]
+    fn a_handler_pushes_while_its_thread_pops() {
+        let _alone = ALONE
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let (mut producer, mut consumer) = Ring::new(5).into_ends();
+        PUSHED.store(0, Ordering::Relaxed);
+        PRODUCER.store(&raw mut producer, Ordering::Relaxed);
+        let mut expected = 0;
+        interrupted(push_in_handler, || {
+            if let Some(value) = consumer.pop() {
+                assert_eq!(value, [expected; 3]);
+                expected += 1;
+            }
+            expected < 300
+        });
+        expected += consumer.drain().count() as u64;
+        assert_eq!(expected, PUSHED.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn a_handler_pops_while_its_thread_pushes() {
+        let _alone = ALONE
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let (mut producer, mut consumer) = Ring::new(5).into_ends();
+        POPPED.store(0, Ordering::Relaxed);
+        CONSUMER.store(&raw mut consumer, Ordering::Relaxed);
+        let mut pushed = 0;
+        interrupted(pop_in_handler, || {
+            if producer.push([pushed; 3]).is_ok() {
+                pushed += 1;
+            }
+            pushed < 300
+        });
+        pop_in_handler(0);
+        assert_eq!(pushed, POPPED.load(Ordering::Relaxed));
+        assert_eq!(TORN.load(Ordering::Relaxed), 0);
+    }
+}

@@ -1,0 +1,252 @@
+//! `Stack` and `Queue`.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use crate::Word;
+use crate::dcas::Version;
+
+/// What both are, and what they should do.
+trait Structure<T: Word>: Sync + Sized {
+    fn forced(capacity: usize, mechanism: Mechanism) -> Self;
+    fn push(&self, value: T) -> Result<(), T>;
+    fn pop(&self) -> Option<T>;
+    fn len(&self) -> usize;
+    fn version(&self) -> Version;
+    fn abandon(&self) -> bool;
+    /// Takes out what the structure takes out next.
+    fn next(model: &mut VecDeque<T>) -> Option<T>;
+}
+
+macro_rules! structure {
+    ($name:ident $next:ident) => {
+        impl<T: Word + Send> Structure<T> for $name<T> {
+            fn forced(capacity: usize, mechanism: Mechanism) -> Self {
+                $name::forced(capacity, mechanism)
+            }
+            fn push(&self, value: T) -> Result<(), T> {
+                $name::push(self, value)
+            }
+            fn pop(&self) -> Option<T> {
+                $name::pop(self)
+            }
+            fn len(&self) -> usize {
+                $name::len(self)
+            }
+            fn version(&self) -> Version {
+                $name::version(self)
+            }
+            fn abandon(&self) -> bool {
+                $name::abandon(self)
+            }
+            fn next(model: &mut VecDeque<T>) -> Option<T> {
+                model.$next()
+            }
+        }
+    };
+}
+
+structure!(Stack pop_back);
+structure!(Queue pop_front);
+
+/// Against a deque, with values of all 64 bits, round every end.
+fn does_what_its_model_does<S: Structure<u64>>() {
+    for mechanism in MECHANISMS {
+        for capacity in [1, 2, 3, 5, 8] {
+            let (structure, mut model) = (S::forced(capacity, mechanism), VecDeque::new());
+            let (mut seed, mut changes) = (1u64, 0);
+            let before = structure.version().number();
+            for _ in 0..500 {
+                seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+                if seed >> 63 == 0 {
+                    let expected = match model.len() < capacity {
+                        true => Ok(()),
+                        false => Err(seed),
+                    };
+                    assert_eq!(structure.push(seed), expected);
+                    if expected.is_ok() {
+                        model.push_back(seed);
+                        changes += 1;
+                    }
+                } else {
+                    let expected = S::next(&mut model);
+                    changes += u64::from(expected.is_some());
+                    assert_eq!(structure.pop(), expected);
+                }
+                assert_eq!(structure.len(), model.len());
+            }
+            assert_eq!(structure.version().number() - before, changes);
+        }
+    }
+}
+
+#[test]
+fn a_stack_does_what_its_model_does() {
+    does_what_its_model_does::<Stack<u64>>();
+}
+
+#[test]
+fn a_queue_does_what_its_model_does() {
+    does_what_its_model_does::<Queue<u64>>();
+}
+
+fn what_is_left_is_dropped<S: Structure<Arc<()>>>() {
+    for mechanism in MECHANISMS {
+        let value = Arc::new(());
+        let structure = S::forced(10, mechanism);
+        (0..7).for_each(|_| structure.push(value.clone()).unwrap());
+        drop(structure.pop());
+        drop(structure);
+        assert_eq!(Arc::strong_count(&value), 1);
+    }
+}
+
+#[test]
+fn what_is_left_is_dropped_once() {
+    what_is_left_is_dropped::<Stack<Arc<()>>>();
+    what_is_left_is_dropped::<Queue<Arc<()>>>();
+}
+
+/// Counts its drops.
+struct Counted(usize, Arc<Vec<AtomicUsize>>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.1[self.0].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Owned values, dropped by whoever takes them while others push, and by the structure's end.
+fn nothing_is_lost_or_doubled<S: Structure<Box<Counted>>>(in_order: bool) {
+    const EACH: usize = 1_500;
+    for mechanism in MECHANISMS {
+        let structure = S::forced(8, mechanism);
+        let dropped: Arc<Vec<_>> = Arc::new((0..2 * EACH).map(|_| AtomicUsize::new(0)).collect());
+        let taken = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for start in [0, EACH] {
+                let (structure, dropped) = (&structure, &dropped);
+                scope.spawn(move || {
+                    for value in start..start + EACH {
+                        let mut value = Box::new(Counted(value, dropped.clone()));
+                        while let Err(back) = structure.push(value) {
+                            value = back;
+                            std::thread::yield_now();
+                        }
+                    }
+                });
+                let taken = &taken;
+                scope.spawn(move || {
+                    // The last value of each producer that came here.
+                    let mut last = [None; 2];
+                    // Some stay, for the end.
+                    while taken.load(Ordering::Relaxed) < 2 * EACH - 8 {
+                        let Some(value) = structure.pop() else {
+                            std::thread::yield_now();
+                            continue;
+                        };
+                        taken.fetch_add(1, Ordering::Relaxed);
+                        let last = &mut last[value.0 / EACH];
+                        assert!(!in_order || *last < Some(value.0), "out of order");
+                        *last = Some(value.0);
+                    }
+                });
+            }
+        });
+        drop(structure);
+        let once = |count: &AtomicUsize| count.load(Ordering::Relaxed) == 1;
+        assert!(dropped.iter().all(once));
+    }
+}
+
+#[test]
+fn a_stack_loses_and_doubles_nothing() {
+    nothing_is_lost_or_doubled::<Stack<_>>(false);
+}
+
+#[test]
+fn a_queue_loses_and_doubles_nothing_and_keeps_each_producers_order() {
+    nothing_is_lost_or_doubled::<Queue<_>>(true);
+}
+
+/// What a thread that never came back had put in is not there, whoever finds out.
+fn a_stopped_thread_keeps_nobody_waiting<S: Structure<u64>>() {
+    for mechanism in MECHANISMS {
+        let structure = S::forced(2, mechanism);
+        structure.push(1).unwrap();
+        let abandoned = structure.abandon();
+        assert_eq!(abandoned, mechanism.or_kcas() == Mechanism::Assisted);
+        assert_eq!(structure.len(), 1);
+        structure.abandon();
+        structure.push(2).unwrap();
+        structure.abandon();
+        assert_eq!(structure.push(3), Err(3));
+        structure.abandon();
+        let mut both = [structure.pop(), structure.pop()];
+        both.sort();
+        assert_eq!(both, [Some(1), Some(2)]);
+        structure.abandon();
+        assert_eq!(structure.pop(), None);
+    }
+}
+
+#[test]
+fn a_thread_that_is_stopped_inside_keeps_nobody_waiting() {
+    a_stopped_thread_keeps_nobody_waiting::<Stack<u64>>();
+    a_stopped_thread_keeps_nobody_waiting::<Queue<u64>>();
+}
+
+/// Throws holders out all the time, whatever state they are in.
+#[test]
+fn holders_that_are_thrown_out_lose_nothing() {
+    const EACH: usize = 300;
+    let queue = Queue::forced(64, Mechanism::Assisted);
+    let seen: Vec<AtomicUsize> = (0..2 * EACH).map(|_| AtomicUsize::new(0)).collect();
+    let running = AtomicUsize::new(2);
+    std::thread::scope(|scope| {
+        for start in [0, EACH] {
+            let (queue, seen, running) = (&queue, &seen, &running);
+            scope.spawn(move || {
+                for value in start..start + EACH {
+                    while queue.push(value).is_err() {}
+                    let value = std::iter::repeat_with(|| queue.pop()).flatten().next();
+                    seen[value.unwrap()].fetch_add(1, Ordering::Relaxed);
+                }
+                running.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+        while running.load(Ordering::Relaxed) > 0 {
+            queue.abandon();
+            std::thread::yield_now();
+        }
+    });
+    assert!(seen.iter().all(|count| count.load(Ordering::Relaxed) == 1));
+    assert!(queue.is_empty());
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    assert_eq!(Stack::<u8>::try_new(0).err(), Some(Error::ZeroCapacity));
+    assert_eq!(Queue::<u8>::try_new(0).err(), Some(Error::ZeroCapacity));
+    for capacity in [usize::MAX, usize::MAX / 16 + 1] {
+        let errors = [
+            Stack::<u8>::try_new(capacity).err(),
+            Queue::<u8>::try_new(capacity).err(),
+        ];
+        assert_eq!(errors, [Some(Error::OutOfMemory); 2]);
+    }
+}
+
+#[test]
+fn they_are_made_of_what_comes() {
+    let stack = Stack::from_iter(1..=3);
+    assert_eq!((stack.capacity(), stack.push(4)), (3, Err(4)));
+    assert_eq!(stack.drain().collect::<Vec<_>>(), [3, 2, 1]);
+    let queue = Queue::from_iter(1..=3);
+    assert_eq!((queue.capacity(), queue.push(4)), (3, Err(4)));
+    assert_eq!(format!("{queue:?}"), "Queue { len: 3, capacity: 3, .. }");
+    assert_eq!(queue.drain().collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(Queue::<u8>::from_iter([]).capacity(), 1);
+}
