@@ -104,6 +104,9 @@
 //! | structure | what it is | progress | cost |
 //! |---|---|---|---|
 //! | `nonblocking::Stack` | bounded, last in first out, one-word elements | obstruction-free | 1 |
+//! | `nonblocking::List` | keys and values to be copied, in order or not | obstruction-free | 1 a change, 0 a search |
+//! | `nonblocking::RefList` | values of any type, looked at through guards that count | obstruction-free | 1 a value that is visited, and 1 to let it go |
+//! | `nonblocking::OneVisitorList` | the same, each value visited by one at a time | obstruction-free | 1 a value that is visited |
 //!
 //! Locks in [`mutex`] are for what a structure above does not do; who interferes decides there, too. *Cost* is what locking and
 //! unlocking take when nobody else is there.
@@ -132,8 +135,10 @@
 //! | | 2.3.2, gates | [`percpu::Held`] |
 //! | GC96: Greenwald, Cheriton, *The Synergy Between Non-blocking Synchronization and Operating System Structure*, 1996 | 1, a handler that stores into the table that its thread is updating | [`local::Map`] |
 //! | | 2, type-stable memory | [`memory`] |
+//! | | figure 2, 5.1: a list under a version number; replaced by a duplicate; removed, modified and reinserted | `nonblocking::List` |
 //! | | 5.1 and 5.3, version numbers; note 5, compare-and-double-swap; 6.1, DCAS in software with the system's help | `dcas` |
 //! | S92: Massalin, *Synthesis: An Efficient Implementation of Fundamental Operating System Services*, 1992 | 5, figures 5.1 to 5.3: atomic update, `CAS2` | `dcas` |
+//! | | 5.2.3, figure 5.7: a list that is gone through with reference counts, or one visitor at a time | `nonblocking::RefList`, `nonblocking::OneVisitorList` |
 //!
 //! [`docs::internals`] lists where the code differs from them, and why.
 //!

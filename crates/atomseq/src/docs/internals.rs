@@ -331,6 +331,36 @@
 //! Reclamation is no epoch's business: each reference that is replaced is noted in its descriptor, and a
 //! descriptor without references and helpers is used again.
 //!
+//! # Lists that anybody may change
+//!
+//! ```text
+//! find       version; walk; still that version
+//! change     version; walk; { a link or two = …, version + 1 } if still that version
+//! ```
+//!
+//! That is all of GC96 figure 2, and [`nonblocking::List`](crate::nonblocking::List). A walk takes no lock and writes nothing, so it may go
+//! over nodes that were freed and serve as others by now: type-stable memory keeps it from harm, and the version
+//! tells that it was in vain. In the end, or every 64 nodes: two nodes that are deleted and pushed in front in turn,
+//! each when the walker has just come to it, would else lead it in a circle for ever; a test does just that.
+//!
+//! *What a copy may contain.* A node's key and value are written word by word by whoever owns it, while late walkers read. They
+//! may read half of each, so what they hand to a comparison must be a value whatever its bits: hence `Plain`. A
+//! walker that has seen a new owner's word also sees that the version has changed, by a chain of orders: the exchange that
+//! unlinked the node, the release fence in the pool's `allocate` (or behind the exchange that removed the entry for change), the new
+//! owner's store; the walker's load of it, its acquire fence, its look at the version.
+//!
+//! *Removed for change.* GC96 5.1 warns of a handler that retries until it finds a descriptor which its own thread has
+//! removed to change it: that would be a deadlock without any lock. So no operation here retries for such a reason. The entry keeps its
+//! place with the number of its changer beside it, set and cleared by one exchange of one word each, and every operation
+//! on its key says [`BeingChanged`](crate::nonblocking::BeingChanged), and whether by the thread that asks. Should the changer end, anybody may unlink
+//! the node; the node itself stays its changer's, who might only have been slow, and finds out.
+//!
+//! *Counts.* S92's figure 5.7 raises the count of the node that a link leads to if neither has changed meanwhile. But a link in a
+//! node that was deleted never changes again, and what it leads to may be deleted next, freed, and used
+//! for another value: the count and the link still match. In [`nonblocking::RefList`](crate::nonblocking::RefList), removing a node
+//! spoils its link by the same exchange. Its visitors go on from the first node whose position is behind theirs; positions are the
+//! versions at which nodes came in, so they fall along the list and never repeat.
+//!
 //! # Per-thread statics
 //!
 //! ```text
@@ -370,6 +400,12 @@
 //! | GC96 2 | the descriptors may be consolidated into fewer pages | the lowest page with something free serves next | a descriptor's address is what readers know it by: it cannot be moved |
 //! | GC96 5.1 | an audit reclaims what was unclaimed for t_stable | it hands it to the caller, who knows whether the owner is gone | a thread that is stopped is not gone |
 //! | GC96 1, 5 | a table that a handler may store into is changed by double compare-and-swap | [`local::Map`](crate::local::Map) is changed by sequences that are rolled forward | the handler is this thread's own: no other processor interferes, and no instruction is atomic |
+//! | GC96 2, figure 2 | a search may meet a node that was freed, and goes on wherever that leads; it dereferences `p` before it asks whether `p` is `NULL` | asks first, and looks at the version every 64 nodes | nodes that are freed and linked again under a search can lead it round in a circle for ever |
+//! | GC96 5.1 | the new descriptor's link is written, then the one before it together with the version | both links in one exchange | by k-CAS, a link may be changed by exchanges only, also of a free node |
+//! | GC96 5.1 | a descriptor that was removed for change is out of its list | it keeps its place, and says whose it is | its key cannot come in twice, and who looks for it is told so; in a handler, that it is under way in its own thread |
+//! | S92 5.7 | `CAS2` on a link and the count of the node behind it | the count, if nothing has changed since the version; the link of a removed node says so | a link of a removed node may lead to one that was removed later, and is another by now: its count would be raised all the same |
+//! | S92 5.7 | `CAS(old_ref, new_ref, refp)`; a node that is released to zero is deallocated | the count of guards alone; a node goes when it is removed *and* has none | a misprint (address first); being in the list is no guard, so inserting and removing are one exchange each |
+//! | S92 5.2.3 | a visitor whose node was removed goes on by that node's link | by its position | counted links would let one visitor who stands still keep all that is removed after it |
 //! | GC96 6.1 | the system rolls a process back that is delayed in the DCAS procedure | the next thread that finds the lock taken does | the kernel only ends the section; nobody else needs the words meanwhile |
 //! | GC96 6.1 | the lock is known to the system | it is known to the process, which asks the system for a fence | no interface is needed but `rseq` and `membarrier` |
 //! | GC96 note 5 | the second comparison can be left out | both, and an interruption uses the version up | the version is the lock: a compare-and-swap of it proves all words |

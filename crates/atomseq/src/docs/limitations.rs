@@ -42,6 +42,21 @@
 //! * **Versions** are one word: on 32-bit targets, a reference that is kept for two thousand million allocations of
 //!   one descriptor may take a later one for its own.
 //!
+//! # Lists that anybody may change
+//!
+//! * **One version a list.** Every change makes searches and changes that are under way begin again, wherever in the list they
+//!   are. A long list that many threads change wants to be several: buckets, by [`List::sibling`](crate::nonblocking::List::sibling).
+//! * **A search is linear**, an ordered list included.
+//! * **Starvation.** A walk over a long list that changes all the time may begin again without bound; `snapshot`, `fold` and `len` are
+//!   such walks. [`List::iter`](crate::nonblocking::List::iter) is not: it ends after as many entries as there are.
+//! * **Comparisons see anything.** A key's `Ord` or `PartialEq` may be asked about bits that nobody stored, whose answer then does not count.
+//!   It must not panic, nor allocate if handlers search.
+//! * **Visiting writes.** Guards of a [`RefList`](crate::nonblocking::RefList) and marks of a
+//!   [`OneVisitorList`](crate::nonblocking::OneVisitorList) are changes of the list, and count in its version.
+//! * **A thread that ends** with an entry removed for change leaves the key taken until
+//!   [`forget_removed`](crate::nonblocking::List::forget_removed); one that ends with a guard or in a visit keeps that value.
+//! * **Memory** of nodes stays with the list, and those that share it, until the last is dropped.
+//!
 //! # Hold one gate at a time
 //!
 //! A [`Held`](crate::percpu::Held) blocks all signals and holds up forks in other threads. While a

@@ -19,18 +19,36 @@
 //!
 //! * Array structures hold one-word values ([`Word`](crate::Word): integers, `Box`, `Arc`, addresses). A value
 //!   is somebody's own only after the exchange that takes it out; what was read before counts for nothing.
+//! * A [`List`] holds keys and values that are [`Plain`]: several threads copy them out of a node at the same time, perhaps while
+//!   a later owner of the node's memory is writing there, and the version tells which copies count.
+//! * A [`RefList`] holds anything that threads may share, and lends it to whoever has a guard; a [`OneVisitorList`] anything
+//!   that may go from thread to thread, and lends it to one visitor at a time.
+//!
+//! Nodes lie in type-stable memory ([`memory`](crate::memory)), and are used again at once: nothing waits for readers.
 //!
 //! A thread that is ended inside an operation (by its own `exit` system call) loses the one value that
 //! was in its hands, at most.
 
 mod array;
 mod error;
+mod list;
+mod nodes;
+mod one_visitor;
+mod plain;
 mod queue;
+mod ref_list;
 pub mod spsc;
 mod stack;
 
 pub use error::Error;
+pub use list::{
+    Arrangement, Ascending, BeingChanged, GivenUp, IntoIter, Iter, List, Refused, Removed,
+    Unordered,
+};
+pub use one_visitor::{OneVisitorList, Visit};
+pub use plain::{Plain, plain};
 pub use queue::Queue;
+pub use ref_list::{NoMemory, Ref, RefIter, RefList};
 pub use stack::Stack;
 
 /// A structure that holds nothing is none.

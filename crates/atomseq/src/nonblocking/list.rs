@@ -1,0 +1,521 @@
+//! A list that is searched by plain loads and changed by one exchange (GC96 figure 2).
+//!
+//! ```text
+//! find     begin: version; walk; still that version
+//! insert   begin; walk to the place; { link = node, node.next = what the link held } if still that version
+//! delete   begin; walk to the node;  { link = node.next }                            if still that version
+//! replace  begin; walk to the node;  { link = duplicate, duplicate.next = node.next } if still that version
+//! remove for change    { node.changer = this thread };  the owner changes it;  { node.changer = 0 }
+//! ```
+//!
+//! Why it holds:
+//!
+//! 1. Links change only by exchanges, each of which changes the version, and no version comes back. So a walk after which
+//!    the version is still the first saw one state of the list; and an exchange since the version finds that state.
+//! 2. A node's key changes only while nobody but its owner has it: before it is linked, after it was unlinked. Its value
+//!    changes also while `changer` says so. Either begins with an exchange, or with an allocation of what an exchange had
+//!    unlinked, and a release fence; so who has read a part of what came later finds another version.
+//! 3. A node that somebody has unlinked is theirs alone: no other exchange since that version succeeds, and later walks
+//!    that count do not reach it. So it is freed once. One whose `changer` is set is its changer's: who unlinks that one
+//!    ([`List::forget_removed`]) leaves GIVEN_UP there and does not free it.
+//! 4. The new node's link is set by the same exchange that links it, for under k-CAS nothing else may change a
+//!    covered word, and a free node's link is one.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::nodes::{self, Chain, Changed, Place, address, until_unchanged};
+use super::plain::{Plain, Words};
+use crate::dcas::{Mechanism, Object, StableWord, Version};
+use crate::memory::{self, Allocated, Descriptor};
+
+mod arrangement;
+mod error;
+mod iteration;
+mod removed;
+
+pub use arrangement::{Arrangement, Ascending, Unordered};
+pub use error::{BeingChanged, Refused};
+pub use iteration::{IntoIter, Iter};
+pub use removed::{GivenUp, Removed};
+
+/// `changer` of a node that was unlinked while somebody had removed it for change.
+const GIVEN_UP: u64 = 1;
+
+/// A node.
+#[repr(C)]
+pub(super) struct Node<K, V> {
+    next: StableWord,
+    /// Who has removed it for change: 0, GIVEN_UP, or a thread.
+    changer: StableWord,
+    key: Words<K>,
+    value: Words<V>,
+}
+
+// SAFETY: zeros are an instance, and may appear at any time: words that nobody has to drop, read as atomics.
+unsafe impl<K: Plain, V: Plain> Descriptor for Node<K, V> {}
+
+impl<K: Plain, V: Plain> nodes::Node for Node<K, V> {
+    #[inline(always)]
+    fn next(&self) -> &StableWord {
+        &self.next
+    }
+
+    fn words(&self) -> [&StableWord; 2] {
+        [&self.next, &self.changer]
+    }
+}
+
+/// A list of keys and values that all threads may search and change at the same time, on which none
+/// that is preempted, ended or interrupted keeps the others waiting (GC96 figure 2 and 5.1).
+///
+/// [`new`](List::new) makes one in the order of its keys, of which each is there once; [`unordered`](List::unordered)
+/// one in which the newest comes first. Keys and values are [`Plain`]: they are copied in and out, word by word.
+///
+/// Scope `Machine`; progress as the [mechanism](crate::dcas)'s: lock-free with k-CAS, obstruction-free with OS-assisted
+/// DCAS; each operation begins again if another one has changed the list meanwhile, wherever. Searches take time in
+/// proportion to the nodes before the place, and no atomic instruction; a change takes one exchange of two words (1 atomic
+/// instruction OS-assisted, 5 by k-CAS). Memory is a node an entry, whose memory is used again at once: nothing waits
+/// for readers. What is allocated is never given back before the list is dropped; a [limit](List::with_limit) bounds it.
+///
+/// Every operation may be called in a signal handler that interrupted any other one, but for those that return a `Vec`,
+/// allocate for the caller, or panic. See [`remove_for_change`](List::remove_for_change) for the one rule (GC96 5.1).
+///
+/// ```
+/// use atomseq::nonblocking::{List, Refused};
+///
+/// let sessions = List::new();
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| sessions.insert(20, 1));
+///     scope.spawn(|| sessions.insert(10, 2));
+/// });
+/// assert!(matches!(sessions.insert(10, 3), Err(Refused::Present)));
+/// assert_eq!(sessions.find(&10), Ok(Some(2)));
+///
+/// sessions.update(&10, |requests| requests + 1)?;
+/// assert_eq!(sessions.snapshot(), [(10, 3), (20, 1)]);
+/// assert_eq!(sessions.delete(&10), Ok(Some(3)));
+/// assert_eq!(sessions.delete(&10), Ok(None));
+/// # Ok::<(), Refused>(())
+/// ```
+pub struct List<K: Plain, V: Plain = (), A = Ascending> {
+    chain: Chain<Node<K, V>>,
+    arrangement: PhantomData<fn() -> A>,
+}
+
+impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
+    /// An empty list in the order of its keys, without a limit.
+    ///
+    /// # Panics
+    ///
+    /// If there is no memory, or keys and values are so large that no page holds them.
+    pub fn new() -> List<K, V> {
+        List::made(Object::new(), None).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The same, of up to so many entries, and those that are on their way in: see
+    /// [`Pool::limit`](memory::Options::limit).
+    ///
+    /// # Errors
+    ///
+    /// [`memory::Error::Zero`], [`TooLarge`](memory::Error::TooLarge), [`OutOfMemory`](memory::Error::OutOfMemory).
+    pub fn with_limit(entries: usize) -> Result<List<K, V>, memory::Error> {
+        List::made(Object::new(), Some(entries))
+    }
+
+    /// By this mechanism whatever was chosen, to test and to compare.
+    #[doc(hidden)]
+    pub fn forced(mechanism: Mechanism) -> List<K, V> {
+        List::made(Object::forced(mechanism), None).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Inserts an entry at its place.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused::Present`], [`Refused::BeingChanged`]: the key is there. [`Refused::Memory`].
+    #[inline]
+    pub fn insert(&self, key: K, value: V) -> Result<(), Refused> {
+        self.insert_between(key, value, |version| version)
+    }
+
+    /// The same, with `gap` between its first look and its exchange, each time: it may hand another version on.
+    #[doc(hidden)]
+    #[inline]
+    pub fn insert_between(
+        &self,
+        key: K,
+        value: V,
+        gap: impl FnMut(Version) -> Version,
+    ) -> Result<(), Refused> {
+        let refuse = |found: Option<V>| match found {
+            None => Ok(value),
+            Some(_) => Err(Refused::Present),
+        };
+        self.put_between(key, refuse, gap).map(|_| ())
+    }
+}
+
+impl<K: Plain + PartialEq, V: Plain> List<K, V, Unordered> {
+    /// An empty list in which the newest entry comes first, without a limit. A key may be there several
+    /// times; then the newest is found.
+    ///
+    /// ```
+    /// let list = atomseq::nonblocking::List::unordered();
+    /// list.push_front(1.5, 'a' as u32)?;
+    /// list.push_front(-0.5, 'b' as u32)?;
+    /// assert_eq!(list.pop_first(), Some((-0.5, 'b' as u32)));
+    /// # Ok::<(), atomseq::nonblocking::Refused>(())
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As for [`new`](List::new).
+    pub fn unordered() -> List<K, V, Unordered> {
+        List::made(Object::new(), None).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The same, of up to so many entries: see [`with_limit`](List::with_limit).
+    ///
+    /// # Errors
+    ///
+    /// As for [`with_limit`](List::with_limit).
+    pub fn unordered_with_limit(entries: usize) -> Result<List<K, V, Unordered>, memory::Error> {
+        List::made(Object::new(), Some(entries))
+    }
+
+    /// By this mechanism whatever was chosen, to test and to compare.
+    #[doc(hidden)]
+    pub fn unordered_forced(mechanism: Mechanism) -> List<K, V, Unordered> {
+        List::made(Object::forced(mechanism), None).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Inserts an entry at the front, whatever else is there. Constant time.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused::Memory`].
+    pub fn push_front(&self, key: K, value: V) -> Result<(), Refused> {
+        let node = self.node_of(key, value)?;
+        until_unchanged(|| self.link(self.chain.object.begin(), &self.chain.head, &node));
+        node.into_raw();
+        Ok(())
+    }
+}
+
+impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
+    fn made(object: Object, limit: Option<usize>) -> Result<List<K, V, A>, memory::Error> {
+        Ok(List {
+            chain: Chain::new(object, limit)?,
+            arrangement: PhantomData,
+        })
+    }
+
+    /// An empty list of the same kind that shares this one's memory, and so its limit: for the buckets of a hash table, say. It
+    /// has a version of its own.
+    pub fn sibling(&self) -> List<K, V, A> {
+        List {
+            chain: self.chain.sibling(),
+            arrangement: PhantomData,
+        }
+    }
+
+    /// How many changes there were, a useful and sometimes necessary statistic (GC96 5.3). Interrupted attempts may
+    /// count as well, as for [`Domain::version`](crate::dcas::Domain::version).
+    pub fn version(&self) -> Version {
+        self.chain.object.version()
+    }
+
+    /// Which mechanism it uses.
+    pub fn mechanism(&self) -> Mechanism {
+        self.chain.object.mechanism()
+    }
+
+    /// How many entries there can be, in this list and those that share its memory.
+    pub fn limit(&self) -> usize {
+        self.chain.limit()
+    }
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    ///
+    /// [`BeingChanged`]: somebody has removed it for change.
+    #[inline]
+    pub fn find(&self, key: &K) -> Result<Option<V>, BeingChanged> {
+        self.find_between(key, |version| version)
+    }
+
+    /// As [`insert_between`](List::insert_between).
+    #[doc(hidden)]
+    #[inline]
+    pub fn find_between(
+        &self,
+        key: &K,
+        mut gap: impl FnMut(Version) -> Version,
+    ) -> Result<Option<V>, BeingChanged> {
+        until_unchanged(|| {
+            let version = gap(self.chain.object.begin());
+            let found = match self.place(version, key)?.node {
+                None => Ok(None),
+                Some(node) => self.settled(node).map(|()| Some(node.value.load())),
+            };
+            self.chain.check(version)?;
+            Ok(found)
+        })
+    }
+
+    /// Is the key there? It is also while somebody has removed it for change.
+    pub fn contains(&self, key: &K) -> bool {
+        !matches!(self.find(key), Ok(None))
+    }
+
+    /// Takes a key's entry out and returns its value.
+    ///
+    /// # Errors
+    ///
+    /// [`BeingChanged`]: somebody has removed it for change.
+    #[inline]
+    pub fn delete(&self, key: &K) -> Result<Option<V>, BeingChanged> {
+        self.delete_between(key, |version| version)
+    }
+
+    /// As [`insert_between`](List::insert_between).
+    #[doc(hidden)]
+    #[inline]
+    pub fn delete_between(
+        &self,
+        key: &K,
+        mut gap: impl FnMut(Version) -> Version,
+    ) -> Result<Option<V>, BeingChanged> {
+        until_unchanged(|| {
+            let version = gap(self.chain.object.begin());
+            let place = self.place(version, key)?;
+            let Some(node) = place.node else {
+                self.chain.check(version)?;
+                return Ok(Ok(None));
+            };
+            if let Err(being_changed) = self.settled(node) {
+                self.chain.check(version)?;
+                return Ok(Err(being_changed));
+            }
+            let value = self.unlink(version, place.link, node)?.1;
+            Ok(Ok(Some(value)))
+        })
+    }
+
+    /// Takes out the first entry that nobody has removed for change.
+    pub fn pop_first(&self) -> Option<(K, V)> {
+        self.pop_first_between(|version| version)
+    }
+
+    /// As [`insert_between`](List::insert_between).
+    #[doc(hidden)]
+    pub fn pop_first_between(&self, mut gap: impl FnMut(Version) -> Version) -> Option<(K, V)> {
+        until_unchanged(|| {
+            let version = gap(self.chain.object.begin());
+            let place = self.chain.seek(version, &self.chain.head, |node| {
+                self.chain.load(&node.changer) == 0
+            })?;
+            match place.node {
+                Some(node) => self.unlink(version, place.link, node).map(Some),
+                None => self.chain.check(version).map(|()| None),
+            }
+        })
+    }
+
+    /// Replaces a key's value by a duplicate that has the new one (GC96 5.1); returns the old one. `None`: the key is not
+    /// there.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused::BeingChanged`], [`Refused::Memory`].
+    pub fn replace(&self, key: &K, value: V) -> Result<Option<V>, Refused> {
+        self.update(key, |_| value)
+    }
+
+    /// Replaces a key's value by what `change` makes of it, and returns the old one. `None`: the key is not there.
+    ///
+    /// By a duplicate (GC96 5.1): who searches at the same time finds the one or the other. `change` may be called
+    /// more than once, also with values that nobody ever stored; only what its last call returned is stored.
+    ///
+    /// # Errors
+    ///
+    /// As for [`replace`](List::replace).
+    pub fn update(&self, key: &K, mut change: impl FnMut(V) -> V) -> Result<Option<V>, Refused> {
+        let only_if_there = |found: Option<V>| found.map(&mut change).ok_or(Refused::Absent);
+        match self.put_between(*key, only_if_there, |version| version) {
+            Err(Refused::Absent) => Ok(None),
+            put => put,
+        }
+    }
+
+    /// Inserts an entry, or replaces a key's value by a duplicate; returns the old value.
+    ///
+    /// # Errors
+    ///
+    /// As for [`replace`](List::replace).
+    pub fn put(&self, key: K, value: V) -> Result<Option<V>, Refused> {
+        self.put_with(key, |_| value)
+    }
+
+    /// The same with what `make` makes of the value that is there, if one is.
+    ///
+    /// `make` may be called as often as [`update`](List::update)'s closure.
+    ///
+    /// ```
+    /// let counts = atomseq::nonblocking::List::new();
+    /// for byte in *b"abracadabra" {
+    ///     counts.put_with(byte, |count| count.unwrap_or(0) + 1)?;
+    /// }
+    /// assert_eq!(counts.find(&b'a'), Ok(Some(5)));
+    /// # Ok::<(), atomseq::nonblocking::Refused>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`replace`](List::replace).
+    pub fn put_with(
+        &self,
+        key: K,
+        mut make: impl FnMut(Option<V>) -> V,
+    ) -> Result<Option<V>, Refused> {
+        self.put_between(key, |found| Ok(make(found)), |version| version)
+    }
+
+    fn put_between(
+        &self,
+        key: K,
+        mut make: impl FnMut(Option<V>) -> Result<V, Refused>,
+        mut gap: impl FnMut(Version) -> Version,
+    ) -> Result<Option<V>, Refused> {
+        // Only when something is to be linked, and kept for the next attempt.
+        let mut new = None;
+        let put = until_unchanged(|| {
+            let version = gap(self.chain.object.begin());
+            let Place { link, node } = self.place(version, &key)?;
+            let value = match node.map_or(Ok(()), |node| self.settled(node)) {
+                Err(being_changed) => Err(Refused::from(being_changed)),
+                Ok(()) => Ok(node.map(|node| node.value.load())),
+            };
+            // `make` gets no value that nobody stored, and no answer is given that does not count.
+            self.chain.check(version)?;
+            let linked = value.and_then(|old| {
+                let made = make(old)?;
+                let node_of = |made| self.node_of(key, made);
+                let new: &Allocated<'_, _> = match &mut new {
+                    Some(new) => new,
+                    none => none.insert(node_of(made)?),
+                };
+                new.value.store(made);
+                Ok((old, new))
+            });
+            let (old, new) = match linked {
+                Ok(linked) => linked,
+                Err(refused) => return Ok(Err(refused)),
+            };
+            match node {
+                None => self.link(version, link, new)?,
+                Some(node) => {
+                    let behind = self.chain.load(&node.next);
+                    let exchange = ((link, address(&**new)), (&new.next, behind));
+                    self.chain.exchange(version, exchange.0, exchange.1)?;
+                    // SAFETY: this call has just unlinked it.
+                    unsafe { self.chain.free(node) };
+                }
+            }
+            Ok(Ok(old))
+        });
+        if put.is_ok() {
+            new.map(Allocated::into_raw);
+        }
+        put
+    }
+
+    /// A node for the caller alone.
+    fn node_of(&self, key: K, value: V) -> Result<Allocated<'_, Node<K, V>>, Refused> {
+        let node = self.chain.allocate()?;
+        node.key.store(key);
+        node.value.store(value);
+        Ok(node)
+    }
+
+    /// Where the key is, or would be.
+    #[inline]
+    fn place(&self, version: Version, key: &K) -> Result<Place<'_, Node<K, V>>, Changed> {
+        let mut is_there = false;
+        let head = &self.chain.head;
+        let mut place = self.chain.seek(version, head, |node| {
+            let found = A::compare(&node.key.load(), key);
+            is_there = found.is_there();
+            found.ends()
+        })?;
+        if !is_there {
+            place.node = None;
+            if A::NEW_ONES_FIRST {
+                place.link = head;
+            }
+        }
+        Ok(place)
+    }
+
+    /// Links a node of this call's where a link leads by now.
+    #[inline]
+    fn link(&self, version: Version, link: &StableWord, node: &Node<K, V>) -> Result<(), Changed> {
+        let behind = self.chain.load(link);
+        self.chain
+            .exchange(version, (link, address(node)), (&node.next, behind))
+    }
+
+    /// Unlinks a node that nobody has removed for change.
+    #[inline]
+    fn unlink(
+        &self,
+        version: Version,
+        link: &StableWord,
+        node: &Node<K, V>,
+    ) -> Result<(K, V), Changed> {
+        let behind = self.chain.load(&node.next);
+        let entry = (node.key.load(), node.value.load());
+        self.chain.exchange_one(version, (link, behind))?;
+        // SAFETY: this call has just unlinked it.
+        unsafe { self.chain.free(node) };
+        Ok(entry)
+    }
+
+    /// Has nobody removed it for change?
+    #[inline(always)]
+    fn settled(&self, node: &Node<K, V>) -> Result<(), BeingChanged> {
+        match self.chain.load(&node.changer) {
+            0 => Ok(()),
+            changer => Err(BeingChanged::by(changer)),
+        }
+    }
+}
+
+impl<K: Plain, V: Plain, A> Drop for List<K, V, A> {
+    fn drop(&mut self) {
+        self.chain.clear(|_| ());
+    }
+}
+
+impl<K: Plain + Ord, V: Plain> Default for List<K, V, Ascending> {
+    fn default() -> Self {
+        List::new()
+    }
+}
+
+impl<K, V, A> fmt::Debug for List<K, V, A>
+where
+    K: Plain + fmt::Debug,
+    V: Plain + fmt::Debug,
+    A: Arrangement<K>,
+{
+    /// What was in it at one time.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.snapshot()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

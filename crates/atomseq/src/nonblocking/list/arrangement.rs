@@ -1,0 +1,74 @@
+//! In which order a list keeps its keys.
+
+use std::cmp::Ordering;
+
+use crate::nonblocking::Plain;
+
+/// The smallest key first, each key once.
+#[derive(Clone, Copy, Debug)]
+pub struct Ascending;
+
+/// The newest entry first; keys may repeat.
+#[derive(Clone, Copy, Debug)]
+pub struct Unordered;
+
+/// [`Ascending`] or [`Unordered`].
+pub trait Arrangement<K>: sealed::Sealed<K> {}
+
+impl<K, A: sealed::Sealed<K>> Arrangement<K> for A {}
+
+pub(in crate::nonblocking) use sealed::Found;
+
+pub(super) mod sealed {
+    /// What a search does at a node.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    pub enum Found {
+        GoesOn,
+        ItsPlace,
+        ItIsThere,
+    }
+
+    impl Found {
+        #[inline(always)]
+        pub fn ends(self) -> bool {
+            self != Found::GoesOn
+        }
+
+        #[inline(always)]
+        pub fn is_there(self) -> bool {
+            self == Found::ItIsThere
+        }
+    }
+
+    pub trait Sealed<K>: Sized {
+        /// Does a key that is not there belong to the front? Else to where the search ended.
+        const NEW_ONES_FIRST: bool;
+
+        fn compare(in_the_list: &K, sought: &K) -> Found;
+    }
+}
+
+impl<K: Plain + Ord> sealed::Sealed<K> for Ascending {
+    const NEW_ONES_FIRST: bool = false;
+
+    #[inline(always)]
+    fn compare(in_the_list: &K, sought: &K) -> Found {
+        match in_the_list.cmp(sought) {
+            Ordering::Less => Found::GoesOn,
+            Ordering::Equal => Found::ItIsThere,
+            Ordering::Greater => Found::ItsPlace,
+        }
+    }
+}
+
+impl<K: Plain + PartialEq> sealed::Sealed<K> for Unordered {
+    const NEW_ONES_FIRST: bool = true;
+
+    #[inline(always)]
+    fn compare(in_the_list: &K, sought: &K) -> Found {
+        match in_the_list == sought {
+            true => Found::ItIsThere,
+            false => Found::GoesOn,
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Why an operation on a list did nothing.
+
+use std::fmt;
+
+use crate::memory;
+
+/// Somebody has [removed the entry for change](super::List::remove_for_change), and has not yet put it back.
+///
+/// Nothing waits for that, and in a signal handler nothing may: the handler may have interrupted the very thread
+/// that is to put it back (GC96 5.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BeingChanged {
+    by_this_thread: bool,
+}
+
+impl BeingChanged {
+    pub(super) fn by(changer: u64) -> BeingChanged {
+        BeingChanged {
+            by_this_thread: changer == this_thread(),
+        }
+    }
+
+    /// Has this thread removed it, perhaps under the handler that asks? Then repeating the operation would never end.
+    ///
+    /// It may also be one that has ended with an entry in its hands and whose place in memory this thread has by now; then
+    /// it would never end either.
+    pub fn by_this_thread(&self) -> bool {
+        self.by_this_thread
+    }
+}
+
+impl fmt::Display for BeingChanged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.by_this_thread {
+            "this thread has removed the entry for change: go on without it, for it cannot come back meanwhile"
+        } else {
+            "another thread has removed the entry for change: try again later, but never in a signal handler"
+        })
+    }
+}
+
+impl std::error::Error for BeingChanged {}
+
+/// Why an entry was not put into a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refused {
+    /// The key is there.
+    Present,
+    /// The key is not there.
+    Absent,
+    /// The key is there, but somebody has removed it for change.
+    BeingChanged(BeingChanged),
+    /// There is no memory for a node, or the limit is reached.
+    Memory(memory::Error),
+}
+
+impl From<BeingChanged> for Refused {
+    fn from(being_changed: BeingChanged) -> Refused {
+        Refused::BeingChanged(being_changed)
+    }
+}
+
+impl From<memory::Error> for Refused {
+    fn from(error: memory::Error) -> Refused {
+        Refused::Memory(error)
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::Present => {
+                f.write_str("the key is in the list: replace its value, or delete it first")
+            }
+            Refused::Absent => f.write_str("the key is not in the list: insert it"),
+            Refused::BeingChanged(being_changed) => being_changed.fmt(f),
+            Refused::Memory(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Refused {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Refused::Memory(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// A number of the thread, or of the one that a handler has interrupted: an address of its own, so never
+/// 0 or 1.
+pub(in crate::nonblocking) fn this_thread() -> u64 {
+    // No destructor, and nothing is set up on first use. Eight bytes, so its address is a multiple of that.
+    thread_local!(static HERE: u64 = const { 0 });
+    HERE.with(|here| std::ptr::from_ref(here).addr() as u64)
+}

@@ -1,0 +1,276 @@
+//! Entries that were removed for change, and come back (GC96 5.1).
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{Ordering, fence};
+
+use super::error::this_thread;
+use super::{Arrangement, BeingChanged, GIVEN_UP, List, Node, Refused};
+use crate::dcas::Version;
+use crate::nonblocking::Plain;
+use crate::nonblocking::nodes::{Changed, until_unchanged};
+
+impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
+    /// Removes an entry for change: its holder alone may change it, and puts it back (GC96 5.1's *removed, modified and
+    /// reinserted*). `None`: the key is not there.
+    ///
+    /// Removing and reinserting are one exchange of one word each, and nothing is allocated or freed. Meanwhile the entry
+    /// is in no [snapshot](List::snapshot), and its key keeps its place: who asks for it gets [`BeingChanged`] at
+    /// once. Nothing in here ever waits for it to come back, and this is the rule of GC96 5.1: **a signal handler never
+    /// retries on an entry that its own thread has removed for change.** Whoever wants to try again
+    /// asks first whose it is:
+    ///
+    /// ```
+    /// use atomseq::nonblocking::{BeingChanged, List};
+    ///
+    /// /// For threads and handlers alike.
+    /// fn look(list: &List<u64, u64>, key: u64) -> Option<u64> {
+    ///     loop {
+    ///         match list.find(&key) {
+    ///             Ok(found) => return found,
+    ///             Err(changing) if changing.by_this_thread() => return None,
+    ///             Err(_) => std::thread::yield_now(),
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let list = List::new();
+    /// list.insert(1, 10).unwrap();
+    /// let removed = list.remove_for_change(&1)?.unwrap();
+    /// assert_eq!(look(&list, 1), None);
+    /// let value = removed.value() + 5;
+    /// removed.reinsert(value).unwrap();
+    /// assert_eq!(look(&list, 1), Some(15));
+    /// # Ok::<(), BeingChanged>(())
+    /// ```
+    ///
+    /// (A handler must not wait for other threads' either, if these may wait for its own thread.)
+    ///
+    /// Of a thread that ends with an entry in its hands, the key stays taken until somebody calls
+    /// [`forget_removed`](List::forget_removed).
+    ///
+    /// # Errors
+    ///
+    /// [`BeingChanged`]: somebody else has, or this thread.
+    pub fn remove_for_change(&self, key: &K) -> Result<Option<Removed<'_, K, V, A>>, BeingChanged> {
+        until_unchanged(|| {
+            let version = self.chain.object.begin();
+            let Some(node) = self.place(version, key)?.node else {
+                self.chain.check(version)?;
+                return Ok(Ok(None));
+            };
+            if let Err(being_changed) = self.settled(node) {
+                self.chain.check(version)?;
+                return Ok(Err(being_changed));
+            }
+            let (key, value) = (node.key.load(), node.value.load());
+            self.chain
+                .exchange_one(version, (&node.changer, this_thread()))?;
+            // Release: before what the holder stores; pairs with the acquire fence in `Object::is_still`.
+            fence(Ordering::Release);
+            Ok(Ok(Some(Removed {
+                list: self,
+                node,
+                key,
+                value,
+                here: PhantomData,
+            })))
+        })
+    }
+
+    /// Deletes a key that somebody has removed for change, who finds out when trying to reinsert it. `false`: there is no
+    /// such key now.
+    ///
+    /// For what a thread had in its hands when it ended. Its node is lost until the list is dropped.
+    pub fn forget_removed(&self, key: &K) -> bool {
+        until_unchanged(|| {
+            let version = self.chain.object.begin();
+            let place = self.place(version, key)?;
+            let removed = place.node.filter(|node| self.settled(node).is_err());
+            let Some(node) = removed else {
+                return self.chain.check(version).map(|()| false);
+            };
+            let behind = self.chain.load(&node.next);
+            self.chain
+                .exchange(version, (place.link, behind), (&node.changer, GIVEN_UP))?;
+            Ok(true)
+        })
+    }
+}
+
+/// An entry that its holder has [removed for change](List::remove_for_change). Dropped, it goes back as
+/// it was.
+#[must_use = "dropped, it goes back as it was"]
+pub struct Removed<'a, K: Plain, V: Plain, A: Arrangement<K>> {
+    list: &'a List<K, V, A>,
+    node: &'a Node<K, V>,
+    key: K,
+    value: V,
+    /// Not `Send`: the thread that has it is the one that `changer` names.
+    here: PhantomData<*const ()>,
+}
+
+/// The entry was deleted meanwhile: by [`forget_removed`](List::forget_removed), which took its holder for ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GivenUp;
+
+impl fmt::Display for GivenUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the entry was given up while it was removed for change: insert it anew")
+    }
+}
+
+impl std::error::Error for GivenUp {}
+
+impl<K: Plain, V: Plain, A: Arrangement<K>> Removed<'_, K, V, A> {
+    /// The key.
+    pub fn key(&self) -> K {
+        self.key
+    }
+
+    /// The value that it had.
+    pub fn value(&self) -> V {
+        self.value
+    }
+
+    /// Puts it back with this value.
+    ///
+    /// # Errors
+    ///
+    /// [`GivenUp`].
+    pub fn reinsert(self, value: V) -> Result<(), GivenUp> {
+        // Nobody's look at it counts while the changer is set.
+        self.node.value.store(value);
+        ManuallyDrop::new(self).put_back()
+    }
+
+    /// Gives it another key, and the place of that; it stays removed until it is reinserted.
+    ///
+    /// A node for the new key takes the place of the old one, both are taken for a moment. If the keys compare equal, it
+    /// keeps the one that it has.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused::Present`] and [`Refused::BeingChanged`]: the new key is there, where keys may not repeat.
+    /// [`Refused::Memory`]. [`Refused::Absent`]: the entry was given up. It has its old key then.
+    pub fn set_key(&mut self, key: K) -> Result<(), Refused> {
+        if A::compare(&self.key, &key).is_there() {
+            return Ok(());
+        }
+        let (list, chain) = (self.list, &self.list.chain);
+        let new = list.node_of(key, self.value)?;
+        // A free node's word, but covered, and so changed like any other.
+        let mark = |changer| {
+            until_unchanged(|| chain.exchange_one(chain.object.begin(), (&new.changer, changer)));
+        };
+        mark(this_thread());
+        let linked = until_unchanged(|| {
+            let version = chain.object.begin();
+            let place = list.place(version, &key)?;
+            let refused = match place.node {
+                _ if chain.load(&self.node.changer) == GIVEN_UP => Some(Refused::Absent),
+                Some(_) if A::NEW_ONES_FIRST => None,
+                Some(node) => Some(
+                    list.settled(node)
+                        .map_or_else(Refused::from, |()| Refused::Present),
+                ),
+                None => None,
+            };
+            if let Some(refused) = refused {
+                chain.check(version)?;
+                return Ok(Err(refused));
+            }
+            let link = if A::NEW_ONES_FIRST {
+                &chain.head
+            } else {
+                place.link
+            };
+            list.link(version, link, &new).map(Ok)
+        });
+        if let Err(refused) = linked {
+            mark(0);
+            return Err(refused);
+        }
+        let old = std::mem::replace(&mut self.node, new.into_raw());
+        self.key = key;
+        // Had it been given up meanwhile, the new one would still be this call's.
+        let _ = list.delete_removed(old);
+        Ok(())
+    }
+
+    /// Deletes it.
+    ///
+    /// # Errors
+    ///
+    /// [`GivenUp`]: it is deleted already.
+    pub fn delete(self) -> Result<(), GivenUp> {
+        let removed = ManuallyDrop::new(self);
+        removed.list.delete_removed(removed.node)
+    }
+
+    fn put_back(&self) -> Result<(), GivenUp> {
+        self.list.settle(self.node, |version| {
+            self.list
+                .chain
+                .exchange_one(version, (&self.node.changer, 0))
+        })
+    }
+}
+
+impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
+    /// Unlinks a node that this thread has removed for change, and frees it.
+    fn delete_removed(&self, node: &Node<K, V>) -> Result<(), GivenUp> {
+        self.settle(node, |version| {
+            let is_it = |other: &Node<K, V>| std::ptr::eq(other, node);
+            let link = self.chain.seek(version, &self.chain.head, is_it)?.link;
+            let behind = self.chain.load(&node.next);
+            self.chain
+                .exchange(version, (link, behind), (&node.changer, 0))
+        })?;
+        // SAFETY: this call has just unlinked it.
+        unsafe { self.chain.free(node) };
+        Ok(())
+    }
+
+    /// Ends what a removal for change began, by an exchange; if the node was given up, by freeing it.
+    fn settle(
+        &self,
+        node: &Node<K, V>,
+        mut exchange: impl FnMut(Version) -> Result<(), Changed>,
+    ) -> Result<(), GivenUp> {
+        let given_up = until_unchanged(|| {
+            let version = self.chain.object.begin();
+            if self.chain.load(&node.changer) != GIVEN_UP {
+                return exchange(version).map(|()| false);
+            }
+            self.chain.check(version)?;
+            self.chain.exchange_one(version, (&node.changer, 0))?;
+            Ok(true)
+        });
+        if given_up {
+            // SAFETY: whoever gave it up has unlinked it, and has left it to its changer, which ends here.
+            unsafe { self.chain.free(node) };
+            return Err(GivenUp);
+        }
+        Ok(())
+    }
+}
+
+impl<K: Plain, V: Plain, A: Arrangement<K>> Drop for Removed<'_, K, V, A> {
+    fn drop(&mut self) {
+        // Given up or not: there is nobody to tell.
+        let _ = self.put_back();
+    }
+}
+
+impl<K: Plain + fmt::Debug, V: Plain + fmt::Debug, A: Arrangement<K>> fmt::Debug
+    for Removed<'_, K, V, A>
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Removed")
+            .field("key", &self.key)
+            .field("value", &self.value)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,130 @@
+//! A list by each mechanism: beside a sequential model, interrupted, and by many threads.
+
+use super::*;
+use crate::dcas::Mechanism;
+
+mod changes;
+mod model;
+mod races;
+
+const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];
+
+/// Without optimization, and under k-CAS, the portable build's only mechanism, everything takes longer.
+const SCALE: usize = if cfg!(any(not(atomseq_sections), debug_assertions)) {
+    1
+} else {
+    8
+};
+
+/// A list of these keys, each with ten times itself.
+fn list_of(mechanism: Mechanism, keys: &[u64]) -> List<u64, u64> {
+    let list = List::forced(mechanism);
+    for &key in keys {
+        list.insert(key, key * 10).unwrap();
+    }
+    list
+}
+
+fn random(seed: &mut u64) -> usize {
+    *seed = seed
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
+    (*seed >> 33) as usize
+}
+
+#[test]
+fn lists_go_where_threads_go() {
+    fn goes<T: Send + Sync>() {}
+    goes::<List<u64, [u8; 5]>>();
+    goes::<List<f64, (), Unordered>>();
+    goes::<Iter<'_, u64, u64>>();
+}
+
+#[test]
+fn a_limit_is_kept_and_given_back() {
+    let list = List::<u64, u64>::with_limit(100).unwrap();
+    assert_eq!(list.limit(), 100);
+    let held = (0..200).take_while(|&key| list.insert(key, 0).is_ok());
+    assert_eq!(held.count(), 100);
+    let full = Err(Refused::Memory(memory::Error::LimitReached));
+    assert_eq!(list.insert(1000, 0), full);
+    assert_eq!(list.insert(50, 0), Err(Refused::Present));
+    assert_eq!(list.put(50, 1), full.map(|()| None));
+    assert_eq!(list.len(), 100);
+    // What goes comes back, again and again.
+    for key in 1000..11_000 {
+        list.pop_first().unwrap();
+        list.insert(key, 0).unwrap();
+    }
+    assert_eq!(list.len(), 100);
+    let none = List::<u64>::with_limit(0).err();
+    assert_eq!(none, Some(memory::Error::Zero));
+}
+
+#[test]
+fn siblings_share_memory_and_nothing_else() {
+    for mechanism in MECHANISMS {
+        let one = list_of(mechanism, &[1, 2, 3]);
+        let other = one.sibling();
+        assert_eq!(other.mechanism(), one.mechanism());
+        other.insert(2, 7).unwrap();
+        assert_eq!(one.delete(&2), Ok(Some(20)));
+        assert_eq!(other.snapshot(), [(2, 7)]);
+        assert_eq!(one.snapshot(), [(1, 10), (3, 30)]);
+        drop(one);
+        for key in 10..100 {
+            other.insert(key, key).unwrap();
+        }
+        assert_eq!(other.len(), 91);
+    }
+    // Nodes of a list that is dropped are free for its siblings.
+    let keeper = List::<u64>::with_limit(50).unwrap();
+    for _ in 0..100 {
+        let list = keeper.sibling();
+        (0..50).for_each(|key| list.insert(key, ()).unwrap());
+    }
+}
+
+/// A walker that is led round in a circle, over nodes that are taken out and put in front again under its
+/// feet, finds out.
+#[test]
+fn a_walk_in_circles_ends() {
+    for mechanism in MECHANISMS {
+        let list = List::<u64, u64, Unordered>::unordered_forced(mechanism);
+        list.push_front(0, 0).unwrap();
+        list.push_front(1, 1).unwrap();
+        let mut steps = 0;
+        let version = list.chain.object.begin();
+        let walk = list.chain.seek(version, &list.chain.head, |node| {
+            steps += 1;
+            assert!(steps < 1000, "it goes on for ever");
+            let key = node.key.load();
+            let value = list.delete(&key).unwrap().unwrap();
+            // The pool gives out again what was freed last.
+            list.push_front(key, value).unwrap();
+            false
+        });
+        assert!(walk.is_err());
+        // More nodes than there ever were: so it was a circle.
+        assert!(steps > 2);
+    }
+}
+
+#[test]
+fn collections_come_and_go() {
+    let list = List::from_iter([(3, 'c' as u32), (1, 'a' as u32), (3, 'd' as u32)]);
+    assert_eq!(format!("{list:?}"), "{1: 97, 3: 100}");
+    let keys: Vec<i32> = list.iter().map(|(key, _)| key).collect();
+    assert_eq!(keys, [1, 3]);
+    assert_eq!(Vec::from_iter(list), [(1, 97), (3, 100)]);
+
+    let mut list = List::unordered();
+    list.extend([(1u8, 1u8), (2, 2), (1, 3)]);
+    assert_eq!(list.snapshot(), [(1, 3), (2, 2), (1, 1)]);
+    assert_eq!(list.find(&1), Ok(Some(3)));
+    assert_eq!(list.delete(&1), Ok(Some(3)));
+    assert_eq!(list.find(&1), Ok(Some(1)));
+    assert_eq!(list.put(1, 9), Ok(Some(1)));
+    assert_eq!(list.put(7, 7), Ok(None));
+    assert_eq!(Vec::from_iter(list), [(7, 7), (2, 2), (1, 9)]);
+}

@@ -1,0 +1,160 @@
+//! Beside a sequential model: random operations, and each interrupted by others between its look and its exchange.
+
+use std::collections::BTreeMap;
+
+use super::*;
+
+type Model = BTreeMap<u64, u64>;
+
+/// One operation on a list and on the model, with the same result.
+fn both(list: &List<u64, u64>, model: &mut Model, which: usize, key: u64, value: u64) {
+    match which % 8 {
+        0 => {
+            let there = model.contains_key(&key);
+            model.entry(key).or_insert(value);
+            let refused = Err(Refused::Present);
+            assert_eq!(
+                list.insert(key, value),
+                if there { refused } else { Ok(()) }
+            );
+        }
+        1 => assert_eq!(list.delete(&key), Ok(model.remove(&key))),
+        2 => assert_eq!(list.find(&key), Ok(model.get(&key).copied())),
+        3 => assert_eq!(list.put(key, value), Ok(model.insert(key, value))),
+        4 => {
+            let before = model.get(&key).copied();
+            model.entry(key).and_modify(|there| *there = value);
+            assert_eq!(list.replace(&key, value), Ok(before));
+        }
+        5 => {
+            let before = model.get(&key).copied();
+            model.entry(key).and_modify(|there| *there += value);
+            assert_eq!(list.update(&key, |there| there + value), Ok(before));
+        }
+        6 => assert_eq!(list.pop_first(), model.pop_first()),
+        _ => {
+            let removed = list.remove_for_change(&key).unwrap();
+            assert_eq!(removed.is_some(), model.contains_key(&key));
+            if let Some(removed) = removed {
+                model.insert(key, removed.value() + value);
+                let value = removed.value() + value;
+                removed.reinsert(value).unwrap();
+            }
+        }
+    }
+}
+
+fn is_like(list: &List<u64, u64>, model: &Model) {
+    let entries: Vec<(u64, u64)> = model.iter().map(|(key, value)| (*key, *value)).collect();
+    assert_eq!(list.snapshot(), entries);
+    assert_eq!(Vec::from_iter(list), entries);
+    assert_eq!(list.first(), entries.first().copied());
+    assert_eq!(
+        (list.len(), list.is_empty()),
+        (entries.len(), entries.is_empty())
+    );
+    let mut some = [(0, 0); 5];
+    let count = list.copy_first(&mut some);
+    assert_eq!(some[..count], entries[..entries.len().min(5)]);
+}
+
+#[test]
+fn it_does_what_a_map_does() {
+    for mechanism in MECHANISMS {
+        let (list, mut model) = (List::forced(mechanism), Model::new());
+        let seed = &mut 1;
+        for step in 0..1_500 * SCALE {
+            let (which, key) = (random(seed), random(seed) as u64 % 24);
+            // More of what makes it longer.
+            let which = if random(seed) & 3 == 0 { 3 } else { which };
+            both(&list, &mut model, which, key, random(seed) as u64 % 100);
+            if step % 16 == 0 {
+                is_like(&list, &model);
+            }
+        }
+        is_like(&list, &model);
+    }
+}
+
+/// Longer than what a walk does without a look at the version.
+#[test]
+fn long_lists_are_searched_to_the_end() {
+    for mechanism in MECHANISMS {
+        let keys = Vec::from_iter(0..200);
+        let list = list_of(mechanism, &keys);
+        assert!(keys.iter().all(|key| list.find(key) == Ok(Some(key * 10))));
+        assert_eq!(list.find(&200), Ok(None));
+        assert_eq!(list.len(), 200);
+    }
+}
+
+/// Each operation comes between the look and the exchange of each other one, as a handler or another thread would; the
+/// result is that of the two one after the other.
+#[test]
+fn any_operation_may_come_between_any_other() {
+    for mechanism in MECHANISMS {
+        for which in 0..4 {
+            for inner in 0..8 {
+                for inner_key in [1, 2, 3, 4, 5] {
+                    come_between(mechanism, which, inner, inner_key);
+                }
+            }
+        }
+    }
+}
+
+fn come_between(mechanism: Mechanism, which: usize, inner: usize, inner_key: u64) {
+    let list = list_of(mechanism, &[2, 3, 4]);
+    let mut model = Model::from_iter(list.snapshot());
+    let (mut attempts, mut first) = (0, None);
+    let gap = |version| {
+        attempts += 1;
+        first.get_or_insert(version);
+        if attempts == 1 {
+            both(&list, &mut model, inner, inner_key, 100);
+        }
+        version
+    };
+    // As late as it can be: the operation inside comes first.
+    match which {
+        0 => {
+            let done = list.insert_between(3, 7, gap);
+            assert_eq!(done.is_ok(), !model.contains_key(&3));
+            model.entry(3).or_insert(7);
+        }
+        1 => {
+            let deleted = list.delete_between(&3, gap);
+            assert_eq!(deleted, Ok(model.remove(&3)));
+        }
+        2 => {
+            let found = list.find_between(&3, gap);
+            assert_eq!(found, Ok(model.get(&3).copied()));
+        }
+        _ => {
+            let popped = list.pop_first_between(gap);
+            assert_eq!(popped, model.pop_first());
+        }
+    }
+    // It noticed.
+    let changed = list.version() != first.unwrap();
+    assert!(attempts > 1 || !changed || which != 2);
+    is_like(&list, &model);
+}
+
+/// An attempt with a version that is over does nothing.
+#[test]
+fn a_stale_version_changes_nothing() {
+    for mechanism in MECHANISMS {
+        let list = list_of(mechanism, &[1]);
+        let stale = list.version();
+        list.put(2, 20).unwrap();
+        let mut attempts = 0;
+        let mut gap = |version| {
+            attempts += 1;
+            if attempts == 1 { stale } else { version }
+        };
+        list.insert_between(3, 30, &mut gap).unwrap();
+        assert_eq!(list.snapshot(), [(1, 10), (2, 20), (3, 30)]);
+        assert!(attempts >= 2);
+    }
+}

@@ -1,0 +1,245 @@
+//! What the lists share: nodes in type-stable memory, linked by covered words, and the walk along them.
+//!
+//! ```text
+//! object: version, mechanism        head ──> node ──> node ──> 0         a link holds a node's address
+//!                                            next     next
+//! ```
+//!
+//! A walk begins at a version, follows links with plain loads, and counts only if the object is still at that version
+//! in the end (GC96 figure 2). Until then it may have gone astray, over nodes that were freed, and are parts
+//! of other lists by now, or of none. Each of them is a node all the same, and each link leads to one; but a way over
+//! recycled nodes may go round in circles, so a walk also asks for the version from time to time.
+
+use std::ptr::with_exposed_provenance;
+use std::sync::Arc;
+
+use crate::dcas::{Mechanism, Object, StableWord, Version};
+use crate::memory::{Allocated, Descriptor, Error, Pool};
+
+/// After so many nodes a walk looks whether its version still is.
+const STEPS: usize = 64;
+
+/// What no link that leads to a node holds: addresses are multiples of 64.
+pub(super) const NO_ADDRESS: u64 = 63;
+
+/// A node of one of the lists.
+pub(super) trait Node: Descriptor {
+    /// The link to the next one.
+    fn next(&self) -> &StableWord;
+
+    /// Each of its covered words.
+    fn words(&self) -> [&StableWord; 2];
+}
+
+/// The object has changed since the version.
+pub(super) struct Changed;
+
+/// Where a walk has ended: the link that leads to a node, and the node; none at the end of the list.
+pub(super) struct Place<'a, N> {
+    pub(super) link: &'a StableWord,
+    pub(super) node: Option<&'a N>,
+}
+
+/// The memory of nodes, which lists may share.
+pub(super) struct Memory<N: Node> {
+    pool: Pool<N>,
+    mechanism: Mechanism,
+}
+
+impl<N: Node> Drop for Memory<N> {
+    fn drop(&mut self) {
+        // Under k-CAS, each word is bound to the descriptor of its last change.
+        if self.mechanism == Mechanism::Kcas {
+            let object = Object::forced(Mechanism::Kcas);
+            self.pool.for_each_used(|node| {
+                for word in node.words() {
+                    // SAFETY: the memory goes, and nobody has a list in it any more.
+                    unsafe { object.release(word) };
+                }
+            });
+        }
+    }
+}
+
+/// A version number, and the list that it covers.
+pub(super) struct Chain<N: Node> {
+    pub(super) object: Object,
+    pub(super) head: StableWord,
+    memory: Arc<Memory<N>>,
+}
+
+impl<N: Node> Chain<N> {
+    pub(super) fn new(object: Object, limit: Option<usize>) -> Result<Chain<N>, Error> {
+        let options = Pool::options();
+        let pool = match limit {
+            Some(limit) => options.limit(limit).build()?,
+            None => options.build()?,
+        };
+        let mechanism = object.mechanism();
+        Ok(Chain {
+            object,
+            head: StableWord::default(),
+            memory: Arc::new(Memory { pool, mechanism }),
+        })
+    }
+
+    /// An empty one with nodes from the same memory.
+    pub(super) fn sibling(&self) -> Chain<N> {
+        Chain {
+            object: Object::forced(self.object.mechanism()),
+            head: StableWord::default(),
+            memory: Arc::clone(&self.memory),
+        }
+    }
+
+    pub(super) fn limit(&self) -> usize {
+        self.memory.pool.limit()
+    }
+
+    pub(super) fn allocate(&self) -> Result<Allocated<'_, N>, Error> {
+        self.memory.pool.allocate()
+    }
+
+    /// Gives a node back.
+    ///
+    /// # Safety
+    ///
+    /// No link of a list leads to it, and the caller alone owns it.
+    pub(super) unsafe fn free(&self, node: &N) {
+        // SAFETY: it was allocated and left so when a list got it, and the caller's promise.
+        drop(unsafe { self.memory.pool.adopt(node) });
+    }
+
+    /// The value of a covered word: of the list's head, or of a node.
+    #[inline(always)]
+    pub(super) fn load(&self, word: &StableWord) -> u64 {
+        self.object.load(word)
+    }
+
+    /// The node at an address that a link has held; none for 0.
+    #[inline(always)]
+    pub(super) fn node(&self, address: u64) -> Option<&N> {
+        if address <= NO_ADDRESS {
+            return None;
+        }
+        // SAFETY: links hold addresses of nodes of this memory, which are nodes as long as that lives, free or not.
+        Some(unsafe { &*with_exposed_provenance::<N>(address as usize) })
+    }
+
+    /// Goes from a link on to the first node for which `found` says so, or to the end.
+    #[inline]
+    pub(super) fn seek<'a>(
+        &'a self,
+        version: Version,
+        from: &'a StableWord,
+        mut found: impl FnMut(&'a N) -> bool,
+    ) -> Result<Place<'a, N>, Changed> {
+        let mut link = from;
+        loop {
+            for _ in 0..STEPS {
+                let Some(node) = self.node(self.load(link)) else {
+                    return Ok(Place { link, node: None });
+                };
+                if found(node) {
+                    let node = Some(node);
+                    return Ok(Place { link, node });
+                }
+                link = node.next();
+            }
+            self.check(version)?;
+        }
+    }
+
+    /// How many nodes there are.
+    pub(super) fn count(&self) -> usize {
+        until_unchanged(|| {
+            let (version, mut count) = (self.object.begin(), 0);
+            self.seek(version, &self.head, |_| {
+                count += 1;
+                false
+            })?;
+            self.check(version).map(|()| count)
+        })
+    }
+
+    /// Does all that was read since the version count?
+    #[inline(always)]
+    pub(super) fn check(&self, version: Version) -> Result<(), Changed> {
+        match self.object.is_still(version) {
+            true => Ok(()),
+            false => Err(Changed),
+        }
+    }
+
+    /// Sets two words, if nothing has changed since the version.
+    #[inline(always)]
+    pub(super) fn exchange(
+        &self,
+        version: Version,
+        first: (&StableWord, u64),
+        second: (&StableWord, u64),
+    ) -> Result<(), Changed> {
+        // SAFETY: different words: the list's, or of nodes in it, as the version proves, or of a node that the caller alone
+        // has. So only this object's exchanges change them now; the memory lives as long as the list, and as all others that
+        // its nodes have been in.
+        match unsafe { self.object.exchange_since(version, first, second) } {
+            true => Ok(()),
+            false => Err(Changed),
+        }
+    }
+
+    /// Sets one word, if nothing has changed since the version.
+    #[inline(always)]
+    pub(super) fn exchange_one(
+        &self,
+        version: Version,
+        word: (&StableWord, u64),
+    ) -> Result<(), Changed> {
+        // SAFETY: as for two.
+        match unsafe { self.object.exchange_one_since(version, word) } {
+            true => Ok(()),
+            false => Err(Changed),
+        }
+    }
+
+    /// Takes all nodes out of a list that nobody else has.
+    pub(super) fn clear(&mut self, mut last_look: impl FnMut(&N)) {
+        // Undoes what a thread has left half done that ended in the middle.
+        self.object.begin();
+        let mut address = self.load(&self.head);
+        while let Some(node) = self.node(address) {
+            address = self.load(node.next());
+            last_look(node);
+            // SAFETY: it was in the list, which nobody else has, and which is not looked at any more.
+            unsafe { self.free(node) };
+        }
+    }
+}
+
+impl<N: Node> Drop for Chain<N> {
+    fn drop(&mut self) {
+        self.object.begin();
+        // SAFETY: the word goes, and nobody else has the list.
+        unsafe { self.object.release(&self.head) };
+    }
+}
+
+/// A node's address, for a link.
+#[inline(always)]
+pub(super) fn address<N>(node: &N) -> u64 {
+    // Exposed when it was allocated.
+    std::ptr::from_ref(node).addr() as u64
+}
+
+/// Repeats an attempt until nothing has changed under it. Which attempt it is says how long to wait before.
+#[inline(always)]
+pub(super) fn until_unchanged<R>(mut attempt: impl FnMut() -> Result<R, Changed>) -> R {
+    let mut round = 0;
+    loop {
+        if let Ok(result) = attempt() {
+            return result;
+        }
+        crate::sync::pause(round);
+        round += 1;
+    }
+}

@@ -1,0 +1,137 @@
+//! A list by each mechanism: in sequence, and by many threads.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+
+const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];
+
+/// Without optimization, and under k-CAS, the portable build's only mechanism, everything takes longer.
+const SCALE: usize = if cfg!(any(not(atomseq_sections), debug_assertions)) {
+    1
+} else {
+    8
+};
+
+fn list_of<T: Send>(
+    mechanism: Mechanism,
+    values: impl IntoIterator<Item = T>,
+) -> OneVisitorList<T> {
+    let mut list = OneVisitorList::forced(mechanism);
+    list.extend(values);
+    list
+}
+
+fn free_values(list: &OneVisitorList<i32>) -> Vec<i32> {
+    let mut values = Vec::new();
+    list.for_each(|value| values.push(*value));
+    values
+}
+
+#[test]
+fn what_is_visited_is_passed_by() {
+    for mechanism in MECHANISMS {
+        let list = list_of(mechanism, 0..4);
+        let mut first = list.visit_first().unwrap();
+        let third = list.visit_first().unwrap().into_next().unwrap();
+        assert_eq!((*first, *third), (3, 1));
+        assert_eq!(free_values(&list), [2, 0]);
+        *first += 10;
+        assert!(third.next().is_some_and(|last| *last == 0));
+        assert_eq!(list.pop_front(), Some(2));
+        third.insert_behind(7).unwrap();
+        drop(first);
+        assert_eq!(third.remove(), 1);
+        assert_eq!(free_values(&list), [13, 7, 0]);
+        assert_eq!((list.len(), list.is_empty()), (3, false));
+        // To the end and not beyond; the last one is left.
+        let last = list.visit_first().unwrap().into_next().unwrap().into_next();
+        assert!(last.unwrap().into_next().is_none());
+        assert_eq!(free_values(&list), [13, 7, 0]);
+        list.retain(|value| *value == 7);
+        assert_eq!(free_values(&list), [7]);
+        assert_eq!(list.pop_front().zip(list.pop_front()), None);
+    }
+}
+
+/// An ended thread's visit is one that is never dropped: its value stays, and everything goes on around it.
+#[test]
+fn a_visitor_that_has_ended_is_passed_by() {
+    for mechanism in MECHANISMS {
+        let value = std::sync::Arc::new(1);
+        let list = list_of(mechanism, [value.clone(), value.clone(), value.clone()]);
+        std::thread::scope(|scope| {
+            scope.spawn(|| std::mem::forget(list.visit_first().unwrap().next()));
+        });
+        // The first one's visit has ended, the second one's never will.
+        list.push_front(value.clone()).unwrap();
+        assert_eq!(std::iter::from_fn(|| list.pop_front()).count(), 3);
+        assert_eq!((list.len(), list.pop_front()), (1, None));
+        drop(list);
+        assert_eq!(std::sync::Arc::strong_count(&value), 1);
+    }
+}
+
+#[test]
+fn a_limit_is_kept() {
+    let list = OneVisitorList::with_limit(2).unwrap();
+    list.push_front(Box::new(1)).unwrap();
+    list.push_front(Box::new(2)).unwrap();
+    let refused = list.push_front(Box::new(3)).unwrap_err();
+    assert_eq!((*refused.value, list.limit()), (3, 2));
+    let visit = list.visit_first().unwrap();
+    let refused = visit.insert_behind(Box::new(4)).unwrap_err();
+    assert_eq!(*refused.value, 4);
+    drop(visit);
+    for value in 0..1000 {
+        assert!(list.pop_front().is_some());
+        list.push_front(Box::new(value)).unwrap();
+    }
+}
+
+/// Values are changed without atomics, removed and put in by several: each visitor is alone.
+#[test]
+fn visitors_are_alone() {
+    struct Task {
+        steps: u64,
+        sum: [u64; 4],
+    }
+    const TASKS: usize = 6;
+    for mechanism in MECHANISMS {
+        let each = 300 * SCALE as u64;
+        let new = |_| Task {
+            steps: 0,
+            sum: [0; 4],
+        };
+        let list = list_of(mechanism, (0..TASKS).map(new));
+        let ended = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for number in 0..4 {
+                let (list, ended) = (&list, &ended);
+                scope.spawn(move || {
+                    let mut round = number;
+                    while ended.load(Ordering::Relaxed) < TASKS {
+                        round += 1;
+                        list.retain(|task| {
+                            task.steps += 1;
+                            task.sum.iter_mut().for_each(|sum| *sum += 2);
+                            if task.steps < each {
+                                return true;
+                            }
+                            assert_eq!(task.sum, [2 * each; 4]);
+                            ended.fetch_add(1, Ordering::Relaxed);
+                            false
+                        });
+                        if round % 5 == 0 {
+                            if let Some(task) = list.pop_front() {
+                                let back = list.push_front(task);
+                                assert!(back.is_ok());
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        assert!(list.is_empty());
+    }
+}

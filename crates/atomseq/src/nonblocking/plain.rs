@@ -1,0 +1,234 @@
+//! Values that several threads may read where they lie, while a later owner of the memory writes there.
+
+use std::cell::UnsafeCell;
+use std::mem::{MaybeUninit, size_of};
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// A type whose values may be copied out of a descriptor that somebody may be overwriting: a key or a value
+/// of a [`List`](super::List).
+///
+/// Such a copy is made word by word, each read at once, and counts only if the list's version has not changed since.
+/// If it has, what was read may be half of one value and half of another. So every pattern of bits
+/// has to be a value, and comparing values that nobody ever stored must neither panic nor go on for ever.
+///
+/// Integers, floating-point numbers, arrays of what is plain, [`Wrapping`](std::num::Wrapping) and [`Reverse`](std::cmp::Reverse)
+/// of it, and `()` are. [`plain!`](super::plain!) declares a struct that is, without `unsafe`.
+///
+/// What owns something is not, for the copy would own it too; nor is what refers to something:
+///
+/// ```compile_fail,E0277
+/// atomseq::nonblocking::List::<u64, String>::new();
+/// ```
+///
+/// ```compile_fail,E0277
+/// atomseq::nonblocking::List::<&'static str, u64>::new();
+/// ```
+///
+/// nor what has patterns that are no value, such as `bool`, `char` and `enum`s:
+///
+/// ```compile_fail,E0277
+/// atomseq::nonblocking::List::<u64, bool>::new();
+/// ```
+///
+/// # Safety
+///
+/// Every pattern of bits is a value, all bytes of every value are initialized (there is no padding), and nothing inside
+/// changes by shared reference.
+pub unsafe trait Plain: Copy + Send + Sync + 'static {}
+
+macro_rules! integers {
+    ($($type:ty)*) => {$(
+        // SAFETY: each pattern of bits is a number, and there are no other bytes.
+        unsafe impl Plain for $type {}
+    )*};
+}
+
+integers!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize f32 f64);
+
+// SAFETY: there are no bytes.
+unsafe impl Plain for () {}
+
+// SAFETY: one after the other, with nothing between them: an array's element is as large as its alignment says.
+unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
+
+// SAFETY: the same bytes as what is inside.
+unsafe impl<T: Plain> Plain for std::num::Wrapping<T> {}
+
+// SAFETY: as above.
+unsafe impl<T: Plain> Plain for std::cmp::Reverse<T> {}
+
+/// Declares a struct that is [`Plain`](crate::nonblocking::Plain): each of its fields is, and there is no padding between
+/// them. The struct is `#[repr(C)]`, `Clone` and `Copy`.
+///
+/// ```
+/// atomseq::nonblocking::plain! {
+///     /// Most frequent first.
+///     #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+///     pub struct Rank {
+///         pub count: std::cmp::Reverse<u64>,
+///         pub word: [u8; 32],
+///     }
+/// }
+/// let ranking = atomseq::nonblocking::List::<Rank>::new();
+/// ```
+///
+/// Padding would have to be read with the rest, and has no value:
+///
+/// ```compile_fail,E0080
+/// atomseq::nonblocking::plain! {
+///     struct Padded {
+///         small: u8,
+///         large: u64,
+///     }
+/// }
+/// ```
+///
+/// ```compile_fail,E0277
+/// atomseq::nonblocking::plain! {
+///     struct Owner {
+///         text: String,
+///     }
+/// }
+/// ```
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __plain {
+    ($(#[$attribute:meta])* $visibility:vis struct $name:ident {
+        $($(#[$of_field:meta])* $field_visibility:vis $field:ident: $type:ty),+ $(,)?
+    }) => {
+        $(#[$attribute])*
+        #[derive(Clone, Copy)]
+        #[repr(C)]
+        $visibility struct $name {
+            $($(#[$of_field])* $field_visibility $field: $type,)+
+        }
+
+        // SAFETY: the assertions below hold: all fields are plain, and no bytes lie between them.
+        unsafe impl $crate::nonblocking::Plain for $name {}
+
+        const _: () = {
+            const fn size_of_plain<T: $crate::nonblocking::Plain>() -> usize {
+                ::core::mem::size_of::<T>()
+            }
+            assert!(
+                ::core::mem::size_of::<$name>() == 0 $(+ size_of_plain::<$type>())+,
+                "there is padding: order the fields by size, the largest first, or fill it with arrays of u8"
+            );
+        };
+    };
+}
+
+#[doc(inline)]
+pub use crate::__plain as plain;
+
+/// A value that is written and read as atomic words. Zeroed memory is one that holds nothing meant.
+#[repr(C, align(8))]
+pub(super) struct Words<T>(UnsafeCell<MaybeUninit<T>>);
+
+// SAFETY: all access is by atomic words.
+unsafe impl<T: Plain> Sync for Words<T> {}
+
+/// A value with as many bytes as its words have.
+#[repr(C, align(8))]
+struct Padded<T>(MaybeUninit<T>);
+
+impl<T: Plain> Words<T> {
+    const COUNT: usize = size_of::<Words<T>>() / size_of::<u64>();
+
+    fn word(&self, index: usize) -> &AtomicU64 {
+        debug_assert!(index < Self::COUNT);
+        let first = self.0.get().cast::<u64>();
+        // SAFETY: within, aligned by the attribute, and everybody reaches it as an atomic.
+        unsafe { AtomicU64::from_ptr(first.add(index)) }
+    }
+
+    /// What lies there: counts only if the version does not change meanwhile.
+    #[inline]
+    pub(super) fn load(&self) -> T {
+        let mut copy = MaybeUninit::<Padded<T>>::uninit();
+        let words = copy.as_mut_ptr().cast::<u64>();
+        for index in 0..Self::COUNT {
+            // Relaxed: pairs with the fence in `Object::is_still`, before the version is looked at.
+            let word = self.word(index).load(Ordering::Relaxed);
+            // SAFETY: a word of the copy, which is as large and as aligned as this.
+            unsafe { words.add(index).write(word) };
+        }
+        // SAFETY: all of its words were written, and any bits are a value of a plain type.
+        unsafe { copy.assume_init().0.assume_init() }
+    }
+
+    /// Writes a value. The caller alone owns the words, whoever else may read them.
+    #[inline]
+    pub(super) fn store(&self, value: T) {
+        let mut copy = MaybeUninit::<Padded<T>>::zeroed();
+        // SAFETY: room for a value; as many bytes are written as it has, the rest stays zero.
+        unsafe { copy.as_mut_ptr().cast::<T>().write(value) };
+        let words = copy.as_ptr().cast::<u64>();
+        for index in 0..Self::COUNT {
+            // SAFETY: a word of the copy, all of whose bytes are initialized: a plain value has no padding.
+            let word = unsafe { words.add(index).read() };
+            // Relaxed: after the release fence of whoever became the owner, or before the exchange that shows it.
+            self.word(index).store(word, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words<T>() -> Words<T> {
+        Words(UnsafeCell::new(MaybeUninit::zeroed()))
+    }
+
+    fn survives<T: Plain + PartialEq + std::fmt::Debug>(value: T, count: usize) {
+        let words = words::<T>();
+        assert_eq!(Words::<T>::COUNT, count);
+        words.store(value);
+        assert_eq!(words.load(), value);
+    }
+
+    #[test]
+    fn values_of_all_sizes_survive() {
+        survives((), 0);
+        survives(0xabu8, 1);
+        survives([1u8, 2, 3, 4, 5], 1);
+        survives([0x0123_4567u32; 3], 2);
+        survives(u128::MAX - 5, 2);
+        survives(-1.5f64, 1);
+        survives(std::cmp::Reverse([7u16; 9]), 3);
+        survives([[1u64; 3]; 5], 15);
+    }
+
+    plain! {
+        #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+        struct Mixed {
+            large: u64,
+            middle: [u16; 2],
+            small: [u8; 4],
+        }
+    }
+
+    #[test]
+    fn declared_structs_survive() {
+        survives(
+            Mixed {
+                large: u64::MAX,
+                middle: [1, 2],
+                small: *b"abcd",
+            },
+            2,
+        );
+    }
+
+    /// What lies behind a value of five bytes is written too, and is the words' own.
+    #[test]
+    fn no_byte_beside_the_words_changes() {
+        let all: [Words<[u8; 5]>; 3] = std::array::from_fn(|_| words());
+        all[0].store([1; 5]);
+        all[2].store([3; 5]);
+        all[1].store([2; 5]);
+        assert_eq!(all.map(|words| words.load()), [[1; 5], [2; 5], [3; 5]]);
+    }
+}

@@ -1,0 +1,461 @@
+//! A list of anything, gone through with reference counts (S92 figure 5.7).
+//!
+//! ```text
+//! node:   next | count of guards | position | value
+//!
+//! visit    { next node's count + 1 }, moving on also { this node's count - 1 }   if still that version
+//! remove   { link = node.next, node.next = REMOVED }                             if still that version
+//! ```
+//!
+//! S92's `VisitNextNode` compares a link and a count, and changes the count. The link may be one of a node that was
+//! deleted under the visitor's feet, and lead to a node that was deleted after it and serves another purpose
+//! by now; the figure, and the text, leave open what keeps that one safe. (Counting links from deleted nodes would: but then
+//! one visitor who stands still keeps everything that is deleted behind it.) Here:
+//!
+//! 1. A removed node's link says REMOVED, from the exchange on that removes it. So a link leads to a node in the list, at
+//!    that version, and so does the count that is raised since that version.
+//! 2. A node is its last guard's or, if there is none, its remover's: the exchange that takes the count to zero while the link
+//!    says REMOVED, or sets REMOVED while the count is zero. There is one, since each sees the other's version.
+//! 3. A visitor whose node was removed finds its place again by positions, which fall from the front to the end: a
+//!    node's is the version at which it came in.
+//!
+//! So memory is bounded by what is in the list and what guards hold, one node each.
+
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::nodes::{self, Chain, Changed, NO_ADDRESS, address, until_unchanged};
+use crate::dcas::{Mechanism, Object, StableWord, Version};
+use crate::memory::{self, Descriptor};
+
+mod collection;
+
+pub use collection::{NoMemory, RefIter};
+
+/// What the link of a node holds that was removed.
+const REMOVED: u64 = NO_ADDRESS;
+
+/// A node.
+#[repr(C)]
+struct Node<T> {
+    next: StableWord,
+    /// How many guards there are.
+    count: StableWord,
+    position: AtomicU64,
+    /// There while it is in the list, or somebody has a guard.
+    value: UnsafeCell<MaybeUninit<T>>,
+}
+
+// SAFETY: words are atomic; the value is shared through guards, and taken out by the one who ends it.
+unsafe impl<T: Send + Sync> Sync for Node<T> {}
+// SAFETY: zeros are an instance, and may appear at any time: words read as atomics, and room for a value that is not there.
+unsafe impl<T: Send + Sync> Descriptor for Node<T> {}
+
+impl<T: Send + Sync> nodes::Node for Node<T> {
+    #[inline(always)]
+    fn next(&self) -> &StableWord {
+        &self.next
+    }
+
+    fn words(&self) -> [&StableWord; 2] {
+        [&self.next, &self.count]
+    }
+}
+
+/// A list of values that threads may go through, insert into and remove from at the same time (S92 5.2.3).
+///
+/// Whoever visits a value has a guard, a [`Ref`], by which it stays; a value that was removed is dropped with its last guard.
+/// Nobody waits: a value can be removed while others look at it, and who stands still holds up one value and
+/// nothing else.
+///
+/// Scope `Machine`; progress as the [mechanism](crate::dcas)'s. Going on to the next value costs one exchange of two words (1
+/// atomic instruction OS-assisted, 5 by k-CAS), so does inserting and, after a search for the place, removing. Memory
+/// is a node for each value in the list or in a guard's hands. Where visitors may exclude each other,
+/// [`OneVisitorList`](super::OneVisitorList) does without counts; values that can be copied are cheaper to search in a
+/// [`List`](super::List).
+///
+/// Every operation may be called in a signal handler. But a guard that is dropped there may be the last one, and then the
+/// value's destructor runs there, too.
+///
+/// ```
+/// use atomseq::nonblocking::RefList;
+///
+/// let names = RefList::new();
+/// for name in ["ada", "grace", "alan"] {
+///     names.push_front(name.to_string())?;
+/// }
+/// let grace = names.find(|name| name == "grace").unwrap();
+/// assert!(names.remove(&grace));
+/// assert_eq!(names.iter().map(|name| name.len()).sum::<usize>(), 7);
+/// // It is out of the list, and still there for whoever has a guard.
+/// assert_eq!(*grace, "grace");
+/// assert_eq!(grace.into_inner().unwrap(), "grace");
+/// # Ok::<(), atomseq::nonblocking::NoMemory<String>>(())
+/// ```
+///
+/// Values are seen by several threads at once, and end in any:
+///
+/// ```compile_fail,E0277
+/// let list = atomseq::nonblocking::RefList::new();
+/// list.push_front(std::cell::Cell::new(1));
+/// ```
+///
+/// A guard ends before its list, and a reference before its guard:
+///
+/// ```compile_fail,E0505
+/// let list = atomseq::nonblocking::RefList::from_iter([1]);
+/// let guard = list.front();
+/// drop(list);
+/// drop(guard);
+/// ```
+///
+/// ```compile_fail,E0505
+/// let list = atomseq::nonblocking::RefList::from_iter([String::new()]);
+/// let guard = list.front().unwrap();
+/// let text: &str = &guard;
+/// drop(guard);
+/// println!("{text}");
+/// ```
+pub struct RefList<T: Send + Sync> {
+    chain: Chain<Node<T>>,
+}
+
+impl<T: Send + Sync> RefList<T> {
+    /// An empty list without a limit.
+    ///
+    /// # Panics
+    ///
+    /// If there is no memory, or values are so large that no page holds one.
+    pub fn new() -> RefList<T> {
+        RefList::made(Object::new(), None).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The same, of up to so many values, removed ones that somebody has a guard of included: see
+    /// [`Pool::limit`](memory::Options::limit).
+    ///
+    /// # Errors
+    ///
+    /// [`memory::Error::Zero`], [`TooLarge`](memory::Error::TooLarge), [`OutOfMemory`](memory::Error::OutOfMemory).
+    pub fn with_limit(values: usize) -> Result<RefList<T>, memory::Error> {
+        RefList::made(Object::new(), Some(values))
+    }
+
+    /// By this mechanism whatever was chosen, to test and to compare.
+    #[doc(hidden)]
+    pub fn forced(mechanism: Mechanism) -> RefList<T> {
+        RefList::made(Object::forced(mechanism), None).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn made(object: Object, limit: Option<usize>) -> Result<RefList<T>, memory::Error> {
+        let chain = Chain::new(object, limit)?;
+        Ok(RefList { chain })
+    }
+
+    /// How many changes there were, those of counts included.
+    pub fn version(&self) -> Version {
+        self.chain.object.version()
+    }
+
+    /// Which mechanism it uses.
+    pub fn mechanism(&self) -> Mechanism {
+        self.chain.object.mechanism()
+    }
+
+    /// How many values there can be.
+    pub fn limit(&self) -> usize {
+        self.chain.limit()
+    }
+
+    /// How many values are in the list, counted one by one.
+    pub fn len(&self) -> usize {
+        self.chain.count()
+    }
+
+    /// Is there none?
+    pub fn is_empty(&self) -> bool {
+        let ([head], _) = self.chain.object.snapshot([&self.chain.head]);
+        head == 0
+    }
+
+    /// Inserts a value at the front. Constant time.
+    ///
+    /// # Errors
+    ///
+    /// [`NoMemory`], with the value.
+    pub fn push_front(&self, value: T) -> Result<(), NoMemory<T>> {
+        let node = match self.chain.allocate() {
+            Ok(node) => node,
+            Err(reason) => return Err(NoMemory { value, reason }),
+        };
+        // SAFETY: the node is this call's alone. Whoever still has its address looks at words only.
+        unsafe { (*node.value.get()).write(value) };
+        until_unchanged(|| {
+            let version = self.chain.object.begin();
+            // Relaxed: shown by the exchange, or not at all.
+            node.position.store(version.number(), Ordering::Relaxed);
+            let head = &self.chain.head;
+            let first = self.chain.load(head);
+            self.chain
+                .exchange(version, (head, address(&*node)), (&node.next, first))
+        });
+        node.into_raw();
+        Ok(())
+    }
+
+    /// The first value.
+    pub fn front(&self) -> Option<Ref<'_, T>> {
+        self.visit(None, 1).0
+    }
+
+    /// The first value for which `is_it` says so.
+    pub fn find(&self, mut is_it: impl FnMut(&T) -> bool) -> Option<Ref<'_, T>> {
+        let mut visited = self.front();
+        while let Some(value) = visited {
+            if is_it(&value) {
+                return Some(value);
+            }
+            visited = value.into_next();
+        }
+        None
+    }
+
+    /// Visits every value. See [`iter`](RefList::iter) for which these are.
+    pub fn for_each(&self, mut visit: impl FnMut(&T)) {
+        self.find(|value| {
+            visit(value);
+            false
+        });
+    }
+
+    /// Values from the front on.
+    ///
+    /// Whatever happens meanwhile, no value comes twice, and each that is in the list all the time comes.
+    pub fn iter(&self) -> RefIter<'_, T> {
+        RefIter {
+            list: self,
+            last: None,
+            ended: false,
+        }
+    }
+
+    /// Removes a value from the list. `false`: it is removed already.
+    ///
+    /// Others may have guards of it; it is dropped with the last one.
+    ///
+    /// # Panics
+    ///
+    /// If the guard is another list's.
+    pub fn remove(&self, value: &Ref<'_, T>) -> bool {
+        assert!(std::ptr::eq(value.list, self), "a guard of another list");
+        let node = value.node;
+        until_unchanged(|| {
+            let version = self.chain.object.begin();
+            let behind = self.chain.load(&node.next);
+            if behind == REMOVED {
+                return self.chain.check(version).map(|()| false);
+            }
+            let is_it = |other: &Node<T>| std::ptr::eq(other, node);
+            let link = self.chain.seek(version, &self.chain.head, is_it)?.link;
+            self.chain
+                .exchange(version, (link, behind), (&node.next, REMOVED))?;
+            // The caller's guard counts, so it is not this call that ends the value.
+            Ok(true)
+        })
+    }
+
+    /// Removes the first value.
+    pub fn pop_front(&self) -> Option<Ref<'_, T>> {
+        loop {
+            let first = self.front()?;
+            if self.remove(&first) {
+                return Some(first);
+            }
+        }
+    }
+
+    /// S92's `VisitNextNode`: counts so many guards for the node behind one that the caller has a guard of, or for the first
+    /// one. And whether the caller's guard is gone with that: never at the end of the list.
+    fn visit(&self, from: Option<(&Node<T>, bool)>, guards: u64) -> (Option<Ref<'_, T>>, bool) {
+        let mut ended = None;
+        let next = until_unchanged(|| {
+            let version = self.chain.object.begin();
+            let link = match from {
+                None => &self.chain.head,
+                Some((node, _)) => self.link_behind(version, node)?,
+            };
+            let Some(next) = self.chain.node(self.chain.load(link)) else {
+                return self.chain.check(version).map(|()| None);
+            };
+            let more = (&next.count, self.chain.load(&next.count) + guards);
+            match from {
+                Some((node, true)) => {
+                    let left = self.chain.load(&node.count) - 1;
+                    let is_over = left == 0 && self.chain.load(&node.next) == REMOVED;
+                    self.chain.exchange(version, more, (&node.count, left))?;
+                    ended = is_over.then_some(node);
+                }
+                _ => self.chain.exchange_one(version, more)?,
+            }
+            Ok(Some(next))
+        });
+        if let Some(node) = ended {
+            // SAFETY: this call has just taken the count of a removed node to zero.
+            drop(unsafe { self.end(node) });
+        }
+        let let_go = next.is_some() && from.is_some_and(|(_, let_go)| let_go);
+        (next.map(|node| Ref { list: self, node }), let_go)
+    }
+
+    /// The link to what is behind a node that the caller has a guard of.
+    fn link_behind<'a>(
+        &'a self,
+        version: Version,
+        node: &'a Node<T>,
+    ) -> Result<&'a StableWord, Changed> {
+        if self.chain.load(&node.next) != REMOVED {
+            return Ok(&node.next);
+        }
+        // Relaxed: positions of nodes in the list were shown by exchanges; the version tells which were.
+        let position = node.position.load(Ordering::Relaxed);
+        let is_behind = |other: &Node<T>| other.position.load(Ordering::Relaxed) < position;
+        let place = self.chain.seek(version, &self.chain.head, is_behind)?;
+        Ok(place.link)
+    }
+
+    /// S92's `ReleaseNode`.
+    fn release(&self, node: &Node<T>) {
+        let is_over = until_unchanged(|| {
+            let version = self.chain.object.begin();
+            let left = self.chain.load(&node.count) - 1;
+            let is_over = left == 0 && self.chain.load(&node.next) == REMOVED;
+            self.chain.exchange_one(version, (&node.count, left))?;
+            Ok(is_over)
+        });
+        if is_over {
+            // SAFETY: this call has just taken the count of a removed node to zero.
+            drop(unsafe { self.end(node) });
+        }
+    }
+
+    /// Takes the value out of a node and gives the node back.
+    ///
+    /// # Safety
+    ///
+    /// It is removed, and the caller has taken the count to zero.
+    unsafe fn end(&self, node: &Node<T>) -> T {
+        // SAFETY: it was written before the node came into the list; nobody has a guard any more, nor gets one.
+        let value = unsafe { (*node.value.get()).assume_init_read() };
+        // SAFETY: no link leads to it, and the caller alone has it. Before the value is dropped, which may panic.
+        unsafe { self.chain.free(node) };
+        value
+    }
+}
+
+impl<T: Send + Sync> Drop for RefList<T> {
+    fn drop(&mut self) {
+        self.chain.clear(|node| {
+            // SAFETY: in the list, so there is a value; nobody else has the list, so there is no guard.
+            unsafe { (*node.value.get()).assume_init_drop() };
+        });
+    }
+}
+
+/// A guard of a value in a [`RefList`], or of one that was removed since. Dropped, it lets the value go (S92's `ReleaseNode`).
+///
+/// Costs one exchange of one word to drop.
+pub struct Ref<'a, T: Send + Sync> {
+    list: &'a RefList<T>,
+    node: &'a Node<T>,
+}
+
+impl<'a, T: Send + Sync> Ref<'a, T> {
+    /// The next value, if there is one (S92's `VisitNextNode`). This one's place counts also when it was removed.
+    pub fn next(&self) -> Option<Ref<'a, T>> {
+        self.list.visit(Some((self.node, false)), 1).0
+    }
+
+    /// The same, and lets this one go at once.
+    pub fn into_next(self) -> Option<Ref<'a, T>> {
+        self.move_on(1)
+    }
+
+    /// With so many guards of the next one, of which the caller gets one.
+    fn move_on(self, guards: u64) -> Option<Ref<'a, T>> {
+        let this = ManuallyDrop::new(self);
+        let (next, let_go) = this.list.visit(Some((this.node, true)), guards);
+        if !let_go {
+            drop(ManuallyDrop::into_inner(this));
+        }
+        next
+    }
+
+    /// Has it been removed from the list?
+    pub fn is_removed(&self) -> bool {
+        let ([next], _) = self.list.chain.object.snapshot([&self.node.next]);
+        next == REMOVED
+    }
+
+    /// The value itself.
+    ///
+    /// # Errors
+    ///
+    /// The guard, while the value is in the list or somebody else has a guard of it.
+    pub fn into_inner(self) -> Result<T, Ref<'a, T>> {
+        let chain = &self.list.chain;
+        let is_last = until_unchanged(|| {
+            let version = chain.object.begin();
+            if chain.load(&self.node.next) != REMOVED || chain.load(&self.node.count) != 1 {
+                return chain.check(version).map(|()| false);
+            }
+            chain.exchange_one(version, (&self.node.count, 0))?;
+            Ok(true)
+        });
+        if !is_last {
+            return Err(self);
+        }
+        let this = ManuallyDrop::new(self);
+        // SAFETY: this call has just taken the count of a removed node to zero.
+        Ok(unsafe { this.list.end(this.node) })
+    }
+}
+
+impl<T: Send + Sync> Deref for Ref<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: written before the node came into the list, and there as long as this guard counts.
+        unsafe { (*self.node.value.get()).assume_init_ref() }
+    }
+}
+
+impl<T: Send + Sync> Clone for Ref<'_, T> {
+    /// Another guard of the same value.
+    fn clone(&self) -> Self {
+        let chain = &self.list.chain;
+        until_unchanged(|| {
+            let version = chain.object.begin();
+            let more = chain.load(&self.node.count) + 1;
+            chain.exchange_one(version, (&self.node.count, more))
+        });
+        Ref { ..*self }
+    }
+}
+
+impl<T: Send + Sync> Drop for Ref<'_, T> {
+    fn drop(&mut self) {
+        self.list.release(self.node);
+    }
+}
+
+impl<T: Send + Sync + fmt::Debug> fmt::Debug for Ref<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        T::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,252 @@
+//! A list by each mechanism: in sequence, interrupted, and by many threads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+
+use super::*;
+
+const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];
+
+/// Without optimization, and under k-CAS, the portable build's only mechanism, everything takes longer.
+const SCALE: usize = if cfg!(any(not(atomseq_sections), debug_assertions)) {
+    1
+} else {
+    8
+};
+
+fn list_of<T: Send + Sync>(
+    mechanism: Mechanism,
+    values: impl IntoIterator<Item = T>,
+) -> RefList<T> {
+    let mut list = RefList::forced(mechanism);
+    list.extend(values);
+    list
+}
+
+fn values<T: Send + Sync + Clone>(list: &RefList<T>) -> Vec<T> {
+    list.iter().map(|value| T::clone(&value)).collect()
+}
+
+/// A value that notices when it is used after its end, or ended twice.
+struct Counted<'a> {
+    alive: AtomicBool,
+    dropped: &'a AtomicUsize,
+}
+
+impl<'a> Counted<'a> {
+    fn new(dropped: &'a AtomicUsize) -> Counted<'a> {
+        let alive = AtomicBool::new(true);
+        Counted { alive, dropped }
+    }
+
+    fn is_alive(&self) -> bool {
+        self.alive.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        assert!(self.alive.swap(false, Ordering::SeqCst), "dropped twice");
+        self.dropped.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn the_newest_comes_first() {
+    for mechanism in MECHANISMS {
+        let list = list_of(mechanism, ["a", "b", "c"].map(String::from));
+        assert_eq!(values(&list), ["c", "b", "a"]);
+        assert_eq!((list.len(), list.is_empty()), (3, false));
+        assert_eq!(format!("{list:?}"), r#"["c", "b", "a"]"#);
+        let b = list.find(|value| value == "b").unwrap();
+        assert!(!b.is_removed() && list.remove(&b));
+        assert!(b.is_removed() && !list.remove(&b));
+        assert_eq!(values(&list), ["c", "a"]);
+        assert_eq!(*list.pop_front().unwrap(), "c");
+        assert_eq!(*list.pop_front().unwrap(), "a");
+        assert!(list.pop_front().is_none() && list.is_empty() && list.front().is_none());
+        assert_eq!(*b, "b");
+    }
+}
+
+#[test]
+fn a_value_ends_with_its_last_guard() {
+    for mechanism in MECHANISMS {
+        let dropped = AtomicUsize::new(0);
+        let list = list_of(mechanism, (0..3).map(|_| Counted::new(&dropped)));
+        let first = list.pop_front().unwrap();
+        let second = first.clone();
+        drop(first);
+        assert!(second.is_alive() && dropped.load(Ordering::SeqCst) == 0);
+        drop(second);
+        assert_eq!(dropped.load(Ordering::SeqCst), 1);
+        // Guards of what is in the list end nothing.
+        drop(list.front());
+        list.for_each(|value| assert!(value.is_alive()));
+        assert_eq!(dropped.load(Ordering::SeqCst), 1);
+        drop(list);
+        assert_eq!(dropped.load(Ordering::SeqCst), 3);
+    }
+}
+
+#[test]
+fn the_only_guard_of_a_removed_value_gives_it_out() {
+    for mechanism in MECHANISMS {
+        let list = list_of(mechanism, [Box::new(1), Box::new(2)]);
+        let front = list.front().unwrap().into_inner().unwrap_err();
+        assert!(list.remove(&front));
+        let other = front.clone();
+        let front = front.into_inner().unwrap_err();
+        drop(other);
+        assert_eq!(*front.into_inner().unwrap(), 2);
+        assert_eq!(list.len(), 1);
+    }
+}
+
+/// A visitor whose node is removed goes on where it was, whatever came and went.
+#[test]
+fn a_removed_visitor_goes_on_where_it_was() {
+    for mechanism in MECHANISMS {
+        let list = list_of(mechanism, 0..6);
+        let mut iter = list.iter();
+        let seen: Vec<i32> = iter.by_ref().take(2).map(|value| *value).collect();
+        assert_eq!(seen, [5, 4]);
+        // The one it stands on, the one before, and the one behind; new ones in front, in their memory.
+        for key in [4, 5, 3] {
+            list.remove(&list.find(|value| *value == key).unwrap());
+        }
+        (10..20).for_each(|value| list.push_front(value).unwrap());
+        let rest: Vec<i32> = iter.by_ref().map(|value| *value).collect();
+        assert_eq!(rest, [2, 1, 0]);
+        assert!(iter.next().is_none());
+        assert_eq!(list.len(), 13);
+    }
+}
+
+#[test]
+fn standing_still_holds_up_one_value() {
+    {
+        let dropped = AtomicUsize::new(0);
+        let list = RefList::with_limit(8).unwrap();
+        assert_eq!(list.limit(), 8);
+        list.push_front(Counted::new(&dropped)).unwrap();
+        let guard = list.pop_front().unwrap();
+        for _ in 0..1000 {
+            list.push_front(Counted::new(&dropped)).unwrap();
+            list.push_front(Counted::new(&dropped)).unwrap();
+            drop((list.pop_front(), list.pop_front()));
+        }
+        assert_eq!(dropped.load(Ordering::SeqCst), 2000);
+        assert!(guard.is_alive() && guard.next().is_none());
+        let held: Vec<_> = (0..7)
+            .map(|_| list.push_front(Counted::new(&dropped)))
+            .collect();
+        assert!(held.iter().all(Result::is_ok));
+        let refused = list.push_front(Counted::new(&dropped)).unwrap_err();
+        assert_eq!(refused.reason, memory::Error::LimitReached);
+        assert!(refused.value.is_alive());
+    }
+}
+
+/// A destructor may use the list that its value was in, and may panic.
+#[test]
+fn destructors_do_what_they_like() {
+    struct Again(Arc<RefList<Again>>, u32);
+    impl Drop for Again {
+        fn drop(&mut self) {
+            if self.1 > 0 {
+                let again = Again(Arc::clone(&self.0), self.1 - 1);
+                let _ = self.0.push_front(again);
+            } else {
+                panic!("in a destructor");
+            }
+        }
+    }
+    let list = Arc::new(RefList::with_limit(2).unwrap());
+    list.push_front(Again(Arc::clone(&list), 3)).unwrap();
+    for _ in 0..3 {
+        drop(list.pop_front());
+    }
+    let ended = std::panic::AssertUnwindSafe(|| drop(list.pop_front()));
+    assert!(std::panic::catch_unwind(ended).is_err());
+    assert!(list.is_empty());
+    // The node is free all the same.
+    let values = [1, 1].map(|left| list.push_front(Again(Arc::clone(&list), left)));
+    assert!(values.iter().all(Result::is_ok));
+    list.for_each(|value| assert_eq!(value.1, 1));
+    std::mem::forget(list);
+}
+
+#[test]
+fn every_value_is_dropped_once() {
+    for mechanism in MECHANISMS {
+        let (made, dropped) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let list = list_of(mechanism, []);
+        std::thread::scope(|scope| {
+            for number in 0..4 {
+                let (list, made, dropped) = (&list, &made, &dropped);
+                scope.spawn(move || {
+                    let mut kept = Vec::new();
+                    for step in 0..400 * SCALE {
+                        match (number + step) % 4 {
+                            0 | 1 => {
+                                made.fetch_add(1, Ordering::SeqCst);
+                                list.push_front(Counted::new(dropped)).unwrap();
+                            }
+                            2 => kept.extend(list.pop_front()),
+                            _ => {
+                                list.iter()
+                                    .take(5)
+                                    .for_each(|value| assert!(value.is_alive()));
+                                let nth = list.iter().nth(step % 7);
+                                if let Some(value) = nth {
+                                    list.remove(&value);
+                                    assert!(value.is_alive());
+                                    if let Ok(value) = value.into_inner() {
+                                        assert!(value.is_alive());
+                                    }
+                                }
+                            }
+                        }
+                        if kept.len() > 10 {
+                            kept.drain(..).for_each(|value| assert!(value.is_alive()));
+                        }
+                    }
+                });
+            }
+        });
+        let left = list.len();
+        assert_eq!(
+            dropped.load(Ordering::SeqCst) + left,
+            made.load(Ordering::SeqCst)
+        );
+        drop(list);
+        assert_eq!(dropped.into_inner(), made.into_inner());
+    }
+}
+
+/// Visitors meet each value that stays once, in order, while others come and go around it.
+#[test]
+fn visitors_miss_nothing_that_stays() {
+    for mechanism in MECHANISMS {
+        // Even ones stay.
+        let list = list_of(mechanism, 0..40);
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    let mut seen: Vec<i32> = Vec::new();
+                    list.for_each(|value| seen.push(*value));
+                    seen.retain(|value| *value < 40 && value % 2 == 0);
+                    assert_eq!(seen, Vec::from_iter((0..20).rev().map(|half| half * 2)));
+                }
+            });
+            for step in 0..300 * SCALE as i32 {
+                let odd = list.find(|value| value % 2 == 1).unwrap();
+                assert!(list.remove(&odd));
+                list.push_front(41 + 2 * step).unwrap();
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+    }
+}
