@@ -27,10 +27,10 @@ pub(crate) fn pauses() -> u32 {
     PAUSES.load(Ordering::Relaxed)
 }
 
-/// For tests of what comes after them.
-pub fn set_pauses(rounds: u32) {
+/// For tests of what comes after them. Returns how many there were.
+pub fn set_pauses(rounds: u32) -> u32 {
     // Relaxed: as above.
-    PAUSES.store(rounds, Ordering::Relaxed);
+    PAUSES.swap(rounds, Ordering::Relaxed)
 }
 
 /// What a waiter does in the round of that number: it spins, and from some round on yields the processor, for whoever it waits for

@@ -2,6 +2,9 @@
 //! compiler says, pointing at the line. The files in `tests/ui/pass` use what the language has.
 //!
 //! After a deliberate change: `TRYBUILD=overwrite cargo test -p verify-compiler --test ui`.
+//!
+//! The portable build has the same compiler: once is enough.
+#![cfg(atomseq_sections)]
 
 #[test]
 fn broken_rules_are_refused_at_their_line() {

@@ -344,22 +344,26 @@ mod tests {
         let done = AtomicBool::new(false);
         let looked_up = AtomicUsize::new(0);
         std::thread::scope(|scope| {
-            for _ in 0..2 {
+            let lookers = [(); 2].map(|()| {
                 scope.spawn(|| {
                     while !done.load(Ordering::SeqCst) {
                         assert_eq!(find(row.start + 1), Some(row));
                         looked_up.fetch_add(1, Ordering::SeqCst);
                     }
-                });
-            }
+                })
+            });
             let refreshers = [(); 2].map(|()| scope.spawn(|| (0..300).for_each(|_| refresh())));
-            for refresher in refreshers {
-                refresher.join().expect("no panic");
-            }
-            while looked_up.load(Ordering::SeqCst) < 1000 {
+            let refreshed = refreshers.map(|refresher| refresher.join());
+            while looked_up.load(Ordering::SeqCst) < 1000
+                && !lookers.iter().all(|looker| looker.is_finished())
+            {
                 std::thread::yield_now();
             }
+            // First of all: the lookers wait for it.
             done.store(true, Ordering::SeqCst);
+            for refreshed in refreshed {
+                refreshed.expect("no panic");
+            }
         });
         // Other tests look up and refresh as well: now and then nobody does.
         let given_back = (0..10_000).any(|_| {

@@ -5,6 +5,9 @@
 //!
 //! Needs binutils-aarch64-linux-gnu, gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and qemu-user.
 //! Without them the tests fail, unless `ATOMSEQ_SKIP_AARCH64=1` says that they may not run.
+//!
+//! The portable build has the same compiler: once is enough.
+#![cfg(atomseq_sections)]
 
 #[path = "../../../../crates/atomseq-macros/src/compiler/mod.rs"]
 #[allow(dead_code, missing_docs)]
