@@ -201,6 +201,7 @@ pub mod internals {
     pub use crate::mutex::SEQUENCES as MUTEX_SEQUENCES;
     pub use crate::percpu::SEQUENCES;
     pub use crate::platform::*;
+    pub use crate::sequence::unlikely;
     #[cfg(atomseq_sections)]
     pub use crate::sequence::{inspect, table};
     #[cfg(atomseq_sections)]

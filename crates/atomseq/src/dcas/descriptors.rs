@@ -1,28 +1,18 @@
-//! The descriptors of k-CAS: type-stable memory (GC96 2) that is never unmapped, in blocks.
+//! The descriptors of k-CAS, and blocks of them: type-stable memory (GC96 2).
 //!
-//! An operation has a block to itself while it lasts; a thread comes back to the block it had last, which nobody else
-//! looks for unless there are more threads than blocks. A thread that is ended inside an operation keeps its block.
+//! An operation has a block to itself while it lasts. What a block gives is a descriptor that no word refers to and nobody
+//! helps; it is given back by nobody, but found to be free when somebody looks for one. `blocks.rs` says where blocks are.
 
-use std::cell::Cell;
-use std::ptr::NonNull;
-use std::sync::atomic::AtomicPtr;
-
-use crate::platform;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use super::blocks::{BLOCKS, PER_BLOCK};
 use super::kcas;
 
 /// Sequence numbers begin again after so many.
 pub(super) const SEQUENCES: u64 = 1 << 38;
 
-const PER_BLOCK: usize = 64;
-const BLOCKS: usize = 1 << 15;
-
 /// The most descriptors there can be.
 pub(super) const MOST: usize = PER_BLOCK * BLOCKS;
-
-/// How many blocks a thread looks through before it makes a new one.
-const LOOKS: usize = 8;
 
 /// One operation. All zero is one that never was.
 #[repr(C, align(64))]
@@ -48,31 +38,16 @@ pub(super) struct Entry {
 }
 
 #[repr(C, align(64))]
-struct Block {
-    busy: AtomicU32,
+pub(super) struct Block {
+    pub(super) busy: AtomicU32,
     /// Where the last search ended.
-    next: AtomicU32,
-    descriptors: [Descriptor; PER_BLOCK],
-}
-
-static TABLE: [AtomicPtr<Block>; BLOCKS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; BLOCKS];
-
-/// How many of them there are.
-static COUNT: AtomicUsize = AtomicUsize::new(0);
-
-// The block that this thread had last. A plain word: no destructor, and nothing is set up on first use.
-thread_local!(static LAST: Cell<usize> = const { Cell::new(usize::MAX) });
-
-/// The descriptor of an index that a reference has held.
-pub(super) fn at(index: usize) -> &'static Descriptor {
-    // Acquire: pairs with the release that put the block there.
-    let block = TABLE[index / PER_BLOCK].load(Ordering::Acquire);
-    // SAFETY: the index comes from a reference, so its block was there before, and none is ever unmapped.
-    unsafe { &(*block).descriptors[index % PER_BLOCK] }
+    pub(super) next: AtomicU32,
+    pub(super) descriptors: [Descriptor; PER_BLOCK],
 }
 
 /// A descriptor for the caller alone to fill.
 pub(super) struct Taken {
+    block: &'static Block,
     pub(super) descriptor: &'static Descriptor,
     pub(super) index: usize,
     /// The number of the operation that it is for.
@@ -82,101 +57,35 @@ pub(super) struct Taken {
 impl Drop for Taken {
     fn drop(&mut self) {
         // Release: pairs with the acquire in `try_take`.
-        block(self.index / PER_BLOCK)
-            .busy
-            .store(0, Ordering::Release);
+        self.block.busy.store(0, Ordering::Release);
     }
 }
 
-fn block(number: usize) -> &'static Block {
-    // SAFETY: the callers have seen that there is one; none is ever unmapped.
-    unsafe { &*TABLE[number].load(Ordering::Acquire) }
-}
-
-/// A descriptor that nothing refers to.
-///
-/// # Panics
-///
-/// If all are bound, [`MOST`] of them, or there is no memory for more.
-pub(super) fn take() -> Taken {
-    let last = LAST.with(Cell::get);
-    if last != usize::MAX {
-        if let Some(taken) = try_take(last) {
-            return taken;
+impl Block {
+    /// A free descriptor, unless there is none here or somebody else is in the block, whose number this is.
+    pub(super) fn try_take(&'static self, number: usize) -> Option<Taken> {
+        // Acquire: pairs with the release in `Taken`'s drop.
+        if self.busy.load(Ordering::Relaxed) != 0 || self.busy.swap(1, Ordering::Acquire) != 0 {
+            return None;
         }
-    }
-    take_elsewhere(last)
-}
-
-#[cold]
-fn take_elsewhere(last: usize) -> Taken {
-    let found = |number: usize, taken: Taken| {
-        LAST.with(|last| last.set(number));
-        taken
-    };
-    loop {
-        let count = COUNT.load(Ordering::Acquire);
-        // A thread's first block is one that nobody is in, or a new one.
-        let start = last.wrapping_add(1);
-        let looks = if count < BLOCKS {
-            LOOKS.min(count)
-        } else {
-            count
-        };
-        for number in (0..looks).map(|step| start.wrapping_add(step) % count) {
-            if let Some(taken) = try_take(number) {
-                return found(number, taken);
+        let start = self.next.load(Ordering::Relaxed) as usize;
+        for step in 0..PER_BLOCK {
+            let place = (start + step) % PER_BLOCK;
+            let descriptor = &self.descriptors[place];
+            if kcas::is_free(descriptor) {
+                self.next.store(place as u32 + 1, Ordering::Relaxed);
+                let before = descriptor.status.load(Ordering::Relaxed) >> 2;
+                // Zero is that of an operation that never was.
+                let sequence = ((before + 1) % SEQUENCES).max(1);
+                return Some(Taken {
+                    block: self,
+                    descriptor,
+                    index: number * PER_BLOCK + place,
+                    sequence,
+                });
             }
         }
-        if count < BLOCKS {
-            make_block(count);
-        } else {
-            std::thread::yield_now();
-        }
+        self.busy.store(0, Ordering::Release);
+        None
     }
-}
-
-fn try_take(number: usize) -> Option<Taken> {
-    let block = block(number);
-    // Acquire: pairs with the release in `Taken`'s drop.
-    if block.busy.load(Ordering::Relaxed) != 0 || block.busy.swap(1, Ordering::Acquire) != 0 {
-        return None;
-    }
-    let start = block.next.load(Ordering::Relaxed) as usize;
-    for step in 0..PER_BLOCK {
-        let place = (start + step) % PER_BLOCK;
-        let descriptor = &block.descriptors[place];
-        if kcas::is_free(descriptor) {
-            block.next.store(place as u32 + 1, Ordering::Relaxed);
-            let before = descriptor.status.load(Ordering::Relaxed) >> 2;
-            // Zero is that of an operation that never was.
-            let sequence = ((before + 1) % SEQUENCES).max(1);
-            return Some(Taken {
-                descriptor,
-                index: number * PER_BLOCK + place,
-                sequence,
-            });
-        }
-    }
-    block.busy.store(0, Ordering::Release);
-    None
-}
-
-fn make_block(number: usize) {
-    let bytes = size_of::<Block>();
-    let memory: NonNull<u8> = platform::map(bytes).expect("memory for descriptors of k-CAS");
-    let made = memory.as_ptr().cast::<Block>();
-    // Release: pairs with the acquire of whoever finds it. Zeroed memory is a block of operations that never were.
-    let put = TABLE[number].compare_exchange(
-        std::ptr::null_mut(),
-        made,
-        Ordering::Release,
-        Ordering::Relaxed,
-    );
-    if put.is_err() {
-        // SAFETY: mapped above, and nobody else has it.
-        unsafe { platform::unmap(memory, bytes) };
-    }
-    // Whoever put it there may not have counted it yet.
-    COUNT.fetch_max(number + 1, Ordering::Release);
 }

@@ -31,6 +31,7 @@
 
 use crate::sync::{AtomicU64, Ordering, fence};
 
+use super::blocks;
 use super::descriptors::{self, Descriptor, SEQUENCES};
 
 /// The most words that one operation changes or compares.
@@ -91,7 +92,7 @@ enum Resolved {
 }
 
 fn resolve(reference: Reference) -> Resolved {
-    let descriptor = descriptors::at(reference.index);
+    let descriptor = blocks::at(reference.index);
     let entry = &descriptor.entries[reference.entry];
     // Acquire: pairs with the release that began the operation.
     if descriptor.status.load(Ordering::Acquire) >> 2 != reference.sequence {
@@ -133,7 +134,7 @@ pub(super) fn load(word: &AtomicU64) -> u64 {
 pub(super) fn release(content: u64) {
     if content & MARK != 0 {
         let reference = Reference::of(content);
-        let entry = &descriptors::at(reference.index).entries[reference.entry];
+        let entry = &blocks::at(reference.index).entries[reference.entry];
         // Release: pairs with the acquire of whoever takes the descriptor again.
         entry.released.store(reference.sequence, Ordering::Release);
     }
@@ -156,7 +157,7 @@ pub(super) unsafe fn exchange<const N: usize>(mut parts: [Part; N]) -> bool {
         parts.windows(2).all(|pair| pair[0].word != pair[1].word),
         "a word is there twice"
     );
-    let taken = descriptors::take();
+    let taken = blocks::take();
     let (descriptor, sequence) = (taken.descriptor, taken.sequence);
     // Release: pairs with the acquire fence in `resolve`: who sees what is filled in next sees the new number.
     descriptor
@@ -192,7 +193,7 @@ unsafe fn run(descriptor: &Descriptor, index: usize, sequence: u64) {
         let old = entry.old.load(Ordering::Relaxed);
         let address = entry.word.load(Ordering::Relaxed);
         // SAFETY: valid, for the operation's owner is in its call, or the caller's promise covers its helpers.
-        let word = unsafe { AtomicU64::from_ptr(address as *mut u64) };
+        let word = unsafe { &*(address as *const AtomicU64) };
         let own = Reference {
             sequence,
             index,
@@ -238,7 +239,7 @@ unsafe fn run(descriptor: &Descriptor, index: usize, sequence: u64) {
 /// Helps an operation that is in the way.
 #[cold]
 unsafe fn help(reference: Reference) {
-    let descriptor = descriptors::at(reference.index);
+    let descriptor = blocks::at(reference.index);
     // SeqCst: before the look at the status, as seen by whoever takes the descriptor again.
     descriptor.helpers.fetch_add(1, Ordering::SeqCst);
     let undecided = reference.sequence << 2 | UNDECIDED;

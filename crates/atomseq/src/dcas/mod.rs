@@ -40,6 +40,7 @@
 
 mod adjacent;
 mod assisted;
+mod blocks;
 mod cells;
 mod claimants;
 mod descriptors;

@@ -82,6 +82,12 @@ impl Restarts {
     }
 }
 
+/// Tells the compiler that what leads here is rare.
+#[doc(hidden)]
+#[cold]
+#[inline(always)]
+pub const fn unlikely() {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
