@@ -4,5 +4,15 @@ use super::*;
 use crate::dcas::Mechanism;
 
 mod arrays;
+mod list;
+mod one_visitor;
+mod ref_list;
 
 const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];
+
+/// Without optimization, and under k-CAS, the portable build's only mechanism, everything takes longer.
+const SCALE: usize = if cfg!(any(not(atomseq_sections), debug_assertions)) {
+    1
+} else {
+    8
+};

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
-use std::sync::atomic::{Ordering, fence};
 
 use super::error::this_thread;
 use super::{Arrangement, BeingChanged, GIVEN_UP, List, Node, Refused};
 use crate::dcas::Version;
 use crate::nonblocking::Plain;
 use crate::nonblocking::nodes::{Changed, until_unchanged};
+use crate::sync::{Ordering, fence};
 
 impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// Removes an entry for change: its holder alone may change it, and puts it back (GC96 5.1's *removed, modified and

@@ -1,20 +1,12 @@
 //! A list by each mechanism: beside a sequential model, interrupted, and by many threads.
 
 use super::*;
-use crate::dcas::Mechanism;
+use crate::dcas::Object;
+use crate::memory;
 
 mod changes;
 mod model;
 mod races;
-
-const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];
-
-/// Without optimization, and under k-CAS, the portable build's only mechanism, everything takes longer.
-const SCALE: usize = if cfg!(any(not(atomseq_sections), debug_assertions)) {
-    1
-} else {
-    8
-};
 
 /// A list of these keys, each with ten times itself.
 fn list_of(mechanism: Mechanism, keys: &[u64]) -> List<u64, u64> {
@@ -107,6 +99,34 @@ fn a_walk_in_circles_ends() {
         assert!(walk.is_err());
         // More nodes than there ever were: so it was a circle.
         assert!(steps > 2);
+    }
+}
+
+/// What a search copies out of a node may be anything by then, and only the version tells.
+#[test]
+fn what_a_late_search_reads_does_not_count() {
+    for mechanism in MECHANISMS {
+        let list = List::<u64, u64>::made(Object::forced(mechanism), Some(3)).unwrap();
+        list.insert(1, 10).unwrap();
+        list.insert(2, 20).unwrap();
+        let chain = &list.chain;
+        let search = |version| chain.seek(version, &chain.head, |node| node.key.load() == 2);
+        let version = chain.object.begin();
+        let node = search(version).ok().and_then(|place| place.node).unwrap();
+        assert!(chain.check(version).is_ok());
+        assert_eq!((node.key.load(), node.value.load()), (2, 20));
+
+        list.delete(&2).unwrap();
+        assert_eq!((node.key.load(), node.value.load()), (2, 20));
+        assert!(chain.check(version).is_err());
+        // As many nodes as there are.
+        for key in [3, 4] {
+            list.insert(key, 7 * key).unwrap();
+        }
+        let key = node.key.load();
+        assert!(key >= 3 && node.value.load() == 7 * key);
+        assert!(chain.check(version).is_err());
+        assert!(search(version).map_or(true, |place| place.node.is_none()));
     }
 }
 

@@ -4,15 +4,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
-const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];
-
-/// Without optimization, and under k-CAS, the portable build's only mechanism, everything takes longer.
-const SCALE: usize = if cfg!(any(not(atomseq_sections), debug_assertions)) {
-    1
-} else {
-    8
-};
-
 fn list_of<T: Send>(
     mechanism: Mechanism,
     values: impl IntoIterator<Item = T>,

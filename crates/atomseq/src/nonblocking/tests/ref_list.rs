@@ -1,18 +1,10 @@
 //! A list by each mechanism: in sequence, interrupted, and by many threads.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::*;
-
-const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];
-
-/// Without optimization, and under k-CAS, the portable build's only mechanism, everything takes longer.
-const SCALE: usize = if cfg!(any(not(atomseq_sections), debug_assertions)) {
-    1
-} else {
-    8
-};
+use crate::memory;
 
 fn list_of<T: Send + Sync>(
     mechanism: Mechanism,

@@ -1,0 +1,180 @@
+//! Putting entries into a list, and replacing them by duplicates.
+
+use super::{Arrangement, Ascending, List, Node, Refused, Unordered};
+use crate::dcas::{StableWord, Version};
+use crate::memory::Allocated;
+use crate::nonblocking::Plain;
+use crate::nonblocking::nodes::{Changed, Place, address, until_unchanged};
+
+impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
+    /// Inserts an entry at its place.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused::Present`], [`Refused::BeingChanged`]: the key is there. [`Refused::Memory`].
+    #[inline]
+    pub fn insert(&self, key: K, value: V) -> Result<(), Refused> {
+        self.insert_between(key, value, |version| version)
+    }
+
+    /// The same, with `gap` between its first look and its exchange, each time: it may hand another version on.
+    #[doc(hidden)]
+    #[inline]
+    pub fn insert_between(
+        &self,
+        key: K,
+        value: V,
+        gap: impl FnMut(Version) -> Version,
+    ) -> Result<(), Refused> {
+        let refuse = |found: Option<V>| match found {
+            None => Ok(value),
+            Some(_) => Err(Refused::Present),
+        };
+        self.put_between(key, refuse, gap).map(|_| ())
+    }
+}
+
+impl<K: Plain + PartialEq, V: Plain> List<K, V, Unordered> {
+    /// Inserts an entry at the front, whatever else is there. Constant time.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused::Memory`].
+    pub fn push_front(&self, key: K, value: V) -> Result<(), Refused> {
+        let node = self.node_of(key, value)?;
+        until_unchanged(|| self.link(self.chain.object.begin(), &self.chain.head, &node));
+        node.into_raw();
+        Ok(())
+    }
+}
+
+impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
+    /// Replaces a key's value by a duplicate that has the new one (GC96 5.1); returns the old one. `None`: the key is not
+    /// there.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused::BeingChanged`], [`Refused::Memory`].
+    pub fn replace(&self, key: &K, value: V) -> Result<Option<V>, Refused> {
+        self.update(key, |_| value)
+    }
+
+    /// Replaces a key's value by what `change` makes of it, and returns the old one. `None`: the key is not there.
+    ///
+    /// By a duplicate (GC96 5.1): who searches at the same time finds the one or the other. `change` may be called
+    /// more than once, also with values that nobody ever stored; only what its last call returned is stored.
+    ///
+    /// # Errors
+    ///
+    /// As for [`replace`](List::replace).
+    pub fn update(&self, key: &K, mut change: impl FnMut(V) -> V) -> Result<Option<V>, Refused> {
+        let only_if_there = |found: Option<V>| found.map(&mut change).ok_or(Refused::Absent);
+        match self.put_between(*key, only_if_there, |version| version) {
+            Err(Refused::Absent) => Ok(None),
+            put => put,
+        }
+    }
+
+    /// Inserts an entry, or replaces a key's value by a duplicate; returns the old value.
+    ///
+    /// # Errors
+    ///
+    /// As for [`replace`](List::replace).
+    pub fn put(&self, key: K, value: V) -> Result<Option<V>, Refused> {
+        self.put_with(key, |_| value)
+    }
+
+    /// The same with what `make` makes of the value that is there, if one is.
+    ///
+    /// `make` may be called as often as [`update`](List::update)'s closure.
+    ///
+    /// ```
+    /// let counts = atomseq::nonblocking::List::new();
+    /// for byte in *b"abracadabra" {
+    ///     counts.put_with(byte, |count| count.unwrap_or(0) + 1)?;
+    /// }
+    /// assert_eq!(counts.find(&b'a'), Ok(Some(5)));
+    /// # Ok::<(), atomseq::nonblocking::Refused>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`replace`](List::replace).
+    pub fn put_with(
+        &self,
+        key: K,
+        mut make: impl FnMut(Option<V>) -> V,
+    ) -> Result<Option<V>, Refused> {
+        self.put_between(key, |found| Ok(make(found)), |version| version)
+    }
+
+    fn put_between(
+        &self,
+        key: K,
+        mut make: impl FnMut(Option<V>) -> Result<V, Refused>,
+        mut gap: impl FnMut(Version) -> Version,
+    ) -> Result<Option<V>, Refused> {
+        // Only when something is to be linked, and kept for the next attempt.
+        let mut new = None;
+        let put = until_unchanged(|| {
+            let version = gap(self.chain.object.begin());
+            let Place { link, node } = self.place(version, &key)?;
+            let value = match node.map_or(Ok(()), |node| self.settled(node)) {
+                Err(being_changed) => Err(Refused::from(being_changed)),
+                Ok(()) => Ok(node.map(|node| node.value.load())),
+            };
+            // `make` gets no value that nobody stored, and no answer is given that does not count.
+            self.chain.check(version)?;
+            let linked = value.and_then(|old| {
+                let made = make(old)?;
+                let node_of = |made| self.node_of(key, made);
+                let new: &Allocated<'_, _> = match &mut new {
+                    Some(new) => new,
+                    none => none.insert(node_of(made)?),
+                };
+                new.value.store(made);
+                Ok((old, new))
+            });
+            let (old, new) = match linked {
+                Ok(linked) => linked,
+                Err(refused) => return Ok(Err(refused)),
+            };
+            match node {
+                None => self.link(version, link, new)?,
+                Some(node) => {
+                    let behind = self.chain.load(&node.next);
+                    let exchange = ((link, address(&**new)), (&new.next, behind));
+                    self.chain.exchange(version, exchange.0, exchange.1)?;
+                    // SAFETY: this call has just unlinked it.
+                    unsafe { self.chain.free(node) };
+                }
+            }
+            Ok(Ok(old))
+        });
+        if put.is_ok() {
+            new.map(Allocated::into_raw);
+        }
+        put
+    }
+
+    /// A node for the caller alone.
+    pub(super) fn node_of(&self, key: K, value: V) -> Result<Allocated<'_, Node<K, V>>, Refused> {
+        let node = self.chain.allocate()?;
+        node.key.store(key);
+        node.value.store(value);
+        Ok(node)
+    }
+
+    /// Links a node of this call's where a link leads by now.
+    #[inline]
+    pub(super) fn link(
+        &self,
+        version: Version,
+        link: &StableWord,
+        node: &Node<K, V>,
+    ) -> Result<(), Changed> {
+        let behind = self.chain.load(link);
+        self.chain
+            .exchange(version, (link, address(node)), (&node.next, behind))
+    }
+}
