@@ -24,6 +24,9 @@ pub const fn elements(threads: usize) -> usize {
 
 /// Something elements are pushed to and popped from.
 pub trait Container: Sync {
+    /// Called once by every thread, with its number, before it calls anything else.
+    fn enter(&self, _thread: usize) {}
+
     /// Adds an element; gives it back when there is no room.
     ///
     /// # Safety
@@ -97,6 +100,7 @@ impl<C: Container + 'static> Exchange<C> {
 
 impl<C: Container + 'static> Subject for Exchange<C> {
     fn prepare(&self, thread: usize) {
+        self.container.enter(thread);
         let first = self.held.len() * HELD + thread * LAID;
         for element in first..first + LAID {
             // SAFETY: no other thread lays this one, and none holds it.

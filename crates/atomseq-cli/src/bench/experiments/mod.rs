@@ -12,6 +12,7 @@ mod biased;
 mod dcas;
 mod memory;
 mod mutex;
+mod nonblocking_stack;
 mod percpu_counter;
 mod percpu_footprint;
 mod percpu_pool;
@@ -141,6 +142,7 @@ pub const ALL: &[&Experiment] = &[
     &mutex::EXPERIMENT,
     &biased::EXPERIMENT,
     &dcas::EXPERIMENT,
+    &nonblocking_stack::EXPERIMENT,
 ];
 
 /// The experiment of that name.

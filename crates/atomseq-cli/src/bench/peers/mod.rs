@@ -6,6 +6,7 @@ pub mod crate_kcas;
 #[cfg(target_arch = "x86_64")]
 pub mod crate_mwcas;
 pub mod crossbeam;
+pub mod herlihy;
 pub mod interlocked;
 #[cfg(target_os = "linux")]
 pub mod kernel_mask;
@@ -18,4 +19,5 @@ pub mod seqlock;
 pub mod tagged;
 pub mod thread_local;
 pub mod treiber;
+pub mod treiber_pool;
 pub mod treiber_queue;
