@@ -146,6 +146,7 @@ fn table(outcome: &Outcome, measures: &[Measure]) -> Table {
         unit,
         "min",
         "p10",
+        "p99",
         "max",
         &format!("beside {first}"),
         "from",
@@ -162,6 +163,7 @@ fn table(outcome: &Outcome, measures: &[Measure]) -> Table {
             figure(measure.median),
             figure(measure.min),
             figure(measure.p10),
+            figure(measure.p99),
             figure(measure.max),
             times(|r| r.median),
             ratio.map_or(String::new(), |r| figure(r.min)),
@@ -169,7 +171,7 @@ fn table(outcome: &Outcome, measures: &[Measure]) -> Table {
             measure.runs.to_string(),
         ]);
     }
-    align_right(&mut table, 1..9);
+    align_right(&mut table, 1..10);
     table
 }
 

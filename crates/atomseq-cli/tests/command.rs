@@ -84,10 +84,10 @@ fn check_records(records: &[Value], experiment: &str, threads: &[u64]) {
                 measure["runs"].as_u64().is_some_and(|runs| runs >= 3),
                 "{measure}"
             );
-            let [min, p10, median, max] =
-                ["min", "p10", "median", "max"].map(|field| number(measure, field));
+            let [min, p10, median, p99, max] =
+                ["min", "p10", "median", "p99", "max"].map(|field| number(measure, field));
             assert!(
-                0.0 < min && min <= p10 && p10 <= median && median <= max,
+                0.0 < min && min <= p10 && p10 <= median && median <= p99 && p99 <= max,
                 "{measure}"
             );
         }
@@ -162,7 +162,14 @@ fn bench_prints_complete_records() {
 
 #[test]
 fn every_container_passes_its_check_with_more_threads_than_cpus() {
-    for experiment in ["percpu-stack", "percpu-queue", "percpu-ring", "percpu-pool"] {
+    for experiment in [
+        "percpu-stack",
+        "percpu-queue",
+        "percpu-ring",
+        "percpu-pool",
+        "dcas",
+        "nonblocking-stack",
+    ] {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u64;
         let threads = (cpus + 1).to_string();
         let records = records(&[
@@ -273,6 +280,16 @@ fn locks_are_measured_alone_spread_and_crowded() {
     for measure in of_kind(&records, "measure") {
         let crowded = measure["threads"].as_u64() > Some(cpus);
         assert_eq!(measure["oversubscribed"], crowded, "{measure}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn stopped_threads_and_crowds_have_complete_records() {
+    for (experiment, unit, threads) in [("stall", "ns", 2), ("oversubscription", "ns/op", 32)] {
+        let records = records(&["bench", experiment, "--threads", "3", "--quick", "--json"]);
+        check_records(&records, experiment, &[threads]);
+        assert!(of_kind(&records, "measure").all(|measure| measure["unit"] == unit));
     }
 }
 

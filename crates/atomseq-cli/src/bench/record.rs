@@ -43,6 +43,9 @@ pub struct Measure {
     /// The median run.
     #[serde(serialize_with = "rounded")]
     pub median: f64,
+    /// The 99th percentile of the runs.
+    #[serde(serialize_with = "rounded")]
+    pub p99: f64,
     /// The largest run.
     #[serde(serialize_with = "rounded")]
     pub max: f64,
@@ -170,6 +173,7 @@ impl Outcome {
                 min: s.min,
                 p10: s.p10,
                 median: s.median,
+                p99: s.p99,
                 max: s.max,
                 oversubscribed,
             })

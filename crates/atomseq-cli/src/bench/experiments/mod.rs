@@ -13,6 +13,8 @@ mod dcas;
 mod memory;
 mod mutex;
 mod nonblocking_stack;
+#[cfg(target_os = "linux")]
+mod oversubscription;
 mod percpu_counter;
 mod percpu_footprint;
 mod percpu_pool;
@@ -25,6 +27,8 @@ mod rollforward_cost;
 mod signal_mask;
 #[cfg(target_os = "linux")]
 mod signal_sequence;
+#[cfg(target_os = "linux")]
+mod stall;
 
 #[cfg(atomseq_sections)]
 pub use rollforward_cost::trial;
@@ -142,6 +146,10 @@ pub const ALL: &[&Experiment] = &[
     &mutex::EXPERIMENT,
     &biased::EXPERIMENT,
     &dcas::EXPERIMENT,
+    #[cfg(target_os = "linux")]
+    &oversubscription::EXPERIMENT,
+    #[cfg(target_os = "linux")]
+    &stall::EXPERIMENT,
     &nonblocking_stack::EXPERIMENT,
 ];
 

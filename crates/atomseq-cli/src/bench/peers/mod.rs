@@ -16,6 +16,8 @@ pub mod mutexed;
 pub mod queue_lock;
 pub mod seqlock;
 #[cfg(target_os = "linux")]
+pub mod spin;
+#[cfg(target_os = "linux")]
 pub mod tagged;
 pub mod thread_local;
 pub mod treiber;

@@ -1,0 +1,259 @@
+//! `oversubscription`: the CPU time of a change of two words that 32 threads share, beside that of one thread alone.
+//!
+//! Threads that are more than the CPUs are preempted in the middle of an operation. What that costs is not the time that a
+//! thread waits, most of which is the others' turns, but the time that CPUs spend: so the threads' CPU times are
+//! added up and divided by all their operations. A run has a fixed time, and a thread has several turns in it.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use atomseq::dcas::{Domain, Mechanism, Word};
+use crossbeam_utils::CachePadded;
+
+use super::{Experiment, Method, Pair, Threads};
+use crate::bench::engine::Effort;
+use crate::bench::peers::spin::Spinning;
+use crate::bench::record::Series;
+use crate::error::Error;
+use crate::machine;
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "oversubscription",
+    about: "CPU time of a change of two words that 32 threads share, beside one thread's (always 32 threads)",
+    structure: "dcas::Domain",
+    operation: "a change of two words of",
+    cases: &[
+        (
+            "os-assisted:crowded",
+            "dcas::Domain, OS-assisted, 32 threads",
+        ),
+        ("os-assisted:alone", "the same, 1 thread; here and below"),
+        ("k-cas:crowded", "dcas::Domain, k-CAS"),
+        ("k-cas:alone", "the same"),
+        (
+            "spin:crowded",
+            "two words under a lock whose waiters only spin",
+        ),
+        ("spin:alone", "the same"),
+        ("parking_lot:crowded", "parking_lot::Mutex<(u64, u64)>"),
+        ("parking_lot:alone", "the same"),
+    ],
+    method: Method::Own {
+        threads: THREADS,
+        run,
+    },
+    threads: Threads::Spread,
+    beside: None,
+};
+
+/// How many threads a crowd has, whatever `--threads` says.
+const THREADS: usize = 32;
+
+/// How many operations a thread does between two looks at whether the run is over.
+const BETWEEN: u64 = 16;
+
+/// How many times as long as another experiment's run a crowd's is: each thread shall have several turns.
+const CROWDED: u32 = 100;
+
+/// The same of one thread.
+const ALONE: u32 = 10;
+
+/// A subject, and what its two cases are called.
+struct Way {
+    crowded: &'static str,
+    alone: &'static str,
+    make: fn() -> Box<dyn Measured>,
+}
+
+const WAYS: [Way; 4] = [
+    Way {
+        crowded: "os-assisted:crowded",
+        alone: "os-assisted:alone",
+        make: || Box::new(Shared::of(domain(Mechanism::Assisted))),
+    },
+    Way {
+        crowded: "k-cas:crowded",
+        alone: "k-cas:alone",
+        make: || Box::new(Shared::of(domain(Mechanism::Kcas))),
+    },
+    Way {
+        crowded: "spin:crowded",
+        alone: "spin:alone",
+        make: || Box::new(Shared::of(Spinning::default())),
+    },
+    Way {
+        crowded: "parking_lot:crowded",
+        alone: "parking_lot:alone",
+        make: || Box::new(Shared::of(parking_lot::Mutex::new((0, 0)))),
+    },
+];
+
+fn domain(mechanism: Mechanism) -> Domain<[CachePadded<Word>; 2]> {
+    let words = [0, 0].map(|word| CachePadded::new(Word::new(word)));
+    Domain::forced(words, mechanism)
+}
+
+/// Something whose CPU time can be measured.
+trait Measured {
+    /// CPU nanoseconds an operation, of so many threads that do nothing else for that long.
+    fn measure(&self, threads: usize, run: Duration) -> Result<f64, Error>;
+
+    /// Whether every operation so far is accounted for.
+    fn check(&self) -> Result<(), String>;
+}
+
+/// A pair, and how many operations it has had.
+struct Shared<P> {
+    pair: CachePadded<P>,
+    operations: AtomicU64,
+}
+
+impl<P> Shared<P> {
+    fn of(pair: P) -> Self {
+        Self {
+            pair: CachePadded::new(pair),
+            operations: AtomicU64::new(0),
+        }
+    }
+}
+
+impl<P: Pair> Measured for Shared<P> {
+    fn measure(&self, threads: usize, run: Duration) -> Result<f64, Error> {
+        let cpus = machine::allowed_cpus();
+        let (go, stop) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (spent, done) = (AtomicU64::new(0), AtomicU64::new(0));
+        let work = |thread: usize| {
+            machine::pin(cpus[thread % cpus.len()]);
+            let mut hand = self.pair.hand();
+            while !go.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+            let start = cpu_time();
+            let mut operations = 0;
+            // Relaxed: it says no more than that the time is over.
+            while !stop.load(Ordering::Relaxed) {
+                for _ in 0..BETWEEN {
+                    self.pair.add(&mut hand, black_box(1));
+                }
+                operations += BETWEEN;
+            }
+            // Relaxed: read after the threads have ended.
+            spent.fetch_add(cpu_time() - start, Ordering::Relaxed);
+            done.fetch_add(operations, Ordering::Relaxed);
+        };
+        let started = thread::scope(|scope| {
+            let spawn = |thread: usize| {
+                let thread = thread::Builder::new().spawn_scoped(scope, move || work(thread));
+                thread.map(drop)
+            };
+            let failed = (0..threads).find_map(|thread| Some((thread, spawn(thread).err()?)));
+            go.store(true, Ordering::Release);
+            if failed.is_none() {
+                thread::sleep(run);
+            }
+            stop.store(true, Ordering::Relaxed);
+            failed.map_or(Ok(()), |(started, source)| {
+                Err(Error::Thread {
+                    started,
+                    wanted: threads,
+                    source,
+                })
+            })
+        });
+        started?;
+        let done = done.into_inner();
+        self.operations.fetch_add(done, Ordering::Relaxed);
+        Ok(spent.into_inner() as f64 / done.max(1) as f64)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let operations = self.operations.load(Ordering::Relaxed);
+        match self.pair.both() {
+            (a, b) if a == operations && b == operations => Ok(()),
+            (a, b) => Err(format!(
+                "the words are {a} and {b} where {operations} were added"
+            )),
+        }
+    }
+}
+
+/// The CPU time that this thread has had, in nanoseconds.
+fn cpu_time() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the kernel fills in a valid structure; that clock is there on every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Vec<Series>, Error> {
+    let subjects = WAYS.each_ref().map(|way| (way.make)());
+    let mut values = [(); WAYS.len()].map(|()| [Vec::new(), Vec::new()]);
+    let mut order: Vec<_> = (0..WAYS.len()).collect();
+    // A fixed seed: two benchmarks of one machine differ by the machine only.
+    let mut random = fastrand::Rng::with_seed(1);
+    let started = Instant::now();
+    for round in 1.. {
+        random.shuffle(&mut order);
+        for &way in &order {
+            for (values, (threads, runs)) in
+                values[way].iter_mut().zip([(THREADS, CROWDED), (1, ALONE)])
+            {
+                values.push(subjects[way].measure(threads, effort.run * runs)?);
+            }
+        }
+        let spent = started.elapsed().as_secs_f64() / effort.budget.as_secs_f64();
+        advance(spent.min(1.0));
+        if spent >= 1.0 && round >= Effort::FEWEST {
+            break;
+        }
+    }
+    for (way, subject) in WAYS.iter().zip(&subjects) {
+        subject.check().map_err(|fault| Error::Wrong {
+            experiment: EXPERIMENT.name,
+            case: way.crowded,
+            threads: THREADS,
+            fault,
+        })?;
+    }
+    let series = WAYS.iter().zip(values).flat_map(|(way, values)| {
+        let cases = [way.crowded, way.alone].into_iter().zip(values);
+        cases.map(|(case, values)| Series {
+            case,
+            unit: "ns/op",
+            values,
+        })
+    });
+    Ok(series.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_time_is_that_of_all_threads() {
+        let run = Duration::from_millis(20);
+        for way in &WAYS {
+            let subject = (way.make)();
+            for threads in [1, 3] {
+                let nanoseconds = subject.measure(threads, run).unwrap();
+                assert!(nanoseconds > 0.0 && nanoseconds < 1e9, "{}", way.crowded);
+            }
+            assert_eq!(subject.check(), Ok(()), "{}", way.crowded);
+        }
+    }
+
+    #[test]
+    fn an_operation_that_is_not_accounted_for_is_found() {
+        let shared = Shared::of(Spinning::default());
+        shared.pair.add(&mut (), 1);
+        let fault = shared.check().unwrap_err();
+        assert_eq!(fault, "the words are 1 and 1 where 0 were added");
+    }
+}

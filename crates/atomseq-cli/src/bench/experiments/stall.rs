@@ -1,0 +1,180 @@
+//! `stall`: one thread is stopped inside an operation: how long until another one completes one?
+//!
+//! A thread does operations and nothing else, until a signal stops it wherever it is: its handler sleeps. As soon as another
+//! thread sees that, it does one operation on the same object, which is timed. Only stops inside an operation count, a
+//! thousand of them unless `--quick`: where others have to throw a stopped thread out, stops in which that was so;
+//! elsewhere, stops between an operation's call and its return.
+//!
+//! A mutex is there to be shown as what it is: nobody gets it before the stopped thread goes on. That is watched for a
+//! while each time, and its figure is that while, not a result.
+
+mod stop;
+mod ways;
+
+use std::sync::mpsc::{self, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use self::stop::Stop;
+use self::ways::{WAYS, Way};
+use super::{Experiment, Method, Threads};
+use crate::bench::engine::Effort;
+use crate::bench::record::Series;
+use crate::error::Error;
+use crate::machine;
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "stall",
+    about: "one thread stopped inside an operation: how long until another completes one (always 2 threads)",
+    structure: "dcas::Domain",
+    operation: "an operation while a thread is stopped inside one on",
+    cases: &[
+        (
+            "os-assisted",
+            "dcas::Domain, OS-assisted: the stopped thread is thrown out",
+        ),
+        (
+            "k-cas",
+            "dcas::Domain, k-CAS: what it has begun is finished for it",
+        ),
+        ("stack", "nonblocking::Stack"),
+        (
+            "watched:mutex",
+            "std::sync::Mutex: for ever; the figure is for how long that was watched",
+        ),
+    ],
+    method: Method::Own { threads: 2, run },
+    threads: Threads::Spread,
+    beside: None,
+};
+
+/// How many stops are tried for one that is inside.
+const TRIES: usize = 1_000;
+
+fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Vec<Series>, Error> {
+    let (shares, told) = mpsc::channel();
+    thread::scope(|scope| {
+        // A thread of its own: pinning is for good.
+        let measured = scope.spawn(move || {
+            machine::pin(machine::allowed_cpus()[0]);
+            measure(effort, &shares)
+        });
+        told.iter().for_each(advance);
+        match measured.join() {
+            Ok(series) => series,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+fn measure(effort: Effort, shares: &Sender<f64>) -> Result<Vec<Series>, Error> {
+    let budget = effort.budget / WAYS.len() as u32;
+    let mut all = Vec::new();
+    for (done, way) in WAYS.iter().enumerate() {
+        let share = |part: f64| {
+            // Nobody may be listening any more, which is no reason to stop.
+            let _ = shares.send((done as f64 + part) / WAYS.len() as f64);
+        };
+        let values =
+            stalled(way, 2 * effort.rounds, budget, &share).map_err(|fault| Error::Wrong {
+                experiment: EXPERIMENT.name,
+                case: way.case,
+                threads: 2,
+                fault,
+            })?;
+        all.push(Series {
+            case: way.case,
+            unit: "ns",
+            values,
+        });
+    }
+    Ok(all)
+}
+
+/// The nanoseconds that another's operation took during each of so many stops; of fewer if they take longer than the budget.
+fn stalled(
+    way: &Way,
+    stops: usize,
+    budget: Duration,
+    share: &dyn Fn(f64),
+) -> Result<Vec<f64>, String> {
+    let object = (way.make)();
+    let cpus = machine::allowed_cpus();
+    let mut values = Vec::with_capacity(stops);
+    // A fixed seed: two benchmarks of one machine differ by the machine only.
+    let mut random = fastrand::Rng::with_seed(1);
+    let stop = Stop::prepare();
+    let start = Instant::now();
+    thread::scope(|scope| {
+        let victim = stop.victim(scope, cpus[1 % cpus.len()], |inside| object.operate(inside))?;
+        for _ in 0..stops * TRIES {
+            victim.runs_for(Duration::from_nanos(random.u64(..4_000)));
+            let before = object.thrown_out();
+            let between = victim.stop()?;
+            let called = Instant::now();
+            let done = object.attempt();
+            let took = called.elapsed();
+            let inside = match before {
+                Some(before) => object.thrown_out() > Some(before),
+                None => between,
+            };
+            if inside && done != way.completes {
+                return Err(match done {
+                    true => "another thread completed an operation, which should be impossible"
+                        .to_string(),
+                    false => "no other thread could complete an operation".to_string(),
+                });
+            }
+            victim.resume();
+            object.afterwards(done);
+            if inside {
+                values.push(took.as_nanos() as f64);
+                share(values.len() as f64 / stops as f64);
+            }
+            let over = start.elapsed() >= budget && values.len() >= Effort::FEWEST;
+            if over || values.len() == stops {
+                return Ok(());
+            }
+        }
+        Err(format!(
+            "only {} of {} stops were inside an operation",
+            values.len(),
+            stops * TRIES
+        ))
+    })?;
+    object.check()?;
+    Ok(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_thread_is_stopped_inside_every_kind_of_operation() {
+        for way in &WAYS {
+            let values = stalled(way, 3, MINUTE, &|_| ()).unwrap();
+            assert_eq!(values.len(), 3, "{}", way.case);
+            assert!(values.iter().all(|&nanoseconds| nanoseconds > 0.0));
+        }
+    }
+
+    #[test]
+    fn whoever_lets_others_in_or_keeps_them_out_is_found() {
+        for way in &WAYS {
+            let mistaken = Way {
+                completes: !way.completes,
+                ..*way
+            };
+            let fault = stalled(&mistaken, 3, MINUTE, &|_| ()).unwrap_err();
+            let told = match way.completes {
+                true => "another thread completed an operation",
+                false => "no other thread could complete an operation",
+            };
+            assert!(fault.contains(told), "{}: {fault}", way.case);
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! What a thread is stopped inside of.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use atomseq::dcas::{self, Change, Domain, Mechanism, Word};
+use atomseq::nonblocking::Stack;
+use crossbeam_utils::CachePadded;
+
+use super::stop::Inside;
+
+/// For how long a mutex is watched each time.
+const WATCHED: Duration = Duration::from_millis(1);
+
+/// An object, and what is expected of it.
+#[derive(Clone, Copy)]
+pub struct Way {
+    /// Its case.
+    pub case: &'static str,
+    /// Whether others complete operations while a thread is stopped inside one.
+    pub completes: bool,
+    /// Makes one.
+    pub make: fn() -> Box<dyn Object>,
+}
+
+/// All of them.
+pub static WAYS: [Way; 4] = [
+    Way {
+        case: "os-assisted",
+        completes: true,
+        make: || Box::new(Counted::by(Mechanism::Assisted)),
+    },
+    Way {
+        case: "k-cas",
+        completes: true,
+        make: || Box::new(Counted::by(Mechanism::Kcas)),
+    },
+    Way {
+        case: "stack",
+        completes: true,
+        make: || Box::new(Stack::<u64>::new(8)),
+    },
+    Way {
+        case: "watched:mutex",
+        completes: false,
+        make: || Box::<Mutexed>::default(),
+    },
+];
+
+/// Something that two threads share.
+pub trait Object: Sync {
+    /// What the thread does that is stopped, saying when it is inside an operation.
+    fn operate(&self, inside: &Inside);
+
+    /// One operation by another thread: was it completed?
+    fn attempt(&self) -> bool;
+
+    /// What the other thread has to do when the stopped one goes on, after it has completed an operation or not.
+    fn afterwards(&self, _completed: bool) {}
+
+    /// How often somebody was thrown out so far; `None` where nobody ever is.
+    fn thrown_out(&self) -> Option<u64>;
+
+    /// Whether every operation is accounted for, now that all have ended.
+    fn check(&self) -> Result<(), String>;
+}
+
+/// How often holders were thrown out, if that is how the mechanism works.
+fn thrown_out(mechanism: Mechanism) -> Option<u64> {
+    (mechanism == Mechanism::Assisted).then(|| dcas::statistics().revocations)
+}
+
+/// Two words under DCAS, and how often they were counted up.
+struct Counted {
+    domain: Domain<[CachePadded<Word>; 2]>,
+    operations: AtomicU64,
+}
+
+impl Counted {
+    fn by(mechanism: Mechanism) -> Self {
+        let words = [0, 0].map(|word| CachePadded::new(Word::new(word)));
+        Self {
+            domain: Domain::forced(words, mechanism),
+            operations: AtomicU64::new(0),
+        }
+    }
+
+    fn count(&self) {
+        let words = [&*self.domain[0], &*self.domain[1]];
+        loop {
+            let ([a, b], _) = self.domain.snapshot(words);
+            let first = Change::of(words[0], a, a + 1);
+            let second = Change::of(words[1], b, b + 1);
+            if self.domain.exchange(first, second).is_ok() {
+                return;
+            }
+        }
+    }
+}
+
+impl Object for Counted {
+    fn operate(&self, inside: &Inside) {
+        inside.during(|| self.count());
+        self.operations.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn attempt(&self) -> bool {
+        self.count();
+        true
+    }
+
+    fn afterwards(&self, _completed: bool) {
+        self.operations.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn thrown_out(&self) -> Option<u64> {
+        thrown_out(self.domain.mechanism())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let operations = self.operations.load(Ordering::Relaxed);
+        let ([a, b], _) = self.domain.snapshot([&*self.domain[0], &*self.domain[1]]);
+        if (a, b) == (operations, operations) {
+            return Ok(());
+        }
+        Err(format!(
+            "the words are {a} and {b} where {operations} were added"
+        ))
+    }
+}
+
+impl Object for Stack<u64> {
+    fn operate(&self, inside: &Inside) {
+        let popped = inside.during(|| {
+            self.push(1).expect("there is room for one each");
+            self.pop()
+        });
+        assert!(popped.is_some(), "what was pushed is there");
+    }
+
+    fn attempt(&self) -> bool {
+        self.push(1).is_ok()
+    }
+
+    fn afterwards(&self, completed: bool) {
+        assert!(
+            !completed || self.pop().is_some(),
+            "what was pushed is there"
+        );
+    }
+
+    fn thrown_out(&self) -> Option<u64> {
+        thrown_out(dcas::mechanism())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        match self.len() {
+            0 => Ok(()),
+            left => Err(format!(
+                "{left} elements are left of as many pushes as pops"
+            )),
+        }
+    }
+}
+
+/// A count under a mutex.
+#[derive(Default)]
+struct Mutexed(Mutex<u64>);
+
+impl Object for Mutexed {
+    fn operate(&self, inside: &Inside) {
+        let mut count = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        inside.during(|| *count += 1);
+    }
+
+    fn attempt(&self) -> bool {
+        let start = Instant::now();
+        while start.elapsed() < WATCHED {
+            if !matches!(self.0.try_lock(), Err(TryLockError::WouldBlock)) {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
+    fn thrown_out(&self) -> Option<u64> {
+        None
+    }
+
+    fn check(&self) -> Result<(), String> {
+        match *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            0 => Err("nothing was ever counted".to_string()),
+            _ => Ok(()),
+        }
+    }
+}
