@@ -26,7 +26,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         ("atomseq-kcas", "the same by k-CAS: the portable way"),
         (
             "treiber",
-            "Treiber's stack with a tagged head, double-width compare-and-swap; elements are nodes",
+            "Treiber's stack, double-width compare-and-swap; its elements are its nodes",
         ),
         (
             "treiber-pool",
