@@ -480,8 +480,11 @@ pub fn has_double_width() -> bool {
 /// Compares two adjacent words and changes both if they are as expected; what was there otherwise.
 ///
 /// ```text
-///   rdx:rax  expected, then what was there      rcx:rbx  new      rbx belongs to the compiler: put aside meanwhile
+///   rdx:rax  expected, then what was there      rcx:rbx  new      rdi  the words
 /// ```
+///
+/// rbx belongs to the compiler and is put aside meanwhile. The compiler may keep any input there, so the address of the
+/// words has a register by name.
 ///
 /// # Safety
 ///
@@ -498,10 +501,10 @@ pub unsafe fn compare_exchange_double(
     unsafe {
         asm!(
             "xchg {low}, rbx",                     // put rbx aside, the new first word into it
-            "lock cmpxchg16b xmmword ptr [{words}]", // compare, and change both or load both
+            "lock cmpxchg16b xmmword ptr [rdi]",   // compare, and change both or load both
             "mov rbx, {low}",                      // give rbx back; the flags stay
             "sete {done}",                         // changed?
-            words = in(reg) words,
+            in("rdi") words,
             low = inout(reg) new.0 => _,
             done = out(reg_byte) done,
             inout("rax") first,
