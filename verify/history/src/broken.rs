@@ -1,0 +1,209 @@
+//! Structures that are wrong on purpose, each in one way: a checker that lets one of them pass is of no use.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use atomseq::dcas::{Domain, Mechanism, Word};
+use fastrand::Rng;
+
+use crate::models::ends::{self, Ends};
+use crate::models::registers::{self, Registers, WORDS};
+use crate::record::Subject;
+
+/// A stack of three in one word, that pushes by a compare-and-swap, and pops by a load and a store.
+///
+/// ```text
+/// 63 … 60 how many | 59 … 40 | 39 … 20 | 19 … 0 the lowest
+/// ```
+pub struct CarelessStack(AtomicU64);
+
+const DEPTH: u64 = 3;
+const BITS: u64 = 20;
+const COUNT: u64 = 60;
+
+impl CarelessStack {
+    /// An empty one.
+    pub fn fresh() -> (CarelessStack, Ends) {
+        (
+            CarelessStack(AtomicU64::new(0)),
+            Ends::empty(DEPTH as usize),
+        )
+    }
+}
+
+fn push_or_take(rng: &mut Rng, value: u64) -> ends::Call {
+    if rng.bool() {
+        ends::Call::PutHead(value)
+    } else {
+        ends::Call::Take
+    }
+}
+
+fn take_all(before: Option<&ends::Answer>) -> Option<ends::Call> {
+    (before != Some(&ends::Answer::Value(None))).then_some(ends::Call::Take)
+}
+
+impl Subject for CarelessStack {
+    type Model = Ends;
+    type Memory = ();
+
+    fn choose(&self, rng: &mut Rng, (): &(), value: u64) -> Option<ends::Call> {
+        Some(push_or_take(rng, value))
+    }
+
+    fn operate(&self, call: &ends::Call, (): &mut ()) -> ends::Answer {
+        match *call {
+            ends::Call::PutHead(value) => loop {
+                let stack = self.0.load(Ordering::SeqCst);
+                let depth = stack >> COUNT;
+                if depth == DEPTH {
+                    return ends::Answer::Put(false);
+                }
+                let pushed = stack + (1 << COUNT) + (value << (depth * BITS));
+                if self
+                    .0
+                    .compare_exchange(stack, pushed, Ordering::SeqCst, Ordering::SeqCst)
+                    .is_ok()
+                {
+                    return ends::Answer::Put(true);
+                }
+            },
+            _ => {
+                let stack = self.0.load(Ordering::SeqCst);
+                let Some(depth) = (stack >> COUNT).checked_sub(1) else {
+                    return ends::Answer::Value(None);
+                };
+                let value = stack >> (depth * BITS) & ((1 << BITS) - 1);
+                self.0.store(
+                    stack - (1 << COUNT) - (value << (depth * BITS)),
+                    Ordering::SeqCst,
+                );
+                ends::Answer::Value(Some(value))
+            }
+        }
+    }
+
+    fn last(&self, before: Option<&ends::Answer>) -> Option<ends::Call> {
+        take_all(before)
+    }
+}
+
+/// More nodes than a history has calls. The lowest free one is taken, so the same come back.
+const NODES: usize = 24;
+
+#[derive(Default)]
+struct Node {
+    next: AtomicUsize,
+    value: AtomicU64,
+    taken: AtomicBool,
+}
+
+/// A linked stack whose links are compared and swapped without a version: a node that has gone and come back is not noticed.
+pub struct Unversioned {
+    /// The node on top, its number plus one.
+    top: AtomicUsize,
+    nodes: [Node; NODES],
+}
+
+impl Unversioned {
+    /// An empty one.
+    pub fn fresh() -> (Unversioned, Ends) {
+        let nodes = std::array::from_fn(|_| Node::default());
+        (
+            Unversioned {
+                top: AtomicUsize::new(0),
+                nodes,
+            },
+            Ends::empty(NODES),
+        )
+    }
+
+    fn allocate(&self) -> usize {
+        let free = (0..NODES).find(|node| !self.nodes[*node].taken.swap(true, Ordering::SeqCst));
+        free.expect("a node for each call")
+    }
+}
+
+impl Subject for Unversioned {
+    type Model = Ends;
+    type Memory = ();
+
+    fn choose(&self, rng: &mut Rng, (): &(), value: u64) -> Option<ends::Call> {
+        Some(push_or_take(rng, value))
+    }
+
+    fn operate(&self, call: &ends::Call, (): &mut ()) -> ends::Answer {
+        match *call {
+            ends::Call::PutHead(value) => {
+                let node = self.allocate();
+                self.nodes[node].value.store(value, Ordering::SeqCst);
+                loop {
+                    let top = self.top.load(Ordering::SeqCst);
+                    self.nodes[node].next.store(top, Ordering::SeqCst);
+                    if self
+                        .top
+                        .compare_exchange(top, node + 1, Ordering::SeqCst, Ordering::SeqCst)
+                        .is_ok()
+                    {
+                        return ends::Answer::Put(true);
+                    }
+                }
+            }
+            _ => loop {
+                let top = self.top.load(Ordering::SeqCst);
+                let Some(node) = top.checked_sub(1) else {
+                    return ends::Answer::Value(None);
+                };
+                let next = self.nodes[node].next.load(Ordering::SeqCst);
+                if self
+                    .top
+                    .compare_exchange(top, next, Ordering::SeqCst, Ordering::SeqCst)
+                    .is_ok()
+                {
+                    let value = self.nodes[node].value.load(Ordering::SeqCst);
+                    self.nodes[node].taken.store(false, Ordering::SeqCst);
+                    return ends::Answer::Value(Some(value));
+                }
+            },
+        }
+    }
+
+    fn last(&self, before: Option<&ends::Answer>) -> Option<ends::Call> {
+        take_all(before)
+    }
+}
+
+/// A domain whose words are looked at one after the other.
+pub struct Torn(Domain<[Word; WORDS]>);
+
+impl Torn {
+    /// Zeros.
+    pub fn fresh(mechanism: Mechanism) -> (Torn, Registers) {
+        let words = Domain::forced(std::array::from_fn(|_| Word::new(0)), mechanism);
+        (Torn(words), Registers::zeros(0, true))
+    }
+}
+
+impl Subject for Torn {
+    type Model = Registers;
+    type Memory = ();
+
+    fn choose(&self, rng: &mut Rng, (): &(), _value: u64) -> Option<registers::Call> {
+        Some(match rng.u32(..3) {
+            0 => registers::Call::Words,
+            _ => registers::Call::Add(rng.usize(..WORDS), 1),
+        })
+    }
+
+    fn operate(&self, call: &registers::Call, (): &mut ()) -> registers::Answer {
+        match *call {
+            registers::Call::Add(word, more) => {
+                registers::Answer::Value(self.0.atomic_update(&self.0[word], |value| value + more))
+            }
+            _ => registers::Answer::Words(std::array::from_fn(|word| self.0.load(&self.0[word]))),
+        }
+    }
+
+    fn last(&self, before: Option<&registers::Answer>) -> Option<registers::Call> {
+        before.is_none().then_some(registers::Call::Words)
+    }
+}

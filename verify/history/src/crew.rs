@@ -1,0 +1,364 @@
+//! The threads of a trial: many small histories, one after the other, each of a fresh structure.
+
+use std::fmt;
+use std::hint::spin_loop;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use crate::checker::{NotLinearizable, linearize};
+use crate::interrupt::{COUNTS, Timer, act, among};
+use crate::nested;
+use crate::record::{Record, Subject, THREADS};
+use crate::stops::Places;
+
+/// What a trial is like.
+#[derive(Clone, Copy, Debug)]
+pub struct Trial {
+    /// How many threads use the structure.
+    pub threads: usize,
+    /// How many calls each of them makes; its handlers make half as many at most.
+    pub calls: usize,
+    /// How many histories, of that many threads.
+    pub histories: usize,
+    /// How many histories of one thread.
+    pub nested: usize,
+    /// Where the calls come from.
+    pub seed: u64,
+    /// Every thread is interrupted about so often, if at all.
+    pub timer: Option<Duration>,
+}
+
+impl Trial {
+    /// So many histories of one thread, and a fiftieth of that of several; the environment's `ATOMSEQ_HISTORIES`
+    /// says otherwise.
+    pub fn of(histories: usize) -> Trial {
+        let told = std::env::var("ATOMSEQ_HISTORIES").ok();
+        let nested = told.and_then(|told| told.parse().ok()).unwrap_or(histories);
+        Trial {
+            threads: 3,
+            calls: 4,
+            histories: nested / 50,
+            nested,
+            seed: fastrand::u64(..),
+            timer: Some(Duration::from_micros(150)),
+        }
+    }
+}
+
+/// What happened in one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Report {
+    /// Histories that were explained.
+    pub histories: usize,
+    /// Calls in them.
+    pub calls: usize,
+    /// Calls that ran at the same time as another.
+    pub concurrent: usize,
+    /// Histories in which a thread met a breakpoint.
+    pub stopped: usize,
+    /// Stops in all.
+    pub stops: u64,
+    /// Handlers that acted inside threads of the trial.
+    pub interruptions: u64,
+    /// Calls that handlers made.
+    pub calls_in_handlers: u64,
+    /// How often a handler saw all others finish.
+    pub outlasted: u64,
+    /// The most states that the checker looked at in one history.
+    pub states: usize,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report {
+            histories,
+            calls,
+            concurrent,
+            stopped,
+            stops,
+            interruptions,
+            calls_in_handlers,
+            outlasted,
+            states,
+        } = self;
+        write!(
+            f,
+            "{histories} histories, {calls} calls, {concurrent} of them concurrent; {stops} stops at chosen instructions, in \
+             {stopped} histories; {interruptions} interruptions by handlers that yield, sleep, wait or call; {calls_in_handlers} calls by handlers; all others finished \
+             during {outlasted} interruptions; {states} states at most for one history"
+        )
+    }
+}
+
+struct Hall<S: Subject> {
+    /// The history under way.
+    record: AtomicPtr<Record<S>>,
+    /// Its number.
+    round: AtomicUsize,
+    finished: AtomicUsize,
+    over: AtomicBool,
+}
+
+impl<S: Subject> Hall<S> {
+    fn wait(&self, until: impl Fn() -> bool) -> bool {
+        for turn in 0_u64.. {
+            if until() {
+                return true;
+            }
+            if self.over.load(Ordering::Relaxed) {
+                return false;
+            }
+            if turn % 64 < 60 {
+                spin_loop()
+            } else {
+                thread::yield_now()
+            }
+        }
+        false
+    }
+
+    fn attend(&self, thread: usize) {
+        // SAFETY: the director leaves it there until all have finished.
+        let record = unsafe { &*self.record.load(Ordering::Acquire) };
+        among(record, thread, || {
+            // SAFETY: this thread's own lane.
+            while unsafe { record.call(thread) } {}
+        });
+        // Release: pairs with the director's acquire.
+        self.finished.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// One trial at a time: breakpoints and handlers are the process's.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// Keeps other trials out.
+pub fn alone() -> impl Drop {
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The instructions that the calls of some short histories come by.
+pub fn places<S: Subject>(
+    trial: Trial,
+    make: &mut impl FnMut(&mut Rng) -> (S, S::Model),
+) -> Places {
+    let entry = S::operate as *const () as usize;
+    let mut rng = Rng::with_seed(trial.seed);
+    let mut places = Places::default();
+    for _ in 0..3 {
+        let (subject, _) = make(&mut rng);
+        let mut memory = S::Memory::default();
+        let rng = &mut rng;
+        // Of a structure in use.
+        let mut number = 0;
+        let mut operate = || {
+            number += 1;
+            // Of either lane, where lanes differ.
+            if let Some(call) = subject.choose(rng, &memory, ((number % 2 + 1) << 16) + number) {
+                std::hint::black_box(subject.operate(&call, &mut memory));
+            }
+        };
+        (0..4).for_each(|_| operate());
+        for _ in 0..8 {
+            places.add(entry, &mut operate);
+        }
+    }
+    places
+}
+
+/// Runs it; `make` makes the structures, and says what they hold.
+///
+/// # Errors
+///
+/// The first history that no order explains, and how it came about.
+pub fn run<S: Subject>(
+    trial: Trial,
+    places: &Places,
+    mut make: impl FnMut(&mut Rng) -> (S, S::Model),
+) -> Result<Report, (NotLinearizable, String)> {
+    assert!((2..=THREADS).contains(&trial.threads));
+    let count = || {
+        [&COUNTS.interruptions, &COUNTS.calls, &COUNTS.outlasted]
+            .map(|count| count.load(Ordering::Relaxed))
+    };
+    let before = count();
+    let hall = Hall {
+        record: AtomicPtr::new(ptr::null_mut()),
+        round: AtomicUsize::new(0),
+        finished: AtomicUsize::new(0),
+        over: AtomicBool::new(false),
+    };
+    let mut rng = Rng::with_seed(trial.seed);
+    let mut report = Report::default();
+    places.ready();
+    let result = thread::scope(|scope| {
+        let hall = &hall;
+        for thread in 1..trial.threads {
+            scope.spawn(move || {
+                let _timer = trial
+                    .timer
+                    .map(|period| Timer::start(period + Duration::from_micros(17 * thread as u64)));
+                let mut round = 0;
+                // Acquire: pairs with the director's release.
+                while hall.wait(|| hall.round.load(Ordering::Acquire) > round) {
+                    round += 1;
+                    hall.attend(thread);
+                }
+            });
+        }
+        let _timer = trial.timer.map(Timer::start);
+        let nested = if places.is_empty() { 0 } else { trial.nested };
+        let result = (0..nested).try_for_each(|number| {
+            one_nested(trial, places, &mut rng, &mut make, number, &mut report)
+        });
+        let result = result.and_then(|()| {
+            (0..trial.histories).try_for_each(|number| {
+                one(
+                    hall,
+                    trial,
+                    places,
+                    &mut rng,
+                    &mut make,
+                    number,
+                    &mut report,
+                )
+            })
+        });
+        hall.over.store(true, Ordering::Relaxed);
+        result
+    });
+    let after = count();
+    [
+        report.interruptions,
+        report.calls_in_handlers,
+        report.outlasted,
+    ] = std::array::from_fn(|index| after[index] - before[index]);
+    result.map(|()| report)
+}
+
+fn one<S: Subject>(
+    hall: &Hall<S>,
+    trial: Trial,
+    places: &Places,
+    rng: &mut Rng,
+    make: &mut impl FnMut(&mut Rng) -> (S, S::Model),
+    number: usize,
+    report: &mut Report,
+) -> Result<(), (NotLinearizable, String)> {
+    let (subject, before) = make(rng);
+    let record = Box::into_raw(Box::new(Record::new(
+        subject,
+        before,
+        trial.threads,
+        trial.calls,
+        rng.u64(..),
+    )));
+    let place = (!places.is_empty()).then(|| rng.usize(..places.len()));
+    hall.record.store(record, Ordering::Relaxed);
+    hall.finished.store(0, Ordering::Relaxed);
+    let stop = place.and_then(|place| places.plant(place, act));
+    // Release: pairs with the acquire of those who wait for it.
+    hall.round.fetch_add(1, Ordering::Release);
+    hall.attend(0);
+    // Acquire: pairs with the release of those who have finished.
+    hall.wait(|| hall.finished.load(Ordering::Acquire) == trial.threads);
+    let met = stop.is_some_and(|stop| stop.lift());
+    let place = || match place.filter(|_| met) {
+        Some(place) => places.describe(place),
+        None => "nowhere".to_string(),
+    };
+    // SAFETY: made above, and all have finished.
+    judge(
+        *unsafe { Box::from_raw(record) },
+        u64::from(met),
+        report,
+        || {
+            format!(
+                "history {number} of threads, seed {}, stopped: {}",
+                trial.seed,
+                place()
+            )
+        },
+    )
+}
+
+fn one_nested<S: Subject>(
+    trial: Trial,
+    places: &Places,
+    rng: &mut Rng,
+    make: &mut impl FnMut(&mut Rng) -> (S, S::Model),
+    number: usize,
+    report: &mut Report,
+) -> Result<(), (NotLinearizable, String)> {
+    let (subject, before) = make(rng);
+    let record = Record::new(subject, before, trial.threads, trial.calls, rng.u64(..));
+    let stops = nested::run(&record, trial.threads, places, rng.u64(..));
+    judge(record, stops, report, || {
+        format!("history {number} of one thread, seed {}", trial.seed)
+    })
+}
+
+fn judge<S: Subject>(
+    record: Record<S>,
+    stops: u64,
+    report: &mut Report,
+    how: impl FnOnce() -> String,
+) -> Result<(), (NotLinearizable, String)> {
+    let (_, history) = record.finish();
+    report.histories += 1;
+    report.stopped += usize::from(stops > 0);
+    report.stops += stops;
+    report.calls += history.calls();
+    report.concurrent += history.concurrent();
+    match linearize(&history) {
+        Ok(found) => {
+            report.states = report.states.max(found.states);
+            Ok(())
+        }
+        Err(error) => Err((error, how())),
+    }
+}
+
+/// Runs a trial with breakpoints and says what happened.
+///
+/// # Panics
+///
+/// If no order explains one of its histories.
+pub fn must_pass<S: Subject>(
+    name: &str,
+    trial: Trial,
+    mut make: impl FnMut(&mut Rng) -> (S, S::Model),
+) -> Report {
+    let _alone = alone();
+    let places = places(trial, &mut make);
+    match run(trial, &places, make) {
+        Ok(report) => {
+            println!("{name}: {} places to stop at; {report}", places.len());
+            report
+        }
+        Err((error, how)) => panic!("{name}, {how}: {error}"),
+    }
+}
+
+/// Runs trials until one history is found that no order explains.
+///
+/// # Panics
+///
+/// If there is none.
+pub fn must_fail<S: Subject>(
+    name: &str,
+    trial: Trial,
+    mut make: impl FnMut(&mut Rng) -> (S, S::Model),
+) {
+    let _alone = alone();
+    let places = places(trial, &mut make);
+    match run(trial, &places, make) {
+        Ok(report) => panic!("{name} is wrong, and was not found out: {report}"),
+        Err((error, how)) => println!("{name}: found out in {how}, after {} states", error.states),
+    }
+}

@@ -1,0 +1,187 @@
+//! What happens to a thread inside an operation: a signal handler that yields, sleeps, waits until the others are done, or
+//! calls operations itself.
+
+use std::cell::Cell;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// The others, as a handler knows them.
+pub trait Others: Sync {
+    /// Have all other threads made their calls?
+    fn are_done(&self, thread: usize) -> bool;
+    /// One call in this thread's second lane. `false`: it has made them all.
+    fn call(&self, thread: usize) -> bool;
+    /// The same in this lane, which is not inside a call.
+    fn call_in(&self, lane: usize) -> bool;
+}
+
+#[derive(Clone, Copy)]
+struct Me {
+    others: *const (dyn Others + 'static),
+    thread: usize,
+}
+
+thread_local! {
+    // Constant, and nothing to drop: handlers may use them.
+    static ME: Cell<Option<Me>> = const { Cell::new(None) };
+    static INTERRUPTED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// How often a handler did what.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Handlers that came while an operation was under way or about to begin.
+    pub interruptions: AtomicU64,
+    /// Calls that handlers made.
+    pub calls: AtomicU64,
+    /// How often a handler saw all others finish.
+    pub outlasted: AtomicU64,
+}
+
+/// Of this process.
+pub static COUNTS: Counts = Counts {
+    interruptions: AtomicU64::new(0),
+    calls: AtomicU64::new(0),
+    outlasted: AtomicU64::new(0),
+};
+
+/// While `body` runs, handlers on this thread act among these others.
+pub fn among(others: &dyn Others, thread: usize, body: impl FnOnce()) {
+    struct Leave;
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            ME.set(None);
+        }
+    }
+    let others: *const (dyn Others + '_) = others;
+    // SAFETY: only the lifetime changes; `Leave` takes the pointer away before the borrow ends.
+    let others = unsafe {
+        std::mem::transmute::<*const (dyn Others + '_), *const (dyn Others + 'static)>(others)
+    };
+    let _leave = Leave;
+    ME.set(Some(Me { others, thread }));
+    body();
+}
+
+/// How long a handler waits for the others.
+const PATIENCE: Duration = Duration::from_millis(2);
+
+/// What a handler does now; another thing each time.
+pub fn act() {
+    let Some(Me { others, thread }) = ME.get() else {
+        return;
+    };
+    if INTERRUPTED.replace(true) {
+        return;
+    }
+    // SAFETY: `among` takes it away before its borrow ends.
+    let others = unsafe { &*others };
+    let number = COUNTS.interruptions.fetch_add(1, Ordering::Relaxed);
+    match number % 8 {
+        0 => std::thread::yield_now(),
+        1 => sleep(Duration::from_micros(20 + number % 64)),
+        2 | 3 => wait_for(others, thread),
+        _ => {
+            for _ in 0..=number % 3 {
+                COUNTS
+                    .calls
+                    .fetch_add(u64::from(others.call(thread)), Ordering::Relaxed);
+            }
+        }
+    }
+    INTERRUPTED.set(false);
+}
+
+fn wait_for(others: &dyn Others, thread: usize) {
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        if others.are_done(thread) {
+            COUNTS.outlasted.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn sleep(time: Duration) {
+    let time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: time.as_nanos() as libc::c_long,
+    };
+    // SAFETY: a valid time; how much is left is not asked for.
+    unsafe { libc::nanosleep(&time, ptr::null_mut()) };
+}
+
+/// Runs a handler's work without a trace in `errno`.
+pub fn with_errno_kept(work: impl FnOnce()) {
+    // SAFETY: this thread's own number.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    let before = unsafe { *errno };
+    work();
+    // SAFETY: as above.
+    unsafe { *errno = before };
+}
+
+/// The signal of [`Timer`]s.
+const SIGNAL: libc::c_int = libc::SIGUSR2;
+
+extern "C" fn on_timer(_signal: libc::c_int) {
+    with_errno_kept(act);
+}
+
+/// Interrupts the thread that started it, again and again, until dropped.
+#[derive(Debug)]
+pub struct Timer(libc::timer_t);
+
+impl Timer {
+    /// For this thread.
+    ///
+    /// # Panics
+    ///
+    /// If the system has no timer left.
+    pub fn start(period: Duration) -> Timer {
+        // SAFETY: zero is a valid action; its handler lives as long as the program and uses what handlers may use.
+        let installed = unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_timer as *const () as usize;
+            action.sa_flags = libc::SA_RESTART;
+            libc::sigaction(SIGNAL, &action, ptr::null_mut())
+        };
+        assert_eq!(installed, 0, "the signal can be handled");
+        let period = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: period.subsec_nanos() as libc::c_long,
+        };
+        let times = libc::itimerspec {
+            it_interval: period,
+            it_value: period,
+        };
+        let mut timer = MaybeUninit::uninit();
+        // SAFETY: an event of numbers, for which zero is a value; room for the timer; valid times for it.
+        unsafe {
+            let mut event: libc::sigevent = std::mem::zeroed();
+            event.sigev_notify = libc::SIGEV_THREAD_ID;
+            event.sigev_signo = SIGNAL;
+            event.sigev_notify_thread_id = libc::gettid();
+            let made = libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, timer.as_mut_ptr());
+            assert_eq!(made, 0, "a timer for this thread");
+            let timer = Timer(timer.assume_init());
+            assert_eq!(
+                libc::timer_settime(timer.0, 0, &times, ptr::null_mut()),
+                0,
+                "a timer that runs"
+            );
+            timer
+        }
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        // SAFETY: made by `start`, deleted once.
+        unsafe { libc::timer_delete(self.0) };
+    }
+}

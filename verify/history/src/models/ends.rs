@@ -1,0 +1,71 @@
+//! Values in a row, put in and taken out at its ends: what stacks, queues and rings are.
+
+use std::collections::VecDeque;
+
+use crate::model::{Model, agrees};
+
+/// The row, and how many it holds at most.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Ends {
+    row: VecDeque<u64>,
+    capacity: usize,
+}
+
+impl Ends {
+    /// An empty row.
+    pub fn empty(capacity: usize) -> Ends {
+        Ends {
+            row: VecDeque::new(),
+            capacity,
+        }
+    }
+}
+
+/// An operation on a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// At the head; stacks push and pop there, queues take there.
+    PutHead(u64),
+    /// At the tail.
+    PutTail(u64),
+    /// At the head.
+    Take,
+    /// At the head, without taking it.
+    Look,
+    /// How many there are.
+    Count,
+}
+
+/// What it returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Whether there was room.
+    Put(bool),
+    /// What was at the head.
+    Value(Option<u64>),
+    /// How many there were.
+    Count(usize),
+}
+
+impl Model for Ends {
+    type Call = Call;
+    type Answer = Answer;
+
+    fn step(&mut self, call: &Call, answer: Option<&Answer>) -> bool {
+        let room = self.row.len() < self.capacity;
+        let right = match *call {
+            Call::PutHead(value) => {
+                room.then(|| self.row.push_front(value));
+                Answer::Put(room)
+            }
+            Call::PutTail(value) => {
+                room.then(|| self.row.push_back(value));
+                Answer::Put(room)
+            }
+            Call::Take => Answer::Value(self.row.pop_front()),
+            Call::Look => Answer::Value(self.row.front().copied()),
+            Call::Count => Answer::Count(self.row.len()),
+        };
+        agrees(answer, right)
+    }
+}

@@ -1,0 +1,22 @@
+//! Stops at single instructions: a breakpoint that whoever comes by first takes away, and meets.
+//!
+//! ```text
+//! any thread   … mov ─ int3                handler: byte back, act, return ─ the instruction, or the section's abort
+//! kernel              └ signal; in a section: instruction pointer = abort address
+//! ```
+//!
+//! Which instructions an operation comes by is found by running it one instruction at a time, and by the descriptors of its
+//! sections (`verify/every-instruction` does both). Instructions in the standard library's functions are left out, since handlers
+//! use those too; and what runs with signals blocked, where a breakpoint would end the process.
+//!
+//! x86-64 with sections only; elsewhere there are no such places.
+
+#[cfg(all(atomseq_sections, target_arch = "x86_64"))]
+mod breakpoint;
+#[cfg(all(atomseq_sections, target_arch = "x86_64"))]
+pub use breakpoint::{Places, Stop};
+
+#[cfg(not(all(atomseq_sections, target_arch = "x86_64")))]
+mod absent;
+#[cfg(not(all(atomseq_sections, target_arch = "x86_64")))]
+pub use absent::{Places, Stop};

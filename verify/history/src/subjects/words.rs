@@ -1,0 +1,154 @@
+//! `dcas::Domain` and `dcas::Adjacent`: a few words with few values, so that values come back.
+
+use atomseq::dcas::{Adjacent, Change, Domain, Mechanism, Version, Word};
+use fastrand::Rng;
+
+use crate::models::registers::{Answer, Call, Registers, WORDS};
+use crate::record::Subject;
+
+/// Values are this and the smaller ones.
+const MOST: u64 = 2;
+
+/// Three words in one domain.
+pub struct Words(Domain<[Word; WORDS]>);
+
+impl Words {
+    /// Zeros, under this mechanism.
+    pub fn fresh(mechanism: Mechanism) -> (Words, Registers) {
+        let words = Domain::forced(std::array::from_fn(|_| Word::new(0)), mechanism);
+        let version = words.version().number();
+        let exact = words.mechanism() == Mechanism::Kcas;
+        (Words(words), Registers::zeros(version, exact))
+    }
+
+    fn change(&self, (word, old, new): (usize, u64, u64)) -> Change<'_> {
+        Change::of(&self.0[word], old, new)
+    }
+}
+
+fn change(rng: &mut Rng, word: usize) -> (usize, u64, u64) {
+    (word, rng.u64(..=MOST), rng.u64(..=MOST))
+}
+
+/// Two different words.
+fn two(rng: &mut Rng) -> [usize; 2] {
+    let first = rng.usize(..WORDS);
+    [first, (first + rng.usize(1..WORDS)) % WORDS]
+}
+
+/// The version that a lane saw last, and the words.
+type Sight = Option<(Version, [u64; WORDS])>;
+
+impl Subject for Words {
+    type Model = Registers;
+    type Memory = Sight;
+
+    fn choose(&self, rng: &mut Rng, sight: &Sight, _value: u64) -> Option<Call> {
+        Some(match (rng.u32(..10), sight) {
+            (0, _) => Call::Load(rng.usize(..WORDS)),
+            (1, _) => Call::Version,
+            (2 | 3, _) => Call::Snapshot,
+            (4, _) => Call::ExchangeOne(change(rng, 0)),
+            (5, _) => Call::Add(rng.usize(..WORDS), 1),
+            (6 | 7, Some((version, _))) => {
+                let words = two(rng);
+                Call::ExchangeSince(version.number(), words.map(|word| (word, rng.u64(..=MOST))))
+            }
+            // From what the lane has seen, mostly.
+            (8, Some((_, seen))) => {
+                Call::Exchange(two(rng).map(|word| (word, seen[word], rng.u64(..=MOST))))
+            }
+            _ => Call::Exchange(two(rng).map(|word| change(rng, word))),
+        })
+    }
+
+    fn operate(&self, call: &Call, sight: &mut Sight) -> Answer {
+        match *call {
+            Call::Load(word) => Answer::Value(self.0.load(&self.0[word])),
+            Call::Version => Answer::Version(self.0.version().number()),
+            Call::Snapshot | Call::Words => {
+                let (words, version) = self.0.snapshot(self.0.each_ref());
+                *sight = Some((version, words));
+                Answer::Snapshot(words, version.number())
+            }
+            Call::Exchange([first, second]) => Answer::Done(
+                self.0
+                    .exchange(self.change(first), self.change(second))
+                    .is_ok(),
+            ),
+            Call::ExchangeOne(change) => {
+                Answer::Done(self.0.exchange_one(self.change(change)).is_ok())
+            }
+            Call::ExchangeSince(number, [first, second]) => {
+                let (version, _) = sight.expect("chosen by what the lane has seen");
+                assert_eq!(version.number(), number);
+                let [first, second] = [first, second].map(|(word, new)| (&self.0[word], new));
+                Answer::Done(self.0.exchange_since(version, first, second).is_ok())
+            }
+            Call::Add(word, more) => {
+                Answer::Value(self.0.atomic_update(&self.0[word], |value| value + more))
+            }
+        }
+    }
+
+    fn last(&self, before: Option<&Answer>) -> Option<Call> {
+        before.is_none().then_some(Call::Snapshot)
+    }
+}
+
+/// Two words side by side.
+pub struct Pair(Adjacent);
+
+impl Pair {
+    /// Zeros; by the processor's instruction if it has one, or by k-CAS.
+    pub fn fresh(mechanism: Mechanism) -> (Pair, Registers) {
+        let pair = match mechanism {
+            Mechanism::Assisted => Adjacent::new(0, 0),
+            Mechanism::Kcas => Adjacent::by_kcas(0, 0),
+        };
+        (Pair(pair), Registers::zeros(0, true))
+    }
+}
+
+impl Subject for Pair {
+    type Model = Registers;
+    type Memory = ();
+
+    fn choose(&self, rng: &mut Rng, (): &(), _value: u64) -> Option<Call> {
+        Some(match rng.u32(..4) {
+            0 => Call::Words,
+            1 => Call::Add(rng.usize(..2), 1),
+            _ => Call::Exchange([0, 1].map(|word| change(rng, word))),
+        })
+    }
+
+    fn operate(&self, call: &Call, (): &mut ()) -> Answer {
+        match *call {
+            Call::Exchange([(_, old_first, first), (_, old_second, second)]) => {
+                let done = self
+                    .0
+                    .compare_exchange((old_first, old_second), (first, second));
+                Answer::Done(done.is_ok())
+            }
+            Call::Add(word, more) => {
+                let add = |(a, b)| {
+                    if word == 0 {
+                        (a + more, b)
+                    } else {
+                        (a, b + more)
+                    }
+                };
+                let (a, b) = self.0.atomic_update(add);
+                Answer::Value([a, b][word])
+            }
+            _ => {
+                let (first, second) = self.0.load();
+                Answer::Words([first, second, 0])
+            }
+        }
+    }
+
+    fn last(&self, before: Option<&Answer>) -> Option<Call> {
+        before.is_none().then_some(Call::Words)
+    }
+}

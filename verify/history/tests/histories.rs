@@ -1,0 +1,65 @@
+//! Every structure under both mechanisms: each history has an order that explains it.
+#![cfg(target_os = "linux")]
+
+use atomseq::dcas::Mechanism;
+use verify_history::crew::{Report, Trial, must_pass};
+use verify_history::subjects::ends::{Fifo, Lifo, OneToOne};
+use verify_history::subjects::words::{Pair, Words};
+
+/// Both mechanisms, half of the histories each.
+fn under_both(histories: usize, trial: impl Fn(Mechanism, Trial) -> Report) {
+    for mechanism in [Mechanism::Assisted, Mechanism::Kcas] {
+        let report = trial(mechanism, Trial::of(histories / 2));
+        assert!(
+            report.concurrent > 0 && report.interruptions > 0,
+            "nothing met: {report}"
+        );
+    }
+}
+
+#[test]
+fn words_of_a_domain() {
+    under_both(10_000, |mechanism, trial| {
+        must_pass(&format!("Domain, {mechanism:?}"), trial, |_| {
+            Words::fresh(mechanism)
+        })
+    });
+}
+
+#[test]
+fn adjacent_words() {
+    under_both(10_000, |mechanism, trial| {
+        must_pass(&format!("Adjacent, {mechanism:?}"), trial, |_| {
+            Pair::fresh(mechanism)
+        })
+    });
+}
+
+#[test]
+fn a_stack() {
+    under_both(10_000, |mechanism, trial| {
+        must_pass(&format!("Stack, {mechanism:?}"), trial, |rng| {
+            Lifo::fresh(mechanism, rng)
+        })
+    });
+}
+
+#[test]
+fn a_queue() {
+    under_both(10_000, |mechanism, trial| {
+        must_pass(&format!("Queue, {mechanism:?}"), trial, |rng| {
+            Fifo::fresh(mechanism, rng)
+        })
+    });
+}
+
+#[test]
+fn a_ring() {
+    let trial = Trial {
+        threads: 2,
+        calls: 10,
+        ..Trial::of(5_000)
+    };
+    let report = must_pass("Ring", trial, OneToOne::fresh);
+    assert!(report.concurrent > 0, "nothing met: {report}");
+}
