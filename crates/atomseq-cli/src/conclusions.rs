@@ -1,6 +1,7 @@
 //! What follows from a benchmark, in sentences. Each is computed from the figures just measured, so it may turn out
 //! against atomseq; nothing here knows in advance who wins.
 
+mod lock_free;
 mod locks;
 mod signals;
 
@@ -55,6 +56,7 @@ pub fn sentences(sections: &Sections, outcomes: &[Outcome]) -> Vec<String> {
     }
     sentences.extend(signals::sentences(outcomes));
     sentences.extend(locks::sentences(outcomes));
+    sentences.extend(lock_free::sentences(outcomes));
     sentences
 }
 

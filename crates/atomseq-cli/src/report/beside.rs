@@ -18,7 +18,11 @@ pub fn print(to: &mut impl Write, beside: &Beside, outcome: &Outcome) -> io::Res
         let table_of = tables.find(|table| table.number == number);
         let (title, unit) = table_of.map_or(("", ""), |table| (table.title, table.unit));
         writeln!(to, "\n{}, Table {number}: {title} ({unit})", beside.paper)?;
-        writeln!(to, "{}", table(beside, outcome, &workloads))?;
+        let table = match beside.machines()[..] {
+            [machine] if beside.programs.len() > WIDEST => by_program(beside, outcome, machine),
+            _ => table(beside, outcome, &workloads),
+        };
+        writeln!(to, "{table}")?;
     }
     for of in workloads {
         for argument in beside.arguments(outcome, of) {
@@ -122,6 +126,51 @@ fn table(beside: &Beside, outcome: &Outcome, workloads: &[&'static str]) -> Tabl
     }
     align_right(&mut table, 1..columns - workloads.len() - 1);
     align_right(&mut table, columns - workloads.len()..columns);
+    table
+}
+
+/// More programs than these make a table too wide to read, so that they are its rows.
+const WIDEST: usize = 5;
+
+/// The paper's programs, what each technique takes there, then the workload that it is and what the subjects take.
+fn by_program(beside: &Beside, outcome: &Outcome, machine: &'static str) -> Table {
+    let paper = beside.paper();
+    let techniques = paper.techniques.iter();
+    let techniques: Vec<_> = techniques
+        .filter(|technique| Some(technique.table) == beside.table)
+        .collect();
+    let subjects: Vec<_> = techniques
+        .iter()
+        .filter_map(|technique| beside.subject(technique.name))
+        .collect();
+    let under = |group: &str, index: usize, name: &str| match index {
+        0 => format!("{group}\n{name}"),
+        _ => format!("\n{name}"),
+    };
+    let mut head = vec!["program".to_string()];
+    let names = techniques.iter().enumerate();
+    head.extend(names.map(|(index, technique)| under(machine, index, technique.name)));
+    head.push("here".to_string());
+    let names = subjects.iter().enumerate();
+    head.extend(names.map(|(index, subject)| under("ns", index, subject)));
+    let columns = head.len();
+    let mut table = plain_table();
+    table.set_header(head);
+    for (workload, program) in beside.programs {
+        let mut row = vec![program.to_string()];
+        row.extend(techniques.iter().map(|technique| {
+            let cell = paper.cell(technique.table, technique.name, program, machine);
+            cell.map_or(String::new(), |cell| cell.value.to_string())
+        }));
+        row.push(workload.to_string());
+        row.extend(subjects.iter().map(|subject| {
+            let cost = beside.cost(outcome, workload, subject);
+            cost.map_or(String::new(), figure)
+        }));
+        table.add_row(row);
+    }
+    align_right(&mut table, 1..techniques.len() + 1);
+    align_right(&mut table, columns - subjects.len()..columns);
     table
 }
 

@@ -24,6 +24,8 @@ mod percpu_stack;
 #[cfg(atomseq_sections)]
 mod rollforward_cost;
 #[cfg(target_os = "linux")]
+mod s92_table51;
+#[cfg(target_os = "linux")]
 mod signal_mask;
 #[cfg(target_os = "linux")]
 mod signal_sequence;
@@ -151,6 +153,8 @@ pub const ALL: &[&Experiment] = &[
     #[cfg(target_os = "linux")]
     &stall::EXPERIMENT,
     &nonblocking_stack::EXPERIMENT,
+    #[cfg(target_os = "linux")]
+    &s92_table51::EXPERIMENT,
 ];
 
 /// The experiment of that name.
