@@ -1,0 +1,207 @@
+//! The example `logbook` as a program: exit codes, what it leaves out, that all its ways agree, and that handlers were there.
+
+#![cfg(target_os = "linux")]
+
+#[path = "../examples/logbook/main.rs"]
+#[allow(dead_code, reason = "its `main` is not this program's")]
+mod logbook;
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::PathBuf;
+
+/// A directory that goes when the test ends.
+struct Tree(PathBuf);
+
+impl Tree {
+    fn new(name: &str) -> Tree {
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+            .join(format!("logbook-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Tree(path)
+    }
+
+    fn file(&self, name: &str, content: &[u8]) -> &Tree {
+        let path = self.0.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+        self
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+struct Run {
+    code: u8,
+    out: String,
+    err: String,
+}
+
+fn run(arguments: &[&dyn AsRef<OsStr>]) -> Run {
+    let arguments: Vec<OsString> = arguments
+        .iter()
+        .map(|argument| argument.as_ref().to_owned())
+        .collect();
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let code = logbook::run(arguments.into_iter(), &mut out, &mut err).unwrap();
+    Run {
+        code,
+        out: String::from_utf8(out).unwrap(),
+        err: String::from_utf8(err).unwrap(),
+    }
+}
+
+/// The ranking that it printed.
+fn ranking(run: &Run) -> Vec<(u64, &str)> {
+    let lines = run.out.lines().filter(|line| line.starts_with("     "));
+    let pairs = lines.filter_map(|line| line.trim_start().split_once("  "));
+    pairs
+        .filter_map(|(count, word)| Some((count.replace(',', "").parse().ok()?, word)))
+        .collect()
+}
+
+/// The numbers in a way's row: lines a second, what the reader asked, what handlers did, and how much of that in vain.
+fn asked(run: &Run, way: &str) -> [u64; 4] {
+    // The last such line: how atomseq is here stands in an earlier one.
+    let row = run.out.lines().rfind(|line| line.starts_with(way));
+    let row = row.unwrap_or_else(|| panic!("no {way} in:\n{}", run.out));
+    let numbers: Vec<u64> = row[12..]
+        .split_whitespace()
+        .filter_map(|number| number.replace(',', "").parse().ok())
+        .collect();
+    numbers.try_into().unwrap()
+}
+
+/// Lines of words that come more often the earlier they stand in the alphabet; and every file has its own.
+fn texts(tree: &Tree, files: usize) {
+    for file in 0..files {
+        let mut text = String::new();
+        for line in 0..300_usize {
+            for (index, letter) in ('a'..='z').enumerate() {
+                if line % (index + 1) == 0 {
+                    text.push_str(&format!("{letter}{letter} "));
+                }
+            }
+            text.push_str(&format!("Only-{file}\n"));
+        }
+        tree.file(&format!("{file}.txt"), text.as_bytes());
+    }
+}
+
+#[test]
+fn all_ways_agree_while_handlers_ask() {
+    let tree = Tree::new("agree");
+    texts(&tree, 12);
+    for threads in ["1", "3"] {
+        let run = run(&[
+            &tree.0,
+            &"--writers",
+            &threads,
+            &"--folders",
+            &threads,
+            &"--top=4",
+            &"--lines=7",
+            &"--hertz=4000",
+        ]);
+        assert_eq!((run.code, run.err.as_str()), (0, ""), "{}", run.out);
+        let expected = [(3_600, "aa"), (3_600, "only"), (1_800, "bb"), (1_200, "cc")];
+        assert_eq!(ranking(&run), expected, "{}", run.out);
+        assert!(
+            run.out
+                .contains("12 files, 3,600 lines, 39 different words")
+        );
+        for (way, never) in [("atomseq", false), ("crossbeam", true)] {
+            let [_, reader, handlers, in_vain] = asked(&run, way);
+            assert!(reader > 0);
+            assert_eq!(in_vain, if never { handlers } else { 0 }, "{}", run.out);
+        }
+    }
+}
+
+/// On a text that takes a while, handlers have certainly asked.
+#[test]
+fn handlers_are_called() {
+    let tree = Tree::new("called");
+    texts(&tree, 12);
+    let run = run(&[&tree.0, &"--hertz=20000", &"--runs=3"]);
+    assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+    assert!(asked(&run, "atomseq")[2] > 0, "{}", run.out);
+}
+
+#[test]
+fn what_is_no_text_is_reported_and_left_out() {
+    let tree = Tree::new("left-out");
+    tree.file("a.txt", b"One two two\nthree\n")
+        .file("deep/er/b.txt", b"three THREE")
+        .file("binary", b"two \xff two")
+        .file("empty", b"");
+    let fifo = tree.0.join("fifo");
+    let name = std::ffi::CString::new(fifo.to_str().unwrap()).unwrap();
+    // SAFETY: a path that ends in zero.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    let run = run(&[&tree.0, &"--top", &"9", &"--hertz", &"0"]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert_eq!(ranking(&run), [(3, "three"), (2, "two"), (1, "one")]);
+    assert!(
+        run.out.contains("3 files, 3 lines, 3 different words"),
+        "{}",
+        run.out
+    );
+    assert_eq!(run.err.lines().count(), 2, "{}", run.err);
+    for (name, why) in [
+        ("binary", "it is not text in UTF-8 from byte 4 on"),
+        ("fifo", "not a regular file"),
+    ] {
+        let told = run
+            .err
+            .lines()
+            .any(|line| line.contains(name) && line.contains(why));
+        assert!(told, "{}", run.err);
+    }
+    // No handlers, no questions.
+    assert_eq!(asked(&run, "mutex")[2], 0);
+}
+
+#[test]
+fn bad_input_is_refused_with_a_sentence() {
+    let tree = Tree::new("bad");
+    tree.file("binary", b"\xff").file("blank", b" \n--\n");
+    let file = tree.0.join("blank");
+    let missing = tree.0.join("missing");
+    let cases: [(&[&dyn AsRef<OsStr>], &str); 8] = [
+        (&[], "<DIRECTORY>"),
+        (&[&missing], "there is no"),
+        (&[&file], "is no directory"),
+        (&[&tree.0], "there is no text"),
+        (&[&tree.0, &"--top=0"], "0 is not in 1..=100"),
+        (&[&tree.0, &"--lines=0"], "0 is not in 1..=1048576"),
+        (&[&tree.0, &"--writers=many"], "invalid value 'many'"),
+        (&[&tree.0, &"--colour"], "unexpected argument '--colour'"),
+    ];
+    for (arguments, sentence) in cases {
+        let run = run(arguments);
+        assert_eq!((run.code, run.out.as_str()), (2, ""), "{}", run.err);
+        assert!(run.err.contains(sentence), "{}", run.err);
+        assert!(run.err.ends_with("(--help says more)\n"), "{}", run.err);
+    }
+}
+
+#[test]
+fn help_tells_every_option() {
+    let run = run(&[&"--help"]);
+    assert_eq!((run.code, run.err.as_str()), (0, ""));
+    for option in [
+        "--writers",
+        "--folders",
+        "--top",
+        "--lines",
+        "--hertz",
+        "--runs",
+    ] {
+        assert!(run.out.contains(option), "{}", run.out);
+    }
+}
