@@ -199,6 +199,8 @@ pub mod internals {
     pub use crate::dcas::SEQUENCES as DCAS_SEQUENCES;
     pub use crate::local::SEQUENCES as LOCAL_SEQUENCES;
     pub use crate::mutex::SEQUENCES as MUTEX_SEQUENCES;
+    #[cfg(target_has_atomic = "64")]
+    pub use crate::nonblocking::SEQUENCES as NONBLOCKING_SEQUENCES;
     pub use crate::percpu::SEQUENCES;
     pub use crate::platform::*;
     pub use crate::sequence::unlikely;

@@ -20,5 +20,6 @@ pub mod dcas;
 pub mod execution;
 pub mod layout;
 pub mod report;
+pub mod shadow;
 pub mod structure;
 pub mod structures;

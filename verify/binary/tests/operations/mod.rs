@@ -2,6 +2,7 @@
 
 use atomseq::dcas::{Change, Domain, Version, Word};
 use atomseq::mutex::{Biased, OnCpu, TestAndSet};
+use atomseq::nonblocking;
 use atomseq::percpu::{Counter, Histogram, Link, List, Node, Pool, Queue, Ring, Stack};
 
 /// A node of a list.
@@ -27,6 +28,8 @@ pub struct Structures {
     flag: OnCpu,
     lock: Biased<usize>,
     domain: Domain<[Word; 2]>,
+    shared_stack: &'static nonblocking::Stack<usize>,
+    shared_queue: &'static nonblocking::Queue<usize>,
 }
 
 macro_rules! operations {
@@ -70,6 +73,10 @@ operations! {
         it.domain.exchange(Change::of(&it.domain[0], old[0], new[0]), Change::of(&it.domain[1], old[1], new[1])).is_ok();
     dcas_exchange_since: it, version: Version, new: [u64; 2] => bool,
         it.domain.exchange_since(version, (&it.domain[0], new[0]), (&it.domain[1], new[1])).is_ok();
+    nonblocking_stack_push: it, value: usize => bool, it.shared_stack.push(value).is_ok();
+    nonblocking_stack_pop: it => Option<usize>, it.shared_stack.pop();
+    nonblocking_queue_push: it, value: usize => bool, it.shared_queue.push(value).is_ok();
+    nonblocking_queue_pop: it => Option<usize>, it.shared_queue.pop();
 }
 
 /// Runs each of them, so that none can be left out of the executable.
@@ -86,6 +93,8 @@ pub fn run() {
         flag: OnCpu::CLEAR,
         lock: Biased::new(0),
         domain: Domain::new([Word::new(1), Word::new(1)]),
+        shared_stack: Box::leak(Box::new(nonblocking::Stack::new(4))),
+        shared_queue: Box::leak(Box::new(nonblocking::Queue::new(4))),
     };
     functions::counter_add(&it, 2);
     functions::counter_increment(&it);
@@ -109,5 +118,9 @@ pub fn run() {
     let (words, version) = it.domain.snapshot([&it.domain[0], &it.domain[1]]);
     functions::dcas_exchange_since(&it, version, [3, 3]);
     assert_eq!(words, [2, 2]);
+    assert!(functions::nonblocking_stack_push(&it, 10));
+    assert_eq!(functions::nonblocking_stack_pop(&it), Some(10));
+    assert!(functions::nonblocking_queue_push(&it, 11));
+    assert_eq!(functions::nonblocking_queue_pop(&it), Some(11));
     assert_eq!(it.counter.sum(), 3);
 }

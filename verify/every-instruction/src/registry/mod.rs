@@ -8,6 +8,7 @@ mod dcas;
 mod histogram;
 mod list;
 mod mutex;
+mod nonblocking;
 mod own;
 mod pool;
 mod queue;
@@ -35,6 +36,7 @@ pub fn check(checker: &mut impl Check) {
 /// does not expect that, and a trap there would end the process.
 pub fn check_claims(checker: &mut impl Check) {
     dcas::check(checker);
+    nonblocking::check(checker);
 }
 
 /// Checks what closes a gate and has no sequence.

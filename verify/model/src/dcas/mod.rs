@@ -20,6 +20,10 @@ use atomseq::sequence::model::Program;
 
 pub use search::check;
 pub use thread::Task;
+pub(crate) use {
+    search::fingerprint,
+    thread::{advance, exchange},
+};
 
 /// What protects, each to be switched off in turn.
 #[derive(Clone, Copy, Debug)]

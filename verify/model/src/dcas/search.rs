@@ -54,8 +54,8 @@ pub fn check(setting: &Setting, rules: &Rules) -> Result<Explored, String> {
 }
 
 /// Two states with the same are taken for one: 128 bits.
-fn fingerprint(state: &State) -> u128 {
-    use std::hash::{BuildHasher, Hash, Hasher};
+pub(crate) fn fingerprint(state: &impl std::hash::Hash) -> u128 {
+    use std::hash::{BuildHasher, Hasher};
     let half = |seed: u64| {
         let mut hasher = foldhash(seed);
         state.hash(&mut hasher);

@@ -333,7 +333,7 @@ fn sequence(task: &Task, rules: &Rules) -> &'static Program {
 
 /// Runs up to the second next access to memory, so that it makes one; what comes before it, nobody sees. `true` if the
 /// sequence has ended; `leaving` is the way out.
-fn advance(
+pub(crate) fn advance(
     program: &Program,
     attempt: &mut Attempt,
     leaving: &mut Option<usize>,
@@ -359,7 +359,8 @@ fn advance(
     true
 }
 
-fn exchange(memory: &mut Memory, at: usize, old: usize, new: usize) -> bool {
+/// A compare-and-swap; whether it swapped.
+pub(crate) fn exchange(memory: &mut Memory, at: usize, old: usize, new: usize) -> bool {
     let found = memory.load(at) == old;
     if found {
         memory.store(at, new);

@@ -1,0 +1,327 @@
+//! One thread: changes and readers, as `Shadow` in the library has them, one access to memory a step.
+
+use atomseq::sequence::model::{Attempt, Memory, Program};
+
+use super::{
+    BELOW_VERSION, CAPACITY, CELLS, CLAIM, HELD, Kind, LOCK, LOCKED, Rules, VERSION, cell, side,
+    state,
+};
+use crate::dcas::{advance, exchange};
+
+/// How the sequences end; must agree with `dcas/shadow.rs`.
+const DONE: usize = 0;
+const REFUSED: usize = 1;
+const BUSY: usize = 2;
+const UNREGISTERED: usize = 3;
+const ABORTED: usize = 4;
+
+/// What a thread is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// Puts this word in.
+    Put(usize),
+    /// Takes one out.
+    Take,
+    /// Asks how many there are.
+    Length,
+    /// The same as the first two, by a thread that cannot run sections.
+    PutLocked(usize),
+    /// See there.
+    TakeLocked,
+}
+
+/// Where it is in that.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum At {
+    /// About to begin a section; with the next attempt the thread may be unregistered, once.
+    Begin {
+        unregistered: bool,
+    },
+    /// In its section; on its way out by which exit.
+    Changing(Attempt, Option<usize>),
+    /// The section was interrupted, and the thread has not noticed yet.
+    Aborted,
+    /// Looks at the lock, to throw somebody out.
+    Look,
+    Claim(usize),
+    Fence {
+        seen: usize,
+        claim: usize,
+    },
+    Free(usize),
+    /// Reads the state that counts: the lock, the state, the lock again.
+    Read,
+    Reading(usize),
+    ReadAgain {
+        seen: usize,
+        length: usize,
+    },
+    /// Has locked, and stores the cell, then the state, then the lock.
+    Locked(usize),
+    LockedState {
+        free: usize,
+        length: usize,
+        word: usize,
+    },
+    Unlock {
+        freed: usize,
+        word: usize,
+    },
+    Over,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Thread {
+    pub(super) number: usize,
+    pub(super) cpu: usize,
+    pub(super) at: At,
+    /// How many of its tasks are done.
+    pub(super) done: usize,
+}
+
+/// What a step asks of the world, or tells it.
+pub(super) enum Effect {
+    Nothing,
+    /// Ends the sections on this CPU, or on all.
+    Fence(Option<usize>),
+    /// A sequence has ended by this way out; if the change is made, with what it returns.
+    Left(&'static str, Option<usize>, Option<usize>),
+    /// The same without a sequence.
+    Made(usize),
+    /// The length was this, in bytes, at this time; a refusal says no more.
+    Read(usize),
+}
+
+impl Thread {
+    pub(super) fn in_section(&self) -> bool {
+        matches!(self.at, At::Changing(..))
+    }
+
+    /// Its section is over: what it will find when it runs again.
+    pub(super) fn abort(&mut self) {
+        self.at = At::Aborted;
+    }
+
+    /// Does its next step begin a section, on a CPU that the search picks?
+    pub(super) fn begins(&self, task: &Task) -> bool {
+        matches!(self.at, At::Begin { .. }) && matches!(task, Task::Put(_) | Task::Take)
+    }
+
+    /// Goes on with its next task.
+    fn next(&mut self) {
+        self.done += 1;
+        self.at = BEGIN;
+    }
+
+    pub(super) fn step(
+        &mut self,
+        kind: Kind,
+        task: &Task,
+        rules: &Rules,
+        memory: &mut Memory,
+    ) -> Effect {
+        match std::mem::replace(&mut self.at, At::Over) {
+            At::Over => Effect::Nothing,
+            At::Begin { unregistered } => self.begin(kind, task, rules, memory, unregistered),
+            At::Changing(attempt, leaving) => self.change(task, rules, memory, attempt, leaving),
+            At::Aborted => {
+                let told = attempt(kind, task, rules).aborted(sequence(task, rules));
+                assert_eq!(told.map(|told| told.words[0]), Some(ABORTED));
+                self.look(memory)
+            }
+            At::Look => self.look(memory),
+            At::Claim(seen) => {
+                let number = if rules.claim_by_call { self.number } else { 0 };
+                let claim = (seen & !BELOW_VERSION) + (CLAIM << 14) + number;
+                self.at = match exchange(memory, LOCK, seen, claim) {
+                    true => At::Fence { seen, claim },
+                    false => BEGIN,
+                };
+                Effect::Nothing
+            }
+            At::Fence { seen, claim } => {
+                self.at = At::Free(claim);
+                match state(seen) {
+                    HELD => Effect::Fence(Some(seen & 0x3fff)),
+                    _ if rules.fence_for_claims => Effect::Fence(None),
+                    _ => Effect::Nothing,
+                }
+            }
+            At::Free(claim) => {
+                let free = claim & !BELOW_VERSION;
+                match rules.free_own {
+                    true => _ = exchange(memory, LOCK, claim, free),
+                    false => memory.store(LOCK, free),
+                }
+                self.at = BEGIN;
+                Effect::Nothing
+            }
+            At::Read => self.read(memory),
+            At::Reading(seen) => {
+                let length = memory.load(side(seen));
+                self.at = At::ReadAgain { seen, length };
+                Effect::Nothing
+            }
+            At::ReadAgain { seen, length } => {
+                if rules.validate && memory.load(LOCK) != seen {
+                    self.at = At::Read;
+                    return Effect::Nothing;
+                }
+                let is_answer = match task {
+                    Task::Length => true,
+                    Task::Put(_) | Task::PutLocked(_) => length == 8 * CAPACITY,
+                    Task::Take | Task::TakeLocked => length == 0,
+                };
+                if is_answer {
+                    self.next();
+                    return Effect::Read(length);
+                }
+                self.at = BEGIN;
+                Effect::Nothing
+            }
+            At::Locked(free) => {
+                let length = memory.load(side(free));
+                let version = free / VERSION;
+                let (place, refused) = match task {
+                    Task::PutLocked(_) => (length / 8, length == 8 * CAPACITY),
+                    _ if kind == Kind::Stack => ((length / 8).wrapping_sub(1), length == 0),
+                    _ => (0, length == 0),
+                };
+                if refused {
+                    memory.store(LOCK, free);
+                    self.next();
+                    return Effect::Read(length);
+                }
+                let cell = cell(kind, version, length / 8, place);
+                let word = match *task {
+                    Task::PutLocked(word) => {
+                        memory.store(cell, word);
+                        word
+                    }
+                    _ => memory.load(cell),
+                };
+                self.at = At::LockedState { free, length, word };
+                Effect::Nothing
+            }
+            At::LockedState { free, length, word } => {
+                let freed = free + VERSION;
+                let next = match task {
+                    Task::PutLocked(_) => length + 8,
+                    _ => length - 8,
+                };
+                memory.store(side(freed), next);
+                self.at = At::Unlock { freed, word };
+                Effect::Nothing
+            }
+            At::Unlock { freed, word } => {
+                memory.store(LOCK, freed);
+                self.next();
+                Effect::Made(word)
+            }
+        }
+    }
+
+    fn begin(
+        &mut self,
+        kind: Kind,
+        task: &Task,
+        rules: &Rules,
+        memory: &mut Memory,
+        unregistered: bool,
+    ) -> Effect {
+        match task {
+            Task::Length => return self.read(memory),
+            Task::PutLocked(_) | Task::TakeLocked => {
+                let seen = memory.load(LOCK);
+                if seen & BELOW_VERSION != 0 {
+                    return self.look(memory);
+                }
+                memory.store(LOCK, seen + (LOCKED << 14));
+                self.at = At::Locked(seen);
+                return Effect::Nothing;
+            }
+            Task::Put(_) | Task::Take => {}
+        }
+        let program = sequence(task, rules);
+        let attempt = attempt(kind, task, rules);
+        if unregistered {
+            let value = attempt.run(program, memory, usize::MAX);
+            assert_eq!(value.words[0], UNREGISTERED);
+            self.at = BEGIN;
+            return Effect::Left(program.name, Some(0), None);
+        }
+        self.change(task, rules, memory, attempt, None)
+    }
+
+    fn change(
+        &mut self,
+        task: &Task,
+        rules: &Rules,
+        memory: &mut Memory,
+        mut attempt: Attempt,
+        mut leaving: Option<usize>,
+    ) -> Effect {
+        let program = sequence(task, rules);
+        if !advance(program, &mut attempt, &mut leaving, memory, self.cpu) {
+            self.at = At::Changing(attempt, leaving);
+            return Effect::Nothing;
+        }
+        let told = &attempt.outcome().expect("it has ended").words;
+        let mut made = None;
+        match told[0] {
+            DONE => {
+                self.next();
+                made = Some(match *task {
+                    Task::Put(word) => word,
+                    _ => told[1],
+                });
+            }
+            REFUSED => self.at = At::Read,
+            BUSY => self.at = At::Look,
+            other => panic!("no change ends with {other}"),
+        }
+        Effect::Left(program.name, leaving, made)
+    }
+
+    fn look(&mut self, memory: &Memory) -> Effect {
+        let seen = memory.load(LOCK);
+        self.at = match state(seen) {
+            HELD | CLAIM => At::Claim(seen),
+            // Waits.
+            LOCKED => At::Look,
+            _ => BEGIN,
+        };
+        Effect::Nothing
+    }
+
+    fn read(&mut self, memory: &Memory) -> Effect {
+        let seen = memory.load(LOCK);
+        if seen & BELOW_VERSION != 0 {
+            return self.look(memory);
+        }
+        self.at = At::Reading(seen);
+        Effect::Nothing
+    }
+}
+
+const BEGIN: At = At::Begin {
+    unregistered: false,
+};
+
+fn attempt(kind: Kind, task: &Task, rules: &Rules) -> Attempt {
+    let (room, mask) = (8 * CAPACITY, 8 * (CAPACITY - 1));
+    let program = sequence(task, rules);
+    match (kind, *task) {
+        (Kind::Stack, Task::Put(word)) => Attempt::new(program, &[LOCK, CELLS, room, word]),
+        (Kind::Stack, _) => Attempt::new(program, &[LOCK, CELLS]),
+        (Kind::Queue, Task::Put(word)) => Attempt::new(program, &[LOCK, CELLS, mask, room, word]),
+        (Kind::Queue, _) => Attempt::new(program, &[LOCK, CELLS, mask]),
+    }
+}
+
+fn sequence(task: &Task, rules: &Rules) -> &'static Program {
+    match task {
+        Task::Put(_) => rules.put,
+        _ => rules.take,
+    }
+}

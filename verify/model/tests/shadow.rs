@@ -1,0 +1,225 @@
+//! Stacks and queues in arrays where the kernel helps: the protocol holds, and without any one of its protections it does not.
+
+use std::collections::BTreeSet;
+
+use atomseq::sequence::model::{Program, Step};
+use verify_model::shadow::{Kind, Rules, Setting, Task, check, program};
+
+const KINDS: [Kind; 2] = [Kind::Stack, Kind::Queue];
+const PUT: Task = Task::Put(11);
+
+fn setting(
+    name: &'static str,
+    kind: Kind,
+    words: &[usize],
+    threads: &[&[Task]],
+    interruptions: usize,
+) -> Setting {
+    Setting {
+        name,
+        kind,
+        words: words.to_vec(),
+        threads: threads.iter().map(|tasks| tasks.to_vec()).collect(),
+        interruptions,
+    }
+}
+
+fn settings(kind: Kind) -> Vec<Setting> {
+    let setting = |name, words: &[usize], threads: &[&[Task]], interruptions| {
+        setting(name, kind, words, threads, interruptions)
+    };
+    let other = Task::Put(22);
+    vec![
+        setting(
+            "two put, and take",
+            &[],
+            &[&[PUT, Task::Take], &[other, Task::Take]],
+            1,
+        ),
+        setting(
+            "full",
+            &[1, 2],
+            &[&[PUT, Task::Take], &[Task::Take, other]],
+            1,
+        ),
+        setting("empty", &[], &[&[Task::Take, PUT], &[Task::Take]], 1),
+        setting("two take", &[1, 2], &[&[Task::Take], &[Task::Take]], 2),
+        setting(
+            "who asks",
+            &[1],
+            &[&[PUT, Task::Take], &[Task::Length, Task::Length]],
+            1,
+        ),
+        setting(
+            "one locks",
+            &[1],
+            &[&[PUT, Task::Take], &[Task::TakeLocked, Task::PutLocked(22)]],
+            1,
+        ),
+        setting(
+            "two lock",
+            &[1],
+            &[&[Task::PutLocked(11)], &[Task::TakeLocked], &[Task::Length]],
+            0,
+        ),
+        setting("three", &[1], &[&[PUT], &[Task::Take], &[other]], 0),
+    ]
+}
+
+#[test]
+fn the_protocol_holds() {
+    for kind in KINDS {
+        let mut ways_out = BTreeSet::new();
+        for setting in settings(kind) {
+            let explored =
+                check(&setting, &Rules::of(kind)).unwrap_or_else(|wrong| panic!("{wrong}"));
+            println!(
+                "{kind:?}: {}: {} states, {} aborts, {} changes, {} read",
+                setting.name, explored.states, explored.aborts, explored.done, explored.read
+            );
+            assert!(explored.states > 100 && explored.done > 10);
+            for (name, taken) in explored.ways_out {
+                ways_out.extend(taken.into_iter().map(|way| (name, way)));
+            }
+        }
+        let rules = Rules::of(kind);
+        for name in [rules.put.name, rules.take.name] {
+            for way in (0..program(name).exits.len()).map(Some).chain([None]) {
+                assert!(
+                    ways_out.contains(&(name, way)),
+                    "{name} never left by {way:?}"
+                );
+            }
+        }
+    }
+}
+
+/// Without the rule, something is found wrong, in one of the settings.
+fn is_found_out(what: &str, rules: impl Fn(Kind) -> Rules) {
+    for kind in KINDS {
+        let found = settings(kind)
+            .into_iter()
+            .chain([stale_claims(kind)])
+            .find_map(|setting| check(&setting, &rules(kind)).err());
+        let Some(found) = found else {
+            panic!("{what}: nobody noticed");
+        };
+        println!(
+            "{kind:?}: {what}: {}",
+            found.lines().next().unwrap_or_default()
+        );
+    }
+}
+
+/// Where claims matter: a claimant that is stopped, one that takes the claim over, and holders that come after.
+fn stale_claims(kind: Kind) -> Setting {
+    setting(
+        "stale claims",
+        kind,
+        &[1],
+        &[&[PUT], &[Task::Length], &[Task::Length, Task::Take]],
+        0,
+    )
+}
+
+#[test]
+fn stale_claims_do_no_harm() {
+    for kind in KINDS {
+        let explored =
+            check(&stale_claims(kind), &Rules::of(kind)).unwrap_or_else(|wrong| panic!("{wrong}"));
+        println!("{kind:?}: stale claims: {} states", explored.states);
+    }
+}
+
+#[test]
+fn without_the_fence_it_does_not_hold() {
+    is_found_out("no fence", |kind| Rules {
+        fence: false,
+        ..Rules::of(kind)
+    });
+}
+
+#[test]
+fn with_no_fence_for_claims_it_does_not_hold() {
+    is_found_out("no fence for claims", |kind| Rules {
+        fence_for_claims: false,
+        ..Rules::of(kind)
+    });
+}
+
+#[test]
+fn with_claims_that_look_alike_it_does_not_hold() {
+    is_found_out("claims alike", |kind| Rules {
+        claim_by_call: false,
+        ..Rules::of(kind)
+    });
+}
+
+#[test]
+fn giving_back_what_is_anothers_is_found_out() {
+    is_found_out("freed blindly", |kind| Rules {
+        free_own: false,
+        ..Rules::of(kind)
+    });
+}
+
+#[test]
+fn readers_that_do_not_look_again_are_found_out() {
+    is_found_out("no second look", |kind| Rules {
+        validate: false,
+        ..Rules::of(kind)
+    });
+}
+
+/// The program with its steps changed.
+fn changed(program: &'static Program, change: impl Fn(&mut Vec<Step>)) -> &'static Program {
+    let mut steps = program.steps.to_vec();
+    change(&mut steps);
+    Box::leak(Box::new(Program {
+        steps: Vec::leak(steps),
+        ..*program
+    }))
+}
+
+/// Stores that come in another order, by the compiler's or the processor's fault.
+#[test]
+fn a_state_after_the_lock_is_found_out() {
+    let late = |program| {
+        changed(program, |steps| {
+            let last = steps.len() - 1;
+            let store = steps
+                .iter()
+                .rposition(|step| matches!(step, Step::Store { .. }));
+            let store = steps.remove(store.expect("a state is stored"));
+            steps.insert(last, store);
+        })
+    };
+    is_found_out("a state after the lock", |kind| Rules {
+        put: late(Rules::of(kind).put),
+        take: late(Rules::of(kind).take),
+        ..Rules::of(kind)
+    });
+}
+
+/// A put that stores its word first, before the place is its own.
+#[test]
+fn a_word_before_the_lock_is_found_out() {
+    let early = |program| {
+        changed(program, |steps| {
+            let store = steps
+                .iter()
+                .position(|step| matches!(step, Step::Store { .. }));
+            let claim = steps
+                .iter()
+                .position(|step| matches!(step, Step::CompareExchange { .. }));
+            let (store, claim) = (store.expect("a word is stored"), claim.expect("a cas"));
+            // With the computation of its address.
+            let moved: Vec<Step> = steps.drain(claim + 2..=store).collect();
+            steps.splice(claim..claim, moved);
+        })
+    };
+    is_found_out("a word before the lock", |kind| Rules {
+        put: early(Rules::of(kind).put),
+        ..Rules::of(kind)
+    });
+}
