@@ -1,32 +1,28 @@
-//! An array of values of one machine word, all 64 bits of it, that an object covers.
+//! An array of values of one machine word, all 64 bits of it, that an object covers by k-CAS.
 //!
-//! Under k-CAS a covered word holds 63 bits. There, the top bits have an array of words of their own.
+//! There a covered word holds 63 bits. The top bits have an array of words of their own.
 
 use std::alloc::{Layout, alloc_zeroed};
 
 use super::object::Object;
-use super::{Mechanism, StableWord, Word, kcas};
+use super::{StableWord, Word, kcas};
 use crate::memory::Descriptor;
 use crate::sync::Ordering;
 
-/// Values that are covered by the object that they were made for; zeros at first.
+/// Values that an object covers that uses k-CAS; zeros at first.
 #[derive(Debug)]
 pub(crate) struct Cells {
     words: Box<[StableWord]>,
-    /// The top bits; none unless by k-CAS.
+    /// The top bits.
     tops: Box<[StableWord]>,
 }
 
 impl Cells {
     /// `None` if there is no memory for so many.
-    pub fn new(object: &Object, count: usize) -> Option<Cells> {
-        let tops = match object.mechanism() {
-            Mechanism::Assisted => 0,
-            Mechanism::Kcas => count,
-        };
+    pub fn new(count: usize) -> Option<Cells> {
         Some(Cells {
             words: zeros(count)?,
-            tops: zeros(tops)?,
+            tops: zeros(count)?,
         })
     }
 
@@ -35,21 +31,11 @@ impl Cells {
     }
 
     /// The value of a cell; counts only if the object is still at the version of the beginning.
-    #[inline(always)]
     pub fn load(&self, object: &Object, index: usize) -> u64 {
-        let low = object.load(&self.words[index]);
-        match object.mechanism() {
-            Mechanism::Assisted => low,
-            Mechanism::Kcas => low | object.load(&self.tops[index]) << 63,
-        }
+        object.load(&self.words[index]) | object.load(&self.tops[index]) << 63
     }
 
-    #[inline(always)]
-    pub(super) fn word(&self, index: usize) -> &StableWord {
-        &self.words[index]
-    }
-
-    /// What has to be stored where, under k-CAS.
+    /// What has to be stored where.
     pub(super) fn halves(&self, index: usize, value: u64) -> [(&StableWord, u64); 2] {
         [
             (&self.words[index], value & Word::MOST),
@@ -60,9 +46,6 @@ impl Cells {
 
 impl Drop for Cells {
     fn drop(&mut self) {
-        if self.tops.is_empty() {
-            return;
-        }
         for word in self.words.iter().chain(&self.tops) {
             kcas::release(word.raw().load(Ordering::Relaxed));
         }

@@ -182,34 +182,39 @@ impl Object {
         }
     }
 
-    /// [`exchange_since`](Object::exchange_since) of a cell, which holds any 64 bits, and a word.
+    /// [`exchange_since`](Object::exchange_since) of a cell, which holds any 64 bits, and a word, of an object that uses
+    /// k-CAS for certain: without a copy of the other way.
     ///
     /// # Safety
     ///
-    /// As there; the cells were made for this object.
+    /// As there; the cells were made for this object, and it was made to use k-CAS.
     ///
     /// # Panics
     ///
     /// If there is no cell of that number.
-    #[inline(always)]
-    pub unsafe fn put_since(
+    pub unsafe fn put_since_by_kcas(
         &self,
         version: Version,
         (cells, index, value): (&Cells, usize, u64),
         word: (&StableWord, u64),
     ) -> bool {
+        let [low, high] = cells.halves(index, value);
         // SAFETY: the caller's promise.
-        unsafe {
-            match self.mechanism {
-                Mechanism::Assisted => {
-                    self.exchange_since(version, (cells.word(index), value), word)
-                }
-                Mechanism::Kcas => {
-                    let [low, high] = cells.halves(index, value);
-                    self.since_kcas(version, [low, high, word])
-                }
-            }
-        }
+        unsafe { self.since_kcas(version, [low, high, word]) }
+    }
+
+    /// [`exchange_one_since`](Object::exchange_one_since), of an object that uses k-CAS for certain.
+    ///
+    /// # Safety
+    ///
+    /// As there; the object was made to use k-CAS.
+    pub unsafe fn exchange_one_since_by_kcas(
+        &self,
+        version: Version,
+        word: (&StableWord, u64),
+    ) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { self.since_kcas(version, [word]) }
     }
 
     /// Gives back what k-CAS has bound to a word, whose memory goes.

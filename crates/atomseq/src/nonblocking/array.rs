@@ -95,12 +95,13 @@ impl Array {
     }
 
     /// Leaves the array as a thread does that is stopped for ever at the end of putting a word in: to test recovery.
-    pub(super) fn abandon(&self, how: Put) {
-        let word = usize::MAX;
+    pub(super) fn abandon(&self, cell: fn(&Array, u64, u64) -> u64) {
+        // It goes no further, and so makes no attempt.
+        let attempt = |_: &Array, _| None;
         self.shadow.abandon(&mut Putting {
             array: self,
-            how,
-            word,
+            how: Put { attempt, cell },
+            word: usize::MAX,
         });
     }
 }

@@ -19,6 +19,8 @@
 //!
 //! * Array structures hold one-word values ([`Word`](crate::Word): integers, `Box`, `Arc`, addresses). A value
 //!   is somebody's own only after the exchange that takes it out; what was read before counts for nothing.
+//! * A [`LinkedStack`] holds anything that may go from thread to thread: a value is seen by whoever took its node off, and by
+//!   nobody before. A [`spsc::Ring`](spsc) likewise.
 //! * A [`List`] holds keys and values that are [`Plain`]: several threads copy them out of a node at the same time, perhaps while
 //!   a later owner of the node's memory is writing there, and the version tells which copies count.
 //! * A [`RefList`] holds anything that threads may share, and lends it to whoever has a guard; a [`OneVisitorList`] anything
@@ -31,6 +33,7 @@
 
 mod array;
 mod error;
+mod linked_stack;
 mod list;
 mod nodes;
 mod one_visitor;
@@ -41,6 +44,7 @@ pub mod spsc;
 mod stack;
 
 pub use error::Error;
+pub use linked_stack::LinkedStack;
 pub use list::{
     Arrangement, Ascending, BeingChanged, GivenUp, IntoIter, Iter, List, Refused, Removed,
     Unordered,

@@ -225,7 +225,7 @@ impl<T: Word> Queue<T> {
     #[doc(hidden)]
     pub fn abandon(&self) -> bool {
         match &self.form {
-            Form::Assisted(array) => array.abandon(PUT),
+            Form::Assisted(array) => array.abandon(end),
             Form::Kcas(_) => return false,
         }
         true
@@ -246,9 +246,14 @@ fn try_get(array: &Array) -> Option<(usize, usize)> {
     unsafe { get::on_cpu(array.shadow.address(), array.cells(), array.mask()) }.ok()
 }
 
+/// The cell behind the others, in bytes.
+fn end(array: &Array, version: u64, length: u64) -> u64 {
+    ((CELL as u64 * version + length) / 2) & array.mask() as u64
+}
+
 const PUT: Put = Put {
     attempt: try_put,
-    cell: |array, version, length| ((CELL as u64 * version + length) / 2) & array.mask() as u64,
+    cell: end,
 };
 
 const GET: Take = Take {
@@ -271,7 +276,7 @@ impl Covered {
     fn new(cells: usize, capacity: usize) -> Option<Covered> {
         let object = Object::forced(Mechanism::Kcas);
         Some(Covered {
-            cells: Cells::new(&object, cells)?,
+            cells: Cells::new(cells)?,
             first: StableWord::default(),
             end: StableWord::default(),
             object,
@@ -299,8 +304,11 @@ impl Covered {
                 continue;
             }
             let cell = (&self.cells, self.cell(end), word as u64);
-            // SAFETY: the words are this queue's, and its object alone covers them.
-            if unsafe { self.object.put_since(version, cell, (&self.end, end + 1)) } {
+            // SAFETY: the words are this queue's, and its object, which uses k-CAS, alone covers them.
+            if unsafe {
+                self.object
+                    .put_since_by_kcas(version, cell, (&self.end, end + 1))
+            } {
                 return true;
             }
         }
@@ -319,7 +327,7 @@ impl Covered {
             let word = self.cells.load(&self.object, self.cell(first));
             let next = (&self.first, first + 1);
             // SAFETY: as in `put`.
-            if unsafe { self.object.exchange_one_since(version, next) } {
+            if unsafe { self.object.exchange_one_since_by_kcas(version, next) } {
                 return Some(word as usize);
             }
         }

@@ -217,7 +217,7 @@ impl<T: Word> Stack<T> {
     #[doc(hidden)]
     pub fn abandon(&self) -> bool {
         match &self.form {
-            Form::Assisted(array) => array.abandon(PUSH),
+            Form::Assisted(array) => array.abandon(end),
             Form::Kcas(_) => return false,
         }
         true
@@ -238,9 +238,14 @@ fn try_pop(array: &Array) -> Option<(usize, usize)> {
     unsafe { pop::on_cpu(array.shadow.address(), array.cells()) }.ok()
 }
 
+/// The cell above the others, in bytes.
+fn end(_: &Array, _version: u64, height: u64) -> u64 {
+    height
+}
+
 const PUSH: Put = Put {
     attempt: try_push,
-    cell: |_, _, height| height,
+    cell: end,
 };
 
 const POP: Take = Take {
@@ -259,7 +264,7 @@ impl Covered {
     fn new(capacity: usize) -> Option<Covered> {
         let object = Object::forced(Mechanism::Kcas);
         Some(Covered {
-            cells: Cells::new(&object, capacity)?,
+            cells: Cells::new(capacity)?,
             height: StableWord::default(),
             object,
         })
@@ -277,8 +282,8 @@ impl Covered {
             }
             let cell = (&self.cells, height as usize, word as u64);
             let higher = (&self.height, height + 1);
-            // SAFETY: the words are this stack's, and its object alone covers them.
-            if unsafe { self.object.put_since(version, cell, higher) } {
+            // SAFETY: the words are this stack's, and its object, which uses k-CAS, alone covers them.
+            if unsafe { self.object.put_since_by_kcas(version, cell, higher) } {
                 return true;
             }
         }
@@ -297,7 +302,7 @@ impl Covered {
             let word = self.cells.load(&self.object, height as usize - 1);
             let lower = (&self.height, height - 1);
             // SAFETY: as in `push`.
-            if unsafe { self.object.exchange_one_since(version, lower) } {
+            if unsafe { self.object.exchange_one_since_by_kcas(version, lower) } {
                 return Some(word as usize);
             }
         }

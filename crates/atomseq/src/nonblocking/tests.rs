@@ -4,6 +4,7 @@ use super::*;
 use crate::dcas::Mechanism;
 
 mod arrays;
+mod linked;
 mod list;
 mod one_visitor;
 mod ref_list;

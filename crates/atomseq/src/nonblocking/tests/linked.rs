@@ -1,0 +1,160 @@
+//! `LinkedStack`.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+
+#[test]
+fn it_does_what_its_model_does() {
+    for mechanism in MECHANISMS {
+        let (stack, mut model) = (LinkedStack::forced(mechanism), VecDeque::new());
+        let mut seed = 1u64;
+        for step in 0..600 {
+            seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            // Empty ever so often.
+            let pops = step % 40 > 25;
+            match (seed >> 62, pops) {
+                (0, false) => {
+                    stack.push(seed).unwrap();
+                    model.push_front(seed);
+                }
+                (1, false) => {
+                    stack.push_back(seed).unwrap();
+                    model.push_back(seed);
+                }
+                _ => assert_eq!(stack.pop(), model.pop_front()),
+            }
+            assert_eq!(
+                (stack.len(), stack.is_empty()),
+                (model.len(), model.is_empty())
+            );
+        }
+        let rest: Vec<u64> = stack.drain().collect();
+        assert_eq!(rest, Vec::from(model));
+    }
+}
+
+/// Counts its drops, and is larger than a word.
+struct Counted(usize, Arc<Vec<AtomicUsize>>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.1[self.0].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Values are dropped by whoever pops them while others push, and by the stack's end.
+#[test]
+fn nothing_is_lost_or_doubled_and_what_went_to_the_end_keeps_its_order() {
+    const EACH: usize = 1_500;
+    for mechanism in MECHANISMS {
+        let stack = LinkedStack::forced(mechanism);
+        let dropped: Arc<Vec<_>> = Arc::new((0..4 * EACH).map(|_| AtomicUsize::new(0)).collect());
+        let taken = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for producer in 0..2 {
+                let (stack, dropped) = (&stack, &dropped);
+                scope.spawn(move || {
+                    for number in 0..EACH {
+                        // Even numbers go to the end.
+                        let value = 4 * number + producer;
+                        stack.push_back(Counted(value, dropped.clone())).unwrap();
+                        stack.push(Counted(value + 2, dropped.clone())).unwrap();
+                    }
+                });
+                let taken = &taken;
+                scope.spawn(move || {
+                    // The last value of each producer that came from the end.
+                    let mut last = [None; 2];
+                    while taken.load(Ordering::Relaxed) < 4 * EACH - 8 {
+                        let Some(value) = stack.pop() else {
+                            std::thread::yield_now();
+                            continue;
+                        };
+                        taken.fetch_add(1, Ordering::Relaxed);
+                        if value.0 % 4 < 2 {
+                            let last = &mut last[value.0 % 4];
+                            assert!(*last < Some(value.0), "out of order");
+                            *last = Some(value.0);
+                        }
+                    }
+                });
+            }
+        });
+        drop(stack);
+        let once = |count: &AtomicUsize| count.load(Ordering::Relaxed) == 1;
+        assert!(dropped.iter().all(once));
+    }
+}
+
+/// ABA on purpose: between the look at the stack and the change, the node on top goes and comes back.
+#[test]
+fn a_node_that_comes_back_deceives_nobody() {
+    for mechanism in MECHANISMS {
+        let stack = LinkedStack::forced(mechanism);
+        for value in [3, 2, 1] {
+            stack.push(value).unwrap();
+        }
+        let mut looks = 0;
+        let popped = stack.pop_between(|version| {
+            looks += 1;
+            if looks == 1 {
+                assert_eq!((stack.pop(), stack.pop()), (Some(1), Some(2)));
+                come_back(&stack);
+            }
+            version
+        });
+        assert_eq!((popped, looks), (Some(5), 2));
+        assert_eq!(stack.drain().collect::<Vec<_>>(), [3, 4]);
+        // And round a push onto nothing.
+        let mut looks = 0;
+        let pushed = stack.push_between(6, |version| {
+            looks += 1;
+            if looks == 1 {
+                stack.push(7).unwrap();
+                stack.push_back(8).unwrap();
+            }
+            version
+        });
+        assert_eq!((pushed.is_ok(), looks), (true, 2));
+        assert_eq!(stack.drain().collect::<Vec<_>>(), [6, 7, 8]);
+    }
+}
+
+/// The node freed last is allocated first: so the one that was second goes to the end, and the one that was on top comes back
+/// there, with another link.
+fn come_back(stack: &LinkedStack<u64>) {
+    stack.push_back(4).unwrap();
+    stack.push(5).unwrap();
+}
+
+/// The negative control: with the version of a later time, the node that came back does deceive.
+#[test]
+fn without_the_version_it_would() {
+    let stack = LinkedStack::forced(Mechanism::Assisted);
+    for value in [3, 2, 1] {
+        stack.push(value).unwrap();
+    }
+    let popped = stack.pop_between(|_| {
+        assert_eq!((stack.pop(), stack.pop()), (Some(1), Some(2)));
+        come_back(&stack);
+        stack.version()
+    });
+    assert_eq!(popped, Some(5));
+    // 3 is lost.
+    assert_eq!(stack.drain().collect::<Vec<_>>(), [4]);
+}
+
+#[test]
+fn a_limit_is_kept() {
+    assert!(LinkedStack::<u8>::with_limit(0).is_err());
+    let stack = LinkedStack::with_limit(100).unwrap();
+    let pushed = (0..200).take_while(|value| stack.push(*value).is_ok());
+    assert_eq!(pushed.count(), stack.limit());
+    let refused = stack.push_back(7).unwrap_err();
+    assert_eq!(refused.value, 7);
+    assert_eq!(stack.pop(), Some(99));
+    stack.push_back(7).unwrap();
+}
