@@ -157,7 +157,8 @@
 //! not do: clearing is none, and the holder may have migrated.
 //!
 //! `Rehoming` counts, under the lock, what happens between visits: that is one more add at home, and says exactly what a clock would
-//! have to guess. Where visits are not paid for it becomes interlocked. Which mode a clear flag is in, the flag itself says, so
+//! have to guess. Where visits are not paid for it becomes interlocked: a compare-and-swap to set it, a store to clear it, and for
+//! those who wait the same barrier. Which mode a clear flag is in, the flag itself says, so
 //! that the compare-and-swap of a thread that has slept through the change fails. `mutex/bias/mod.rs` has all
 //! states, and who may change which. `verify/model` tries the protocol under loom and shuttle, and finds it wanting without the fence,
 //! without the barrier, and where the home is looked at before the section.

@@ -8,9 +8,8 @@ use crate::platform;
 use crate::sequence::model::Program;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
-pub(super) use crate::platform::{
-    Quiet, barrier, current_cpu, fence, generation, register_this_thread,
-};
+pub(super) use super::settling::settle;
+pub(super) use crate::platform::{Quiet, current_cpu, fence, generation, register_this_thread};
 
 /// Where the two words lie: [`Bias`] begins with them, in this order.
 const HELD: usize = size_of::<usize>();
@@ -54,14 +53,19 @@ pub(super) fn take_at_home(flag: &Bias) -> bool {
     unsafe { take::on_cpu(std::ptr::from_ref(flag) as usize) == Ok(true) }
 }
 
-/// Clears a flag that was set at home or by a visitor. No barrier: [`barrier`], called by whoever wants to be seen by
-/// what the caller does next, stands for it.
+/// Clears a flag: makes it `free` in one of its two ways. [`settle`], called by whoever wants to be seen by what the caller does
+/// next, stands for a barrier here.
 #[inline(always)]
-pub(super) fn clear(flag: &Bias) {
-    // Release: pairs with the Acquire of whoever sets it next.
-    flag.held.store(FREE, Ordering::Release);
-    // The processor may make the next load earlier, the compiler may not.
-    compiler_fence(Ordering::SeqCst);
+pub(super) fn clear(flag: &Bias, free: usize) {
+    if platform::ORDERS_ALL {
+        // Release: pairs with the Acquire of whoever sets it next.
+        flag.held.store(free, Ordering::Release);
+        // The processor may make the next load earlier, the compiler may not.
+        compiler_fence(Ordering::SeqCst);
+    } else {
+        // SeqCst: pairs with the fence in `settling`.
+        flag.held.swap(free, Ordering::SeqCst);
+    }
 }
 
 /// Can sections be fenced? Decided at start-up, which this call makes if nobody has.

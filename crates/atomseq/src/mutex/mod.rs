@@ -100,6 +100,7 @@ mod parking;
 mod permits;
 mod relinquish;
 mod semaphore;
+mod settling;
 mod spin;
 mod test_and_set;
 

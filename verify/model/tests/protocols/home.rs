@@ -122,9 +122,9 @@ fn attempt(flag: &Bias, cpu: &Cpu, number: usize, rules: Protections) -> Result<
 }
 
 /// A store on this CPU; nothing but the barrier orders it before what the thread does next.
-pub fn clear(flag: &Bias) {
+pub fn clear(flag: &Bias, free: usize) {
     let (machine, cpu) = here();
-    machine.cpus[cpu].on(|| flag.held.store(FREE, Ordering::Release));
+    machine.cpus[cpu].on(|| flag.held.store(free, Ordering::Release));
 }
 
 pub fn fence(cpu: usize) {
@@ -137,7 +137,8 @@ pub fn fence(cpu: usize) {
     }
 }
 
-pub fn barrier() {
+/// The barrier.
+pub fn settle() {
     let (machine, _) = here();
     if machine.protections.barrier {
         machine.cpus.iter().for_each(|cpu| cpu.on(|| ()));

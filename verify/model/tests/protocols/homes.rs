@@ -7,7 +7,7 @@ use crate::bias::{Bias, INTERLOCKED, Policy};
 use crate::home::{Machine, Protections, current_cpu, take_at_home};
 use crate::parking::{self, Flag};
 use crate::sync::Size::{Huge, Large};
-use crate::sync::{AtomicU32, KNOWS_SEQUENTIAL_OPERATIONS, Plain, fails, holds, thread, wait};
+use crate::sync::{AtomicU32, Plain, fails, holds, thread, wait};
 
 /// What becomes of the home at a visit, and of an interlocked flag when it is cleared.
 #[derive(Clone, Copy, Debug)]
@@ -177,12 +177,7 @@ fn a_visitor_and_whoever_is_at_home_exclude_each_other() {
 
 #[test]
 fn holders_follow_one_another() {
-    // Those who wait for an interlocked flag count on operations that follow each other in one order.
-    let interlocked = |habit: &Habit| matches!(habit, Habit::Interlocks | Habit::Returns);
-    let habits = HABITS
-        .into_iter()
-        .filter(|habit| KNOWS_SEQUENTIAL_OPERATIONS || !interlocked(habit));
-    for habit in habits {
+    for habit in HABITS {
         for (holder, holders) in [(Holder::Stays, "holders"), (Holder::Migrates, "migrants")] {
             holds(
                 &format!("home: two {holders}, {habit:?}"),

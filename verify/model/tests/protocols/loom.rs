@@ -12,9 +12,6 @@ use std::sync::atomic::AtomicUsize as Count;
 use loom::cell::UnsafeCell;
 use loom::sync::Condvar;
 
-/// Operations that are to follow each other in one order are no more than acquire and release here; fences are.
-pub const KNOWS_SEQUENTIAL_OPERATIONS: bool = false;
-
 /// How often a thread looks again before it parks: as few as make a difference.
 pub const SPINS: usize = 1;
 

@@ -59,9 +59,11 @@ fn without_the_barrier_a_wake_up_is_lost() {
         ..Protections::ALL
     };
     for (name, holder) in [("at home", Holder::Stays), ("migrated", Holder::Migrates)] {
-        let name = format!("home: no barrier, the holder {name}");
-        misses(&name, "deadlock", Large, move || {
-            each_adds_one(2, holder, Habit::Stays, protections);
-        });
+        for habit in [Habit::Stays, Habit::Interlocks, Habit::Returns] {
+            let name = format!("home: no barrier, the holder {name}, {habit:?}");
+            misses(&name, "deadlock", Large, move || {
+                each_adds_one(2, holder, habit, protections);
+            });
+        }
     }
 }

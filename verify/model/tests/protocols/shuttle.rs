@@ -12,9 +12,6 @@ use std::sync::atomic::AtomicUsize as Count;
 use shuttle::scheduler::{DfsScheduler, PctScheduler, Scheduler};
 use shuttle::sync::mpsc::{Sender, channel};
 
-/// All operations follow each other in one order.
-pub const KNOWS_SEQUENTIAL_OPERATIONS: bool = true;
-
 /// How often a thread looks again before it parks: as few as make a difference.
 pub const SPINS: usize = 1;
 

@@ -29,8 +29,8 @@
 //! | `CLAIM`, any | any CPU, or `INTERLOCKED` if it is so held | the claimant | exchange of the home, which wakes who waits for that |
 //! | any, `HELD` | the same, `FREE` | the holder, on any CPU, whatever the home is now | a store |
 //! | `INTERLOCKED`, `FREE_INTERLOCKED` | the same, `HELD_INTERLOCKED` | anybody | compare-and-swap |
-//! | `INTERLOCKED`, `HELD_INTERLOCKED` | the same, `FREE_INTERLOCKED` | the holder | exchange |
-//! | `INTERLOCKED`, `HELD_INTERLOCKED` | `INTERLOCKED`, `HELD`, then its CPU, `HELD` | the holder | exchange, store |
+//! | `INTERLOCKED`, `HELD_INTERLOCKED` | the same, `FREE_INTERLOCKED` | the holder | a store |
+//! | `INTERLOCKED`, `HELD_INTERLOCKED` | `INTERLOCKED`, `HELD`, then its CPU, `HELD` | the holder | two stores |
 //!
 //! From which follows what is asked of each in an odd place:
 //!
@@ -52,7 +52,7 @@
 mod claim;
 
 use super::home;
-use crate::sync::{AtomicU32, AtomicUsize, Ordering, fence};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
 /// Homes from here on are no CPUs. None of them is what `cpu()` reads as on a thread that is not registered, -1 or -2.
 const SPECIAL: usize = 1 << (usize::BITS - 2);
@@ -112,10 +112,10 @@ impl Bias {
     /// Sets an interlocked flag; `Err` has what it was.
     #[inline(always)]
     fn exchange(&self) -> Result<usize, usize> {
-        // Acquire: pairs with the Release in `clear`. Relaxed: nothing is read that hangs on it.
+        // Acquire: pairs with the Release in `clear`; so that whoever finds it clear in the other way finds its home, too.
         let (free, held) = (FREE_INTERLOCKED, HELD_INTERLOCKED);
         self.held
-            .compare_exchange(free, held, Ordering::Acquire, Ordering::Relaxed)
+            .compare_exchange(free, held, Ordering::Acquire, Ordering::Acquire)
     }
 
     /// Was it set at home or by a visitor, not by an atomic instruction? Asked by its holder.
@@ -128,14 +128,13 @@ impl Bias {
     /// Clears one that [is biased](Bias::is_biased). Asked by its holder.
     #[inline(always)]
     pub fn clear(&self) {
-        home::clear(self);
+        home::clear(self, FREE);
     }
 
     /// Clears one that is not biased. Asked by its holder.
     #[inline(always)]
     pub fn clear_interlocked(&self) {
-        // SeqCst: pairs with the load in `settle`.
-        self.held.swap(FREE_INTERLOCKED, Ordering::SeqCst);
+        home::clear(self, FREE_INTERLOCKED);
     }
 
     /// From now on threads of this CPU set it without an atomic instruction, where that is possible: then true, and it
@@ -144,8 +143,8 @@ impl Bias {
     pub fn move_to(&self, cpu: usize) -> bool {
         let possible = home::can_be_fenced();
         if possible {
-            // SeqCst: a waiter that found it interlocked, and so had no barrier made, announced itself before.
-            self.held.swap(HELD, Ordering::SeqCst);
+            // Relaxed: nobody else writes it now, and it is published with the home.
+            self.held.store(HELD, Ordering::Relaxed);
             // Release: pairs with the Acquire of whoever finds it there.
             self.home.store(cpu, Ordering::Release);
         }
@@ -168,12 +167,7 @@ impl Bias {
     /// Between a waiter's announcement and its next look.
     #[cold]
     pub fn settle(&self) {
-        // SeqCst: pairs with the exchange in `clear_interlocked` and in `move_to`.
-        if self.held.load(Ordering::SeqCst) & HELD_INTERLOCKED == 0 {
-            home::barrier();
-        } else {
-            fence(Ordering::SeqCst);
-        }
+        home::settle();
     }
 }
 

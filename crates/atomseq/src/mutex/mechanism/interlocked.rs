@@ -2,10 +2,10 @@
 
 use std::sync::atomic::compiler_fence;
 
-use crate::mutex::TestAndSet;
+use crate::mutex::{TestAndSet, settling};
 use crate::platform;
 use crate::scope::Machine;
-use crate::sync::{AtomicU32, Ordering, fence};
+use crate::sync::{AtomicU32, Ordering};
 
 /// Test-and-set by an interlocked instruction (B91 2.1).
 ///
@@ -47,24 +47,17 @@ unsafe impl TestAndSet for Interlocked {
             // The processor may make the next load earlier, the compiler may not: the waiter's barrier stands for it.
             compiler_fence(Ordering::SeqCst);
         } else {
-            // SeqCst: pairs with the fence in `settle`.
+            // SeqCst: pairs with the fence in `settling`.
             self.0.swap(0, Ordering::SeqCst);
         }
     }
 
     #[inline(always)]
     fn settle(&self) {
-        if platform::can_order_all() {
-            // A holder that has not yet cleared it at the barrier sees the announcement when it has; of one that has,
-            // the waiter sees that it is clear.
-            platform::barrier();
-        }
-        // SeqCst: pairs with the exchange in `clear_then_look`. If what the waiter does to the flag now comes before
-        // that exchange, then so does this fence, and the load after the exchange finds the announcement.
-        fence(Ordering::SeqCst);
+        settling::settle();
     }
 
     fn is_settled(&self) -> bool {
-        !platform::ORDERS_ALL || platform::can_order_all()
+        settling::is_settled()
     }
 }

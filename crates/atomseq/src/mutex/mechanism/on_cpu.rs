@@ -1,7 +1,7 @@
 //! By a sequence that threads of the same CPU cannot come between.
 
 use crate::mutex::bias::{Bias, Policy};
-use crate::mutex::{Interventions, TestAndSet};
+use crate::mutex::{Interventions, TestAndSet, settling};
 use crate::scope::SameCpu;
 use crate::sequence;
 
@@ -64,6 +64,10 @@ unsafe impl TestAndSet for OnCpu {
     #[inline(always)]
     fn settle(&self) {
         self.0.settle();
+    }
+
+    fn is_settled(&self) -> bool {
+        settling::is_settled()
     }
 
     /// All sequences' of the process.

@@ -2,7 +2,7 @@
 
 use crate::mutex::bias::{Bias, INTERLOCKED, Policy};
 use crate::mutex::home::current_cpu;
-use crate::mutex::{Interventions, TestAndSet};
+use crate::mutex::{Interventions, TestAndSet, settling};
 use crate::scope::Machine;
 use crate::sequence;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
@@ -12,8 +12,8 @@ use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 /// Scope [`Machine`]. At home, setting it costs no atomic instruction, and clearing it, anywhere, none either. A visit
 /// from another CPU costs three system calls, four atomic instructions and an interrupt of the home. So it counts: while
 /// each visit is paid for by 512 uses at home, the home stays; a CPU that visits twice with nobody in between becomes the
-/// home; and when eight visits in a row were not paid for, it is interlocked: one atomic instruction to set it
-/// and one to clear it, for everybody. It is biased again, to one CPU, once that CPU alone has used it 16,384 times in a row, and
+/// home; and when eight visits in a row were not paid for, it is interlocked: one atomic instruction to set it,
+/// a store to clear it, for everybody. It is biased again, to one CPU, once that CPU alone has used it 16,384 times in a row, and
 /// after each disappointment twice as often, up to a million.
 ///
 /// Else as [`OnCpu`](super::OnCpu). B91 3.1.1 leaves multiprocessors to interlocked instructions; the home and its visitors
@@ -160,6 +160,10 @@ unsafe impl TestAndSet for Rehoming {
     #[inline(always)]
     fn settle(&self) {
         self.flag.settle();
+    }
+
+    fn is_settled(&self) -> bool {
+        settling::is_settled()
     }
 
     /// All sequences' of the process.
