@@ -169,6 +169,8 @@ fn every_container_passes_its_check_with_more_threads_than_cpus() {
         "percpu-pool",
         "dcas",
         "nonblocking-stack",
+        "nonblocking-queue",
+        "nonblocking-list",
     ] {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u64;
         let threads = (cpus + 1).to_string();

@@ -9,6 +9,7 @@ pub mod exchange;
 pub mod experiments;
 pub mod heap;
 pub mod locking;
+pub mod ordered;
 pub mod peers;
 pub mod record;
 #[cfg(target_os = "linux")]

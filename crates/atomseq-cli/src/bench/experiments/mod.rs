@@ -12,6 +12,8 @@ mod biased;
 mod dcas;
 mod memory;
 mod mutex;
+mod nonblocking_list;
+mod nonblocking_queue;
 mod nonblocking_stack;
 #[cfg(target_os = "linux")]
 mod oversubscription;
@@ -153,6 +155,8 @@ pub const ALL: &[&Experiment] = &[
     #[cfg(target_os = "linux")]
     &stall::EXPERIMENT,
     &nonblocking_stack::EXPERIMENT,
+    &nonblocking_queue::EXPERIMENT,
+    &nonblocking_list::EXPERIMENT,
     #[cfg(target_os = "linux")]
     &s92_table51::EXPERIMENT,
 ];

@@ -1,10 +1,12 @@
 //! crossbeam-queue: `ArrayQueue`, its fastest shared container, as the bag beside the stack, as the ring and under the
-//! pool; `SegQueue`, its unbounded queue, beside the queue.
+//! pool; `SegQueue`, its unbounded queue, beside the queues; `SkipMap` beside the list.
 
 use crossbeam_queue::{ArrayQueue, SegQueue};
+use crossbeam_skiplist::SkipMap;
 
 use crate::bench::exchange::Container;
 use crate::bench::experiments::{BURST, Blocks, Channel, each_received, each_sent};
+use crate::bench::ordered::Ordered;
 
 impl Container for ArrayQueue<u64> {
     #[inline(always)]
@@ -28,6 +30,24 @@ impl Container for SegQueue<u64> {
     #[inline(always)]
     fn pop(&self) -> Option<u64> {
         Self::pop(self)
+    }
+}
+
+impl Ordered for SkipMap<u64, u64> {
+    #[inline(always)]
+    fn insert(&self, key: u64, value: u64) -> bool {
+        Self::insert(self, key, value);
+        true
+    }
+
+    #[inline(always)]
+    fn delete(&self, key: u64) -> Option<u64> {
+        self.remove(&key).map(|entry| *entry.value())
+    }
+
+    #[inline(always)]
+    fn find(&self, key: u64) -> Option<u64> {
+        self.get(&key).map(|entry| *entry.value())
     }
 }
 

@@ -1,12 +1,13 @@
 //! Everything behind the standard library's mutex (a futex word), padded as its users would.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crossbeam_utils::CachePadded;
 
 use crate::bench::exchange::Container;
 use crate::bench::experiments::Count;
+use crate::bench::ordered::Ordered;
 
 /// A value behind a mutex.
 #[derive(Default)]
@@ -58,5 +59,23 @@ impl Container for Mutexed<VecDeque<u64>> {
     #[inline(always)]
     fn pop(&self) -> Option<u64> {
         self.lock().pop_front()
+    }
+}
+
+impl Ordered for Mutexed<BTreeMap<u64, u64>> {
+    #[inline(always)]
+    fn insert(&self, key: u64, value: u64) -> bool {
+        self.lock().insert(key, value);
+        true
+    }
+
+    #[inline(always)]
+    fn delete(&self, key: u64) -> Option<u64> {
+        self.lock().remove(&key)
+    }
+
+    #[inline(always)]
+    fn find(&self, key: u64) -> Option<u64> {
+        self.lock().get(&key).copied()
     }
 }

@@ -1,0 +1,89 @@
+//! `nonblocking-list`: keys that come and go, and are looked for.
+
+use std::collections::BTreeMap;
+
+use atomseq::dcas::Mechanism;
+use atomseq::nonblocking::List;
+use crossbeam_skiplist::SkipMap;
+
+use super::{Experiment, Method, Threads};
+use crate::bench::engine::Case;
+use crate::bench::ordered::{Coming, Ordered};
+use crate::bench::peers::harris_michael::HarrisMichael;
+use crate::bench::peers::mutexed::Mutexed;
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "nonblocking-list",
+    about: "deleting a key, inserting it again and looking for another, of 16 keys a thread in order",
+    structure: "nonblocking::List",
+    operation: "a delete, an insert and a find on",
+    cases: &[
+        (
+            "atomseq",
+            "nonblocking::List, by the mechanism of this process",
+        ),
+        ("atomseq-kcas", "the same by k-CAS: the portable way"),
+        (
+            "harris-michael",
+            "Harris's and Michael's list: compare-and-swap of one word only",
+        ),
+        ("crossbeam-skip", "crossbeam_skiplist::SkipMap"),
+        ("mutex", "std::sync::Mutex<BTreeMap>"),
+    ],
+    method: Method::Timed(cases),
+    threads: Threads::Crowded,
+    beside: None,
+};
+
+fn cases(threads: usize) -> Vec<Case> {
+    vec![
+        Coming::case("atomseq", threads, List::new()),
+        Coming::case("atomseq-kcas", threads, List::forced(Mechanism::Kcas)),
+        Coming::case("harris-michael", threads, HarrisMichael::new()),
+        Coming::case("crossbeam-skip", threads, SkipMap::new()),
+        Coming::case("mutex", threads, Mutexed::<BTreeMap<u64, u64>>::default()),
+    ]
+}
+
+// Nothing here removes entries for change, which is all that could be in the way.
+impl Ordered for List<u64, u64> {
+    #[inline(always)]
+    fn insert(&self, key: u64, value: u64) -> bool {
+        Self::insert(self, key, value).is_ok()
+    }
+
+    #[inline(always)]
+    fn delete(&self, key: u64) -> Option<u64> {
+        Self::delete(self, &key).ok().flatten()
+    }
+
+    #[inline(always)]
+    fn find(&self, key: u64) -> Option<u64> {
+        Self::find(self, &key).ok().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::bench::engine::GRAIN;
+
+    #[test]
+    fn every_list_keeps_every_key() {
+        for case in cases(3) {
+            thread::scope(|scope| {
+                for thread in 0..3 {
+                    let subject = &case.subject;
+                    scope.spawn(move || {
+                        subject.prepare(thread);
+                        subject.run(thread, 4 * GRAIN);
+                    });
+                }
+            });
+            assert_eq!(case.subject.check(12 * GRAIN), Ok(()), "{}", case.name);
+        }
+    }
+}
