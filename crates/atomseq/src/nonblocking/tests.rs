@@ -7,6 +7,7 @@ mod arrays;
 mod linked;
 mod list;
 mod one_visitor;
+mod plain;
 mod ref_list;
 
 const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];

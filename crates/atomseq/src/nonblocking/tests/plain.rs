@@ -1,0 +1,59 @@
+//! What may be copied out of memory that somebody is overwriting.
+
+use super::*;
+use crate::nonblocking::plain::Words;
+
+fn words<T>() -> Words<T> {
+    // SAFETY: zeros are words that hold nothing meant.
+    unsafe { std::mem::zeroed() }
+}
+
+fn survives<T: Plain + PartialEq + std::fmt::Debug>(value: T, count: usize) {
+    let words = words::<T>();
+    assert_eq!(Words::<T>::COUNT, count);
+    words.store(value);
+    assert_eq!(words.load(), value);
+}
+
+#[test]
+fn values_of_all_sizes_survive() {
+    survives((), 0);
+    survives(0xabu8, 1);
+    survives([1u8, 2, 3, 4, 5], 1);
+    survives([0x0123_4567u32; 3], 2);
+    survives(u128::MAX - 5, 2);
+    survives(-1.5f64, 1);
+    survives(std::cmp::Reverse([7u16; 9]), 3);
+    survives([[1u64; 3]; 5], 15);
+}
+
+plain! {
+    #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+    struct Mixed {
+        large: u64,
+        middle: [u16; 2],
+        small: [u8; 4],
+    }
+}
+
+#[test]
+fn declared_structs_survive() {
+    survives(
+        Mixed {
+            large: u64::MAX,
+            middle: [1, 2],
+            small: *b"abcd",
+        },
+        2,
+    );
+}
+
+/// What lies behind a value of five bytes is written too, and is the words' own.
+#[test]
+fn no_byte_beside_the_words_changes() {
+    let all: [Words<[u8; 5]>; 3] = std::array::from_fn(|_| words());
+    all[0].store([1; 5]);
+    all[2].store([3; 5]);
+    all[1].store([2; 5]);
+    assert_eq!(all.map(|words| words.load()), [[1; 5], [2; 5], [3; 5]]);
+}
