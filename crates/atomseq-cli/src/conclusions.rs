@@ -3,6 +3,7 @@
 
 mod lock_free;
 mod locks;
+mod nonblocking;
 mod signals;
 
 use crate::bench::experiments::{self, Experiment};
@@ -56,6 +57,7 @@ pub fn sentences(sections: &Sections, outcomes: &[Outcome]) -> Vec<String> {
     }
     sentences.extend(signals::sentences(outcomes));
     sentences.extend(locks::sentences(outcomes));
+    sentences.extend(nonblocking::sentences(outcomes));
     sentences.extend(lock_free::sentences(outcomes));
     sentences
 }

@@ -1,7 +1,7 @@
 //! `nonblocking-stack`: a push and a pop on a stack that all CPUs share.
 
 use atomseq::dcas::Mechanism;
-use atomseq::nonblocking::Stack;
+use atomseq::nonblocking::{LinkedStack, Stack};
 use crossbeam_queue::ArrayQueue;
 
 use super::{Experiment, Method, Threads};
@@ -24,6 +24,10 @@ pub const EXPERIMENT: Experiment = Experiment {
             "nonblocking::Stack, by the mechanism of this process",
         ),
         ("atomseq-kcas", "the same by k-CAS: the portable way"),
+        (
+            "atomseq-linked",
+            "nonblocking::LinkedStack, whose values lie in nodes",
+        ),
         (
             "treiber",
             "Treiber's stack, double-width compare-and-swap; its elements are its nodes",
@@ -51,6 +55,7 @@ fn cases(threads: usize) -> Vec<Case> {
     vec![
         Exchange::case("atomseq", threads, Stack::<u64>::new(elements)),
         Exchange::case("atomseq-kcas", threads, kcas),
+        Exchange::case("atomseq-linked", threads, LinkedStack::<u64>::new()),
         Exchange::case("treiber", threads, TreiberStack::new(elements)),
         Exchange::case("treiber-pool", threads, PooledTreiber::new()),
         Exchange::case("herlihy", threads, herlihy),
@@ -63,6 +68,18 @@ impl Container for Stack<u64> {
     #[inline(always)]
     unsafe fn push(&self, element: u64) -> Result<(), u64> {
         Self::push(self, element)
+    }
+
+    #[inline(always)]
+    fn pop(&self) -> Option<u64> {
+        Self::pop(self)
+    }
+}
+
+impl Container for LinkedStack<u64> {
+    #[inline(always)]
+    unsafe fn push(&self, element: u64) -> Result<(), u64> {
+        Self::push(self, element).map_err(|_| element)
     }
 
     #[inline(always)]

@@ -39,6 +39,8 @@ pub const EXPERIMENT: Experiment = Experiment {
             "dcas::Domain, k-CAS: what it has begun is finished for it",
         ),
         ("stack", "nonblocking::Stack"),
+        ("queue", "nonblocking::Queue"),
+        ("list", "nonblocking::List"),
         (
             "watched:mutex",
             "std::sync::Mutex: for ever; the figure is for how long that was watched",

@@ -5,13 +5,17 @@ use std::sync::{Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use atomseq::dcas::{self, Change, Domain, Mechanism, Word};
-use atomseq::nonblocking::Stack;
+use atomseq::nonblocking::{List, Queue, Stack};
 use crossbeam_utils::CachePadded;
 
 use super::stop::Inside;
 
 /// For how long a mutex is watched each time.
 const WATCHED: Duration = Duration::from_millis(1);
+
+/// What the thread that is stopped pushes, and what the other one does.
+const STOPPED: u64 = 1;
+const OTHER: u64 = 2;
 
 /// An object, and what is expected of it.
 #[derive(Clone, Copy)]
@@ -25,7 +29,7 @@ pub struct Way {
 }
 
 /// All of them.
-pub static WAYS: [Way; 4] = [
+pub static WAYS: [Way; 6] = [
     Way {
         case: "os-assisted",
         completes: true,
@@ -40,6 +44,16 @@ pub static WAYS: [Way; 4] = [
         case: "stack",
         completes: true,
         make: || Box::new(Stack::<u64>::new(8)),
+    },
+    Way {
+        case: "queue",
+        completes: true,
+        make: || Box::new(Queue::<u64>::new(8)),
+    },
+    Way {
+        case: "list",
+        completes: true,
+        make: || Box::new(List::<u64, u64>::new()),
     },
     Way {
         case: "watched:mutex",
@@ -130,24 +144,69 @@ impl Object for Counted {
     }
 }
 
-impl Object for Stack<u64> {
+/// Something that elements are pushed to, and taken from: the pushed one where it can be told, else any.
+trait Store: Sync {
+    fn push(&self, element: u64) -> bool;
+    fn take(&self, element: u64) -> bool;
+    fn len(&self) -> usize;
+}
+
+impl Store for Stack<u64> {
+    fn push(&self, element: u64) -> bool {
+        Self::push(self, element).is_ok()
+    }
+
+    fn take(&self, _element: u64) -> bool {
+        self.pop().is_some()
+    }
+
+    fn len(&self) -> usize {
+        Self::len(self)
+    }
+}
+
+impl Store for Queue<u64> {
+    fn push(&self, element: u64) -> bool {
+        Self::push(self, element).is_ok()
+    }
+
+    fn take(&self, _element: u64) -> bool {
+        self.pop().is_some()
+    }
+
+    fn len(&self) -> usize {
+        Self::len(self)
+    }
+}
+
+impl Store for List<u64, u64> {
+    fn push(&self, element: u64) -> bool {
+        self.insert(element, 0).is_ok()
+    }
+
+    fn take(&self, element: u64) -> bool {
+        matches!(self.delete(&element), Ok(Some(_)))
+    }
+
+    fn len(&self) -> usize {
+        Self::len(self)
+    }
+}
+
+impl<S: Store> Object for S {
     fn operate(&self, inside: &Inside) {
-        let popped = inside.during(|| {
-            self.push(1).expect("there is room for one each");
-            self.pop()
+        inside.during(|| {
+            assert!(self.push(STOPPED), "there is room for one each");
+            assert!(self.take(STOPPED), "what was pushed is there");
         });
-        assert!(popped.is_some(), "what was pushed is there");
     }
 
     fn attempt(&self) -> bool {
-        self.push(1).is_ok()
+        self.push(OTHER)
     }
 
     fn afterwards(&self, completed: bool) {
-        assert!(
-            !completed || self.pop().is_some(),
-            "what was pushed is there"
-        );
+        assert!(!completed || self.take(OTHER), "what was pushed is there");
     }
 
     fn thrown_out(&self) -> Option<u64> {

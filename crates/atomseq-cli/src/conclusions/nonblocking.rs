@@ -1,0 +1,215 @@
+//! What follows for structures that nobody blocks, and for what they are made of.
+
+use super::{count, list};
+use crate::bench::experiments;
+use crate::bench::record::Outcome;
+use crate::report::figure;
+
+/// The subjects that are atomseq's, in the experiments of structures.
+const OURS: &str = "atomseq";
+
+/// A sentence for each of these experiments that was measured.
+pub fn sentences(outcomes: &[Outcome]) -> Vec<String> {
+    let of = |name: &'static str| {
+        outcomes
+            .iter()
+            .filter(move |outcome| outcome.experiment == name)
+    };
+    let mut sentences = Vec::new();
+    sentences.extend(of("dcas").next().and_then(words));
+    for structure in ["nonblocking-stack", "nonblocking-queue", "nonblocking-list"] {
+        sentences.extend(beside(
+            of(structure).filter_map(standing).collect(),
+            structure,
+        ));
+    }
+    sentences.extend(of("stall").find_map(stalls));
+    sentences.extend(of("oversubscription").find_map(crowds));
+    sentences
+}
+
+/// What changing two words takes, beside one.
+fn words(outcome: &Outcome) -> Option<String> {
+    let median = |case: &str| Some(figure(outcome.measure(case)?.median));
+    let others = [
+        ("k-cas", "by k-CAS"),
+        ("crate-kcas", "by the crate kcas"),
+        ("crate-mwcas", "by the crate mwcas"),
+        ("parking_lot", "under a lock"),
+    ];
+    let others: Vec<_> = others
+        .into_iter()
+        .filter_map(|(case, how)| Some(format!("{} ns {how}", median(case)?)))
+        .collect();
+    Some(format!(
+        "With {}, a change of two words takes {} ns by OS-assisted DCAS, {}; one of a single word takes {} ns.",
+        count(outcome.threads),
+        median("os-assisted")?,
+        list(&others),
+        median("cas")?,
+    ))
+}
+
+/// How a structure fared against its best rival, at one number of threads.
+fn standing(outcome: &Outcome) -> Option<String> {
+    let ours = outcome.measure(OURS)?;
+    let rivals = outcome.measures.iter();
+    let best = rivals
+        .filter(|measure| !measure.case.starts_with(OURS))
+        .min_by(|a, b| a.median.total_cmp(&b.median))?;
+    Some(format!(
+        "{} ns with {}, {} times the best rival's ({})",
+        figure(ours.median),
+        count(outcome.threads),
+        figure(outcome.ratio(OURS, best.case)?.median),
+        best.case,
+    ))
+}
+
+fn beside(standings: Vec<String>, experiment: &str) -> Option<String> {
+    let experiment = experiments::find(experiment)?;
+    (!standings.is_empty()).then(|| {
+        format!(
+            "What {} {} takes: {}.",
+            experiment.operation,
+            experiment.structure,
+            standings.join("; ")
+        )
+    })
+}
+
+/// How long others wait for a thread that is stopped inside an operation.
+fn stalls(outcome: &Outcome) -> Option<String> {
+    let measures = outcome.measures.iter();
+    let of: Vec<_> = measures
+        .filter(|measure| !measure.case.starts_with("watched:"))
+        .map(|measure| {
+            let [median, p99] = [measure.median, measure.p99].map(|ns| figure(ns / 1e3));
+            format!("{} {median} µs ({p99})", measure.case)
+        })
+        .collect();
+    let mutex = outcome.measure("watched:mutex")?;
+    Some(format!(
+        "While a thread is stopped inside an operation, another's takes, in the median and in 99 of 100 cases: {}; a mutex is \
+         kept for ever, which was watched for {} ms at a time.",
+        list(&of),
+        figure(mutex.median / 1e6)
+    ))
+}
+
+/// What more threads than CPUs cost.
+fn crowds(outcome: &Outcome) -> Option<String> {
+    let ways = [
+        ("os-assisted", "by OS-assisted DCAS"),
+        ("k-cas", "by k-CAS"),
+        ("spin", "under a lock whose waiters only spin"),
+        ("parking_lot", "under parking_lot's"),
+    ];
+    let ways: Vec<_> = ways
+        .into_iter()
+        .filter_map(|(way, how)| {
+            let crowded = outcome.case(way, "crowded")?;
+            let ratio = outcome.ratio(crowded, outcome.case(way, "alone")?)?;
+            Some(format!("{} times {how}", figure(ratio.median)))
+        })
+        .collect();
+    (!ways.is_empty()).then(|| {
+        format!(
+            "The CPU time of a change that {} share, beside one thread's: {}.",
+            count(outcome.threads),
+            list(&ways)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::record::Series;
+
+    fn outcome(experiment: &'static str, threads: usize, cases: &[(&'static str, f64)]) -> Outcome {
+        let series: Vec<_> = cases
+            .iter()
+            .map(|&(case, value)| Series {
+                case,
+                unit: "ns",
+                values: vec![value; 3],
+            })
+            .collect();
+        Outcome::of(experiment, threads, false, &series)
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_told() {
+        assert_eq!(sentences(&[outcome("mutex", 1, &[("x", 1.0)])]), [""; 0]);
+    }
+
+    #[test]
+    fn two_words_are_told_beside_one() {
+        let cases = [("os-assisted", 12.0), ("k-cas", 60.0), ("cas", 10.0)];
+        assert_eq!(
+            sentences(&[outcome("dcas", 1, &cases), outcome("dcas", 2, &cases)]),
+            [
+                "With 1 thread, a change of two words takes 12.0 ns by OS-assisted DCAS, 60.0 ns by k-CAS; one of a single word \
+                 takes 10.0 ns."
+            ]
+        );
+    }
+
+    #[test]
+    fn a_structure_is_told_beside_its_best_rival_whoever_wins() {
+        let alone = [
+            ("atomseq", 20.0),
+            ("atomseq-kcas", 5.0),
+            ("treiber", 40.0),
+            ("mutex", 50.0),
+        ];
+        let both = [("atomseq", 90.0), ("treiber", 120.0), ("mutex", 60.0)];
+        let told = sentences(&[
+            outcome("nonblocking-stack", 1, &alone),
+            outcome("nonblocking-stack", 2, &both),
+        ]);
+        assert_eq!(
+            told,
+            [
+                "What a push and a pop on nonblocking::Stack takes: 20.0 ns with 1 thread, 0.50 times the best rival's (treiber); \
+                 90.0 ns with 2 threads, 1.50 times the best rival's (mutex)."
+            ]
+        );
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_mutex_is_no_result() {
+        let cases = [
+            ("os-assisted", 4_000.0),
+            ("k-cas", 900.0),
+            ("watched:mutex", 1e6),
+        ];
+        assert_eq!(
+            sentences(&[outcome("stall", 2, &cases)]),
+            [
+                "While a thread is stopped inside an operation, another's takes, in the median and in 99 of 100 cases: os-assisted \
+                 4.00 µs (4.00) and k-cas 0.90 µs (0.90); a mutex is kept for ever, which was watched for 1.00 ms at a time."
+            ]
+        );
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn crowds_are_told_beside_one_thread() {
+        let cases = [
+            ("os-assisted:crowded", 15.0),
+            ("os-assisted:alone", 10.0),
+            ("spin:crowded", 600.0),
+            ("spin:alone", 6.0),
+        ];
+        assert_eq!(
+            sentences(&[outcome("oversubscription", 32, &cases)]),
+            [
+                "The CPU time of a change that 32 threads share, beside one thread's: 1.50 times by OS-assisted DCAS and 100 times \
+                 under a lock whose waiters only spin."
+            ]
+        );
+    }
+}
