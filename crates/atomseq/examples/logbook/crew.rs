@@ -25,6 +25,8 @@ const PAUSE: Duration = Duration::from_millis(2);
 pub struct Plan {
     /// The files.
     pub files: Vec<PathBuf>,
+    /// How long they are together.
+    pub bytes: u64,
     /// How many threads append.
     pub writers: usize,
     /// How many fold.

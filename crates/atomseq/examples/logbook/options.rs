@@ -65,6 +65,7 @@ impl Options {
         let threads = |asked: Option<u16>| asked.map_or(cpus.div_ceil(2), usize::from);
         let plan = Plan {
             files: std::mem::take(&mut found.files),
+            bytes: found.bytes,
             writers: threads(self.writers),
             folders: threads(self.folders),
             top: self.top.into(),

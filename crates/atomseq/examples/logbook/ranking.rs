@@ -71,19 +71,18 @@ impl<L: Ledger> Ranking<L> {
             count: known.count + more,
             ..known
         };
-        self.ledger.change(word, add);
-        if self.place(word) {
+        let known = add(self.ledger.change(word, add));
+        if self.place(word, known) {
             while let Some(grown) = self.trim() {
-                self.place(&grown);
+                self.place(&grown, self.ledger.known(&grown));
             }
         }
     }
 
-    /// Brings a word to its place. Has it put anything into the ranking?
-    fn place(&self, word: &Word) -> bool {
+    /// Brings a word, of which that was just known, to its place. Has it put anything into the ranking?
+    fn place(&self, word: &Word, mut known: Known) -> bool {
         let mut listed = false;
         loop {
-            let known = self.ledger.known(word);
             let count = match known.listed {
                 current if current == known.count => return listed,
                 0 => {
@@ -100,7 +99,10 @@ impl<L: Ledger> Ranking<L> {
                     match self.ledger.change(word, claim) {
                         Known { count, listed: 0 } => count,
                         // Another thread was faster.
-                        _ => continue,
+                        _ => {
+                            known = self.ledger.known(word);
+                            continue;
+                        }
                     }
                 }
                 old => {
@@ -116,6 +118,7 @@ impl<L: Ledger> Ranking<L> {
             };
             self.ledger.insert(Rank::of(count, word));
             listed = true;
+            known = self.ledger.known(word);
         }
     }
 

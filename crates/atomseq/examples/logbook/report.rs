@@ -17,7 +17,7 @@ type Way = (&'static str, fn(&Options, &Plan) -> Result<Outcome, String>);
 /// All that are compared with one thread.
 const WAYS: [Way; 3] = [
     ("atomseq", |options, plan| {
-        crew::run(Nonblocking::new(options.room(), plan.top), plan)
+        crew::run(Nonblocking::new(options.room(), plan.top, plan.bytes), plan)
     }),
     ("crossbeam", |options, plan| {
         crew::run(Crossbeam::new(options.room(), plan.top), plan)

@@ -12,8 +12,11 @@ pub struct Nonblocking {
     ranking: Ranking<Lists>,
 }
 
-/// How many buckets there are: a power of two. A text of a million words has some tens of thousands of different ones.
-const BUCKETS: usize = 1 << 12;
+/// How many bytes of text there are for each bucket: in a small text, about every hundredth byte begins a new word.
+const BYTES_A_BUCKET: u64 = 128;
+
+/// How many buckets there are at least and at most.
+const BUCKETS: (u64, u64) = (1 << 8, 1 << 17);
 
 /// What is known of words, in buckets, each of which has a version number of its own (GC96 3); and the ranking, which has one.
 pub struct Lists {
@@ -22,10 +25,12 @@ pub struct Lists {
 }
 
 impl Nonblocking {
-    /// One with room for so many lines, and so long a ranking.
-    pub fn new(lines: usize, top: usize) -> Nonblocking {
+    /// One with room for so many lines, and so long a ranking, for about so many bytes of text.
+    pub fn new(lines: usize, top: usize, bytes: u64) -> Nonblocking {
+        let buckets = (bytes / BYTES_A_BUCKET).clamp(BUCKETS.0, BUCKETS.1);
         let first = List::new();
-        let siblings = (1..BUCKETS).map(|_| first.sibling());
+        // A power of two: the upper bits of a hash are a number below it.
+        let siblings = (1..buckets.next_power_of_two()).map(|_| first.sibling());
         let mut buckets: Vec<_> = siblings.collect();
         buckets.push(first);
         let lists = Lists {
@@ -48,7 +53,7 @@ impl Lists {
             let eight = u64::from_le_bytes(eight.try_into().expect("eight bytes"));
             hash = (hash.rotate_left(5) ^ eight).wrapping_mul(SPREAD);
         }
-        &self.buckets[(hash >> (u64::BITS - BUCKETS.ilog2())) as usize]
+        &self.buckets[(hash >> (u64::BITS - self.buckets.len().ilog2())) as usize]
     }
 }
 
