@@ -203,13 +203,13 @@ impl<N: Node> Chain<N> {
     }
 
     /// Takes all nodes out of a list that nobody else has.
-    pub(super) fn clear(&mut self, mut last_look: impl FnMut(&N)) {
+    pub(super) fn clear(&mut self, mut last_look: impl FnMut(&Self, &N)) {
         // Undoes what a thread has left half done that ended in the middle.
         self.object.begin();
         let mut address = self.load(&self.head);
         while let Some(node) = self.node(address) {
             address = self.load(node.next());
-            last_look(node);
+            last_look(self, node);
             // SAFETY: it was in the list, which nobody else has, and which is not looked at any more.
             unsafe { self.free(node) };
         }

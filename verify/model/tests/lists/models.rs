@@ -236,6 +236,31 @@ fn guards_keep_what_they_guard() {
     }
 }
 
+fn fronts() {
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let list = RefList::new();
+    assert!(list.push_front(Value::new(1, &dropped)).is_ok());
+    let list = Arc::new(list);
+    let length = Arc::new(AtomicUsize::new(0));
+    let (counter, seen) = (Arc::clone(&dropped), Arc::clone(&length));
+    let other = beside(&list, move |list| {
+        assert!(list.push_front(Value::new(2, &counter)).is_ok());
+        seen.store(list.len(), Ordering::SeqCst);
+    });
+    let first = list.pop_front().map(|first| first.number);
+    other.join().unwrap();
+    // Had both been there, the first would have been the other one.
+    assert!(
+        first == Some(2) || length.load(Ordering::SeqCst) == 1,
+        "not the first"
+    );
+}
+
+#[test]
+fn the_first_is_taken() {
+    holds("the first value", Many(700), fronts);
+}
+
 fn last_guards() {
     let dropped = Arc::new(AtomicUsize::new(0));
     let list = RefList::new();

@@ -337,7 +337,12 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
 
 impl<K: Plain, V: Plain, A> Drop for List<K, V, A> {
     fn drop(&mut self) {
-        self.chain.clear(|_| ());
+        self.chain.clear(|chain, node| {
+            // Of a holder that has ended. In a sibling, nobody would be changing it.
+            if chain.load(&node.changer) != 0 {
+                until_unchanged(|| chain.exchange_one(chain.object.begin(), (&node.changer, 0)));
+            }
+        });
     }
 }
 

@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 use super::NoMemory;
-use super::nodes::{self, Chain, address, until_unchanged};
+use super::nodes::{self, Chain, Changed, Place, address, until_unchanged};
 use crate::dcas::{Mechanism, Object, StableWord, Version};
 use crate::memory::{self, Descriptor};
 
@@ -209,8 +209,7 @@ impl<T: Send> OneVisitorList<T> {
     ) -> Option<Visit<'a, T>> {
         let node = until_unchanged(|| {
             let version = self.chain.object.begin();
-            let is_free = |node: &Node<T>| self.chain.load(&node.visitor) == 0;
-            let Some(node) = self.chain.seek(version, link, is_free)?.node else {
+            let Some(node) = self.seek_free(version, link)?.node else {
                 return self.chain.check(version).map(|()| None);
             };
             let enter = (&node.visitor, 1);
@@ -251,13 +250,47 @@ impl<T: Send> OneVisitorList<T> {
 
     /// Takes out the first value that nobody visits.
     pub fn pop_front(&self) -> Option<T> {
-        self.visit_first().map(Visit::remove)
+        let node = until_unchanged(|| {
+            let version = self.chain.object.begin();
+            let place = self.seek_free(version, &self.chain.head)?;
+            let Some(node) = place.node else {
+                return self.chain.check(version).map(|()| None);
+            };
+            let behind = self.chain.load(&node.next);
+            self.chain.exchange_one(version, (place.link, behind))?;
+            Ok(Some(node))
+        })?;
+        // SAFETY: just unlinked, while nobody visited it.
+        Some(unsafe { self.end(node) })
+    }
+
+    /// The first node from a link on that nobody visits.
+    fn seek_free<'a>(
+        &'a self,
+        version: Version,
+        link: &'a StableWord,
+    ) -> Result<Place<'a, Node<T>>, Changed> {
+        let is_free = |node: &Node<T>| self.chain.load(&node.visitor) == 0;
+        self.chain.seek(version, link, is_free)
+    }
+
+    /// Takes the value out of a node and gives the node back.
+    ///
+    /// # Safety
+    ///
+    /// The caller has just unlinked it, and it was the caller's or nobody's.
+    unsafe fn end(&self, node: &Node<T>) -> T {
+        // SAFETY: it was written before the node came into the list, and nobody else visits it, now or later.
+        let value = unsafe { (*node.value.get()).assume_init_read() };
+        // SAFETY: no link leads to it, and the caller alone has it.
+        unsafe { self.chain.free(node) };
+        value
     }
 }
 
 impl<T: Send> Drop for OneVisitorList<T> {
     fn drop(&mut self) {
-        self.chain.clear(|node| {
+        self.chain.clear(|_, node| {
             // SAFETY: in the list, so there is a value; nobody else has the list, so there is no visit.
             unsafe { (*node.value.get()).assume_init_drop() };
         });

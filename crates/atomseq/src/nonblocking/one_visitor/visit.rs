@@ -52,11 +52,8 @@ impl<'a, T: Send> Visit<'a, T> {
             let behind = chain.load(&node.next);
             chain.exchange(version, (link, behind), (&node.visitor, 0))
         });
-        // SAFETY: it was written before the node came into the list, and is this visit's.
-        let value = unsafe { (*node.value.get()).assume_init_read() };
         // SAFETY: just unlinked by its one visitor.
-        unsafe { chain.free(node) };
-        value
+        unsafe { this.list.end(node) }
     }
 }
 

@@ -270,10 +270,25 @@ impl<T: Send + Sync> RefList<T> {
     pub fn pop_front(&self) -> Option<Ref<'_, T>> {
         loop {
             let first = self.front()?;
-            if self.remove(&first) {
+            if self.remove_if_first(first.node) {
                 return Some(first);
             }
         }
+    }
+
+    /// Removes a node that the caller has a guard of, if it is the first one.
+    fn remove_if_first(&self, node: &Node<T>) -> bool {
+        let head = &self.chain.head;
+        until_unchanged(|| {
+            let version = self.chain.object.begin();
+            if self.chain.load(head) != address(node) {
+                return self.chain.check(version).map(|()| false);
+            }
+            let behind = self.chain.load(&node.next);
+            self.chain
+                .exchange(version, (head, behind), (&node.next, REMOVED))?;
+            Ok(true)
+        })
     }
 
     /// S92's `VisitNextNode`: counts so many guards for the node behind one that the caller has a guard of, or for the first
@@ -356,7 +371,7 @@ impl<T: Send + Sync> RefList<T> {
 
 impl<T: Send + Sync> Drop for RefList<T> {
     fn drop(&mut self) {
-        self.chain.clear(|node| {
+        self.chain.clear(|_, node| {
             // SAFETY: in the list, so there is a value; nobody else has the list, so there is no guard.
             unsafe { (*node.value.get()).assume_init_drop() };
         });

@@ -69,6 +69,16 @@ fn siblings_share_memory_and_nothing_else() {
         }
         assert_eq!(other.len(), 91);
     }
+    // An entry that an ended thread had removed for change is free again as well.
+    for mechanism in MECHANISMS {
+        let keeper = List::<u64>::made(Object::forced(mechanism), Some(1)).unwrap();
+        let list = keeper.sibling();
+        list.insert(1, ()).unwrap();
+        std::mem::forget(list.remove_for_change(&1));
+        drop(list);
+        keeper.insert(2, ()).unwrap();
+        assert_eq!(keeper.find(&2), Ok(Some(())));
+    }
     // Nodes of a list that is dropped are free for its siblings.
     let keeper = List::<u64>::with_limit(50).unwrap();
     for _ in 0..100 {
