@@ -39,7 +39,9 @@
 //! * [`percpu`]: structures that threads and their signal handlers share, safe to use.
 //! * [`local`]: structures that one thread shares with its own signal handlers, and statics of which
 //!   each thread has its own.
-//! * `dcas`: double compare-and-swap, for words that all CPUs share (where there are 64-bit atomics).
+//! * `nonblocking`: structures that all CPUs share, and that no preempted, stopped or ended thread can block (where there
+//!   are 64-bit atomics).
+//! * `dcas`: double compare-and-swap, for words that all CPUs share: what those are made of.
 //! * [`memory`]: pools of descriptors in memory whose type never changes while anybody may look at it.
 //! * [`sequence!`] and [`sequence`](mod@sequence): the compiler for atomic sequences, for
 //!   structures of your own, and the model to check them with. [`docs::patterns`] is the guide.
@@ -99,14 +101,17 @@
 //! | `dcas::Adjacent` | two words side by side | lock-free | 1 |
 //!
 //! For values that all CPUs share, `nonblocking` has scope `Machine`, made of `dcas`; progress and cost are for the OS-assisted
-//! mechanism.
+//! mechanism, by k-CAS all are lock-free, at one for each word and two more.
 //!
 //! | structure | what it is | progress | cost |
 //! |---|---|---|---|
 //! | `nonblocking::Stack` | bounded, last in first out, one-word elements | obstruction-free | 1 |
+//! | `nonblocking::Queue` | bounded, first in first out, one-word elements | obstruction-free | 1 |
+//! | `nonblocking::LinkedStack` | unbounded, last in first out, elements of any type; put in at either end | obstruction-free | 1 |
 //! | `nonblocking::List` | keys and values to be copied, in order or not | obstruction-free | 1 a change, 0 a search |
 //! | `nonblocking::RefList` | values of any type, looked at through guards that count | obstruction-free | 1 a value that is visited, and 1 to let it go |
 //! | `nonblocking::OneVisitorList` | the same, each value visited by one at a time | obstruction-free | 1 a value that is visited |
+//! | `nonblocking::spsc::Ring` | bounded, first in first out, elements of any size, from one producer to one consumer | wait-free | 0 |
 //!
 //! Locks in [`mutex`] are for what a structure above does not do; who interferes decides there, too. *Cost* is what locking and
 //! unlocking take when nobody else is there.
@@ -138,6 +143,8 @@
 //! | | figure 2, 5.1: a list under a version number; replaced by a duplicate; removed, modified and reinserted | `nonblocking::List` |
 //! | | 5.1 and 5.3, version numbers; note 5, compare-and-double-swap; 6.1, DCAS in software with the system's help | `dcas` |
 //! | S92: Massalin, *Synthesis: An Efficient Implementation of Fundamental Operating System Services*, 1992 | 5, figures 5.1 to 5.3: atomic update, `CAS2` | `dcas` |
+//! | | 5.1.4, code isolation: a queue of one producer and one consumer | `nonblocking::spsc` |
+//! | | 5.2.1 and 5.2.2, figures 5.4 to 5.6: lists changed at their ends, stacks and queues in arrays | `nonblocking::LinkedStack`, `nonblocking::Stack`, `nonblocking::Queue` |
 //! | | 5.2.3, figure 5.7: a list that is gone through with reference counts, or one visitor at a time | `nonblocking::RefList`, `nonblocking::OneVisitorList` |
 //!
 //! [`docs::internals`] lists where the code differs from them, and why.
