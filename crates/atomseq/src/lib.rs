@@ -176,13 +176,11 @@ mod portable;
 #[cfg(not(atomseq_sections))]
 use portable as platform;
 
-#[cfg(target_has_atomic = "64")]
 pub mod dcas;
 pub mod docs;
 pub mod local;
 pub mod memory;
 pub mod mutex;
-#[cfg(target_has_atomic = "64")]
 pub mod nonblocking;
 pub mod percpu;
 pub mod scope;
@@ -202,11 +200,9 @@ pub use word::Word;
 pub mod internals {
     /// Whether this build has protected sections, for crates whose build scripts answer the same.
     pub const SECTIONS: bool = cfg!(atomseq_sections);
-    #[cfg(target_has_atomic = "64")]
     pub use crate::dcas::SEQUENCES as DCAS_SEQUENCES;
     pub use crate::local::SEQUENCES as LOCAL_SEQUENCES;
     pub use crate::mutex::SEQUENCES as MUTEX_SEQUENCES;
-    #[cfg(target_has_atomic = "64")]
     pub use crate::nonblocking::SEQUENCES as NONBLOCKING_SEQUENCES;
     pub use crate::percpu::SEQUENCES;
     pub use crate::platform::*;

@@ -27,12 +27,15 @@ pub(super) fn available() -> Result<(), i32> {
 
 /// Announces that this process will use both. Children of `fork` inherit it.
 pub(super) fn register() -> Result<(), i32> {
-    for command in [REGISTER_PRIVATE_EXPEDITED_RSEQ, REGISTER_PRIVATE_EXPEDITED] {
-        // SAFETY: sets a mark on this process, no more.
-        let result = unsafe { syscall(libc::SYS_membarrier, [command, 0, 0, 0, 0, 0]) };
-        if result < 0 {
-            return Err(-result as i32);
-        }
+    announce(REGISTER_PRIVATE_EXPEDITED_RSEQ)?;
+    announce(REGISTER_PRIVATE_EXPEDITED)
+}
+
+fn announce(command: usize) -> Result<(), i32> {
+    // SAFETY: the commands set a mark on this process, no more.
+    let result = unsafe { syscall(libc::SYS_membarrier, [command, 0, 0, 0, 0, 0]) };
+    if result < 0 {
+        return Err(-result as i32);
     }
     Ok(())
 }
@@ -46,6 +49,11 @@ pub(super) fn register() -> Result<(), i32> {
 /// [`Status::gates_active`]: crate::status::Status::gates_active
 pub fn fence(cpu: usize) {
     expedite(PRIVATE_EXPEDITED_RSEQ, FLAG_CPU, cpu);
+}
+
+/// The same on all CPUs.
+pub fn fence_all() {
+    expedite(PRIVATE_EXPEDITED_RSEQ, 0, 0);
 }
 
 /// A full memory barrier on every CPU that runs a thread of this process, at some moment between call and return; a thread that
@@ -67,15 +75,9 @@ pub fn can_order_all() -> bool {
     // Relaxed: asking twice does no harm.
     match KNOWN.load(Ordering::Relaxed) {
         0 => {
-            // SAFETY: sets a mark on this process, no more.
-            let result = unsafe {
-                syscall(
-                    libc::SYS_membarrier,
-                    [REGISTER_PRIVATE_EXPEDITED, 0, 0, 0, 0, 0],
-                )
-            };
-            KNOWN.store(if result < 0 { 2 } else { 1 }, Ordering::Relaxed);
-            result >= 0
+            let works = announce(REGISTER_PRIVATE_EXPEDITED).is_ok();
+            KNOWN.store(if works { 1 } else { 2 }, Ordering::Relaxed);
+            works
         }
         known => known == 1,
     }
@@ -84,20 +86,6 @@ pub fn can_order_all() -> bool {
 fn expedite(command: usize, flags: usize, cpu: usize) {
     // SAFETY: the commands take a CPU number at most, and touch no memory of ours.
     let result = unsafe { syscall(libc::SYS_membarrier, [command, flags, cpu, 0, 0, 0]) };
-    if result < 0 {
-        failed();
-    }
-}
-
-/// The same on all CPUs.
-pub fn fence_all() {
-    // SAFETY: the command touches no memory of ours.
-    let result = unsafe {
-        syscall(
-            libc::SYS_membarrier,
-            [PRIVATE_EXPEDITED_RSEQ, 0, 0, 0, 0, 0],
-        )
-    };
     if result < 0 {
         failed();
     }

@@ -1,47 +1,16 @@
 //! Locks that must be found out: one without protection, and those whose scope is too small for where they are used.
 
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+#[path = "../../../../crates/atomseq-cli/src/torture/subjects/unprotected.rs"]
+mod unprotected;
+
+pub use unprotected::Unprotected;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use atomseq::mutex::TestAndSet;
 use atomseq::scope::Machine;
 use lock_api::{GuardSend, RawMutex};
-
-/// Looks, then sets; others come in between.
-#[derive(Debug)]
-pub struct Unprotected(AtomicU32);
-
-// SAFETY: it is none, which must be found out; what it guards is atomic, so that nothing but numbers is wrong.
-unsafe impl TestAndSet for Unprotected {
-    type Scope = Machine;
-    type GuardMarker = GuardSend;
-    const NAME: &'static str = "unprotected";
-    const CLEAR: Unprotected = Unprotected(AtomicU32::new(0));
-
-    fn test_and_set(&self) -> bool {
-        let was_clear = !self.is_set();
-        // On one CPU, and in one thread, too, others come in.
-        if was_clear && fastrand::u8(..64) == 0 {
-            thread::yield_now();
-        }
-        self.0.store(1, Ordering::Relaxed);
-        was_clear
-    }
-
-    unsafe fn clear(&self) {
-        self.0.store(0, Ordering::Release);
-    }
-
-    fn is_set(&self) -> bool {
-        self.0.load(Ordering::Acquire) != 0
-    }
-
-    unsafe fn clear_then_look(&self) {
-        self.0.swap(0, Ordering::SeqCst);
-    }
-
-    fn settle(&self) {}
-}
 
 atomseq::sequence! {
     /// As the library's: sets the flag if this CPU is its home and it is clear.

@@ -67,12 +67,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     ],
     method: Method::Placed {
         threads: 1,
-        workloads: &[Workload {
-            name: "",
-            cpus: 1,
-            length: 1,
-            cases,
-        }],
+        workloads: &[Workload::whole(cases)],
     },
     threads: Threads::Alone,
     beside: Some(&Beside {

@@ -106,6 +106,18 @@ pub struct Workload {
     pub cases: fn() -> Vec<Case>,
 }
 
+impl Workload {
+    /// All there is of an experiment, on one CPU.
+    pub const fn whole(cases: fn() -> Vec<Case>) -> Workload {
+        Workload {
+            name: "",
+            cpus: 1,
+            length: 1,
+            cases,
+        }
+    }
+}
+
 /// How an experiment is done.
 pub enum Method {
     /// The engine runs these cases, made for so many threads.

@@ -1,4 +1,4 @@
-//! A test-and-set that is none: the control, which must be found out.
+//! A test-and-set that is none: the control, which must be found out. verify-stress compiles this file, too.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -7,6 +7,7 @@ use atomseq::mutex::TestAndSet;
 use atomseq::scope::Machine;
 
 /// Looks, then sets; others come in between.
+#[derive(Debug)]
 pub struct Unprotected(AtomicU32);
 
 // SAFETY: it is none, which is what the torture must find out; nothing but its own words is guarded by it, and they are
@@ -19,7 +20,7 @@ unsafe impl TestAndSet for Unprotected {
 
     fn test_and_set(&self) -> bool {
         let was_clear = !self.is_set();
-        // On one CPU, too, others come in.
+        // On one CPU, and in one thread, too, others come in.
         if was_clear && fastrand::u8(..64) == 0 {
             thread::yield_now();
         }
