@@ -18,7 +18,7 @@ use std::fmt;
 use std::mem::MaybeUninit;
 
 use super::NoMemory;
-use super::nodes::{self, Chain, address, until_unchanged};
+use super::nodes::{self, Chain, address, between, until_unchanged};
 use crate::dcas::{Mechanism, Object, StableWord, Version};
 use crate::memory::{self, Descriptor};
 
@@ -42,7 +42,6 @@ impl<T: Send> nodes::Node for Node<T> {
     }
 
     fn words(&self) -> [&StableWord; 2] {
-        // Released twice is released.
         [&self.next; 2]
     }
 }
@@ -136,8 +135,11 @@ impl<T: Send> LinkedStack<T> {
                 0 => (&self.tail, address(node)),
                 _ => (&node.next, head),
             };
-            self.chain
-                .exchange(gap(version), (&self.chain.head, address(node)), second)
+            self.chain.exchange(
+                between(version, &mut gap),
+                (&self.chain.head, address(node)),
+                second,
+            )
         })
     }
 
@@ -190,6 +192,15 @@ impl<T: Send> LinkedStack<T> {
     #[doc(hidden)]
     #[inline]
     pub fn pop_between(&self, mut gap: impl FnMut(Version) -> Version) -> Option<T> {
+        // SAFETY: what the gap makes of a version is not later.
+        unsafe { self.pop_at(|version| between(version, &mut gap)) }
+    }
+
+    /// # Safety
+    ///
+    /// What `gap` makes of a version is not later: what was looked at before would count for it.
+    #[inline(always)]
+    pub(super) unsafe fn pop_at(&self, mut gap: impl FnMut(Version) -> Version) -> Option<T> {
         let chain = &self.chain;
         let node = until_unchanged(|| {
             let version = chain.object.begin();

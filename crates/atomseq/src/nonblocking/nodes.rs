@@ -27,7 +27,7 @@ pub(super) trait Node: Descriptor {
     /// The link to the next one.
     fn next(&self) -> &StableWord;
 
-    /// Each of its covered words.
+    /// Each of its covered words; one, if that is all, twice.
     fn words(&self) -> [&StableWord; 2];
 }
 
@@ -52,7 +52,14 @@ impl<N: Node> Drop for Memory<N> {
         if self.mechanism == Mechanism::Kcas {
             let object = Object::forced(Mechanism::Kcas);
             self.pool.for_each_used(|node| {
-                for word in node.words() {
+                let words = node.words();
+                // Once each: after the first time, the descriptor may be another operation's.
+                let count = if std::ptr::eq(words[0], words[1]) {
+                    1
+                } else {
+                    2
+                };
+                for word in &words[..count] {
                     // SAFETY: the memory goes, and nobody has a list in it any more.
                     unsafe { object.release(word) };
                 }
@@ -222,6 +229,13 @@ impl<N: Node> Drop for Chain<N> {
         // SAFETY: the word goes, and nobody else has the list.
         unsafe { self.object.release(&self.head) };
     }
+}
+
+/// What a test or a bench makes of a version between two steps of an operation: that version, or an earlier one, since which
+/// something has changed. A later one would let looks count that do not belong to it.
+#[inline(always)]
+pub(super) fn between(version: Version, gap: &mut impl FnMut(Version) -> Version) -> Version {
+    gap(version).min(version)
 }
 
 /// A node's address, for a link.

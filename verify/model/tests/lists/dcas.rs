@@ -38,7 +38,7 @@ pub enum Mechanism {
     Kcas,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(u64);
 
 impl Version {

@@ -24,7 +24,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::nodes::{self, Chain, Changed, Place, until_unchanged};
+use super::nodes::{self, Chain, Changed, Place, between, until_unchanged};
 use super::plain::{Plain, Words};
 use crate::dcas::{Mechanism, Object, StableWord, Version};
 use crate::memory::{self, Descriptor};
@@ -221,7 +221,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         mut gap: impl FnMut(Version) -> Version,
     ) -> Result<Option<V>, BeingChanged> {
         until_unchanged(|| {
-            let version = gap(self.chain.object.begin());
+            let version = between(self.chain.object.begin(), &mut gap);
             let found = match self.place(version, key)?.node {
                 None => Ok(None),
                 Some(node) => self.settled(node).map(|()| Some(node.value.load())),
@@ -255,7 +255,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         mut gap: impl FnMut(Version) -> Version,
     ) -> Result<Option<V>, BeingChanged> {
         until_unchanged(|| {
-            let version = gap(self.chain.object.begin());
+            let version = between(self.chain.object.begin(), &mut gap);
             let place = self.place(version, key)?;
             let Some(node) = place.node else {
                 self.chain.check(version)?;
@@ -279,7 +279,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     #[doc(hidden)]
     pub fn pop_first_between(&self, mut gap: impl FnMut(Version) -> Version) -> Option<(K, V)> {
         until_unchanged(|| {
-            let version = gap(self.chain.object.begin());
+            let version = between(self.chain.object.begin(), &mut gap);
             let place = self.chain.seek(version, &self.chain.head, |node| {
                 self.chain.load(&node.changer) == 0
             })?;

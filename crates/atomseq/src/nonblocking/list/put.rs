@@ -4,7 +4,7 @@ use super::{Arrangement, Ascending, List, Node, Refused, Unordered};
 use crate::dcas::{StableWord, Version};
 use crate::memory::Allocated;
 use crate::nonblocking::Plain;
-use crate::nonblocking::nodes::{Changed, Place, address, until_unchanged};
+use crate::nonblocking::nodes::{Changed, Place, address, between, until_unchanged};
 
 impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
     /// Inserts an entry at its place.
@@ -117,7 +117,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         // Only when something is to be linked, and kept for the next attempt.
         let mut new = None;
         let put = until_unchanged(|| {
-            let version = gap(self.chain.object.begin());
+            let version = between(self.chain.object.begin(), &mut gap);
             let Place { link, node } = self.place(version, &key)?;
             let value = match node.map_or(Ok(()), |node| self.settled(node)) {
                 Err(being_changed) => Err(Refused::from(being_changed)),
