@@ -39,6 +39,16 @@ fn block(number: usize) -> &'static Block {
     unsafe { &*TABLE[number].load(Ordering::Acquire) }
 }
 
+/// How many descriptors some word is bound to, or somebody is filling, about now.
+#[cfg(test)]
+pub(super) fn bound() -> usize {
+    let blocks = (0..COUNT.load(Ordering::Acquire)).map(block);
+    let descriptors = blocks.flat_map(|block| &block.descriptors);
+    descriptors
+        .filter(|descriptor| !super::kcas::is_free(descriptor))
+        .count()
+}
+
 /// A descriptor that nothing refers to.
 ///
 /// # Panics

@@ -116,5 +116,11 @@ pub fn statistics() -> Statistics {
 pub const SEQUENCES: &[(&str, &[&crate::sequence::model::Program])] =
     &[("dcas/assisted", assisted::SEQUENCES)];
 
+/// How many descriptors of k-CAS are in use, about now.
+#[cfg(test)]
+pub(crate) fn bound_descriptors() -> usize {
+    blocks::bound()
+}
+
 #[cfg(test)]
 mod tests;

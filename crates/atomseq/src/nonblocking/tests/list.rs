@@ -1,7 +1,7 @@
 //! A list by each mechanism: beside a sequential model, interrupted, and by many threads.
 
 use super::*;
-use crate::dcas::Object;
+use crate::dcas::{Object, bound_descriptors};
 use crate::memory;
 
 mod changes;
@@ -85,6 +85,23 @@ fn siblings_share_memory_and_nothing_else() {
         let list = keeper.sibling();
         (0..50).for_each(|key| list.insert(key, ()).unwrap());
     }
+}
+
+/// Under k-CAS each covered word has a descriptor of its last change, and the end of a list gives them back.
+#[test]
+fn a_list_that_goes_leaves_nothing_bound() {
+    // From the last to the first key, so that no search is long.
+    let keys = Vec::from_iter((0..100).rev());
+    let bound_by = |lists: usize, end: fn(List<u64, u64>)| {
+        let before = bound_descriptors();
+        (0..lists).for_each(|_| end(list_of(Mechanism::Kcas, &keys)));
+        bound_descriptors() as isize - before as isize
+    };
+    // Other tests bind some meanwhile, or give some back.
+    let some = 3_000;
+    assert!(bound_by(80, drop) < some);
+    // Lists whose end never comes have their links bound at least.
+    assert!(bound_by(80, std::mem::forget) >= 80 * 100 - some);
 }
 
 /// A walker that is led round in a circle, over nodes that are taken out and put in front again under its
