@@ -4,16 +4,16 @@ use std::fmt;
 use std::hint::spin_loop;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
 use crate::checker::{NotLinearizable, linearize};
 use crate::interrupt::{COUNTS, Timer, act, among};
 use crate::nested;
-use crate::record::{Record, Subject, THREADS};
+use crate::record::{Record, Subject, THREADS, operation};
 use crate::stops::Places;
 
 /// What a trial is like.
@@ -134,23 +134,53 @@ impl<S: Subject> Hall<S> {
     }
 }
 
-/// One trial at a time: breakpoints and handlers are the process's.
-static ONE: Mutex<()> = Mutex::new(());
-
-/// Keeps other trials out.
-pub fn alone() -> impl Drop {
-    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+/// One trial at a time: breakpoints and handlers are the process's. It ends the process if it takes too long.
+pub struct Alone {
+    over: Arc<AtomicBool>,
+    _one: MutexGuard<'static, ()>,
 }
+
+impl Alone {
+    /// Keeps other trials out.
+    pub fn in_trial(name: &str) -> Alone {
+        static ONE: Mutex<()> = Mutex::new(());
+        let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let (over, name) = (Arc::new(AtomicBool::new(false)), name.to_string());
+        let told = over.clone();
+        // Never joined: it ends when the trial has ended, or ends the process.
+        thread::spawn(move || {
+            let start = Instant::now();
+            while !told.load(Ordering::Relaxed) {
+                if start.elapsed() > PATIENCE {
+                    eprintln!("{name}: an operation never ends, or takes longer than {PATIENCE:?}");
+                    std::process::abort();
+                }
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        Alone { over, _one: one }
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+}
+
+/// How long a trial may take: far longer than any does, and than long ones take by hand.
+const PATIENCE: Duration = Duration::from_secs(if cfg!(debug_assertions) { 300 } else { 3_600 });
 
 /// The instructions that the calls of some short histories come by.
 pub fn places<S: Subject>(
     trial: Trial,
     make: &mut impl FnMut(&mut Rng) -> (S, S::Model),
 ) -> Places {
-    let entry = S::operate as *const () as usize;
+    let operation = operation::<S>();
+    let entry = operation as *const () as usize;
     let mut rng = Rng::with_seed(trial.seed);
     let mut places = Places::default();
-    for _ in 0..3 {
+    for _ in 0..2 {
         let (subject, _) = make(&mut rng);
         let mut memory = S::Memory::default();
         let rng = &mut rng;
@@ -160,7 +190,7 @@ pub fn places<S: Subject>(
             number += 1;
             // Of either lane, where lanes differ.
             if let Some(call) = subject.choose(rng, &memory, ((number % 2 + 1) << 16) + number) {
-                std::hint::black_box(subject.operate(&call, &mut memory));
+                std::hint::black_box(operation(&subject, &call, &mut memory));
             }
         };
         (0..4).for_each(|_| operate());
@@ -334,7 +364,7 @@ pub fn must_pass<S: Subject>(
     trial: Trial,
     mut make: impl FnMut(&mut Rng) -> (S, S::Model),
 ) -> Report {
-    let _alone = alone();
+    let _alone = Alone::in_trial(name);
     let places = places(trial, &mut make);
     match run(trial, &places, make) {
         Ok(report) => {
@@ -355,7 +385,7 @@ pub fn must_fail<S: Subject>(
     trial: Trial,
     mut make: impl FnMut(&mut Rng) -> (S, S::Model),
 ) {
-    let _alone = alone();
+    let _alone = Alone::in_trial(name);
     let places = places(trial, &mut make);
     match run(trial, &places, make) {
         Ok(report) => panic!("{name} is wrong, and was not found out: {report}"),

@@ -3,7 +3,8 @@
 //! [`model`] is what a structure is to one thread alone, [`models`] has one of each. [`clock`] says what of the order in time is
 //! recorded, [`record`] keeps it, [`checker`] judges; [`brute`] does the same in the simplest way, to compare. [`subjects`]
 //! has the structures, [`crew`] the threads that use them while [`interrupt`] stops threads inside operations: by
-//! timers, and by breakpoints at single instructions ([`stops`]); [`nested`] does that on one thread. [`broken`] holds structures that are wrong on purpose.
+//! timers, and by breakpoints at single instructions ([`stops`]); [`nested`] does that on one thread, and
+//! [`ended`] ends threads there. [`broken`] holds structures that are wrong on purpose.
 #![cfg(target_os = "linux")]
 
 pub mod broken;
@@ -11,6 +12,7 @@ pub mod brute;
 pub mod checker;
 pub mod clock;
 pub mod crew;
+pub mod ended;
 pub mod history;
 pub mod interrupt;
 pub mod model;

@@ -32,6 +32,7 @@ impl Arbitrary for Ends {
             0..3 => ends::Call::PutHead(number),
             3 => ends::Call::PutTail(number),
             4 => ends::Call::Look,
+            5 if rng.bool() => ends::Call::Delete(rng.u64(1..=number)),
             5 => ends::Call::Count,
             _ => ends::Call::Take,
         }
@@ -42,6 +43,8 @@ impl Arbitrary for Ends {
             ends::Answer::Put(true),
             ends::Answer::Put(false),
             ends::Answer::Value(None),
+            ends::Answer::Deleted(true),
+            ends::Answer::Deleted(false),
         ];
         let values = (0..64).map(|value| ends::Answer::Value(Some(value)));
         the_one(
@@ -60,12 +63,13 @@ impl Arbitrary for Ends {
             ends::Answer::Value(Some(_)) if rng.bool() => ends::Answer::Value(None),
             ends::Answer::Value(_) => ends::Answer::Value(Some(rng.u64(1..8))),
             ends::Answer::Count(count) => ends::Answer::Count(count + 1),
+            ends::Answer::Deleted(deleted) => ends::Answer::Deleted(!deleted),
         }
     }
 
     fn impossible(answer: &ends::Answer) -> Option<ends::Answer> {
         match answer {
-            ends::Answer::Put(_) => None,
+            ends::Answer::Put(_) | ends::Answer::Deleted(_) => None,
             ends::Answer::Value(_) => Some(ends::Answer::Value(Some(1_000))),
             ends::Answer::Count(_) => Some(ends::Answer::Count(1_000)),
         }

@@ -4,6 +4,8 @@
 use atomseq::dcas::Mechanism;
 use verify_history::crew::{Report, Trial, must_pass};
 use verify_history::subjects::ends::{Fifo, Lifo, OneToOne};
+use verify_history::subjects::keys::lists;
+use verify_history::subjects::linked::{BothEnds, Counted, Visited, newest_first};
 use verify_history::subjects::words::{Pair, Words};
 
 /// Both mechanisms, half of the histories each.
@@ -19,7 +21,7 @@ fn under_both(histories: usize, trial: impl Fn(Mechanism, Trial) -> Report) {
 
 #[test]
 fn words_of_a_domain() {
-    under_both(10_000, |mechanism, trial| {
+    under_both(6_000, |mechanism, trial| {
         must_pass(&format!("Domain, {mechanism:?}"), trial, |_| {
             Words::fresh(mechanism)
         })
@@ -28,7 +30,7 @@ fn words_of_a_domain() {
 
 #[test]
 fn adjacent_words() {
-    under_both(10_000, |mechanism, trial| {
+    under_both(6_000, |mechanism, trial| {
         must_pass(&format!("Adjacent, {mechanism:?}"), trial, |_| {
             Pair::fresh(mechanism)
         })
@@ -37,18 +39,18 @@ fn adjacent_words() {
 
 #[test]
 fn a_stack() {
-    under_both(10_000, |mechanism, trial| {
+    under_both(6_000, |mechanism, trial| {
         must_pass(&format!("Stack, {mechanism:?}"), trial, |rng| {
-            Lifo::fresh(mechanism, rng)
+            Lifo::<u64>::fresh(mechanism, rng)
         })
     });
 }
 
 #[test]
 fn a_queue() {
-    under_both(10_000, |mechanism, trial| {
+    under_both(6_000, |mechanism, trial| {
         must_pass(&format!("Queue, {mechanism:?}"), trial, |rng| {
-            Fifo::fresh(mechanism, rng)
+            Fifo::<u64>::fresh(mechanism, rng)
         })
     });
 }
@@ -62,4 +64,49 @@ fn a_ring() {
     };
     let report = must_pass("Ring", trial, OneToOne::fresh);
     assert!(report.concurrent > 0, "nothing met: {report}");
+}
+
+#[test]
+fn a_list_in_order() {
+    under_both(6_000, |mechanism, trial| {
+        must_pass(&format!("List, {mechanism:?}"), trial, lists(mechanism))
+    });
+}
+
+#[test]
+fn a_list_without_order() {
+    under_both(6_000, |mechanism, trial| {
+        must_pass(
+            &format!("List without order, {mechanism:?}"),
+            trial,
+            newest_first(mechanism),
+        )
+    });
+}
+
+#[test]
+fn a_list_of_counted_values() {
+    under_both(6_000, |mechanism, trial| {
+        must_pass(&format!("RefList, {mechanism:?}"), trial, |_| {
+            Counted::<u64>::fresh(mechanism)
+        })
+    });
+}
+
+#[test]
+fn a_list_of_visited_values() {
+    under_both(6_000, |mechanism, trial| {
+        must_pass(&format!("OneVisitorList, {mechanism:?}"), trial, |_| {
+            Visited::<u64>::fresh(mechanism)
+        })
+    });
+}
+
+#[test]
+fn a_stack_with_two_ends() {
+    under_both(6_000, |mechanism, trial| {
+        must_pass(&format!("LinkedStack, {mechanism:?}"), trial, |_| {
+            BothEnds::<u64>::fresh(mechanism)
+        })
+    });
 }

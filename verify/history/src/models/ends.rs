@@ -34,6 +34,8 @@ pub enum Call {
     Look,
     /// How many there are.
     Count,
+    /// This one, wherever it is.
+    Delete(u64),
 }
 
 /// What it returned.
@@ -45,6 +47,8 @@ pub enum Answer {
     Value(Option<u64>),
     /// How many there were.
     Count(usize),
+    /// Whether it was there.
+    Deleted(bool),
 }
 
 impl Model for Ends {
@@ -65,6 +69,10 @@ impl Model for Ends {
             Call::Take => Answer::Value(self.row.pop_front()),
             Call::Look => Answer::Value(self.row.front().copied()),
             Call::Count => Answer::Count(self.row.len()),
+            Call::Delete(value) => {
+                let place = self.row.iter().position(|other| *other == value);
+                Answer::Deleted(place.and_then(|place| self.row.remove(place)).is_some())
+            }
         };
         agrees(answer, right)
     }

@@ -2,6 +2,7 @@
 
 use std::cell::UnsafeCell;
 
+use atomseq::Word;
 use atomseq::dcas::Mechanism;
 use atomseq::nonblocking::spsc::{Consumer, Producer, Ring};
 use atomseq::nonblocking::{Queue, Stack};
@@ -10,6 +11,7 @@ use fastrand::Rng;
 
 use crate::models::ends::{Answer, Call, Ends};
 use crate::record::{Subject, lane_of};
+use crate::subjects::element::Element;
 
 /// Calls until there is nothing left.
 fn take_all(before: Option<&Answer>) -> Option<Call> {
@@ -24,17 +26,17 @@ fn capacity(rng: &mut Rng) -> usize {
 macro_rules! bounded {
     ($($(#[$attribute:meta])* $name:ident: $structure:ident, $put:ident;)*) => {$(
         $(#[$attribute])*
-        pub struct $name($structure<u64>);
+        pub struct $name<E: Element + Word>($structure<E>);
 
-        impl $name {
+        impl<E: Element + Word> $name<E> {
             /// An empty one, under this mechanism.
-            pub fn fresh(mechanism: Mechanism, rng: &mut Rng) -> ($name, Ends) {
+            pub fn fresh(mechanism: Mechanism, rng: &mut Rng) -> ($name<E>, Ends) {
                 let capacity = capacity(rng);
                 ($name($structure::forced(capacity, mechanism)), Ends::empty(capacity))
             }
         }
 
-        impl Subject for $name {
+        impl<E: Element + Word> Subject for $name<E> {
             type Model = Ends;
             type Memory = ();
 
@@ -48,9 +50,9 @@ macro_rules! bounded {
 
             fn operate(&self, call: &Call, (): &mut ()) -> Answer {
                 match *call {
-                    Call::$put(value) => Answer::Put(self.0.push(value).is_ok()),
+                    Call::$put(value) => Answer::Put(self.0.push(E::of(value)).is_ok()),
                     Call::Count => Answer::Count(self.0.len()),
-                    _ => Answer::Value(self.0.pop()),
+                    _ => Answer::Value(self.0.pop().map(|element| element.number())),
                 }
             }
 

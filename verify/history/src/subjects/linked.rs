@@ -1,0 +1,189 @@
+//! Linked structures whose values go in at the head.
+
+use atomseq::dcas::Mechanism;
+use atomseq::nonblocking::{LinkedStack, List, OneVisitorList, RefList, Unordered};
+use fastrand::Rng;
+
+use crate::models::ends::{Answer, Call, Ends};
+use crate::record::Subject;
+use crate::subjects::element::Element;
+
+/// More values than a history has.
+const NEVER_FULL: usize = 1 << 20;
+
+/// Calls until there is nothing left.
+fn take_all(before: Option<&Answer>) -> Option<Call> {
+    (before != Some(&Answer::Value(None))).then_some(Call::Take)
+}
+
+/// `nonblocking::List` without an order, each value under itself as the key.
+pub struct NewestFirst(List<u64, u64, Unordered>);
+
+/// Lists whose nodes come from one pool.
+pub fn newest_first(mechanism: Mechanism) -> impl FnMut(&mut Rng) -> (NewestFirst, Ends) {
+    let first = List::unordered_forced(mechanism);
+    move |_| (NewestFirst(first.sibling()), Ends::empty(NEVER_FULL))
+}
+
+/// The value that a lane has put in last.
+type Mine = u64;
+
+fn choose(rng: &mut Rng, mine: Mine, value: u64) -> Call {
+    match rng.u32(..16) {
+        0 => Call::Count,
+        1 => Call::Look,
+        2..9 => Call::PutHead(value),
+        9 | 10 if mine != 0 => Call::Delete(mine),
+        _ => Call::Take,
+    }
+}
+
+impl Subject for NewestFirst {
+    type Model = Ends;
+    type Memory = Mine;
+
+    fn choose(&self, rng: &mut Rng, mine: &Mine, value: u64) -> Option<Call> {
+        Some(choose(rng, *mine, value))
+    }
+
+    fn operate(&self, call: &Call, mine: &mut Mine) -> Answer {
+        match *call {
+            Call::PutHead(value) => {
+                *mine = value;
+                Answer::Put(self.0.push_front(value, value).is_ok())
+            }
+            Call::Delete(value) => {
+                Answer::Deleted(self.0.delete(&value).is_ok_and(|value| value.is_some()))
+            }
+            Call::Count => Answer::Count(self.0.len()),
+            Call::Look => Answer::Value(self.0.first().map(whole)),
+            _ => Answer::Value(self.0.pop_first().map(whole)),
+        }
+    }
+
+    fn last(&self, before: Option<&Answer>) -> Option<Call> {
+        take_all(before)
+    }
+}
+
+fn whole((key, value): (u64, u64)) -> u64 {
+    assert_eq!(key, value, "half of one entry, half of another");
+    value
+}
+
+/// `nonblocking::RefList`.
+pub struct Counted<E: Element>(RefList<E>);
+
+impl<E: Element> Counted<E> {
+    /// An empty one, under this mechanism.
+    pub fn fresh(mechanism: Mechanism) -> (Counted<E>, Ends) {
+        (Counted(RefList::forced(mechanism)), Ends::empty(NEVER_FULL))
+    }
+}
+
+impl<E: Element> Subject for Counted<E> {
+    type Model = Ends;
+    type Memory = Mine;
+
+    fn choose(&self, rng: &mut Rng, mine: &Mine, value: u64) -> Option<Call> {
+        Some(choose(rng, *mine, value))
+    }
+
+    fn operate(&self, call: &Call, mine: &mut Mine) -> Answer {
+        match *call {
+            Call::PutHead(value) => {
+                *mine = value;
+                Answer::Put(self.0.push_front(E::of(value)).is_ok())
+            }
+            // Found and removed by one of several: who fails has seen it gone.
+            Call::Delete(value) => {
+                let found = self.0.find(|other| other.number() == value);
+                Answer::Deleted(found.is_some_and(|found| self.0.remove(&found)))
+            }
+            Call::Count => Answer::Count(self.0.len()),
+            Call::Look => Answer::Value(self.0.front().map(|front| front.number())),
+            _ => Answer::Value(self.0.pop_front().map(|front| front.number())),
+        }
+    }
+
+    fn last(&self, before: Option<&Answer>) -> Option<Call> {
+        take_all(before)
+    }
+}
+
+/// `nonblocking::OneVisitorList`: a value that is about to be taken is passed by, as if it were gone already.
+pub struct Visited<E: Element>(OneVisitorList<E>);
+
+impl<E: Element> Visited<E> {
+    /// An empty one, under this mechanism.
+    pub fn fresh(mechanism: Mechanism) -> (Visited<E>, Ends) {
+        (
+            Visited(OneVisitorList::forced(mechanism)),
+            Ends::empty(NEVER_FULL),
+        )
+    }
+}
+
+impl<E: Element> Subject for Visited<E> {
+    type Model = Ends;
+    type Memory = ();
+
+    fn choose(&self, rng: &mut Rng, (): &(), value: u64) -> Option<Call> {
+        Some(if rng.bool() {
+            Call::PutHead(value)
+        } else {
+            Call::Take
+        })
+    }
+
+    fn operate(&self, call: &Call, (): &mut ()) -> Answer {
+        match *call {
+            Call::PutHead(value) => Answer::Put(self.0.push_front(E::of(value)).is_ok()),
+            _ => Answer::Value(self.0.pop_front().map(|value| value.number())),
+        }
+    }
+
+    fn last(&self, before: Option<&Answer>) -> Option<Call> {
+        take_all(before)
+    }
+}
+
+/// `nonblocking::LinkedStack`, which takes values at both ends.
+pub struct BothEnds<E: Element>(LinkedStack<E>);
+
+impl<E: Element> BothEnds<E> {
+    /// An empty one, under this mechanism.
+    pub fn fresh(mechanism: Mechanism) -> (BothEnds<E>, Ends) {
+        (
+            BothEnds(LinkedStack::forced(mechanism)),
+            Ends::empty(NEVER_FULL),
+        )
+    }
+}
+
+impl<E: Element> Subject for BothEnds<E> {
+    type Model = Ends;
+    type Memory = ();
+
+    fn choose(&self, rng: &mut Rng, (): &(), value: u64) -> Option<Call> {
+        Some(match rng.u32(..16) {
+            0 => Call::Count,
+            1..6 => Call::PutHead(value),
+            6..9 => Call::PutTail(value),
+            _ => Call::Take,
+        })
+    }
+
+    fn operate(&self, call: &Call, (): &mut ()) -> Answer {
+        match *call {
+            Call::PutHead(value) => Answer::Put(self.0.push(E::of(value)).is_ok()),
+            Call::PutTail(value) => Answer::Put(self.0.push_back(E::of(value)).is_ok()),
+            Call::Count => Answer::Count(self.0.len()),
+            _ => Answer::Value(self.0.pop().map(|value| value.number())),
+        }
+    }
+
+    fn last(&self, before: Option<&Answer>) -> Option<Call> {
+        take_all(before)
+    }
+}
