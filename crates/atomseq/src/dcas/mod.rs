@@ -113,8 +113,10 @@ pub fn statistics() -> Statistics {
 
 /// Every sequence here by its file, for the checkers in `verify/`.
 #[doc(hidden)]
-pub const SEQUENCES: &[(&str, &[&crate::sequence::model::Program])] =
-    &[("dcas/assisted", assisted::SEQUENCES)];
+pub const SEQUENCES: &[(&str, &[&crate::sequence::model::Program])] = &[
+    ("dcas/assisted", assisted::SEQUENCES),
+    ("dcas/shadow", shadow::SEQUENCES),
+];
 
 /// How many descriptors of k-CAS are in use, about now.
 #[cfg(test)]

@@ -49,6 +49,8 @@ pub struct Rules {
     pub put: &'static Program,
     /// What takes one out.
     pub take: &'static Program,
+    /// What frees the lock of a holder on the same CPU.
+    pub free_here: &'static Program,
 }
 
 impl Rules {
@@ -66,6 +68,7 @@ impl Rules {
             validate: true,
             put: program(put),
             take: program(take),
+            free_here: crate::dcas::program("free_here"),
         }
     }
 }
@@ -108,7 +111,7 @@ pub struct Explored {
 /// # Panics
 ///
 /// If there is none.
-pub fn program(name: &str) -> &'static Program {
+fn program(name: &str) -> &'static Program {
     let mut all = atomseq::internals::NONBLOCKING_SEQUENCES
         .iter()
         .flat_map(|(_, programs)| programs.iter());

@@ -43,6 +43,9 @@ pub(super) enum At {
     Aborted,
     /// Looks at the lock, to throw somebody out.
     Look,
+    /// Frees the lock by a section, if the holder's CPU is its own: about to begin that, and in it.
+    BeginFree(usize),
+    FreeHere(usize, Attempt),
     Claim(usize),
     Fence {
         seen: usize,
@@ -94,17 +97,25 @@ pub(super) enum Effect {
 
 impl Thread {
     pub(super) fn in_section(&self) -> bool {
-        matches!(self.at, At::Changing(..))
+        matches!(self.at, At::Changing(..) | At::FreeHere(..))
     }
 
     /// Its section is over: what it will find when it runs again.
     pub(super) fn abort(&mut self) {
-        self.at = At::Aborted;
+        self.at = match self.at {
+            // Begins again, perhaps elsewhere.
+            At::FreeHere(seen, _) => At::BeginFree(seen),
+            _ => At::Aborted,
+        };
     }
 
     /// Does its next step begin a section, on a CPU that the search picks?
     pub(super) fn begins(&self, task: &Task) -> bool {
-        matches!(self.at, At::Begin { .. }) && matches!(task, Task::Put(_) | Task::Take)
+        match self.at {
+            At::BeginFree(_) => true,
+            At::Begin { .. } => matches!(task, Task::Put(_) | Task::Take),
+            _ => false,
+        }
     }
 
     /// Goes on with its next task.
@@ -130,6 +141,12 @@ impl Thread {
                 self.look(memory)
             }
             At::Look => self.look(memory),
+            At::BeginFree(seen) => {
+                let arguments = [LOCK, seen, seen & !BELOW_VERSION];
+                let attempt = Attempt::new(rules.free_here, &arguments);
+                self.free_here(rules, memory, seen, attempt)
+            }
+            At::FreeHere(seen, attempt) => self.free_here(rules, memory, seen, attempt),
             At::Claim(seen) => {
                 let number = if rules.claim_by_call { self.number } else { 0 };
                 let claim = (seen & !BELOW_VERSION) + (CLAIM << 14) + number;
@@ -283,10 +300,32 @@ impl Thread {
         Effect::Left(program.name, leaving, made)
     }
 
+    fn free_here(
+        &mut self,
+        rules: &Rules,
+        memory: &mut Memory,
+        seen: usize,
+        mut attempt: Attempt,
+    ) -> Effect {
+        let program = rules.free_here;
+        let mut leaving = None;
+        if !advance(program, &mut attempt, &mut leaving, memory, self.cpu) {
+            self.at = At::FreeHere(seen, attempt);
+            return Effect::Nothing;
+        }
+        // Freed at its end; otherwise it is not for this CPU, or somebody else's by now.
+        self.at = match leaving {
+            None => BEGIN,
+            Some(_) => At::Claim(seen),
+        };
+        Effect::Left(program.name, leaving, None)
+    }
+
     fn look(&mut self, memory: &Memory) -> Effect {
         let seen = memory.load(LOCK);
         self.at = match state(seen) {
-            HELD | CLAIM => At::Claim(seen),
+            HELD => At::BeginFree(seen),
+            CLAIM => At::Claim(seen),
             // Waits.
             LOCKED => At::Look,
             _ => BEGIN,
