@@ -105,7 +105,7 @@ fn all_ways_agree_while_handlers_ask() {
             &threads,
             &"--top=4",
             &"--lines=7",
-            &"--hertz=4000",
+            &"--hertz=1000",
         ]);
         assert_eq!((run.code, run.err.as_str()), (0, ""), "{}", run.out);
         let expected = [(3_600, "aa"), (3_600, "only"), (1_800, "bb"), (1_200, "cc")];
@@ -127,7 +127,7 @@ fn all_ways_agree_while_handlers_ask() {
 fn handlers_are_called() {
     let tree = Tree::new("called");
     texts(&tree, 12);
-    let run = run(&[&tree.0, &"--hertz=20000", &"--runs=3"]);
+    let run = run(&[&tree.0, &"--hertz=2000", &"--runs=3"]);
     assert_eq!(run.code, 0, "{}{}", run.out, run.err);
     assert!(asked(&run, "atomseq")[2] > 0, "{}", run.out);
 }

@@ -39,7 +39,7 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     lines: u32,
     /// How often a second each writer and folder is interrupted; 0 is never.
-    #[arg(long, value_name = "HZ", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(0..=20_000))]
+    #[arg(long, value_name = "HZ", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(0..=5_000))]
     hertz: u32,
     /// How often each way runs, in turn; the fastest run counts.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
