@@ -344,6 +344,15 @@
 //! tells that it was in vain. In the end, or every 64 nodes: two nodes that are deleted and pushed in front in turn,
 //! each when the walker has just come to it, would else lead it in a circle for ever; a test does just that.
 //!
+//! One operation after the other, they are no more than this, which is what tests and recorded histories are compared with:
+//!
+//! | list | state | operations |
+//! |---|---|---|
+//! | `List`, ascending | a map in the order of its keys, and the set of keys that are removed for change | `insert` only where there is no key; `put`, `replace`, `delete`, `find` refuse a key of the set; `pop_first`, `snapshot` pass it by |
+//! | `List`, unordered | a sequence of entries, the newest first | the same, of the first entry with the key |
+//! | `RefList` | a sequence of values, the newest first | `push_front`, `pop_front`, `front`; `remove` says whether the value was there |
+//! | `OneVisitorList` | the same, and the set of values that are visited | `visit_first`, `into_next`, `pop_front` pass those by |
+//!
 //! *What a copy may contain.* A node's key and value are written word by word by whoever owns it, while late walkers read. They
 //! may read half of each, so what they hand to a comparison must be a value whatever its bits: hence `Plain`. A
 //! walker that has seen a new owner's word also sees that the version has changed, by a chain of orders: the exchange that

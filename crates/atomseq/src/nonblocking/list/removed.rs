@@ -101,6 +101,16 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
 
 /// An entry that its holder has [removed for change](List::remove_for_change). Dropped, it goes back as
 /// it was.
+///
+/// It stays in its thread, for that is what others are told about it:
+///
+/// ```compile_fail,E0277
+/// let list = atomseq::nonblocking::List::from_iter([(1, 10)]);
+/// let removed = list.remove_for_change(&1);
+/// std::thread::scope(|scope| {
+///     scope.spawn(move || drop(removed));
+/// });
+/// ```
 #[must_use = "dropped, it goes back as it was"]
 pub struct Removed<'a, K: Plain, V: Plain, A: Arrangement<K>> {
     list: &'a List<K, V, A>,
