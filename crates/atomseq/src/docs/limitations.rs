@@ -42,6 +42,17 @@
 //! * **Versions** are one word: on 32-bit targets, a reference that is kept for two thousand million allocations of
 //!   one descriptor may take a later one for its own.
 //!
+//! # Stacks and queues that all CPUs share
+//!
+//! * **One lock word each.** Putting in and taking out of a [`nonblocking::Queue`](crate::nonblocking::Queue) meet at the same cache line; they
+//!   do not go on side by side.
+//! * **Unfair.** Who fails stays away for up to some microseconds, while another does many operations.
+//! * **A thread that cannot run sections** (a debugger steps it, or it is ending) locks with its signals blocked, and the others wait for
+//!   it, as for a gate.
+//! * **A [`LinkedStack`](crate::nonblocking::LinkedStack)** keeps the memory of its nodes until it is dropped; its `len` counts.
+//! * **The ends of a [`spsc::Ring`](crate::nonblocking::spsc::Ring)** are one of each: a handler must not use the end that its thread
+//!   is using.
+//!
 //! # Lists that anybody may change
 //!
 //! * **One version a list.** Every change makes searches and changes that are under way begin again, wherever in the list they

@@ -5,7 +5,8 @@
 //!
 //! Each structure has one version number and makes every change together with it, by
 //! [`dcas`](crate::dcas): so there is one way to write an operation. It looks at the structure as if it
-//! were alone; it changes one or two words, if the version is still what it was; else it begins again.
+//! were alone; it changes one or two words, if the version is still what it was; else it begins again. [`Stack`] and
+//! [`Queue`] do that in one section, [without anything to undo](crate::docs::internals#stacks-and-queues-in-arrays).
 //!
 //! # Progress
 //!
