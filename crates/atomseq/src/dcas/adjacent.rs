@@ -106,7 +106,7 @@ impl Adjacent {
     #[cold]
     fn exchange_kcas(&self, expected: (u64, u64), new: (u64, u64)) -> Result<(), (u64, u64)> {
         loop {
-            let parts = [(0, expected.0, new.0), (1, expected.1, new.1)].map(
+            let mut parts = [(0, expected.0, new.0), (1, expected.1, new.1)].map(
                 |(index, old, new): (usize, u64, u64)| kcas::Part {
                     word: self.words[index].raw(),
                     old,
@@ -114,7 +114,7 @@ impl Adjacent {
                 },
             );
             // SAFETY: the words are this pair's, and whoever is in an operation on one of them borrows it.
-            if unsafe { kcas::exchange(parts) } {
+            if unsafe { kcas::exchange(&mut parts) } {
                 return Ok(());
             }
             let found = self.guess();

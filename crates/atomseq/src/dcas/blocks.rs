@@ -64,6 +64,16 @@ pub(super) fn take() -> Taken {
     take_elsewhere(last)
 }
 
+/// The descriptor after the last one of this thread's block, whether it is free or not, and without a look at whose the block is:
+/// for [`kcas::exchange_with`](super::kcas::exchange_with).
+pub(super) fn take_anyway() -> Taken {
+    let last = LAST.with(Cell::get);
+    if last == usize::MAX {
+        return take_elsewhere(last);
+    }
+    block(last).take_anyway(last)
+}
+
 #[cold]
 fn take_elsewhere(last: usize) -> Taken {
     let found = |number: usize, taken: Taken| {

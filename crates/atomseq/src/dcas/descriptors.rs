@@ -73,19 +73,32 @@ impl Block {
             let place = (start + step) % PER_BLOCK;
             let descriptor = &self.descriptors[place];
             if kcas::is_free(descriptor) {
-                self.next.store(place as u32 + 1, Ordering::Relaxed);
-                let before = descriptor.status.load(Ordering::Relaxed) >> 2;
-                // Zero is that of an operation that never was.
-                let sequence = ((before + 1) % SEQUENCES).max(1);
-                return Some(Taken {
-                    block: self,
-                    descriptor,
-                    index: number * PER_BLOCK + place,
-                    sequence,
-                });
+                return Some(self.taken(number, place));
             }
         }
         self.busy.store(0, Ordering::Release);
         None
+    }
+
+    /// The next descriptor, whether it is free or not.
+    #[allow(dead_code, reason = "models do not measure")]
+    pub(super) fn take_anyway(&'static self, number: usize) -> Taken {
+        let place = self.next.load(Ordering::Relaxed) as usize % PER_BLOCK;
+        self.taken(number, place)
+    }
+
+    #[inline]
+    fn taken(&'static self, number: usize, place: usize) -> Taken {
+        self.next.store(place as u32 + 1, Ordering::Relaxed);
+        let descriptor = &self.descriptors[place];
+        let before = descriptor.status.load(Ordering::Relaxed) >> 2;
+        // Zero is that of an operation that never was.
+        let sequence = ((before + 1) % SEQUENCES).max(1);
+        Taken {
+            block: self,
+            descriptor,
+            index: number * PER_BLOCK + place,
+            sequence,
+        }
     }
 }

@@ -51,6 +51,22 @@ impl<T> Domain<T> {
         Domain { object, covered }
     }
 
+    /// A domain of which [`exchange_all`](Domain::exchange_all) changes more than two words: by [`Mechanism::Kcas`], whatever the
+    /// process has chosen for the others.
+    ///
+    /// ```
+    /// use atomseq::dcas::{Change, Domain, Word};
+    ///
+    /// let ring: Domain<[Word; 3]> = Domain::wide(std::array::from_fn(|place| Word::new(place as u64)));
+    /// let turn = [0, 1, 2].map(|place| Change::of(&ring[place], place as u64, (place as u64 + 1) % 3));
+    /// ring.exchange_all(&turn)?;
+    /// assert_eq!(ring.snapshot([&ring[0], &ring[1], &ring[2]]).0, [1, 2, 0]);
+    /// # Ok::<(), atomseq::dcas::Changed>(())
+    /// ```
+    pub fn wide(covered: T) -> Domain<T> {
+        Domain::forced(covered, Mechanism::Kcas)
+    }
+
     /// A domain that uses this mechanism whatever was chosen, to test and to compare; k-CAS if the other one does not
     /// work here.
     #[doc(hidden)]
@@ -148,6 +164,64 @@ impl<T> Domain<T> {
         self.check_change(change);
         // SAFETY: as for two.
         let done = unsafe { self.object.exchange_one(change) };
+        if done { Ok(()) } else { Err(Changed) }
+    }
+
+    /// Multi-word compare-and-swap: changes all words if each has its old value. One that has the same old and new value
+    /// ([`Change::compare`]) is compared only, and costs no atomic instruction: the version tells whether it is still so.
+    ///
+    /// Any number of words is compared. In a domain made by [`wide`](Domain::wide), up to
+    /// [`MOST_CHANGES`](super::MOST_CHANGES) are changed, lock-free, by k + 3 atomic instructions for k of them: one for each, and three
+    /// for version, decision and descriptor. In any other, up to two are, with the progress of [`exchange`](Domain::exchange).
+    ///
+    /// ```
+    /// use atomseq::dcas::{Change, Changed, Domain, Word};
+    ///
+    /// struct Shelf { open: Word, left: Word, sold: Word }
+    /// let shelf = Domain::new(Shelf { open: Word::new(1), left: Word::new(9), sold: Word::new(0) });
+    ///
+    /// // One is sold, if the shelf is open.
+    /// let sale = |left, sold| shelf.exchange_all(&[
+    ///     Change::compare(&shelf.open, 1),
+    ///     Change::of(&shelf.left, left, left - 1),
+    ///     Change::of(&shelf.sold, sold, sold + 1),
+    /// ]);
+    /// assert_eq!(sale(9, 0), Ok(()));
+    /// assert_eq!(sale(9, 0), Err(Changed));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Changed`]: one of them had another value, and nothing was changed.
+    ///
+    /// # Panics
+    ///
+    /// If a word is not inside the domain, is changed twice, or a value is larger than [`Word::MOST`]; or if more words change than
+    /// this domain can change at once.
+    pub fn exchange_all(&self, changes: &[Change<'_>]) -> Result<(), Changed> {
+        let changing = changes.iter().filter(|change| change.old != change.new);
+        let most = match self.mechanism() {
+            Mechanism::Assisted => 2,
+            Mechanism::Kcas => super::MOST_CHANGES,
+        };
+        assert!(
+            changing.count() <= most,
+            "this domain changes no more than {most} words at once: `Domain::wide` makes one that changes {}",
+            super::MOST_CHANGES
+        );
+        for (index, change) in changes.iter().enumerate() {
+            self.check_change(*change);
+            let is_changed = |other: &Change<'_>| {
+                other.old != other.new && other.word.address() == change.word.address()
+            };
+            assert!(
+                change.old == change.new || !changes[..index].iter().any(is_changed),
+                "two changes are of the same word"
+            );
+        }
+        // SAFETY: the words are the domain's, and so valid and covered by its object alone; those that change are different, and no
+        // more than there may be.
+        let done = unsafe { self.object.exchange_all(changes) };
         if done { Ok(()) } else { Err(Changed) }
     }
 

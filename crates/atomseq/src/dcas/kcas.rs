@@ -150,33 +150,54 @@ pub(super) fn release(content: u64) {
 /// # Panics
 ///
 /// If there are more than [`MOST`] + 1, or a word twice.
-pub(super) unsafe fn exchange<const N: usize>(mut parts: [Part; N]) -> bool {
-    const { assert!(N <= MOST + 1, "too many words for one operation") };
+#[inline]
+pub(super) unsafe fn exchange(parts: &mut [Part]) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { exchange_with::<true>(parts) }
+}
+
+/// The same; without `RECLAIMS` descriptors are used again whether they are free or not, to measure what it costs to know.
+///
+/// # Safety
+///
+/// As for [`exchange`]. Without `RECLAIMS` no other thread uses the words, and all of them change with every exchange.
+#[inline]
+pub(super) unsafe fn exchange_with<const RECLAIMS: bool>(parts: &mut [Part]) -> bool {
+    assert!(parts.len() <= MOST + 1, "too many words for one operation");
     parts.sort_unstable_by_key(|part| part.word);
     assert!(
         parts.windows(2).all(|pair| pair[0].word != pair[1].word),
         "a word is there twice"
     );
-    let taken = blocks::take();
+    let taken = match RECLAIMS {
+        true => blocks::take(),
+        false => blocks::take_anyway(),
+    };
     let (descriptor, sequence) = (taken.descriptor, taken.sequence);
     // Release: pairs with the acquire fence in `resolve`: who sees what is filled in next sees the new number.
     descriptor
         .status
         .store(sequence << 2 | UNDECIDED, Ordering::Relaxed);
     fence(Ordering::Release);
-    descriptor.count.store(N as u64, Ordering::Relaxed);
-    for (entry, part) in descriptor.entries.iter().zip(parts) {
+    descriptor
+        .count
+        .store(parts.len() as u64, Ordering::Relaxed);
+    for (entry, part) in descriptor.entries.iter().zip(&*parts) {
         entry.word.store(part.word as usize, Ordering::Relaxed);
         entry.old.store(part.old, Ordering::Relaxed);
         entry.new.store(part.new, Ordering::Relaxed);
     }
     // SAFETY: the caller's promise. The references are put in with a release.
-    unsafe { run(descriptor, taken.index, sequence) };
-    descriptor.status.load(Ordering::SeqCst) & 3 == SUCCEEDED
+    unsafe { run::<RECLAIMS>(descriptor, taken.index, sequence) };
+    let succeeded = descriptor.status.load(Ordering::SeqCst) & 3 == SUCCEEDED;
+    if !RECLAIMS {
+        std::mem::forget(taken);
+    }
+    succeeded
 }
 
 /// Brings an operation to its decision: the owner's, or one that a helper has counted itself in for.
-unsafe fn run(descriptor: &Descriptor, index: usize, sequence: u64) {
+unsafe fn run<const RECLAIMS: bool>(descriptor: &Descriptor, index: usize, sequence: u64) {
     let undecided = sequence << 2 | UNDECIDED;
     let decide = |decision: u64| {
         let decided = sequence << 2 | decision;
@@ -226,9 +247,11 @@ unsafe fn run(descriptor: &Descriptor, index: usize, sequence: u64) {
             let put =
                 word.compare_exchange(content, own.word(), Ordering::SeqCst, Ordering::Relaxed);
             if put.is_ok() {
-                // Release: pairs with the acquire of whoever takes the descriptor again.
-                entry.installed.store(sequence, Ordering::Release);
-                release(content);
+                if RECLAIMS {
+                    // Release: pairs with the acquire of whoever takes the descriptor again.
+                    entry.installed.store(sequence, Ordering::Release);
+                    release(content);
+                }
                 break;
             }
         }
@@ -245,7 +268,7 @@ unsafe fn help(reference: Reference) {
     let undecided = reference.sequence << 2 | UNDECIDED;
     if descriptor.status.load(Ordering::SeqCst) == undecided {
         // SAFETY: the caller's promise; undecided, so it is the operation that was filled in.
-        unsafe { run(descriptor, reference.index, reference.sequence) };
+        unsafe { run::<true>(descriptor, reference.index, reference.sequence) };
     }
     // Release: pairs with the acquire of whoever takes the descriptor again.
     descriptor.helpers.fetch_sub(1, Ordering::SeqCst);

@@ -1,7 +1,7 @@
 //! Double compare-and-swap: two independent words, compared and changed at once.
 //!
 //! A [`Domain`] owns [`Word`]s and has a version number (GC96 5.1). Its operations compare and change
-//! one or two of the words, read several as they were at one time, or change two if nothing has
+//! one or two of the words, or up to eight (see [`Domain::exchange_all`]), read several as they were at one time, or change two if nothing has
 //! changed since a version. No thread that is preempted, ended or interrupted inside one of them
 //! keeps the others waiting, and all may be called from a signal handler that interrupted another
 //! one on the same domain.
@@ -30,7 +30,9 @@
 //! needs write access.
 //!
 //! *k-CAS* is Guerraoui, Kogan, Marathe and Zablotchi's (2020), over descriptors that are never
-//! unmapped: a word's last change binds one, at most 2,097,152 at a time.
+//! unmapped, in type-stable memory of their own: a word's last change binds one, at most 2,097,152 at a time. They cannot
+//! come from a [`memory::Pool`](crate::memory::Pool). That needs sections to be fast, and k-CAS is for where there are none; and
+//! a thread that is ended inside a pool could keep others waiting, inside k-CAS it cannot.
 //!
 //! # A process, and what comes after
 //!
@@ -40,6 +42,7 @@
 
 mod adjacent;
 mod assisted;
+mod bare;
 mod blocks;
 mod cells;
 mod claimants;
@@ -52,6 +55,8 @@ pub(crate) mod shadow;
 mod word;
 
 pub use adjacent::Adjacent;
+#[doc(hidden)]
+pub use bare::Bare;
 pub use domain::{Domain, Version};
 pub use mechanism::{AlreadyChosen, Mechanism, force_kcas, mechanism};
 pub use word::Word;
@@ -78,7 +83,16 @@ impl<'a> Change<'a> {
             new,
         }
     }
+
+    /// That it is this value, and stays.
+    #[inline]
+    pub fn compare(word: &'a Word, value: u64) -> Change<'a> {
+        Change::of(word, value, value)
+    }
 }
+
+/// The most words that [`Domain::exchange_all`] changes at once.
+pub const MOST_CHANGES: usize = kcas::MOST;
 
 /// A word did not have the value it should have had, or the version was another one; nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

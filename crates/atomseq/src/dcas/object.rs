@@ -138,6 +138,58 @@ impl Object {
         }
     }
 
+    /// Changes all words if each has its old value. Those that are to stay are compared only, which the version does: it changes with
+    /// every word.
+    ///
+    /// # Safety
+    ///
+    /// As for [`exchange`](Object::exchange), of those that change; there are at most [`MOST_CHANGES`](super::MOST_CHANGES), and
+    /// under OS-assisted DCAS two.
+    pub unsafe fn exchange_all(&self, changes: &[Change<'_>]) -> bool {
+        loop {
+            let version = self.begin();
+            let are_as_expected = |change: &Change<'_>| self.load(change.word) == change.old;
+            let all = changes.iter().all(are_as_expected);
+            if !self.is_still(version) {
+                continue;
+            }
+            if !all {
+                return false;
+            }
+            let mut changing = changes.iter().filter(|change| change.old != change.new);
+            let done = match self.mechanism {
+                Mechanism::Assisted => {
+                    let mut next = || changing.next().map(|change| (change.word, change.new));
+                    let both = [next(), next()];
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        match both {
+                            [None, _] => true,
+                            [Some(one), None] => self.exchange_one_since(version, one),
+                            [Some(first), Some(second)] => {
+                                self.exchange_since(version, first, second)
+                            }
+                        }
+                    }
+                }
+                Mechanism::Kcas => {
+                    let mut parts = [self.next_version(version); kcas::MOST + 1];
+                    let mut count = 1;
+                    for change in changing {
+                        parts[count] = change.kcas();
+                        count += 1;
+                    }
+                    // SAFETY: as for `try_kcas`. Nothing changes: it was so at one time.
+                    count == 1 || unsafe { kcas::exchange(&mut parts[..count]) }
+                }
+            };
+            // If not, something has changed, or the version was used up.
+            if done {
+                return true;
+            }
+        }
+    }
+
     /// Compare-and-double-swap (GC96 note 5): sets both words if nothing has changed since the version. `false`: something has, or
     /// this very call was interrupted and undone.
     ///
@@ -270,20 +322,20 @@ impl Object {
     }
 
     unsafe fn try_kcas<const N: usize>(&self, version: Version, changes: [Change<'_>; N]) -> bool {
-        let version = Change::of(&self.version, version.0, version.0 + 1).kcas();
-        let parts: [kcas::Part; 4] = std::array::from_fn(|index| match changes.get(index) {
+        let version = self.next_version(version);
+        let mut parts: [kcas::Part; 4] = std::array::from_fn(|index| match changes.get(index) {
             Some(change) => change.kcas(),
             None => version,
         });
+        const { assert!(N < 4) };
         // SAFETY: the caller's promise; whoever is in an operation that shares a word with this one is in one of this
         // object's.
-        unsafe {
-            match N {
-                1 => kcas::exchange([parts[0], version]),
-                2 => kcas::exchange([parts[0], parts[1], version]),
-                _ => kcas::exchange([parts[0], parts[1], parts[2], version]),
-            }
-        }
+        unsafe { kcas::exchange(&mut parts[..=N]) }
+    }
+
+    /// From this version to the next.
+    fn next_version(&self, version: Version) -> kcas::Part {
+        Change::of(&self.version, version.0, version.0 + 1).kcas()
     }
 }
 

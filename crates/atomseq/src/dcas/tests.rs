@@ -81,6 +81,103 @@ fn prove_by_version(domain: &Domain<Pair>) {
 }
 
 #[test]
+fn any_number_is_compared_and_two_are_changed() {
+    for domain in by_each(|| std::array::from_fn::<_, 20, _>(|place| Word::new(place as u64))) {
+        let version = domain.version();
+        let mut changes: [Change<'_>; 20] =
+            std::array::from_fn(|place| Change::compare(&domain[place], place as u64));
+        assert_eq!(domain.exchange_all(&changes), Ok(()));
+        assert_eq!(domain.exchange_all(&[]), Ok(()));
+        assert_eq!(domain.version(), version);
+        changes[3] = Change::of(&domain[3], 3, 33);
+        assert_eq!(domain.exchange_all(&changes), Ok(()));
+        assert_eq!(domain.load(&domain[3]), 33);
+        assert_eq!(domain.exchange_all(&changes), Err(Changed));
+        changes[3] = Change::of(&domain[3], 33, 3);
+        changes[19] = Change::of(&domain[19], 19, 99);
+        assert_eq!(domain.exchange_all(&changes), Ok(()));
+        assert_eq!(domain.snapshot([&domain[3], &domain[19]]).0, [3, 99]);
+        changes[19] = Change::compare(&domain[19], 19);
+        assert_eq!(domain.exchange_all(&changes), Err(Changed));
+        assert_eq!(domain.load(&domain[3]), 3);
+    }
+}
+
+#[test]
+fn a_wide_domain_changes_up_to_eight() {
+    let domain: Domain<[Word; MOST_CHANGES + 1]> = Domain::wide(Default::default());
+    for count in 0..=MOST_CHANGES {
+        let before = domain.version().number();
+        let round = |old: u64, new| -> Vec<Change<'_>> {
+            (0..count)
+                .map(|place| Change::of(&domain[place], old, new))
+                .collect()
+        };
+        assert_eq!(domain.exchange_all(&round(0, 5)), Ok(()));
+        assert_eq!(domain.exchange_all(&round(5, 0)), Ok(()));
+        assert_eq!(domain.exchange_all(&round(5, 0)).is_err(), count > 0);
+        let changes = if count > 0 { 2 } else { 0 };
+        assert_eq!(domain.version().number(), before + changes);
+    }
+    let words: [&Word; MOST_CHANGES + 1] = std::array::from_fn(|place| &domain[place]);
+    assert_eq!(domain.snapshot(words).0, [0; MOST_CHANGES + 1]);
+}
+
+#[test]
+#[should_panic(expected = "no more than 8 words at once")]
+fn more_words_than_a_wide_domain_changes_are_refused() {
+    let domain: Domain<[Word; MOST_CHANGES + 1]> = Domain::wide(Default::default());
+    let changes: [Change<'_>; MOST_CHANGES + 1] =
+        std::array::from_fn(|place| Change::of(&domain[place], 0, 1));
+    let _ = domain.exchange_all(&changes);
+}
+
+#[test]
+#[should_panic(expected = "two changes are of the same word")]
+fn a_word_that_changes_twice_is_refused() {
+    let domain = Domain::wide(words());
+    let changes = [2, 3].map(|new| Change::of(&domain.a, 1, new));
+    let _ = domain.exchange_all(&changes);
+}
+
+/// Words whose sum never changes, five of them at once, while others change two and read all.
+#[test]
+fn wide_exchanges_lose_nothing() {
+    let domain: Domain<[Word; 6]> = Domain::wide(std::array::from_fn(|_| Word::new(100_000)));
+    let all: [&Word; 6] = std::array::from_fn(|place| &domain[place]);
+    std::thread::scope(|scope| {
+        for first in 0..4 {
+            let domain = &domain;
+            scope.spawn(move || {
+                for round in 0..2_000 {
+                    loop {
+                        let values = domain.snapshot(all).0;
+                        assert_eq!(values.iter().sum::<u64>(), 600_000);
+                        let change = |step: usize, by: i64| {
+                            let place = (first + step + round) % 6;
+                            let old = values[place];
+                            Change::of(&domain[place], old, old.wrapping_add_signed(by))
+                        };
+                        let five = [-4, 1, 1, 1, 1, 0];
+                        let changes: [Change<'_>; 6] =
+                            std::array::from_fn(|step| change(step, five[step]));
+                        let done = match round % 2 {
+                            0 => domain.exchange_all(&changes),
+                            _ => domain.exchange(change(0, -1), change(1, 1)),
+                        };
+                        if done.is_ok() {
+                            break;
+                        }
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(domain.snapshot(all).0.iter().sum::<u64>(), 600_000);
+    assert_eq!(domain.version().number(), 1 + 4 * 2_000);
+}
+
+#[test]
 #[should_panic(expected = "not one of this domain's")]
 fn a_word_of_another_domain_is_refused() {
     let (one, other) = (pair(1, 2), pair(1, 2));
@@ -241,13 +338,13 @@ fn kcas_loses_nothing_and_reuses_descriptors() {
                     loop {
                         let values = indices.map(|index| kcas::load(words[index].raw()));
                         let new = [values[0] + 2, values[1] - 1, values[2] - 1];
-                        let parts = std::array::from_fn(|place| kcas::Part {
+                        let mut parts: [_; 3] = std::array::from_fn(|place| kcas::Part {
                             word: words[indices[place]].raw(),
                             old: values[place],
                             new: new[place],
                         });
                         // SAFETY: the words outlive all threads here, and change in no other way.
-                        if unsafe { kcas::exchange::<3>(parts) } {
+                        if unsafe { kcas::exchange(&mut parts) } {
                             break;
                         }
                     }
@@ -269,8 +366,8 @@ fn kcas_compares_without_changing() {
     };
     // SAFETY: this thread alone has the words.
     unsafe {
-        assert!(kcas::exchange([part(0, 1, 1), part(1, 1, 2)]));
-        assert!(!kcas::exchange([part(0, 2, 2), part(1, 2, 3)]));
+        assert!(kcas::exchange(&mut [part(0, 1, 1), part(1, 1, 2)]));
+        assert!(!kcas::exchange(&mut [part(0, 2, 2), part(1, 2, 3)]));
     }
     assert_eq!(kcas::load(words[1].raw()), 2);
 }
