@@ -64,7 +64,12 @@ mod tests {
 
     #[test]
     fn both_change_with_reclamation_and_without() {
+        let other = Bare::<true>::default();
+        // SAFETY: with reclamation there is nothing to keep to.
+        assert!(unsafe { other.exchange([0, 0], [7, 8]) });
+        count::<false>();
         count::<true>();
         count::<false>();
+        assert_eq!(other.load(), [7, 8]);
     }
 }

@@ -26,7 +26,11 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 // The block that this thread had last. A plain word: no destructor, and nothing is set up on first use.
 thread_local!(static LAST: Cell<usize> = const { Cell::new(usize::MAX) });
 
+// The block that this thread keeps, to measure.
+thread_local!(static KEPT: Cell<usize> = const { Cell::new(usize::MAX) });
+
 /// The descriptor of an index that a reference has held.
+#[inline]
 pub(super) fn at(index: usize) -> &'static Descriptor {
     // Acquire: pairs with the release that put the block there.
     let block = TABLE[index / PER_BLOCK].load(Ordering::Acquire);
@@ -34,6 +38,7 @@ pub(super) fn at(index: usize) -> &'static Descriptor {
     unsafe { &(*block).descriptors[index % PER_BLOCK] }
 }
 
+#[inline]
 fn block(number: usize) -> &'static Block {
     // SAFETY: the callers have seen that there is one; none is ever unmapped.
     unsafe { &*TABLE[number].load(Ordering::Acquire) }
@@ -54,6 +59,7 @@ pub(super) fn bound() -> usize {
 /// # Panics
 ///
 /// If all are bound, or there is no memory for more.
+#[inline]
 pub(super) fn take() -> Taken {
     let last = LAST.with(Cell::get);
     if last != usize::MAX {
@@ -64,14 +70,29 @@ pub(super) fn take() -> Taken {
     take_elsewhere(last)
 }
 
-/// The descriptor after the last one of this thread's block, whether it is free or not, and without a look at whose the block is:
-/// for [`kcas::exchange_with`](super::kcas::exchange_with).
+/// The next descriptor of a block that this thread keeps for good, whether it is free or not: for
+/// [`kcas::exchange_with`](super::kcas::exchange_with), which forgets what this returns.
 pub(super) fn take_anyway() -> Taken {
-    let last = LAST.with(Cell::get);
-    if last == usize::MAX {
-        return take_elsewhere(last);
+    let kept = KEPT.with(Cell::get);
+    if kept == usize::MAX {
+        return keep();
     }
-    block(last).take_anyway(last)
+    block(kept).take_anyway(kept)
+}
+
+/// The first descriptor of a block in which nobody has been before. Others do not look for what is in use.
+#[cold]
+fn keep() -> Taken {
+    loop {
+        let number = COUNT.load(Ordering::Acquire);
+        make_block(number);
+        if let Some(taken) = block(number).try_take(number) {
+            if taken.index % PER_BLOCK == 0 && taken.sequence == 1 {
+                KEPT.with(|kept| kept.set(number));
+                return taken;
+            }
+        }
+    }
 }
 
 #[cold]

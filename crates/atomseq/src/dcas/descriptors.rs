@@ -63,6 +63,7 @@ impl Drop for Taken {
 
 impl Block {
     /// A free descriptor, unless there is none here or somebody else is in the block, whose number this is.
+    #[inline]
     pub(super) fn try_take(&'static self, number: usize) -> Option<Taken> {
         // Acquire: pairs with the release in `Taken`'s drop.
         if self.busy.load(Ordering::Relaxed) != 0 || self.busy.swap(1, Ordering::Acquire) != 0 {

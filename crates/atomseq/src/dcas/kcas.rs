@@ -91,6 +91,7 @@ enum Resolved {
     Value(u64),
 }
 
+#[inline]
 fn resolve(reference: Reference) -> Resolved {
     let descriptor = blocks::at(reference.index);
     let entry = &descriptor.entries[reference.entry];
@@ -116,6 +117,7 @@ fn resolve(reference: Reference) -> Resolved {
 }
 
 /// The value of a word. Helps nobody: an undecided operation has changed nothing.
+#[inline]
 pub(super) fn load(word: &AtomicU64) -> u64 {
     loop {
         // Acquire: pairs with the compare-and-swap that put the reference in.
@@ -131,6 +133,7 @@ pub(super) fn load(word: &AtomicU64) -> u64 {
 }
 
 /// Says that a word no longer refers to a descriptor: it is dropped, or was just changed.
+#[inline]
 pub(super) fn release(content: u64) {
     if content & MARK != 0 {
         let reference = Reference::of(content);
@@ -150,7 +153,7 @@ pub(super) fn release(content: u64) {
 /// # Panics
 ///
 /// If there are more than [`MOST`] + 1, or a word twice.
-#[inline]
+#[inline(always)]
 pub(super) unsafe fn exchange(parts: &mut [Part]) -> bool {
     // SAFETY: the caller's promise.
     unsafe { exchange_with::<true>(parts) }
@@ -161,10 +164,10 @@ pub(super) unsafe fn exchange(parts: &mut [Part]) -> bool {
 /// # Safety
 ///
 /// As for [`exchange`]. Without `RECLAIMS` no other thread uses the words, and all of them change with every exchange.
-#[inline]
+#[inline(always)]
 pub(super) unsafe fn exchange_with<const RECLAIMS: bool>(parts: &mut [Part]) -> bool {
     assert!(parts.len() <= MOST + 1, "too many words for one operation");
-    parts.sort_unstable_by_key(|part| part.word);
+    sort(parts);
     assert!(
         parts.windows(2).all(|pair| pair[0].word != pair[1].word),
         "a word is there twice"
@@ -194,6 +197,18 @@ pub(super) unsafe fn exchange_with<const RECLAIMS: bool>(parts: &mut [Part]) -> 
         std::mem::forget(taken);
     }
     succeeded
+}
+
+/// By address. For so few, rustc makes less of a general one.
+#[inline(always)]
+fn sort(parts: &mut [Part]) {
+    for end in 1..parts.len() {
+        let mut place = end;
+        while place > 0 && parts[place - 1].word > parts[place].word {
+            parts.swap(place - 1, place);
+            place -= 1;
+        }
+    }
 }
 
 /// Brings an operation to its decision: the owner's, or one that a helper has counted itself in for.
@@ -275,6 +290,7 @@ unsafe fn help(reference: Reference) {
 }
 
 /// May this descriptor be filled anew? The one who asks is the only one who may.
+#[inline]
 pub(super) fn is_free(descriptor: &Descriptor) -> bool {
     let status = descriptor.status.load(Ordering::SeqCst);
     let sequence = status >> 2;

@@ -188,19 +188,24 @@ impl Pair for parking_lot::Mutex<(u64, u64)> {
 }
 
 /// A pair that all threads add to.
-struct Counting<P: Pair> {
+pub struct Counting<P: Pair> {
     pair: CachePadded<P>,
     hands: Vec<CachePadded<Mutex<P::Hand>>>,
 }
 
 impl<P: Pair + 'static> Counting<P> {
     /// The case of that name for so many threads.
-    fn case(name: &'static str, threads: usize, pair: P) -> Case {
+    pub fn case(name: &'static str, threads: usize, pair: P) -> Case {
+        Case::new(name, Self::of(threads, pair))
+    }
+
+    /// The pair for so many threads.
+    pub fn of(threads: usize, pair: P) -> Self {
         let hands = (0..threads)
             .map(|_| CachePadded::new(Mutex::new(pair.hand())))
             .collect();
         let pair = CachePadded::new(pair);
-        Case::new(name, Self { pair, hands })
+        Self { pair, hands }
     }
 }
 

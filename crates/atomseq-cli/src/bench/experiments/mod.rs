@@ -10,6 +10,7 @@ mod b91_table2;
 mod b91_table4;
 mod biased;
 mod dcas;
+mod kcas_reclamation;
 mod memory;
 mod mutex;
 mod nonblocking_list;
@@ -162,6 +163,7 @@ pub const ALL: &[&Experiment] = &[
     &mutex::EXPERIMENT,
     &biased::EXPERIMENT,
     &dcas::EXPERIMENT,
+    &kcas_reclamation::EXPERIMENT,
     #[cfg(target_os = "linux")]
     &oversubscription::EXPERIMENT,
     #[cfg(target_os = "linux")]

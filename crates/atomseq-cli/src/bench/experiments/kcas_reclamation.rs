@@ -1,0 +1,85 @@
+//! `kcas-reclamation`: what it costs k-CAS to know which descriptors are free.
+
+use atomseq::dcas::Bare;
+
+use super::dcas::{Counting, Pair};
+use super::{Experiment, Method, Threads};
+use crate::bench::engine::Case;
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "kcas-reclamation",
+    about: "k-CAS of two words that one thread has, with descriptors that are used again when they are free, or in any case",
+    structure: "k-CAS",
+    operation: "a change of two words by",
+    cases: &[
+        (
+            "reclaimed",
+            "marks in the descriptors say when they are free; a block of them a thread",
+        ),
+        (
+            "unreclaimed",
+            "nobody marks anything or looks at it; right for one thread only",
+        ),
+    ],
+    method: Method::Timed(cases),
+    threads: Threads::Alone,
+    beside: None,
+};
+
+fn cases(threads: usize) -> Vec<Case> {
+    let mut cases = vec![Counting::case(
+        "reclaimed",
+        threads,
+        Bare::<true>::default(),
+    )];
+    if threads == 1 {
+        cases.push(Counting::case(
+            "unreclaimed",
+            threads,
+            Bare::<false>::default(),
+        ));
+    }
+    cases
+}
+
+impl<const RECLAIMS: bool> Pair for Bare<RECLAIMS> {
+    type Hand = ();
+
+    fn hand(&self) {}
+
+    #[inline(always)]
+    fn add(&self, _hand: &mut (), amount: u64) {
+        loop {
+            let old = self.load();
+            // SAFETY: without reclamation there is one thread, see `cases`; it adds 1, so both words change.
+            if unsafe { self.exchange(old, old.map(|word| word + amount)) } {
+                return;
+            }
+        }
+    }
+
+    fn both(&self) -> (u64, u64) {
+        let [a, b] = self.load();
+        (a, b)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::engine::{GRAIN, Subject};
+
+    #[test]
+    fn one_thread_counts_with_both_and_two_with_one() {
+        assert_eq!([1, 2].map(|threads| cases(threads).len()), [2, 1]);
+        for subject in [
+            &Counting::of(1, Bare::<true>::default()) as &dyn Subject,
+            &Counting::of(1, Bare::<false>::default()),
+        ] {
+            subject.run(0, GRAIN);
+            assert_eq!(subject.check(GRAIN), Ok(()));
+            assert!(subject.check(GRAIN + 1).is_err());
+        }
+    }
+}
