@@ -430,3 +430,73 @@
 //! });
 //! assert_eq!(current.pool.allocated().count(), 1);
 //! ```
+//!
+//! # 11. Two words that all CPUs share
+//!
+//! What threads of all CPUs change, and what must go on when one of them is stopped in the middle, is
+//! a matter for [`dcas`](crate::dcas). Design it as you would with one lock around it, and count the words that an
+//! operation changes: one or two will do. A stack in an array changes its height and a cell
+//! (S92 figure 5.5).
+//!
+//! The words go into a [`Domain`](crate::dcas::Domain), which gives them one version number, and every operation has one form (GC96 5.1):
+//! where a lock would be taken, read the version; where it would be given back, make the change if
+//! the version is still that one, and else begin again.
+//!
+//! ```
+//! use atomseq::dcas::{Domain, Word};
+//!
+//! struct Words<const N: usize> {
+//!     height: Word,
+//!     cells: [Word; N],
+//! }
+//!
+//! pub struct Stack<const N: usize>(Domain<Words<N>>);
+//!
+//! impl<const N: usize> Stack<N> {
+//!     pub fn new() -> Stack<N> {
+//!         let cells = std::array::from_fn(|_| Word::new(0));
+//!         Stack(Domain::new(Words { height: Word::new(0), cells }))
+//!     }
+//!
+//!     pub fn push(&self, value: u64) -> Result<(), u64> {
+//!         let Words { height, cells } = &*self.0;
+//!         loop {
+//!             let ([old], version) = self.0.snapshot([height]);
+//!             let Some(cell) = cells.get(old as usize) else { return Err(value) };
+//!             if self.0.exchange_since(version, (cell, value), (height, old + 1)).is_ok() {
+//!                 return Ok(());
+//!             }
+//!         }
+//!     }
+//!
+//!     pub fn pop(&self) -> Option<u64> {
+//!         let Words { height, cells } = &*self.0;
+//!         loop {
+//!             let ([old], version) = self.0.snapshot([height]);
+//!             let cell = &cells[old.checked_sub(1)? as usize];
+//!             // It counts if nothing has changed since the version, which the exchange finds out.
+//!             let value = self.0.load(cell);
+//!             if self.0.exchange_since(version, (cell, 0), (height, old - 1)).is_ok() {
+//!                 return Some(value);
+//!             }
+//!         }
+//!     }
+//! }
+//!
+//! let stack = Stack::<1000>::new();
+//! std::thread::scope(|scope| {
+//!     for first in [1, 501] {
+//!         let stack = &stack;
+//!         scope.spawn(move || (first..first + 500).for_each(|value| stack.push(value).unwrap()));
+//!     }
+//! });
+//! assert_eq!(stack.push(0), Err(0));
+//! let sum: u64 = std::iter::from_fn(|| stack.pop()).sum();
+//! assert_eq!(sum, 1000 * 1001 / 2);
+//! ```
+//!
+//! Look before you store, never the other way round: what is between the two may run again. Do not wait for another
+//! operation in there. What takes more than two words is made of duplicates: build the new one where nobody looks, and
+//! exchange the word that leads to it, as [`List::replace`](crate::nonblocking::List::replace) does. What owns memory
+//! goes into [type-stable memory](crate::memory), so that who comes late reads an old value and no other type.
+//! [`nonblocking::Stack`](crate::nonblocking::Stack) is this stack with less to check and to store.

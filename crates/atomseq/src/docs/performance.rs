@@ -12,9 +12,13 @@
 //! | more threads than CPUs, or threads that come and go | per-CPU | memory and reading cost depend on CPUs; nothing is left behind by ended threads |
 //! | objects to reuse (buffers, connections, pages) | [`Pool`](crate::percpu::Pool), [`Stack`](crate::percpu::Stack), [`List`](crate::percpu::List) | a thread-local cache keeps objects where nobody finds them |
 //! | events for one consumer to collect | [`Ring`](crate::percpu::Ring), [`Queue`](crate::percpu::Queue) | producers do not meet; the consumer drains CPU by CPU |
-//! | a queue between given threads, or with order across CPUs | a channel, or a concurrent queue | a per-CPU queue hands elements to whoever runs on that CPU |
+//! | a queue with order across CPUs, whose threads need not sleep | [`nonblocking::Queue`](crate::nonblocking::Queue) | a per-CPU queue hands elements to whoever runs on that CPU |
+//! | a queue between two given threads, or between a thread and a handler | [`spsc::Ring`](crate::nonblocking::spsc::Ring) | no atomic instruction |
+//! | a queue that receivers sleep on | a channel | the above return when they are empty |
+//! | a list that is searched more often than changed | [`nonblocking::List`](crate::nonblocking::List) | a search writes nothing, and waits for nobody |
 //! | data that one thread shares with its own signal handlers | [`local`](crate::local) | sequences that cost what they would cost without handlers |
-//! | work that changes two places at once, or blocks | a [`mutex`](crate::mutex) | a sequence has one visible store |
+//! | work that changes two words at once, on all CPUs | [`dcas`](crate::dcas), [`nonblocking`](crate::nonblocking) | nobody who is stopped in the middle keeps the others waiting, a signal handler included |
+//! | work that changes more, or blocks | a [`mutex`](crate::mutex) | a sequence has one visible store, an exchange two words |
 //! | a portable program whose main system has no rseq | atomics or a mutex | the slow path is slower than both |
 //!
 //! # The fast path
