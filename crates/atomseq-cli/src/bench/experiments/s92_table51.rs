@@ -227,12 +227,13 @@ const REASONS: [((&str, &str), &str); 2] = [
     ),
     (
         ("Locked", "Lock-free oneretry"),
-        "a second attempt is a second atomic instruction, where a lock takes one",
+        "a second attempt is a second atomic instruction, after a pause for the one that came between; a lock takes one",
     ),
 ];
 
-/// How many elements an object holds, and how many go in before as many come out.
-const CAPACITY: u64 = 512;
+/// How many elements an object holds, and how many go in before as many come out: no more than the free nodes that a CPU
+/// keeps for itself, since S92's operations do not allocate.
+const CAPACITY: u64 = 32;
 
 /// How many attempts something took; none if it was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

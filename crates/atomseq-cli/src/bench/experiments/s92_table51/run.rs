@@ -106,7 +106,7 @@ impl Running {
     /// Whether each operation took as many attempts as it was to. An interruption may have cost one more now and then.
     fn check(&self) -> Result<(), String> {
         let expected = 2 * self.chunks * CAPACITY * ROWS[self.row].attempts;
-        match (expected..=expected + expected / 100).contains(&self.attempts) {
+        match (expected..=expected + expected / 100 + 4).contains(&self.attempts) {
             true => Ok(()),
             false => Err(format!(
                 "there were {} attempts where {expected} were to be",
@@ -263,8 +263,8 @@ mod tests {
         };
         assert_eq!(judge(Measured::<Wrong<0, 0>>::boxed()), Ok(()));
         let lost = judge(Measured::<Wrong<1, 0>>::boxed()).unwrap_err();
-        assert_eq!(lost, "what was put in made 131328, what came out 130816");
+        assert_eq!(lost, "what was put in made 528, what came out 496");
         let again = judge(Measured::<Wrong<0, 1>>::boxed()).unwrap_err();
-        assert_eq!(again, "there were 1536 attempts where 1024 were to be");
+        assert_eq!(again, "there were 96 attempts where 64 were to be");
     }
 }
