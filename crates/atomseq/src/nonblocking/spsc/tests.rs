@@ -111,6 +111,7 @@ fn two_threads_lose_and_tear_nothing() {
     let thread = std::thread::spawn(move || {
         for value in 0..VALUES {
             while producer.push([value, !value]).is_err() {
+                assert!(!producer.is_abandoned(), "the consumer failed");
                 std::thread::yield_now();
             }
         }
@@ -207,6 +208,8 @@ mod handlers {
                     std::thread::yield_now();
                 }
             });
+            // Also if `work` panics.
+            let _done = Done(&done);
             let deadline = Instant::now() + Duration::from_secs(60);
             while work() {
                 assert!(
@@ -214,8 +217,15 @@ mod handlers {
                     "the handler never came in between"
                 );
             }
-            done.store(true, Ordering::Relaxed);
         });
+    }
+
+    struct Done<'a>(&'a AtomicBool);
+
+    impl Drop for Done<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
     }
 
     #[test]

@@ -124,7 +124,7 @@ fn nothing_is_lost_or_doubled<S: Structure<Box<Counted>>>(in_order: bool) {
     for mechanism in MECHANISMS {
         let structure = S::forced(8, mechanism);
         let dropped: Arc<Vec<_>> = Arc::new((0..2 * EACH).map(|_| AtomicUsize::new(0)).collect());
-        let taken = AtomicUsize::new(0);
+        let (taken, patience) = (AtomicUsize::new(0), &Patience::new());
         std::thread::scope(|scope| {
             for start in [0, EACH] {
                 let (structure, dropped) = (&structure, &dropped);
@@ -133,7 +133,7 @@ fn nothing_is_lost_or_doubled<S: Structure<Box<Counted>>>(in_order: bool) {
                         let mut value = Box::new(Counted(value, dropped.clone()));
                         while let Err(back) = structure.push(value) {
                             value = back;
-                            std::thread::yield_now();
+                            patience.wait();
                         }
                     }
                 });
@@ -144,7 +144,7 @@ fn nothing_is_lost_or_doubled<S: Structure<Box<Counted>>>(in_order: bool) {
                     // Some stay, for the end.
                     while taken.load(Ordering::Relaxed) < 2 * EACH - 8 {
                         let Some(value) = structure.pop() else {
-                            std::thread::yield_now();
+                            patience.wait();
                             continue;
                         };
                         taken.fetch_add(1, Ordering::Relaxed);
@@ -204,22 +204,29 @@ fn holders_that_are_thrown_out_lose_nothing() {
     const EACH: usize = 300;
     let queue = Queue::forced(64, Mechanism::Assisted);
     let seen: Vec<AtomicUsize> = (0..2 * EACH).map(|_| AtomicUsize::new(0)).collect();
-    let running = AtomicUsize::new(2);
+    let (running, patience) = (AtomicUsize::new(2), &Patience::new());
     std::thread::scope(|scope| {
         for start in [0, EACH] {
             let (queue, seen, running) = (&queue, &seen, &running);
             scope.spawn(move || {
                 for value in start..start + EACH {
-                    while queue.push(value).is_err() {}
-                    let value = std::iter::repeat_with(|| queue.pop()).flatten().next();
-                    seen[value.unwrap()].fetch_add(1, Ordering::Relaxed);
+                    while queue.push(value).is_err() {
+                        patience.wait();
+                    }
+                    let value = loop {
+                        match queue.pop() {
+                            Some(value) => break value,
+                            None => patience.wait(),
+                        }
+                    };
+                    seen[value].fetch_add(1, Ordering::Relaxed);
                 }
                 running.fetch_sub(1, Ordering::Relaxed);
             });
         }
         while running.load(Ordering::Relaxed) > 0 {
             queue.abandon();
-            std::thread::yield_now();
+            patience.wait();
         }
     });
     assert!(seen.iter().all(|count| count.load(Ordering::Relaxed) == 1));

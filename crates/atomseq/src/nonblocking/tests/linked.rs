@@ -52,7 +52,7 @@ fn nothing_is_lost_or_doubled_and_what_went_to_the_end_keeps_its_order() {
     for mechanism in MECHANISMS {
         let stack = LinkedStack::forced(mechanism);
         let dropped: Arc<Vec<_>> = Arc::new((0..4 * EACH).map(|_| AtomicUsize::new(0)).collect());
-        let taken = AtomicUsize::new(0);
+        let (taken, patience) = (AtomicUsize::new(0), &Patience::new());
         std::thread::scope(|scope| {
             for producer in 0..2 {
                 let (stack, dropped) = (&stack, &dropped);
@@ -70,7 +70,7 @@ fn nothing_is_lost_or_doubled_and_what_went_to_the_end_keeps_its_order() {
                     let mut last = [None; 2];
                     while taken.load(Ordering::Relaxed) < 4 * EACH - 8 {
                         let Some(value) = stack.pop() else {
-                            std::thread::yield_now();
+                            patience.wait();
                             continue;
                         };
                         taken.fetch_add(1, Ordering::Relaxed);
