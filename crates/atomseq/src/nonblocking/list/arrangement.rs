@@ -17,7 +17,7 @@ pub trait Arrangement<K>: sealed::Sealed<K> {}
 
 impl<K, A: sealed::Sealed<K>> Arrangement<K> for A {}
 
-pub(in crate::nonblocking) use sealed::Found;
+use sealed::Found;
 
 pub(super) mod sealed {
     /// What a search does at a node.

@@ -91,7 +91,7 @@ impl std::error::Error for Refused {
 
 /// A number of the thread, or of the one that a handler has interrupted: an address of its own, so never
 /// 0 or 1.
-pub(in crate::nonblocking) fn this_thread() -> u64 {
+pub(super) fn this_thread() -> u64 {
     // No destructor, and nothing is set up on first use. Eight bytes, so its address is a multiple of that.
     thread_local!(static HERE: u64 = const { 0 });
     HERE.with(|here| std::ptr::from_ref(here).addr() as u64)
