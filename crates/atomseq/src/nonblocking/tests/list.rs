@@ -175,3 +175,26 @@ fn collections_come_and_go() {
     assert_eq!(list.put(7, 7), Ok(None));
     assert_eq!(Vec::from_iter(list), [(7, 7), (2, 2), (1, 9)]);
 }
+
+/// By k-CAS, others may still help operations of a list that is gone: where its words were there must be words. Lists that come
+/// later have them, with their version, and find them empty.
+#[test]
+fn the_version_of_a_list_outlives_it() {
+    let keeper = List::<u64>::forced(Mechanism::Kcas);
+    let mut last = 0;
+    for round in 0..20 {
+        let list = keeper.sibling();
+        assert!(list.is_empty());
+        list.insert(round, ()).unwrap();
+        list.insert(100, ()).unwrap();
+        let version = list.version().number();
+        assert!(version > last, "the words of the one before");
+        last = version;
+    }
+    // Two at a time have two.
+    let (one, other) = (keeper.sibling(), keeper.sibling());
+    one.insert(1, ()).unwrap();
+    assert!(other.is_empty());
+    drop(keeper);
+    assert_eq!(one.find(&1), Ok(Some(())));
+}
