@@ -101,7 +101,7 @@
 //! | `dcas::Adjacent` | two words side by side | lock-free | 1 |
 //!
 //! For values that all CPUs share, `nonblocking` has scope `Machine`, made of `dcas`; progress and cost are for the OS-assisted
-//! mechanism, by k-CAS all are lock-free, at one for each word and two more.
+//! mechanism, by k-CAS all are lock-free, at 4 to 6 a change.
 //!
 //! | structure | what it is | progress | cost |
 //! |---|---|---|---|
