@@ -35,6 +35,20 @@ macro_rules! signature {
     };
 }
 
+/// The number of the CPU, compared at once.
+macro_rules! cpu {
+    () => {
+        "movsxd r8, dword ptr fs:[rdx + 4]; cmp r8, 0x3fff; ja 54f"
+    };
+}
+
+/// Claims the word at rdi, with the number of the CPU.
+macro_rules! claim {
+    () => {
+        "mov rax, qword ptr [rdi]; lock cmpxchg qword ptr [rdi], r8; jne 54f"
+    };
+}
+
 /// `start` and `end` are labels: 51 and 52 where they belong. 53 is the abort address.
 macro_rules! windows {
     ($($name:literal: [$($fault:literal),*], head $head:literal, start $start:literal, end $end:literal, abort $abort:literal,
@@ -135,6 +149,43 @@ windows! {
         then [signature!(), "53: jmp 54b"];
     "window_of_many_instructions": ["has 33 instructions"], head "0, 0", start "51", end "52", abort "53",
         [arm!(), "51:", number!(), gate!(), ".rept 27; inc rsi; .endr", "add qword ptr [r8 + 8], rsi", "52:"],
+        then [signature!(), "53: jmp 54b"];
+    "window_that_claims": [], head "0, 0", start "51", end "52", abort "53",
+        [arm!(), "51:", cpu!(), claim!(), "cmp qword ptr [rsi], rcx; jne 55f", "mov qword ptr [rdi + 8], rsi",
+            "mov qword ptr [rsi], r9", "55: mov qword ptr [rdi], r10", "52:"],
+        then [signature!(), "53: jmp 54b"];
+    "window_that_claims_without_leaving": ["leaves if it cannot claim"], head "0, 0", start "51", end "52", abort "53",
+        [arm!(), "51:", cpu!(), "mov rax, qword ptr [rdi]; lock cmpxchg qword ptr [rdi], r8", "mov qword ptr [rsi], r9",
+            "mov qword ptr [rdi], r10", "52:"],
+        then [signature!(), "53: jmp 54b"];
+    "window_that_stays_without_its_claim": ["leaves if it cannot claim"], head "0, 0", start "51", end "52", abort "53",
+        [arm!(), "51:", cpu!(), "mov rax, qword ptr [rdi]; lock cmpxchg qword ptr [rdi], r8; jne 55f", "mov qword ptr [rsi], r9",
+            "55: mov qword ptr [rdi], r10", "52:"],
+        then [signature!(), "53: jmp 54b"];
+    "window_that_stores_before_its_claim": ["stores nothing before it has claimed"], head "0, 0", start "51", end "52", abort "53",
+        [arm!(), "51:", cpu!(), "mov qword ptr [rsi], r9", claim!(), "mov qword ptr [rdi], r10", "52:"],
+        then [signature!(), "53: jmp 54b"];
+    "window_that_claims_twice": ["is no atomic instruction"], head "0, 0", start "51", end "52", abort "53",
+        [arm!(), "51:", cpu!(), claim!(), "lock cmpxchg qword ptr [rsi], r9", "mov qword ptr [rdi], r10", "52:"],
+        then [signature!(), "53: jmp 54b"];
+    "window_that_does_not_give_back": ["stores only once"], head "0, 0", start "51", end "52", abort "53",
+        [arm!(), "51:", cpu!(), claim!(), "mov qword ptr [rsi], r9", "mov qword ptr [rsi + 8], r10", "52:"],
+        then [signature!(), "53: jmp 54b"];
+    "window_that_gives_back_too_early": ["stores only once"], head "0, 0", start "51", end "52", abort "53",
+        [arm!(), "51:", cpu!(), claim!(), "mov qword ptr [rdi], r10", "mov qword ptr [rsi], r9", "mov qword ptr [rdi], r10", "52:"],
+        then [signature!(), "53: jmp 54b"];
+    "window_that_branches_before_its_commit": ["only goes on"], head "0, 0", start "51", end "52", abort "53",
+        [arm!(), "51:", cpu!(), claim!(), "cmp qword ptr [rsi], rcx; jne 55f", "mov qword ptr [rsi], r9",
+            "55: mov qword ptr [rsi + 8], r9", "mov qword ptr [rdi], r10", "52:"],
+        then [signature!(), "53: jmp 54b"];
+    "window_that_branches_to_its_commit_unclaimed": ["only goes on"], head "0, 0", start "51", end "52", abort "53",
+        [arm!(), "51:", cpu!(), "cmp qword ptr [rsi], rcx; jne 55f", "mov r9, qword ptr [rsi]", "55: mov qword ptr [rdi], r10", "52:"],
+        then [signature!(), "53: jmp 54b"];
+    "window_of_any_cpu": ["compares the number of the CPU"], head "0, 0", start "51", end "52", abort "53",
+        [arm!(), "51: movsxd r8, dword ptr fs:[rdx + 4]", claim!(), "mov qword ptr [rsi], r9", "mov qword ptr [rdi], r10", "52:"],
+        then [signature!(), "53: jmp 54b"];
+    "window_that_compares_the_cpu_late": ["compares the number of the CPU"], head "0, 0", start "51", end "52", abort "53",
+        [arm!(), "51: movsxd r8, dword ptr fs:[rdx + 4]", claim!(), "cmp r8, 0x3fff; ja 54f", "mov qword ptr [rdi], r10", "52:"],
         then [signature!(), "53: jmp 54b"];
 }
 
