@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::dcas::{Mechanism, Object, StableWord, Version};
 use crate::memory::{Allocated, Descriptor, Error, Pool};
+use crate::sync::spin_loop;
 
 /// After so many nodes a walk looks whether its version still is.
 const STEPS: usize = 64;
@@ -339,7 +340,8 @@ pub(super) fn until_unchanged<R>(mut attempt: impl FnMut() -> Result<R, Changed>
         if let Ok(result) = attempt() {
             return result;
         }
-        crate::sync::pause(round);
-        round += 1;
+        // Somebody has changed something, or this attempt was interrupted: nobody is waited for, so no yielding.
+        (0..4u32 << round).for_each(|_| spin_loop());
+        round = (round + 1).min(6);
     }
 }

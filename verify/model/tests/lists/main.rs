@@ -55,5 +55,5 @@ mod sync {
     pub fn fence(_order: Ordering) {}
 
     /// Looks again at once.
-    pub fn pause(_round: u32) {}
+    pub fn spin_loop() {}
 }
