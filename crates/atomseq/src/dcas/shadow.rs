@@ -262,6 +262,7 @@ impl Shadow {
             // SAFETY: the lock, as its holder itself would free it.
             let freed = unsafe { free_here::on_cpu(self.address(), seen as usize, free) };
             if freed == Ok(true) {
+                REVOKED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 return;
             }
         }

@@ -111,7 +111,7 @@ fn stalled(
     thread::scope(|scope| {
         let victim = stop.victim(scope, cpus[1 % cpus.len()], |inside| object.operate(inside))?;
         for _ in 0..stops * TRIES {
-            victim.runs_for(Duration::from_nanos(random.u64(..4_000)));
+            victim.runs_for(Duration::from_nanos(random.u64(..4_000)))?;
             let before = object.thrown_out();
             let between = victim.stop()?;
             let called = Instant::now();

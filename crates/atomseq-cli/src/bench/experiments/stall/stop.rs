@@ -108,16 +108,14 @@ pub struct Victim<'s> {
 
 impl Victim<'_> {
     /// Waits until it has done an operation, and then about so long.
-    pub fn runs_for(&self, time: Duration) {
+    pub fn runs_for(&self, time: Duration) -> Result<(), String> {
         let turns = TURNS.load(Ordering::Relaxed);
-        let start = Instant::now();
-        while TURNS.load(Ordering::Relaxed) == turns && start.elapsed() < PATIENCE {
-            thread::yield_now();
-        }
+        wait_until(|| TURNS.load(Ordering::Relaxed) != turns)?;
         let start = Instant::now();
         while start.elapsed() < time {
             std::hint::spin_loop();
         }
+        Ok(())
     }
 
     /// Stops it, wherever it is: inside an operation?
