@@ -14,7 +14,7 @@
 //! end:
 //! ```
 //!
-//! Without a slot, the number is compared instead, and one out of range leaves. A window may claim: by one `lock
+//! Without a slot, the number is compared instead, and one out of range, or of another CPU than asked for, leaves. A window may claim: by one `lock
 //! cmpxchg` of the word that it commits to, after which a failure leaves. It stores nothing before, and from then on
 //! branches lead to the commit.
 
@@ -95,7 +95,8 @@ pub fn of_a_sequence(executable: &Executable, descriptor: &Descriptor) -> Vec<St
     must(
         tests_gate(descriptor, &window)
             || tests_home(descriptor, &window)
-            || compares_cpu(descriptor, &window),
+            || compares_cpu(descriptor, &window)
+            || is_of_this_cpu(descriptor, &window),
         "tests the gate of the slot, or compares the number of the CPU".to_string(),
     );
     let claim = window.iter().position(is_claim);
@@ -232,6 +233,22 @@ fn compares_cpu(descriptor: &Descriptor, window: &[Instruction]) -> bool {
         && compare.immediate(1) < 1 << 31
         && branch.mnemonic() == Mnemonic::Ja
         && !descriptor.covers(branch.near_branch_target())
+}
+
+/// The number of the CPU, compared with one from a register before memory is touched; whoever is elsewhere leaves.
+fn is_of_this_cpu(descriptor: &Descriptor, window: &[Instruction]) -> bool {
+    let [first, rest @ ..] = window else {
+        return false;
+    };
+    let compares = |each: &Instruction| {
+        matches!(each.code(), Code::Cmp_rm64_r64 | Code::Cmp_r64_rm64)
+            && [each.op0_register(), each.op1_register()].contains(&first.op0_register())
+    };
+    let touches_memory = |each: &Instruction| each.op_kinds().any(|kind| kind == OpKind::Memory);
+    let Some(at) = rest.iter().position(compares) else {
+        return false;
+    };
+    !rest[..=at].iter().any(touches_memory) && leaves_if_it_fails(descriptor, &rest[at..])
 }
 
 /// `lock cmpxchg` of a word.

@@ -187,6 +187,18 @@ windows! {
     "window_that_compares_the_cpu_late": ["compares the number of the CPU"], head "0, 0", start "51", end "52", abort "53",
         [arm!(), "51: movsxd r8, dword ptr fs:[rdx + 4]", claim!(), "cmp r8, 0x3fff; ja 54f", "mov qword ptr [rdi], r10", "52:"],
         then [signature!(), "53: jmp 54b"];
+    "window_of_this_cpu": [], head "0, 0", start "51", end "52", abort "53",
+        [arm!(), "51: movsxd r8, dword ptr fs:[rdx + 4]", "mov r9, rsi; and r9, 0x3fff; cmp r8, r9; jne 54f",
+            "mov qword ptr [rdi], r10", "52:"],
+        then [signature!(), "53: jmp 54b"];
+    "window_that_stays_on_another_cpu": ["compares the number of the CPU"], head "0, 0", start "51", end "52", abort "53",
+        [arm!(), "51: movsxd r8, dword ptr fs:[rdx + 4]", "mov r9, rsi; and r9, 0x3fff; cmp r8, r9",
+            "mov qword ptr [rdi], r10", "52:"],
+        then [signature!(), "53: jmp 54b"];
+    "window_that_asks_for_its_cpu_late": ["compares the number of the CPU"], head "0, 0", start "51", end "52", abort "53",
+        [arm!(), "51: movsxd r8, dword ptr fs:[rdx + 4]", "mov qword ptr [rdi], r10; cmp r8, rsi; jne 54f",
+            "mov qword ptr [rdi], r10", "52:"],
+        then [signature!(), "53: jmp 54b"];
 }
 
 global_asm!(
