@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 
-const TARGETS: [&str; 13] = [
+const TARGETS: [&str; 15] = [
     "counter",
     "histogram",
     "stack",
@@ -17,6 +17,8 @@ const TARGETS: [&str; 13] = [
     "handlers",
     "signals",
     "mutex",
+    "memory",
+    "nonblocking",
 ];
 
 fn torture(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
@@ -67,7 +69,7 @@ fn figure(row: &[String], column: usize) -> u64 {
 fn every_target_holds() {
     let stdout = held(&["--seconds", "4", "--seed", "1"], &[]);
     assert!(
-        stdout.starts_with("Seed 1. 13 targets for 4 seconds, "),
+        stdout.starts_with("Seed 1. 15 targets for 4 seconds, "),
         "{stdout}"
     );
     for target in TARGETS {
@@ -187,6 +189,17 @@ fn what_is_lost_is_noticed() {
     }
     let stderr = fails("signals", "lose");
     assert!(stderr.contains("the sum is not what was added"), "{stderr}");
+    let stderr = fails("memory", "lose");
+    assert!(
+        stderr.contains("descriptors are allocated that nobody has"),
+        "{stderr}"
+    );
+    let stderr = fails("nonblocking", "lose");
+    let laws = [
+        "values went in and never came out",
+        "words that change together do not agree",
+    ];
+    assert!(laws.iter().any(|law| stderr.contains(law)), "{stderr}");
     let stderr = fails("mutex", "lose");
     assert!(
         stderr.contains("what was counted under a lock is not how often it was held"),
@@ -215,6 +228,8 @@ fn what_comes_twice_is_noticed() {
         "handlers",
         "signals",
         "mutex",
+        "memory",
+        "nonblocking",
     ] {
         fails(target, "duplicate");
     }

@@ -1,4 +1,4 @@
-//! What several targets share: containers of values, arenas of objects, a bundle of one structure of each kind, and locks with what they guard.
+//! What several targets share: containers of values, arenas of objects, a bundle of one structure of each kind, what all CPUs share, and locks with what they guard.
 
 pub mod bundle;
 pub mod conserving;
@@ -13,5 +13,6 @@ pub mod one_cpu;
 pub mod own;
 pub mod pooled;
 pub mod section;
+pub mod sharing;
 pub mod unprotected;
 pub mod waiting;

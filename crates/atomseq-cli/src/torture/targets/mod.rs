@@ -6,7 +6,9 @@ pub mod gate;
 pub mod handlers;
 pub mod histogram;
 pub mod list;
+pub mod memory;
 pub mod mutex;
+pub mod nonblocking;
 pub mod pool;
 pub mod queue;
 pub mod registration;
@@ -17,7 +19,7 @@ pub mod stack;
 use super::harness::Target;
 
 /// All targets, in the order in which they are run.
-pub static ALL: [Target; 13] = [
+pub static ALL: [Target; 15] = [
     counter::TARGET,
     histogram::TARGET,
     stack::TARGET,
@@ -31,6 +33,8 @@ pub static ALL: [Target; 13] = [
     handlers::TARGET,
     signals::TARGET,
     mutex::TARGET,
+    memory::TARGET,
+    nonblocking::TARGET,
 ];
 
 /// The target of this name.

@@ -1,0 +1,263 @@
+//! Rounds on structures that all CPUs share: what goes in comes out once, and words that change together agree.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use atomseq::dcas::{Change, Domain, Mechanism, Word};
+use atomseq::nonblocking::{LinkedStack, List, Queue, Stack, Unordered};
+
+use crate::torture::harness::lane::{Doing, Lane};
+use crate::torture::harness::law::{Broken, Checked};
+use crate::torture::harness::ledger::Ledger;
+use crate::torture::harness::sabotage::Sabotage;
+use crate::torture::harness::{Round, STEPS, Setting};
+
+/// A structure of values.
+pub trait Shared: Send + Sync + 'static {
+    /// Do one lane's values come out in the order in which it put them in?
+    const IN_ORDER: bool = false;
+
+    /// Puts a value in. `false`: there is no room.
+    fn put(&self, value: u64) -> bool;
+
+    /// Takes one out.
+    fn take(&self) -> Option<u64>;
+
+    /// Takes this one out, if it is there. By default it cannot be told from others.
+    fn take_this(&self, _value: u64) -> bool {
+        false
+    }
+}
+
+impl Shared for Stack<u64> {
+    fn put(&self, value: u64) -> bool {
+        self.push(value).is_ok()
+    }
+
+    fn take(&self) -> Option<u64> {
+        self.pop()
+    }
+}
+
+impl Shared for Queue<u64> {
+    const IN_ORDER: bool = true;
+
+    fn put(&self, value: u64) -> bool {
+        self.push(value).is_ok()
+    }
+
+    fn take(&self) -> Option<u64> {
+        self.pop()
+    }
+}
+
+impl Shared for LinkedStack<u64> {
+    fn put(&self, value: u64) -> bool {
+        match value % 4 {
+            0 => self.push_back(value).is_ok(),
+            _ => self.push(value).is_ok(),
+        }
+    }
+
+    fn take(&self) -> Option<u64> {
+        self.pop()
+    }
+}
+
+impl Shared for List<u64> {
+    fn put(&self, value: u64) -> bool {
+        self.insert(value, ()).is_ok()
+    }
+
+    fn take(&self) -> Option<u64> {
+        self.pop_first().map(|(value, ())| value)
+    }
+
+    fn take_this(&self, value: u64) -> bool {
+        self.delete(&value).is_ok_and(|found| found.is_some())
+    }
+}
+
+impl Shared for List<u64, (), Unordered> {
+    fn put(&self, value: u64) -> bool {
+        self.push_front(value, ()).is_ok()
+    }
+
+    fn take(&self) -> Option<u64> {
+        self.pop_first().map(|(value, ())| value)
+    }
+
+    fn take_this(&self, value: u64) -> bool {
+        self.delete(&value).is_ok_and(|found| found.is_some())
+    }
+}
+
+/// How many values there are at most, about: searches take as long as lists are.
+const MANY: i64 = 64;
+
+/// A structure and its books.
+pub struct Sharing<S> {
+    structure: S,
+    ledger: Ledger,
+    /// How many values are inside, about.
+    inside: AtomicI64,
+}
+
+impl<S: Shared> Sharing<S> {
+    /// A round on this structure.
+    pub fn new(structure: S, setting: &mut Setting) -> Sharing<S> {
+        let ledger = Ledger::new(setting.salt, setting.lanes, STEPS);
+        Sharing {
+            structure,
+            ledger,
+            inside: AtomicI64::new(0),
+        }
+    }
+
+    fn operate(&self, lane: &mut Lane) -> Checked {
+        // Relaxed, here and below: a hint.
+        let crowded = self.inside.load(Ordering::Relaxed) > MANY && !lane.one_in(4);
+        if crowded || lane.rng.bool() {
+            return self.take(lane);
+        }
+        let Some(value) = self.ledger.issue(lane) else {
+            return self.take(lane);
+        };
+        lane.begin(Doing::Push);
+        if !self.structure.put(value) {
+            return self.ledger.out_by(lane, value).map(drop);
+        }
+        self.inside.fetch_add(1, Ordering::Relaxed);
+        if lane.one_in(8) && self.structure.take_this(value) {
+            self.inside.fetch_sub(1, Ordering::Relaxed);
+            return self.ledger.out_by(lane, value).map(drop);
+        }
+        Ok(())
+    }
+
+    fn take(&self, lane: &mut Lane) -> Checked {
+        lane.begin(Doing::Pop);
+        let Some(value) = self.structure.take() else {
+            return Ok(());
+        };
+        self.inside.fetch_sub(1, Ordering::Relaxed);
+        let origin = self.ledger.out_by(lane, value)?;
+        if !S::IN_ORDER || origin.lane >= lane.seen.len() {
+            return Ok(());
+        }
+        let seen = std::mem::replace(&mut lane.seen[origin.lane], origin.number + 1);
+        if seen > origin.number {
+            let broken = Broken::new("a lane's values left a queue out of order");
+            let broken = broken.with("issued by lane", origin.lane as u64);
+            return Err(broken
+                .with("number", origin.number.into())
+                .with("after number", (seen - 1).into()));
+        }
+        Ok(())
+    }
+}
+
+impl<S: Shared> Round for Sharing<S> {
+    fn step(&self, lane: &mut Lane) -> Checked {
+        self.operate(lane)
+    }
+
+    fn interrupt(&self, lane: &mut Lane) -> Checked {
+        self.operate(lane)
+    }
+
+    fn finish(&mut self, _lanes: &mut [Lane]) -> Checked {
+        while let Some(value) = self.structure.take() {
+            self.ledger.out(value)?;
+        }
+        self.ledger.settle()
+    }
+}
+
+/// How many accounts there are.
+const ACCOUNTS: usize = 4;
+/// What each has at first.
+const AT_FIRST: u64 = 1_000_000;
+/// What a lane has moved, and how often.
+const MOVES: usize = 0;
+
+/// Words of one domain, between which amounts move: their sum stays.
+pub struct Accounts(Domain<[Word; ACCOUNTS]>);
+
+impl Accounts {
+    /// All of them alike.
+    pub fn new(mechanism: Mechanism) -> Accounts {
+        let words = std::array::from_fn(|_| Word::new(AT_FIRST));
+        Accounts(Domain::forced(words, mechanism))
+    }
+
+    fn sum(&self) -> u64 {
+        self.0.snapshot(self.0.each_ref()).0.iter().sum()
+    }
+
+    fn check(&self) -> Checked {
+        match self.sum() {
+            sum if sum == ACCOUNTS as u64 * AT_FIRST => Ok(()),
+            sum => {
+                Err(Broken::new("words that change together do not agree").with("their sum", sum))
+            }
+        }
+    }
+
+    fn operate(&self, lane: &mut Lane) -> Checked {
+        if lane.one_in(4) {
+            lane.begin(Doing::Sum);
+            return self.check();
+        }
+        lane.begin(Doing::Add);
+        let from = lane.rng.usize(..ACCOUNTS);
+        let to = (from + lane.rng.usize(1..ACCOUNTS)) % ACCOUNTS;
+        let (from, to) = (&self.0[from], &self.0[to]);
+        let more = match () {
+            () if lane.strikes(Sabotage::Lose) => 0,
+            () if lane.strikes(Sabotage::Duplicate) => 2,
+            () => 1,
+        };
+        loop {
+            let ([here, there], version) = self.0.snapshot([from, to]);
+            if here == 0 {
+                return Ok(());
+            }
+            let done = match lane.rng.bool() {
+                true => self
+                    .0
+                    .exchange_since(version, (from, here - 1), (to, there + more)),
+                false => self.0.exchange(
+                    Change::of(from, here, here - 1),
+                    Change::of(to, there, there + more),
+                ),
+            };
+            if done.is_ok() {
+                lane.totals[MOVES] += 1;
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Round for Accounts {
+    fn step(&self, lane: &mut Lane) -> Checked {
+        self.operate(lane)
+    }
+
+    fn interrupt(&self, lane: &mut Lane) -> Checked {
+        self.operate(lane)
+    }
+
+    fn finish(&mut self, lanes: &mut [Lane]) -> Checked {
+        self.check()?;
+        let moves: u64 = lanes.iter().map(|lane| lane.totals[MOVES]).sum();
+        match self.0.version().number() {
+            version if version >= moves => Ok(()),
+            version => Err(
+                Broken::new("a version counts fewer changes than there were")
+                    .with("version", version)
+                    .with("changes", moves),
+            ),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Memory while values come and go: it stays what it was, however many there have been. And nodes that come back on purpose.
+#![cfg(target_os = "linux")]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use atomseq::dcas::Mechanism;
+use atomseq::nonblocking::{LinkedStack, List, OneVisitorList, Queue, RefList, Stack};
+
+const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];
+
+/// Operations after which the memory has to be what it was; an hour of them is some 10,000,000,000.
+fn operations() -> u64 {
+    let told = std::env::var("ATOMSEQ_CHURN_OPERATIONS").ok();
+    told.and_then(|told| told.parse().ok()).unwrap_or(400_000)
+}
+
+/// Pages that the process has in memory.
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("Linux tells");
+    let resident = text
+        .split_whitespace()
+        .nth(1)
+        .and_then(|word| word.parse().ok());
+    resident.expect("a number")
+}
+
+/// How many pages may come in while the churn goes on: stacks that grow, the harness' own memory.
+const CEILING: u64 = 512;
+
+/// Calls `churn` with a number of its thread's and of the round, on several threads; the first tenth may take memory.
+fn stays_small(name: &str, churn: impl Fn(u64, u64) + Sync) {
+    const THREADS: u64 = 3;
+    let round = |rounds: u64| {
+        thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let churn = &churn;
+                scope.spawn(move || (0..rounds / THREADS).for_each(|round| churn(thread, round)));
+            }
+        });
+    };
+    round(operations() / 10);
+    let before = resident();
+    round(operations());
+    let after = resident();
+    println!(
+        "{name}: {} operations, {before} pages before, {after} after",
+        operations()
+    );
+    assert!(
+        after < before + CEILING,
+        "{name}: {before} pages have become {after}"
+    );
+}
+
+#[test]
+fn memory_stays_what_it_was() {
+    for mechanism in MECHANISMS {
+        let stack = Stack::<Box<u64>>::forced(64, mechanism);
+        stays_small("Stack", |thread, round| {
+            _ = stack.push(Box::new(thread));
+            if round % 3 != 0 {
+                stack.pop();
+            }
+        });
+        let queue = Queue::<Box<u64>>::forced(64, mechanism);
+        stays_small("Queue", |thread, round| {
+            _ = queue.push(Box::new(thread));
+            if round % 3 != 0 {
+                queue.pop();
+            }
+        });
+        let linked = LinkedStack::<Box<u64>>::forced(mechanism);
+        stays_small("LinkedStack", |thread, round| {
+            let value = Box::new(thread);
+            let pushed = if round % 2 == 0 {
+                linked.push(value)
+            } else {
+                linked.push_back(value)
+            };
+            assert!(pushed.is_ok());
+            linked.pop();
+        });
+        let list = List::<u64, u64>::forced(mechanism);
+        stays_small("List", |thread, round| {
+            let key = (thread * 7 + round * 13) % 64;
+            match round % 4 {
+                0 => _ = list.insert(key, round),
+                1 => _ = list.delete(&key),
+                2 => _ = list.put(key, round),
+                _ => _ = list.pop_first(),
+            }
+        });
+        let counted = RefList::<Box<u64>>::forced(mechanism);
+        stays_small("RefList", |thread, _| {
+            assert!(counted.push_front(Box::new(thread)).is_ok());
+            drop(counted.pop_front());
+        });
+        let visited = OneVisitorList::<Box<u64>>::forced(mechanism);
+        stays_small("OneVisitorList", |thread, _| {
+            assert!(visited.push_front(Box::new(thread)).is_ok());
+            drop(visited.pop_front());
+        });
+    }
+}
+
+/// A control: one value in a hundred that is never taken out.
+#[test]
+fn what_is_left_behind_is_noticed() {
+    let list = LinkedStack::<u64>::forced(Mechanism::Kcas);
+    let left = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        stays_small("LinkedStack with a leak", |thread, round| {
+            assert!(list.push(thread).is_ok());
+            if round % 10 != 0 {
+                list.pop();
+            }
+        });
+    }));
+    assert!(
+        left.is_err(),
+        "a tenth of all values stayed, and was not noticed"
+    );
+}
+
+/// Between the look and the exchange of a pop, the node it has looked at goes, comes back on top, and leads elsewhere.
+#[test]
+fn a_node_that_comes_back_deceives_nobody() {
+    for mechanism in MECHANISMS {
+        let stack = LinkedStack::<u64>::forced(mechanism);
+        for value in [1, 2, 3] {
+            stack.push(value).unwrap();
+        }
+        let attempts = AtomicU64::new(0);
+        let popped = stack.pop_between(|version| {
+            if attempts.fetch_add(1, Ordering::Relaxed) == 0 {
+                // 3 and 2 go; the nodes are the next that are allocated, the last one first.
+                assert_eq!([stack.pop(), stack.pop()], [Some(3), Some(2)]);
+                stack.push(4).unwrap();
+                stack.push(5).unwrap();
+            }
+            version
+        });
+        assert_eq!(popped, Some(5), "{mechanism:?}");
+        assert!(
+            attempts.load(Ordering::Relaxed) > 1,
+            "{mechanism:?}: the old look counted"
+        );
+        assert_eq!(stack.drain().collect::<Vec<_>>(), [4, 1], "{mechanism:?}");
+    }
+}
