@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use atomseq::dcas::Mechanism;
@@ -27,6 +28,12 @@ fn resident() -> u64 {
 
 /// How many pages may come in while the churn goes on: stacks that grow, the harness' own memory.
 const CEILING: u64 = 512;
+
+/// One test at a time: memory is the process's.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Calls `churn` with a number of its thread's and of the round, on several threads; the first tenth may take memory.
 fn stays_small(name: &str, churn: impl Fn(u64, u64) + Sync) {
@@ -55,6 +62,7 @@ fn stays_small(name: &str, churn: impl Fn(u64, u64) + Sync) {
 
 #[test]
 fn memory_stays_what_it_was() {
+    let _alone = alone();
     for mechanism in MECHANISMS {
         let stack = Stack::<Box<u64>>::forced(64, mechanism);
         stays_small("Stack", |thread, round| {
@@ -107,6 +115,7 @@ fn memory_stays_what_it_was() {
 /// A control: one value in a hundred that is never taken out.
 #[test]
 fn what_is_left_behind_is_noticed() {
+    let _alone = alone();
     let list = LinkedStack::<u64>::forced(Mechanism::Kcas);
     let left = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         stays_small("LinkedStack with a leak", |thread, round| {
@@ -125,6 +134,7 @@ fn what_is_left_behind_is_noticed() {
 /// Between the look and the exchange of a pop, the node it has looked at goes, comes back on top, and leads elsewhere.
 #[test]
 fn a_node_that_comes_back_deceives_nobody() {
+    let _alone = alone();
     for mechanism in MECHANISMS {
         let stack = LinkedStack::<u64>::forced(mechanism);
         for value in [1, 2, 3] {
