@@ -1,5 +1,5 @@
-//! What the histories must find out.
-#![cfg(target_os = "linux")]
+//! What the histories must find out: it takes a stop at the right instruction.
+#![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
 use atomseq::dcas::Mechanism;
 use verify_history::broken::{CarelessStack, Torn, Unversioned};

@@ -12,8 +12,10 @@ use verify_history::subjects::words::{Pair, Words};
 fn under_both(histories: usize, trial: impl Fn(Mechanism, Trial) -> Report) {
     for mechanism in [Mechanism::Assisted, Mechanism::Kcas] {
         let report = trial(mechanism, Trial::of(histories / 2));
+        // Without stops, timers have to come at the right time.
+        let stops = cfg!(all(atomseq_sections, target_arch = "x86_64"));
         assert!(
-            report.concurrent > 0 && report.interruptions > 0,
+            !stops || report.concurrent > 0 && report.stops > 0,
             "nothing met: {report}"
         );
     }
@@ -63,7 +65,8 @@ fn a_ring() {
         ..Trial::of(5_000)
     };
     let report = must_pass("Ring", trial, OneToOne::fresh);
-    assert!(report.concurrent > 0, "nothing met: {report}");
+    let stops = cfg!(all(atomseq_sections, target_arch = "x86_64"));
+    assert!(!stops || report.concurrent > 0, "nothing met: {report}");
 }
 
 #[test]
