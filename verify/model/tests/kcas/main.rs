@@ -2,7 +2,8 @@
 //! great many orders of steps. The library's own sources, over atomics that shuttle steps. Memory is sequentially
 //! consistent here.
 //!
-//! Each protection is taken away in turn, by a change of those sources (`mutations.rs`), and that has to be found out.
+//! Protections are taken away one by one, by a change of those sources (`mutations.rs`), and that has to be found out. Two are not
+//! among them: the count of helpers, which these models do not miss, and sequence numbers, without which helping never ends.
 
 mod models;
 mod mutations;
