@@ -7,8 +7,9 @@ use atomseq::nonblocking::{Queue, Stack};
 use super::{found, taken};
 use crate::scenario::{Check, Fresh, Operation, Scenario, Words};
 
-/// A structure stays where it is, as the sequences that were interrupted in it expect.
-type Home<S> = Box<S>;
+/// A structure stays where it is, as the sequences that were interrupted in it expect, and for good: its destructor would have
+/// copies of its sequences where none is interrupted.
+type Home<S> = &'static S;
 
 macro_rules! scenarios {
     ($module:ident $structure:ident) => {
@@ -28,12 +29,14 @@ macro_rules! scenarios {
             }
 
             fn content(structure: &Structure) -> Words {
-                structure.drain().collect()
+                std::iter::from_fn(|| pop(structure).pop()).collect()
             }
 
             /// Of three places, with some filled.
             fn with<const FILLED: u64>() -> Structure {
-                let structure = Box::new($structure::forced(3, Mechanism::Assisted));
+                let place = Box::new_uninit();
+                let structure = $structure::forced(3, Mechanism::Assisted);
+                let structure: Structure = Box::leak(Box::write(place, structure));
                 (1..=FILLED).for_each(|value| assert!(push(&structure, value).is_empty()));
                 structure
             }
