@@ -117,7 +117,9 @@ fn resolve(reference: Reference) -> Resolved {
 }
 
 /// The value of a word. Helps nobody: an undecided operation has changed nothing.
-#[inline]
+///
+/// Never inlined: its callers are mostly on the way of OS-assisted DCAS, whose registers it would take.
+#[inline(never)]
 pub(super) fn load(word: &AtomicU64) -> u64 {
     loop {
         // Acquire: pairs with the compare-and-swap that put the reference in.
