@@ -99,6 +99,7 @@
 //! | `dcas::Domain` | words that change two at a time, with a version number, OS-assisted | obstruction-free | 1 |
 //! | | the same by k-CAS, where the kernel does not help | lock-free | 5 |
 //! | `dcas::Adjacent` | two words side by side | lock-free | 1 |
+//! | `dcas::Packed` | two numbers in one word | lock-free | 1 |
 //!
 //! For values that all CPUs share, `nonblocking` has scope `Machine`, made of `dcas`; progress and cost are for the OS-assisted
 //! mechanism, by k-CAS all are lock-free, at 4 to 6 a change.

@@ -6,7 +6,8 @@
 //! keeps the others waiting, and all may be called from a signal handler that interrupted another
 //! one on the same domain.
 //!
-//! [`Adjacent`] is for two words that may lie side by side, which the processor changes by itself.
+//! [`Adjacent`] is for two words that may lie side by side, which the processor changes by itself, and [`Packed`] for two numbers
+//! that fit into one word.
 //!
 //! # Mechanisms
 //!
@@ -51,6 +52,7 @@ mod domain;
 mod kcas;
 mod mechanism;
 mod object;
+mod packed;
 pub(crate) mod shadow;
 mod word;
 
@@ -59,6 +61,7 @@ pub use adjacent::Adjacent;
 pub use bare::Bare;
 pub use domain::{Domain, Version};
 pub use mechanism::{AlreadyChosen, Mechanism, force_kcas, mechanism};
+pub use packed::Packed;
 pub use word::Word;
 
 pub(crate) use cells::{Cells, zeros};

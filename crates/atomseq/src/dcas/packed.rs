@@ -1,0 +1,175 @@
+//! Two numbers in one word: what double-width compare-and-swap does, where both fit into 64 bits.
+
+use std::fmt;
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// Two numbers that lie in one 64-bit word and change together: the first has `BITS` bits, the second the rest.
+///
+/// Where they fit, this is cheaper than [`Adjacent`](super::Adjacent), and there on every target: scope `Machine`,
+/// lock-free, 1 atomic instruction a change, 0 a load. An index and a tag that says how often it has changed, for
+/// example, so that an index that comes back is not taken for the one that was there before.
+///
+/// ```
+/// use atomseq::dcas::Packed;
+///
+/// // The index of a free block, and how often it has changed.
+/// let free = Packed::<32>::new(7, 0);
+/// let (index, tag) = free.load();
+/// assert_eq!(free.compare_exchange((index, tag), (3, tag + 1)), Ok(()));
+/// free.atomic_update(|(_, tag)| (7, tag + 1));
+/// // 7 again, but not the same 7.
+/// assert_eq!(free.compare_exchange((index, tag), (9, tag + 1)), Err((7, 2)));
+/// ```
+///
+/// Neither part may be empty:
+///
+/// ```compile_fail,E0080
+/// let none = atomseq::dcas::Packed::<64>::new(1, 0);
+/// ```
+#[repr(transparent)]
+pub struct Packed<const BITS: u32>(AtomicU64);
+
+impl<const BITS: u32> Packed<BITS> {
+    /// The largest first number.
+    pub const MOST_FIRST: u64 = {
+        assert!(0 < BITS && BITS < 64, "each part has at least one bit");
+        u64::MAX >> (64 - BITS)
+    };
+
+    /// The largest second number.
+    pub const MOST_SECOND: u64 = u64::MAX >> BITS;
+
+    /// A pair with these numbers.
+    ///
+    /// # Panics
+    ///
+    /// If one of them does not fit: see [`MOST_FIRST`](Packed::MOST_FIRST) and [`MOST_SECOND`](Packed::MOST_SECOND).
+    pub const fn new(first: u64, second: u64) -> Packed<BITS> {
+        Packed(AtomicU64::new(Self::word((first, second))))
+    }
+
+    /// Both numbers at one time.
+    #[inline]
+    pub fn load(&self) -> (u64, u64) {
+        // Acquire: pairs with the release of whoever stored them.
+        Self::numbers(self.0.load(Ordering::Acquire))
+    }
+
+    /// Changes both if both are as expected.
+    ///
+    /// # Errors
+    ///
+    /// What they were instead.
+    ///
+    /// # Panics
+    ///
+    /// If a new number does not fit. What is expected may be anything: numbers that do not fit are not there.
+    #[inline]
+    pub fn compare_exchange(
+        &self,
+        expected: (u64, u64),
+        new: (u64, u64),
+    ) -> Result<(), (u64, u64)> {
+        let new = Self::word(new);
+        if expected.0 > Self::MOST_FIRST || expected.1 > Self::MOST_SECOND {
+            return Err(self.load());
+        }
+        self.0
+            .compare_exchange(
+                Self::word(expected),
+                new,
+                Ordering::SeqCst,
+                Ordering::SeqCst,
+            )
+            .map(|_| ())
+            .map_err(Self::numbers)
+    }
+
+    /// Replaces both by what `update` makes of them (S92 figure 5.1); returns what they were.
+    ///
+    /// `update` may be called more than once; only what its last call returned is stored.
+    ///
+    /// # Panics
+    ///
+    /// If a new number does not fit.
+    pub fn atomic_update(&self, mut update: impl FnMut((u64, u64)) -> (u64, u64)) -> (u64, u64) {
+        let mut old = self.load();
+        loop {
+            match self.compare_exchange(old, update(old)) {
+                Ok(()) => return old,
+                Err(found) => old = found,
+            }
+        }
+    }
+
+    const fn word((first, second): (u64, u64)) -> u64 {
+        assert!(
+            first <= Self::MOST_FIRST && second <= Self::MOST_SECOND,
+            "a number does not fit into its part of the word"
+        );
+        first | second << BITS
+    }
+
+    const fn numbers(word: u64) -> (u64, u64) {
+        (word & Self::MOST_FIRST, word >> BITS)
+    }
+}
+
+impl<const BITS: u32> Default for Packed<BITS> {
+    fn default() -> Packed<BITS> {
+        Packed::new(0, 0)
+    }
+}
+
+impl<const BITS: u32> fmt::Debug for Packed<BITS> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Packed").field(&self.load()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_part_has_all_its_bits_and_no_more() {
+        fn holds<const BITS: u32>() {
+            let most = (Packed::<BITS>::MOST_FIRST, Packed::<BITS>::MOST_SECOND);
+            assert_eq!(most.0.count_ones() + most.1.count_ones(), 64);
+            for numbers in [(0, 0), (most.0, 0), (0, most.1), most] {
+                let pair = Packed::<BITS>::new(numbers.0, numbers.1);
+                assert_eq!(pair.load(), numbers);
+                // What does not fit is never there, whatever its low bits are.
+                let too_large = (numbers.0.wrapping_add(most.0).wrapping_add(1), numbers.1);
+                assert_eq!(pair.compare_exchange(too_large, (0, 0)), Err(numbers));
+            }
+        }
+        holds::<1>();
+        holds::<32>();
+        holds::<48>();
+        holds::<63>();
+    }
+
+    #[test]
+    #[should_panic(expected = "does not fit")]
+    fn a_number_that_is_too_large_is_refused() {
+        Packed::<16>::default().atomic_update(|(first, second)| (first + (1 << 16), second));
+    }
+
+    #[test]
+    fn nothing_is_lost() {
+        let pair = Packed::<40>::default();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..20_000 {
+                        let (a, b) = pair.atomic_update(|(a, b)| (a + 2, b + 1));
+                        assert_eq!(a, 2 * b);
+                    }
+                });
+            }
+        });
+        assert_eq!(pair.load(), (160_000, 80_000));
+    }
+}
