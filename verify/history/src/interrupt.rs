@@ -80,8 +80,6 @@ pub fn act() {
     let others = unsafe { &*others };
     let number = COUNTS.interruptions.fetch_add(1, Ordering::Relaxed);
     match number % 8 {
-        // Portable builds take memory from the allocator, which this may have interrupted.
-        4.. if !cfg!(atomseq_sections) => std::thread::yield_now(),
         0 => std::thread::yield_now(),
         1 => sleep(Duration::from_micros(20 + number % 64)),
         2 | 3 => wait_for(others, thread),

@@ -1,18 +1,16 @@
-//! Memory from the system's allocator: never from the global one, which may be built on areas.
+//! Memory from the system: never from the global allocator, which may be built on areas; and on Unix not from the system's
+//! either, for a signal handler may have interrupted that.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::NonNull;
 
 const PAGE: usize = 4096;
 
 /// `bytes` of zeroed, page-aligned memory, or `None` when there is none (or `bytes` is 0).
 pub fn map(bytes: usize) -> Option<NonNull<u8>> {
-    let layout = Layout::from_size_align(bytes, PAGE).ok()?;
-    if bytes == 0 {
-        return None;
+    match bytes {
+        0 => None,
+        _ => system::map(bytes),
     }
-    // SAFETY: the size is not 0.
-    NonNull::new(unsafe { System.alloc_zeroed(layout) })
 }
 
 /// Gives back what [`map`] returned.
@@ -20,16 +18,60 @@ pub fn map(bytes: usize) -> Option<NonNull<u8>> {
 /// # Safety
 /// `start` and `bytes` are those of one `map`, and nothing uses the memory any more.
 pub unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
-    // SAFETY: `map` made this very layout and checked it.
-    unsafe {
-        System.dealloc(
-            start.as_ptr(),
-            Layout::from_size_align_unchecked(bytes, PAGE),
-        )
-    };
+    // SAFETY: the caller's promise.
+    unsafe { system::unmap(start, bytes) }
 }
 
-/// What [`map`] aligns to.
+#[cfg(unix)]
+mod system {
+    use std::ptr::{self, NonNull};
+
+    pub fn map(bytes: usize) -> Option<NonNull<u8>> {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let kind = libc::MAP_PRIVATE | libc::MAP_ANON;
+        // SAFETY: a new mapping, which nothing depends on.
+        let start = unsafe { libc::mmap(ptr::null_mut(), bytes, access, kind, -1, 0) };
+        match start {
+            libc::MAP_FAILED => None,
+            _ => NonNull::new(start.cast()),
+        }
+    }
+
+    /// # Safety
+    /// As for `super::unmap`.
+    pub unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
+        // SAFETY: a mapping of this size, which nothing uses any more. It cannot fail for one that is whole.
+        unsafe { libc::munmap(start.as_ptr().cast(), bytes) };
+    }
+}
+
+#[cfg(not(unix))]
+mod system {
+    use std::alloc::{GlobalAlloc, Layout, System};
+    use std::ptr::NonNull;
+
+    use super::PAGE;
+
+    pub fn map(bytes: usize) -> Option<NonNull<u8>> {
+        let layout = Layout::from_size_align(bytes, PAGE).ok()?;
+        // SAFETY: the size is not 0, as `super::map` has seen.
+        NonNull::new(unsafe { System.alloc_zeroed(layout) })
+    }
+
+    /// # Safety
+    /// As for `super::unmap`.
+    pub unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
+        // SAFETY: `map` made this very layout and checked it.
+        unsafe {
+            System.dealloc(
+                start.as_ptr(),
+                Layout::from_size_align_unchecked(bytes, PAGE),
+            )
+        };
+    }
+}
+
+/// What [`map`] aligns to, at least.
 pub fn page_size() -> usize {
     PAGE
 }

@@ -162,10 +162,6 @@ impl<S: Shared> Round for Sharing<S> {
     }
 
     fn interrupt(&self, lane: &mut Lane) -> Checked {
-        // Other builds take memory from the allocator, which this may have interrupted.
-        if !cfg!(atomseq_sections) {
-            return Ok(());
-        }
         self.operate(lane)
     }
 
@@ -249,9 +245,6 @@ impl Round for Accounts {
     }
 
     fn interrupt(&self, lane: &mut Lane) -> Checked {
-        if !cfg!(atomseq_sections) {
-            return Ok(());
-        }
         self.operate(lane)
     }
 

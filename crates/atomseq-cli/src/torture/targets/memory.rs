@@ -141,10 +141,6 @@ impl Round for Memory {
     }
 
     fn interrupt(&self, lane: &mut Lane) -> Checked {
-        // Other builds take memory from the allocator, which this may have interrupted.
-        if !cfg!(atomseq_sections) {
-            return Ok(());
-        }
         self.operate(lane)
     }
 
