@@ -191,7 +191,10 @@ mod tests {
     fn an_experiment_has_the_cases_it_lists() {
         for experiment in ALL {
             let made = match experiment.method {
-                Method::Timed(cases) => cases(2),
+                Method::Timed(cases) => {
+                    let most = experiment.threads.numbers(2).into_iter().max();
+                    cases(most.expect("at least one"))
+                }
                 Method::Placed { workloads, .. } => {
                     let cases = workloads.iter().flat_map(|workload| (workload.cases)());
                     cases.collect()
