@@ -91,12 +91,12 @@ impl Nest {
         }
         // SAFETY: `run` borrows both.
         let (lanes, places) = unsafe { (&*self.lanes, &*self.places) };
-        let stop =
+        // Up to the end of this step.
+        let _stop =
             with_stop.then(|| places.plant(self.random(places.len() as u64) as usize, stopped));
         self.inside.set(inside | 1 << lane);
         let called = lanes.call_in(lane);
         self.inside.set(inside);
-        drop(stop);
         called
     }
 

@@ -27,7 +27,9 @@ impl<'ast> Visit<'ast> for Found {
             // Files of `local/` and `percpu/` have the same names.
             let directory = name(self.file.parent().and_then(Path::file_name));
             let module = match directory.as_str() {
-                "local" => format!("local_{}", name(self.file.file_stem())),
+                directory @ ("local" | "nonblocking") => {
+                    format!("{directory}_{}", name(self.file.file_stem()))
+                }
                 _ => name(self.file.file_stem()),
             };
             for sequence in

@@ -2,7 +2,7 @@
 
 /// Places to stop at: none.
 #[derive(Clone, Debug, Default)]
-pub struct Places;
+pub struct Places(());
 
 impl Places {
     /// Adds none.
