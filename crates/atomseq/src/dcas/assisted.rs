@@ -68,6 +68,12 @@ const LOST: usize = 5;
 
 /// How often a thread looks again before it throws the holder out.
 const PATIENCE: usize = 32;
+/// And how many pauses lie between.
+const PAUSES: usize = 8;
+
+/// A thread that finds the lock taken makes 4 pauses, twice as many after each further attempt, 256 at most.
+const FIRST_ROUND: u32 = 2;
+const LAST_ROUND: u32 = 8;
 
 crate::sequence! {
     /// Changes two words if both hold what they should.
@@ -360,17 +366,20 @@ impl Line {
     unsafe fn exchange_slowly(&self, wanted: Wanted, mut told: Option<usize>) -> bool {
         let mut restarts = Restarts::none();
         let mut registered = false;
+        let mut round = FIRST_ROUND;
         loop {
-            // Acquire: pairs with the release that freed the lock.
-            let seen = self.lock.load(Ordering::Acquire);
             match told {
                 Some(DONE) => return true,
                 Some(CHANGED) => return false,
-                Some(BUSY) if seen & BELOW_VERSION == 0 => {}
-                Some(BUSY) => self.wait_or_settle(seen),
+                Some(BUSY) => {
+                    (0..1 << round).for_each(|_| spin_loop());
+                    round = LAST_ROUND.min(round + 1);
+                    self.make_way();
+                }
                 Some(ABORTED) if restarts.again() => {
-                    // Perhaps it had claimed: whoever holds the lock now is thrown out.
-                    self.settle(seen);
+                    // Perhaps it had claimed: then nobody frees the lock but who throws it out. Not at once: a fence ends
+                    // whatever section runs there by now.
+                    self.make_way();
                     if let Wanted::Since(free, ..) = wanted {
                         if self.is_over(free) {
                             return false;
@@ -463,9 +472,18 @@ impl Line {
             if self.lock.load(Ordering::Relaxed) != seen {
                 return;
             }
-            spin_loop();
+            (0..PAUSES).for_each(|_| spin_loop());
         }
         self.settle(seen);
+    }
+
+    /// Waits for whoever has the lock, or throws it out.
+    fn make_way(&self) {
+        // Acquire: pairs with the release that freed the lock.
+        let seen = self.lock.load(Ordering::Acquire);
+        if seen & BELOW_VERSION != 0 {
+            self.wait_or_settle(seen);
+        }
     }
 
     /// Throws out whoever has the lock as it was seen, and undoes what they had done. Returns when the lock was
