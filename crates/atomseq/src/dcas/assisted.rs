@@ -42,14 +42,9 @@ use crate::sequence::{Closed, Restarts, model::Program};
 use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
 
 use super::claimants::Claimant;
-
-pub(super) const VERSION: u64 = 1 << 16;
-pub(super) const STATE: u64 = 3 << 14;
-pub(super) const ID: u64 = (1 << 14) - 1;
-pub(super) const BELOW_VERSION: u64 = STATE | ID;
-pub(super) const HELD: u64 = 1 << 14;
-pub(super) const CLAIM: u64 = 2 << 14;
-pub(super) const LOCKED: u64 = 3 << 14;
+use super::lock::{
+    self, BELOW_VERSION, CLAIM, FIRST_ROUND, HELD, ID, LAST_ROUND, LOCKED, STATE, VERSION,
+};
 
 /// The largest number of a CPU that an id holds.
 pub(crate) const HIGHEST_CPU: usize = ID as usize;
@@ -65,15 +60,6 @@ const BUSY: usize = 2;
 const UNREGISTERED: usize = 3;
 const ABORTED: usize = 4;
 const LOST: usize = 5;
-
-/// How often a thread looks again before it throws the holder out.
-const PATIENCE: usize = 32;
-/// And how many pauses lie between.
-const PAUSES: usize = 8;
-
-/// A thread that finds the lock taken makes 4 pauses, twice as many after each further attempt, 256 at most.
-const FIRST_ROUND: u32 = 2;
-const LAST_ROUND: u32 = 8;
 
 crate::sequence! {
     /// Changes two words if both hold what they should.
@@ -297,19 +283,7 @@ impl Line {
 
     /// Does all of an exchange but its end, as a thread that is stopped there; the words have their old values.
     pub(super) fn abandon(&self, first: Part, second: Part) {
-        let free = loop {
-            let seen = self.lock.load(Ordering::Acquire);
-            let held = seen + HELD + platform::current_cpu() as u64;
-            let free = seen & BELOW_VERSION == 0;
-            let taken = free
-                && self
-                    .lock
-                    .compare_exchange(seen, held, Ordering::AcqRel, Ordering::Relaxed)
-                    .is_ok();
-            if taken {
-                break seen;
-            }
-        };
+        let free = lock::hold(&self.lock);
         let log = [
             first.word as u64,
             first.old,
@@ -423,7 +397,7 @@ impl Line {
             }
             if seen & BELOW_VERSION != 0 {
                 self.wait_or_settle(seen);
-            } else if self.try_lock(seen, seen) {
+            } else if lock::try_lock(&self.lock, seen, seen) {
                 break seen;
             }
         };
@@ -452,29 +426,12 @@ impl Line {
         is_as_wanted
     }
 
-    /// Makes the lock LOCKED; signals are blocked.
-    fn try_lock(&self, from: u64, free: u64) -> bool {
-        let locked = free + LOCKED + (u64::from(platform::generation()) & ID);
-        // Acquire: pairs with the release that freed the lock.
-        let taken = self
-            .lock
-            .compare_exchange(from, locked, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok();
-        // Release: pairs with a reader's acquire fence: who sees a word that is stored next sees the lock taken.
-        fence(Ordering::Release);
-        taken
-    }
-
     /// Waits until the lock is no longer as it was seen; not for ever.
     #[cold]
     fn wait_or_settle(&self, seen: u64) {
-        for _ in 0..PATIENCE {
-            if self.lock.load(Ordering::Relaxed) != seen {
-                return;
-            }
-            (0..PAUSES).for_each(|_| spin_loop());
+        if !lock::changes(&self.lock, seen) {
+            self.settle(seen);
         }
-        self.settle(seen);
     }
 
     /// Waits for whoever has the lock, or throws it out.
@@ -560,7 +517,7 @@ impl Line {
     #[cold]
     fn recover_locked(&self, claim: u64, free: u64, log: [u64; 5]) {
         let _quiet = platform::Quiet::enter();
-        if !self.try_lock(claim, free) {
+        if !lock::try_lock(&self.lock, claim, free) {
             return;
         }
         for (word, old) in [(log[0], log[1]), (log[2], log[3])] {

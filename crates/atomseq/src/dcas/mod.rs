@@ -50,6 +50,7 @@ mod claimants;
 mod descriptors;
 mod domain;
 mod kcas;
+mod lock;
 mod mechanism;
 mod object;
 mod packed;

@@ -37,8 +37,11 @@ use crate::sequence::{Restarts, model::Program};
 use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
 
 use super::Version;
-use super::assisted::{BELOW_VERSION, CLAIM, HELD, ID, LOCKED, REVOKED, STATE, VERSION};
+use super::assisted::REVOKED;
 use super::claimants::Claimant;
+use super::lock::{
+    self, BELOW_VERSION, CLAIM, FIRST_ROUND, HELD, ID, LAST_ROUND, LOCKED, STATE, VERSION,
+};
 
 pub(crate) use super::assisted::HIGHEST_CPU;
 
@@ -52,16 +55,6 @@ pub(crate) const ABORTED: usize = 4;
 
 /// Where the states lie in a [`Shadow`], which sequences are given the address of.
 pub(crate) const STATES: usize = 8;
-
-/// How often a thread looks again before it throws the holder out, and how many pauses lie between.
-const PATIENCE: usize = 32;
-const PAUSES: usize = 8;
-
-/// A thread whose attempt found somebody else there makes 4 pauses, twice as many after each further one, 256 at most: as
-/// long as it is away, the others have the cache lines to themselves. With 1 to 64 pauses, two threads on two CPUs took 1.3
-/// (stack) and 4 times (queue) as long for a push and a pop, medians of 9 interleaved runs of 200,000 at real-time priority.
-const FIRST_ROUND: u32 = 2;
-const LAST_ROUND: u32 = 8;
 
 crate::sequence! {
     /// Frees the lock of a holder whose CPU this is: it does not run, and will not go on.
@@ -190,7 +183,7 @@ impl Shadow {
             let seen = self.lock.load(Ordering::Acquire);
             if seen & BELOW_VERSION != 0 {
                 self.wait_or_settle(seen);
-            } else if self.try_lock(seen) {
+            } else if lock::try_lock(&self.lock, seen, seen) {
                 break seen;
             }
         };
@@ -212,37 +205,12 @@ impl Shadow {
     /// Makes a change but for its end, as a thread that is stopped there; if the state does not allow it, that thread has
     /// got no further than the lock.
     pub fn abandon(&self, change: &mut impl Change) {
-        let free = loop {
-            let seen = self.lock.load(Ordering::Acquire);
-            let held = seen + HELD + platform::current_cpu() as u64;
-            let free = seen & BELOW_VERSION == 0;
-            let taken = free
-                && self
-                    .lock
-                    .compare_exchange(seen, held, Ordering::AcqRel, Ordering::Relaxed)
-                    .is_ok();
-            if taken {
-                break seen;
-            }
-        };
+        let free = lock::hold(&self.lock);
         let state = self.of(free).load(Ordering::Relaxed);
         if !change.is_refused(state) {
             let next = change.store(free >> 16, state);
             self.of(free + VERSION).store(next, Ordering::Release);
         }
-    }
-
-    /// Makes a free lock LOCKED; signals are blocked.
-    fn try_lock(&self, free: u64) -> bool {
-        let locked = free + LOCKED + (u64::from(platform::generation()) & ID);
-        // Acquire: pairs with the release that freed the lock.
-        let taken = self
-            .lock
-            .compare_exchange(free, locked, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok();
-        // Release: pairs with a reader's acquire fence: who sees a word that is stored next sees the lock taken.
-        fence(Ordering::Release);
-        taken
     }
 
     /// Sees to it that the lock was free for a moment.
@@ -266,13 +234,9 @@ impl Shadow {
                 return;
             }
         }
-        for _ in 0..PATIENCE {
-            if self.lock.load(Ordering::Relaxed) != seen {
-                return;
-            }
-            (0..PAUSES).for_each(|_| spin_loop());
+        if !lock::changes(&self.lock, seen) {
+            self.settle(seen);
         }
-        self.settle(seen);
     }
 
     /// Throws out whoever has the lock as it was seen. Returns when the lock was otherwise for a moment at least.
