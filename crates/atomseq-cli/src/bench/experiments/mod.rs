@@ -109,6 +109,7 @@ pub struct Workload {
 
 impl Workload {
     /// All there is of an experiment, on one CPU.
+    #[cfg(atomseq_sections)]
     pub const fn whole(cases: fn() -> Vec<Case>) -> Workload {
         Workload {
             name: "",
