@@ -39,12 +39,11 @@
 
 use crate::platform;
 use crate::sequence::{Closed, Restarts, model::Program};
-use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
+use crate::sync::{AtomicU64, Ordering, fence};
 
 use super::claimants::Claimant;
-use super::lock::{
-    self, BELOW_VERSION, CLAIM, FIRST_ROUND, HELD, ID, LAST_ROUND, LOCKED, STATE, VERSION,
-};
+use super::contention;
+use super::lock::{self, BELOW_VERSION, CLAIM, HELD, ID, LOCKED, STATE, VERSION};
 
 /// The largest number of a CPU that an id holds.
 pub(crate) const HIGHEST_CPU: usize = ID as usize;
@@ -340,15 +339,14 @@ impl Line {
     unsafe fn exchange_slowly(&self, wanted: Wanted, mut told: Option<usize>) -> bool {
         let mut restarts = Restarts::none();
         let mut registered = false;
-        let mut round = FIRST_ROUND;
         loop {
             match told {
                 Some(DONE) => return true,
                 Some(CHANGED) => return false,
                 Some(BUSY) => {
-                    (0..1 << round).for_each(|_| spin_loop());
-                    round = LAST_ROUND.min(round + 1);
-                    self.make_way();
+                    if !self.make_way() {
+                        contention::give_way(self, Line::version);
+                    }
                 }
                 Some(ABORTED) if restarts.again() => {
                     // Perhaps it had claimed: then nobody frees the lock but who throws it out. Not at once: a fence ends
@@ -426,21 +424,21 @@ impl Line {
         is_as_wanted
     }
 
-    /// Waits until the lock is no longer as it was seen; not for ever.
+    /// Waits until the lock is no longer as it was seen; not for ever: after a while, throws out whoever has it, and says so.
     #[cold]
-    fn wait_or_settle(&self, seen: u64) {
-        if !lock::changes(&self.lock, seen) {
+    fn wait_or_settle(&self, seen: u64) -> bool {
+        let is_stuck = !lock::changes(&self.lock, seen);
+        if is_stuck {
             self.settle(seen);
         }
+        is_stuck
     }
 
-    /// Waits for whoever has the lock, or throws it out.
-    fn make_way(&self) {
+    /// Waits for whoever has the lock, or throws it out. Was somebody thrown out?
+    fn make_way(&self) -> bool {
         // Acquire: pairs with the release that freed the lock.
         let seen = self.lock.load(Ordering::Acquire);
-        if seen & BELOW_VERSION != 0 {
-            self.wait_or_settle(seen);
-        }
+        seen & BELOW_VERSION != 0 && self.wait_or_settle(seen)
     }
 
     /// Throws out whoever has the lock as it was seen, and undoes what they had done. Returns when the lock was

@@ -16,12 +16,6 @@ pub(super) const LOCKED: u64 = 3 << 14;
 const PATIENCE: usize = 32;
 const PAUSES: usize = 8;
 
-/// A thread that finds the lock taken makes 4 pauses, twice as many after each further attempt, 256 at most: as
-/// long as it is away, the others have the cache line to themselves. Measured with two threads that push and pop:
-/// beginning with 1 pause and ending at 64, a pair took 1.5 (stack) to 5 times (queue) as long.
-pub(super) const FIRST_ROUND: u32 = 2;
-pub(super) const LAST_ROUND: u32 = 8;
-
 /// Waits until the lock is no longer as it was seen; `false`: it still is, after a while.
 pub(super) fn changes(lock: &AtomicU64, seen: u64) -> bool {
     (0..PATIENCE).any(|_| {

@@ -13,6 +13,7 @@
 //! owner, which pairs with the acquire fence in `is_still`.
 
 use super::assisted::{self, Line};
+use super::contention;
 use super::mechanism::{Mechanism, mechanism};
 use super::{Cells, Change, StableWord, Version, Word, kcas};
 use crate::sync::{Ordering, fence};
@@ -267,6 +268,12 @@ impl Object {
     ) -> bool {
         // SAFETY: the caller's promise.
         unsafe { self.since_kcas(version, [word]) }
+    }
+
+    /// For who was forestalled: lets the others get on with it for a while, longer if it goes on like that. It may sleep, for half
+    /// a millisecond at most.
+    pub fn give_way(&self) {
+        contention::give_way(self, |object| object.version().0);
     }
 
     /// Gives back what k-CAS has bound to a word, whose memory goes.

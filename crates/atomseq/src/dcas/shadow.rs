@@ -34,14 +34,13 @@
 
 use crate::platform;
 use crate::sequence::{Restarts, model::Program};
-use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
+use crate::sync::{AtomicU64, Ordering, fence};
 
 use super::Version;
 use super::assisted::REVOKED;
 use super::claimants::Claimant;
-use super::lock::{
-    self, BELOW_VERSION, CLAIM, FIRST_ROUND, HELD, ID, LAST_ROUND, LOCKED, STATE, VERSION,
-};
+use super::contention;
+use super::lock::{self, BELOW_VERSION, CLAIM, HELD, ID, LOCKED, STATE, VERSION};
 
 pub(crate) use super::assisted::HIGHEST_CPU;
 
@@ -149,7 +148,6 @@ impl Shadow {
     pub fn change_slowly(&self, change: &mut impl Change, mut told: Option<usize>) -> bool {
         let mut restarts = Restarts::none();
         let mut registered = false;
-        let mut round = FIRST_ROUND;
         loop {
             match told {
                 Some(DONE) => return true,
@@ -159,12 +157,12 @@ impl Shadow {
                     }
                 }
                 Some(BUSY) => {
-                    (0..1 << round).for_each(|_| spin_loop());
-                    round = LAST_ROUND.min(round + 1);
-                    self.make_way();
+                    if !self.make_way() {
+                        contention::give_way(self, |line| line.lock.load(Ordering::Relaxed) >> 16);
+                    }
                 }
                 // Perhaps it had claimed: then it finds out now that this is so on its CPU.
-                Some(ABORTED) if restarts.again() => self.make_way(),
+                Some(ABORTED) if restarts.again() => _ = self.make_way(),
                 Some(UNREGISTERED) if !registered => {
                     registered = true;
                     platform::register_this_thread();
@@ -213,30 +211,30 @@ impl Shadow {
         }
     }
 
-    /// Sees to it that the lock was free for a moment.
-    fn make_way(&self) {
+    /// Sees to it that the lock was free for a moment. Was somebody thrown out for that?
+    fn make_way(&self) -> bool {
         // Relaxed: what follows only compares it.
         let seen = self.lock.load(Ordering::Relaxed);
-        if seen & BELOW_VERSION != 0 {
-            self.wait_or_settle(seen);
-        }
+        seen & BELOW_VERSION != 0 && self.wait_or_settle(seen)
     }
 
-    /// Waits until the lock is no longer as it was seen; not for ever.
+    /// Waits until the lock is no longer as it was seen; not for ever: after a while, throws out whoever has it, and says so.
     #[cold]
-    fn wait_or_settle(&self, seen: u64) {
+    fn wait_or_settle(&self, seen: u64) -> bool {
         if seen & STATE == HELD && (seen & ID) as usize == platform::current_cpu() {
             let free = (seen & !BELOW_VERSION) as usize;
             // SAFETY: the lock, as its holder itself would free it.
             let freed = unsafe { free_here::on_cpu(self.address(), seen as usize, free) };
             if freed == Ok(true) {
                 REVOKED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                return;
+                return true;
             }
         }
-        if !lock::changes(&self.lock, seen) {
+        let is_stuck = !lock::changes(&self.lock, seen);
+        if is_stuck {
             self.settle(seen);
         }
+        is_stuck
     }
 
     /// Throws out whoever has the lock as it was seen. Returns when the lock was otherwise for a moment at least.

@@ -54,7 +54,6 @@ use super::scope::Interruptible;
 use crate::Word;
 use crate::scope::SameThread;
 use crate::sequence::model::Program;
-use crate::word::Invariant;
 
 mod iteration;
 mod table;
@@ -205,7 +204,7 @@ pub struct Map<K: Word + Copy, V: Word, const N: usize> {
     entries: [Entry; N],
     /// For the key whose word is [`FREE`], and for the one whose word is [`GONE`].
     special: [Entry; 2],
-    pairs: (Invariant<K>, Invariant<V>),
+    pairs: PhantomData<(K, V)>,
     scope: SameThread,
 }
 
@@ -251,7 +250,7 @@ impl<K: Word + Copy, V: Word, const N: usize> Map<K, V, N> {
             removed: Place::zero(),
             entries: [const { Entry::free() }; N],
             special: [const { Entry::free() }; 2],
-            pairs: (PhantomData, PhantomData),
+            pairs: PhantomData,
             scope: SameThread::new(),
         }
     }

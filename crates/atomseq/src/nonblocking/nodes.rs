@@ -276,7 +276,7 @@ impl<N: Node> Chain<N> {
         // its nodes have been in.
         match unsafe { self.object.exchange_since(version, first, second) } {
             true => Ok(()),
-            false => Err(Changed),
+            false => self.forestalled(),
         }
     }
 
@@ -290,8 +290,14 @@ impl<N: Node> Chain<N> {
         // SAFETY: as for two.
         match unsafe { self.object.exchange_one_since(version, word) } {
             true => Ok(()),
-            false => Err(Changed),
+            false => self.forestalled(),
         }
+    }
+
+    #[cold]
+    fn forestalled(&self) -> Result<(), Changed> {
+        self.object.give_way();
+        Err(Changed)
     }
 
     /// Takes all nodes out of a list that nobody else has.

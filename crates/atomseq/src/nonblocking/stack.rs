@@ -20,7 +20,6 @@ use crate::Word;
 use crate::dcas::shadow::{ABORTED, BUSY, DONE, HIGHEST_CPU, REFUSED, STATES, UNREGISTERED};
 use crate::dcas::{Cells, Mechanism, Object, StableWord, Version, mechanism};
 use crate::sequence::model::Program;
-use crate::word::Invariant;
 
 crate::sequence! {
     /// Puts a word on top.
@@ -92,7 +91,7 @@ pub(super) const SEQUENCES: &[&Program] = &[&push::MODEL, &pop::MODEL];
 /// ```
 pub struct Stack<T: Word> {
     form: Form,
-    values: Invariant<T>,
+    values: PhantomData<T>,
 }
 
 enum Form {

@@ -15,7 +15,6 @@ use super::error::Error;
 use super::gate::Held;
 use super::remote::{self, Drain, Take};
 use crate::sequence::model::Program;
-use crate::word::Invariant;
 
 const FIRST: usize = WORDS;
 
@@ -183,7 +182,7 @@ unsafe impl<N: Node> Owner for RawNode<N> {
 /// ```
 pub struct List<P: Owner> {
     area: Area,
-    nodes: Invariant<P>,
+    nodes: PhantomData<P>,
 }
 
 // SAFETY: nodes move between threads with their owners, never by reference.

@@ -21,7 +21,6 @@ use super::error::Error;
 use super::gate::Held;
 use super::remote::{self, Drain, Take};
 use crate::sequence::model::Program;
-use crate::word::Invariant;
 use crate::{Word, platform};
 
 const HEAD: usize = WORDS;
@@ -110,7 +109,7 @@ pub struct Queue<T: Word> {
     area: Area,
     chunks: AtomicPtr<Chunk>,
     next_chunk: AtomicUsize,
-    elements: Invariant<T>,
+    elements: PhantomData<T>,
 }
 
 // SAFETY: elements move between threads as values, never by reference.

@@ -18,7 +18,6 @@ use super::error::Error;
 use super::gate::Held;
 use super::remote::{self, Drain, Take};
 use crate::sequence::model::Program;
-use crate::word::Invariant;
 
 const HEAD: usize = WORDS;
 const TAIL: usize = WORDS + 8;
@@ -113,7 +112,7 @@ const MOST_WORDS: usize = 512;
 pub struct Ring<T> {
     area: Area,
     capacity: usize,
-    elements: Invariant<T>,
+    elements: PhantomData<T>,
 }
 
 // SAFETY: elements move between threads as values, never by reference.

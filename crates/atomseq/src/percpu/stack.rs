@@ -21,7 +21,6 @@ use super::gate::Held;
 use super::remote::{self, Drain, Take};
 use crate::Word;
 use crate::sequence::model::Program;
-use crate::word::Invariant;
 
 const PUSHED: usize = WORDS;
 const POPPED: usize = WORDS + 8;
@@ -100,7 +99,7 @@ pub struct Stack<T: Word> {
     area: Area,
     /// In bytes.
     capacity: usize,
-    elements: Invariant<T>,
+    elements: PhantomData<T>,
 }
 
 // SAFETY: elements move between threads as values, never by reference.
