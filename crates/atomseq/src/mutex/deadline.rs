@@ -6,18 +6,32 @@ use crate::sync::{AtomicU32, wait, wait_at_most, wait_briefly};
 
 /// When waiting ends.
 #[derive(Clone, Copy)]
-pub(super) struct Deadline(Option<Instant>);
+pub(super) struct Deadline {
+    /// Beyond what the clock reaches if there is none.
+    instant: Option<Instant>,
+    /// Did whoever waits set one?
+    is_set: bool,
+}
 
 impl Deadline {
-    pub const NEVER: Deadline = Deadline(None);
+    pub const NEVER: Deadline = Deadline {
+        instant: None,
+        is_set: false,
+    };
 
     pub fn at(instant: Instant) -> Deadline {
-        Deadline(Some(instant))
+        Deadline {
+            instant: Some(instant),
+            is_set: true,
+        }
     }
 
-    /// So long from now; never, if the clock does not reach so far.
+    /// So long from now.
     pub fn after(duration: Duration) -> Deadline {
-        Deadline(Instant::now().checked_add(duration))
+        Deadline {
+            instant: Instant::now().checked_add(duration),
+            is_set: true,
+        }
     }
 
     /// For one that waits for what it has interrupted: that would be for ever.
@@ -27,7 +41,7 @@ impl Deadline {
     /// Without a deadline. With one, waiting comes to nothing: false, at once.
     pub fn in_vain(self) -> bool {
         assert!(
-            self.0.is_some(),
+            self.is_set,
             "the lock is held by what this handler interrupted, or by this thread itself, and would be held for ever; \
              use try_lock, and have something else to do when it returns None"
         );
@@ -35,12 +49,13 @@ impl Deadline {
     }
 
     pub fn has_passed(self) -> bool {
-        self.0.is_some_and(|instant| instant <= Instant::now())
+        self.instant
+            .is_some_and(|instant| instant <= Instant::now())
     }
 
     /// Sleeps while the word holds `expected`, or shorter; false, without having slept, if it has passed.
     pub fn sleep(self, word: &AtomicU32, expected: u32) -> bool {
-        let Some(instant) = self.0 else {
+        let Some(instant) = self.instant else {
             wait(word, expected);
             return true;
         };

@@ -219,6 +219,10 @@ mod tests {
         let lock = Mutex::<(), Restarting>::new(());
         let _held = lock.lock();
         assert!(lock.try_lock_for(Duration::from_secs(1000)).is_none());
+        assert!(lock.try_lock_for(Duration::MAX).is_none());
+        let spin = SpinLock::<(), Restarting>::new(());
+        let _spinning = spin.lock();
+        assert!(spin.try_lock_for(Duration::MAX).is_none());
         let waits = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(lock.lock())));
         assert!(waits.is_err());
     }

@@ -20,7 +20,7 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::Error;
+use super::{Error, check_capacity};
 use crate::sync::{AtomicUsize, Ordering, fence};
 
 mod consumer;
@@ -103,15 +103,15 @@ impl<T> Ring<T> {
     ///
     /// [`Error::ZeroCapacity`], [`Error::OutOfMemory`].
     pub fn try_new(capacity: usize) -> Result<Ring<T>, Error> {
-        if capacity == 0 {
-            return Err(Error::ZeroCapacity);
-        }
+        check_capacity(capacity)?;
         let count = capacity.checked_next_power_of_two();
         let count = count.ok_or(Error::OutOfMemory)?;
-        let mut places = Vec::new();
+        let mut places = Vec::<Place<T>>::new();
         let reserved = places.try_reserve_exact(count);
         reserved.map_err(|_| Error::OutOfMemory)?;
-        places.resize_with(count, || UnsafeCell::new(MaybeUninit::uninit()));
+        // SAFETY: there is room for so many, and a place need not be initialized. One by one, places without a size, of which there
+        // can be any number, would take for ever.
+        unsafe { places.set_len(count) };
         Ok(Ring {
             head: Position::default(),
             tail: Position::default(),

@@ -316,12 +316,14 @@ impl<T: Send + Sync> RefList<T> {
             }
             Ok(Some(next))
         });
+        // Before a value is dropped, which may panic.
+        let next = next.map(|node| Ref { list: self, node });
         if let Some(node) = ended {
             // SAFETY: this call has just taken the count of a removed node to zero.
             drop(unsafe { self.end(node) });
         }
         let let_go = next.is_some() && from.is_some_and(|(_, let_go)| let_go);
-        (next.map(|node| Ref { list: self, node }), let_go)
+        (next, let_go)
     }
 
     /// The link to what is behind a node that the caller has a guard of.

@@ -86,6 +86,11 @@ fn elements_without_a_size_are_counted() {
     let (mut producer, mut consumer) = ring.split();
     assert_eq!(producer.push_batch(&[(); 5]), 3);
     assert_eq!(consumer.drain().count(), 3);
+    // Nor are there too many of them.
+    let mut ring = Ring::new(usize::MAX / 2);
+    let (mut producer, mut consumer) = ring.split();
+    assert_eq!(producer.push(()), Ok(()));
+    assert_eq!((consumer.pop(), consumer.pop()), (Some(()), None));
 }
 
 #[test]

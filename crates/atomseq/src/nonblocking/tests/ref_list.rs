@@ -169,6 +169,25 @@ fn destructors_do_what_they_like() {
     std::mem::forget(list);
 }
 
+/// The next value's guard is not lost when the last one's destructor panics.
+#[test]
+fn a_panic_on_the_way_keeps_no_value() {
+    struct Fragile(bool);
+    impl Drop for Fragile {
+        fn drop(&mut self) {
+            assert!(!self.0, "in a destructor");
+        }
+    }
+    for mechanism in MECHANISMS {
+        let list = list_of(mechanism, [Fragile(false), Fragile(true)]);
+        let removed = list.pop_front().unwrap();
+        let moved = std::panic::AssertUnwindSafe(|| drop(removed.into_next()));
+        assert!(std::panic::catch_unwind(moved).is_err());
+        let only_guard = list.pop_front().unwrap();
+        assert!(only_guard.into_inner().is_ok());
+    }
+}
+
 #[test]
 fn every_value_is_dropped_once() {
     for mechanism in MECHANISMS {
