@@ -19,6 +19,7 @@ mod selftest;
 mod signals;
 mod start;
 mod thread_storage;
+mod threads;
 mod traffic;
 
 pub use crate::arch::{compare_exchange_double, has_double_width};
@@ -36,3 +37,4 @@ pub use on_cpu::{rseq_offset, started_rseq_offset};
 pub use rseq::{RSEQ_OFFSET, cpu_id, register_this_thread};
 pub use signals::{Quiet, is_quiet};
 pub use start::start;
+pub use threads::{is_gone, thread_id};

@@ -8,6 +8,7 @@ use super::futex::{wait, wake_all};
 use super::kernel::{self, Verdict};
 use super::selftest::{self, Kick, Outcome};
 use super::signals::Blocked;
+use super::threads::thread_id;
 use super::{fork, membarrier, rseq};
 use crate::arch::syscall;
 use crate::status::{Features, Reason, Registrant, Status};
@@ -76,7 +77,7 @@ fn decide_once() -> &'static Status {
             {
                 continue;
             }
-            DECIDER.store(own_thread(), Ordering::Relaxed);
+            DECIDER.store(thread_id(), Ordering::Relaxed);
             let status = decide();
             // SAFETY: this thread won STATE, and no one reads before the Release below.
             unsafe { *DECISION.0.get() = status };
@@ -85,7 +86,7 @@ fn decide_once() -> &'static Status {
             wake_all(&STATE);
             break;
         }
-        if DECIDER.load(Ordering::Relaxed) == own_thread() {
+        if DECIDER.load(Ordering::Relaxed) == thread_id() {
             return &INSIDE;
         }
         wait(&STATE, state);
@@ -98,11 +99,6 @@ fn decide_once() -> &'static Status {
 fn own_process() -> u32 {
     // SAFETY: no arguments, cannot fail.
     unsafe { syscall(libc::SYS_getpid, [0; 6]) as u32 }
-}
-
-fn own_thread() -> u32 {
-    // SAFETY: no arguments, cannot fail.
-    unsafe { syscall(libc::SYS_gettid, [0; 6]) as u32 }
 }
 
 /// Whether an environment variable is set to something other than nothing or 0.
