@@ -4,8 +4,11 @@
 //! Data flows one way: `compiler::parse` reads the syntax, `compiler::lower` makes the intermediate
 //! representation (`compiler::ir`) and reports every broken rule at its line, `compiler::emit`
 //! writes assembly for each architecture, `compiler::output` wraps it all into Rust.
+//!
+//! Beside it, [`macro@Covered`] is derived for structs of covered words.
 
 mod compiler;
+mod covered;
 
 use proc_macro::TokenStream;
 
@@ -109,6 +112,14 @@ use proc_macro::TokenStream;
 #[proc_macro]
 pub fn sequence(input: TokenStream) -> TokenStream {
     compiler::compile(input.into())
+        .unwrap_or_else(|error| error.into_compile_error())
+        .into()
+}
+
+/// Implements `atomseq::dcas::Covered` for a struct whose fields all are; so are its type parameters, if it has any.
+#[proc_macro_derive(Covered)]
+pub fn covered(input: TokenStream) -> TokenStream {
+    covered::derive(input.into())
         .unwrap_or_else(|error| error.into_compile_error())
         .into()
 }

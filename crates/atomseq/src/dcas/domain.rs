@@ -4,17 +4,18 @@ use std::fmt;
 use std::ops::Deref;
 
 use super::object::Object;
-use super::{Change, Changed, Mechanism, StableWord, Word};
+use super::{Change, Changed, Covered, Mechanism, StableWord, Word};
 
 /// Words that change together, and the version number of all of them (GC96 5.1).
 ///
-/// `T` is whatever holds the words: a [`Word`], an array or a structure of them. The domain owns it;
+/// `T` is whatever holds the words: a [`Word`], an array or a structure of them ([`Covered`]). The domain owns it;
 /// its operations take words inside it. Scope `Machine`; [the module](super) says what progress and
 /// cost each [`Mechanism`] has.
 ///
 /// ```
-/// use atomseq::dcas::{Change, Domain, Word};
+/// use atomseq::dcas::{Change, Covered, Domain, Word};
 ///
+/// #[derive(Covered)]
 /// struct Account { balance: Word, entries: Word }
 /// let account = Domain::new(Account { balance: Word::new(10), entries: Word::new(0) });
 ///
@@ -44,7 +45,7 @@ impl Version {
     }
 }
 
-impl<T> Domain<T> {
+impl<T: Covered> Domain<T> {
     /// A domain with these words. Starts atomseq up, and chooses the [`Mechanism`] unless that is done.
     pub fn new(covered: T) -> Domain<T> {
         let object = Object::new();
@@ -75,6 +76,19 @@ impl<T> Domain<T> {
         Domain { object, covered }
     }
 
+    /// The words, of a domain that nobody else has.
+    pub fn get_mut(&mut self) -> &mut T {
+        // What a thread that was ended has left half done is undone first.
+        self.object.begin();
+        if self.mechanism() == Mechanism::Kcas {
+            // They may go to another domain, and one of the other mechanism at that.
+            self.covered.each_word(&mut Word::settle);
+        }
+        &mut self.covered
+    }
+}
+
+impl<T> Domain<T> {
     /// Leaves the domain as a thread does that is stopped for ever inside `exchange`, with both words changed: to test
     /// recovery. `false` under k-CAS, where nothing is left to recover.
     ///
@@ -90,13 +104,6 @@ impl<T> Domain<T> {
     /// Which mechanism it uses.
     pub fn mechanism(&self) -> Mechanism {
         self.object.mechanism()
-    }
-
-    /// The words, of a domain that nobody else has.
-    pub fn get_mut(&mut self) -> &mut T {
-        // What a thread that was ended has left half done is undone first.
-        self.object.begin();
-        &mut self.covered
     }
 
     /// The value of a word.
@@ -175,8 +182,9 @@ impl<T> Domain<T> {
     /// for version, decision and descriptor. In any other, up to two are, with the progress of [`exchange`](Domain::exchange).
     ///
     /// ```
-    /// use atomseq::dcas::{Change, Changed, Domain, Word};
+    /// use atomseq::dcas::{Change, Changed, Covered, Domain, Word};
     ///
+    /// #[derive(Covered)]
     /// struct Shelf { open: Word, left: Word, sold: Word }
     /// let shelf = Domain::new(Shelf { open: Word::new(1), left: Word::new(9), sold: Word::new(0) });
     ///
@@ -311,7 +319,7 @@ impl<T> Deref for Domain<T> {
     }
 }
 
-impl<T: Default> Default for Domain<T> {
+impl<T: Covered + Default> Default for Domain<T> {
     fn default() -> Domain<T> {
         Domain::new(T::default())
     }

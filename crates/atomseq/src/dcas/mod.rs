@@ -55,6 +55,7 @@ mod blocks;
 mod cells;
 mod claimants;
 mod contention;
+mod covered;
 mod descriptors;
 mod domain;
 mod kcas;
@@ -68,6 +69,7 @@ mod word;
 pub use adjacent::Adjacent;
 #[doc(hidden)]
 pub use bare::Bare;
+pub use covered::Covered;
 pub use domain::{Domain, Version};
 pub use mechanism::{AlreadyChosen, Mechanism, force_kcas, mechanism};
 pub use packed::Packed;

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::*;
 
+#[derive(Covered)]
 struct Pair {
     a: Word,
     b: Word,
@@ -17,7 +18,7 @@ fn pair(a: u64, b: u64) -> Domain<Pair> {
 }
 
 /// The same domain by each mechanism.
-fn by_each<T>(make: impl Fn() -> T) -> [Domain<T>; 2] {
+fn by_each<T: Covered>(make: impl Fn() -> T) -> [Domain<T>; 2] {
     [Mechanism::Assisted, Mechanism::Kcas].map(|mechanism| Domain::forced(make(), mechanism))
 }
 
@@ -121,6 +122,26 @@ fn a_wide_domain_changes_up_to_eight() {
     }
     let words: [&Word; MOST_CHANGES + 1] = std::array::from_fn(|place| &domain[place]);
     assert_eq!(domain.snapshot(words).0, [0; MOST_CHANGES + 1]);
+}
+
+/// Under k-CAS a word holds a reference in the end, which means nothing in a domain of the other mechanism.
+#[test]
+fn words_that_leave_a_domain_take_their_values_along() {
+    let mut domains = by_each(words);
+    for domain in &domains {
+        domain
+            .exchange(Change::of(&domain.a, 1, 3), Change::of(&domain.b, 2, 4))
+            .unwrap();
+    }
+    let [one, other] = &mut domains;
+    std::mem::swap(one.get_mut(), other.get_mut());
+    for domain in &domains {
+        assert_eq!(domain.snapshot([&domain.a, &domain.b]).0, [3, 4]);
+        domain
+            .exchange(Change::of(&domain.a, 3, 5), Change::of(&domain.b, 4, 6))
+            .unwrap();
+        assert_eq!(domain.snapshot([&domain.a, &domain.b]).0, [5, 6]);
+    }
 }
 
 #[test]

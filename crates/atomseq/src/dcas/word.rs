@@ -52,6 +52,14 @@ impl Word {
         *self = Word::new(value);
     }
 
+    /// Puts the value itself into a word that nobody else has, where k-CAS has left a reference.
+    pub(super) fn settle(&mut self) {
+        let value = self.get_mut();
+        if self.raw().load(Ordering::Relaxed) != value {
+            self.set(value);
+        }
+    }
+
     #[inline(always)]
     pub(super) fn raw(&self) -> &AtomicU64 {
         self.0.raw()

@@ -443,8 +443,9 @@
 //! the version is still that one, and else begin again.
 //!
 //! ```
-//! use atomseq::dcas::{Domain, Word};
+//! use atomseq::dcas::{Covered, Domain, Word};
 //!
+//! #[derive(Covered)]
 //! struct Words<const N: usize> {
 //!     height: Word,
 //!     cells: [Word; N],

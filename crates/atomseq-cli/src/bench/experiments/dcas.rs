@@ -1,10 +1,11 @@
 //! `dcas`: two words that change together.
 
 use std::hint::black_box;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use atomseq::dcas::{Adjacent, Change, Domain, Mechanism, Word};
+use atomseq::dcas::{Adjacent, Change, Covered, Domain, Mechanism, Word};
 use crossbeam_utils::CachePadded;
 
 use super::{Experiment, Method, Threads};
@@ -68,7 +69,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 fn cases(threads: usize) -> Vec<Case> {
-    let words = || [0, 0].map(|word| CachePadded::new(Word::new(word)));
+    let words = <[Padded; 2]>::default;
     let domain = |mechanism| Domain::forced(words(), mechanism);
     vec![
         Counting::case("os-assisted", threads, domain(Mechanism::Assisted)),
@@ -98,7 +99,23 @@ pub trait Pair: Sync {
     fn both(&self) -> (u64, u64);
 }
 
-impl Pair for Domain<[CachePadded<Word>; 2]> {
+/// A word on cache lines of its own.
+#[derive(Covered, Default)]
+#[repr(align(128))]
+pub struct Padded {
+    word: Word,
+}
+
+impl Deref for Padded {
+    type Target = Word;
+
+    #[inline(always)]
+    fn deref(&self) -> &Word {
+        &self.word
+    }
+}
+
+impl Pair for Domain<[Padded; 2]> {
     type Hand = ();
 
     fn hand(&self) {}

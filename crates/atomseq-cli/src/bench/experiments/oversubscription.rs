@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use atomseq::dcas::{Domain, Mechanism, Word};
+use atomseq::dcas::{Domain, Mechanism};
 use crossbeam_utils::CachePadded;
 
+use super::dcas::Padded;
 use super::{Experiment, Method, Pair, Threads};
 use crate::bench::engine::Effort;
 use crate::bench::peers::spin::Spinning;
@@ -91,9 +92,8 @@ const WAYS: [Way; 4] = [
     },
 ];
 
-fn domain(mechanism: Mechanism) -> Domain<[CachePadded<Word>; 2]> {
-    let words = [0, 0].map(|word| CachePadded::new(Word::new(word)));
-    Domain::forced(words, mechanism)
+fn domain(mechanism: Mechanism) -> Domain<[Padded; 2]> {
+    Domain::forced(Default::default(), mechanism)
 }
 
 /// Something whose CPU time can be measured.

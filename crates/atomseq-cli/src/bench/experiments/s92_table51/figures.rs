@@ -7,7 +7,7 @@ use std::ops::Deref;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use atomseq::dcas::{Change, Domain, Version, Word};
+use atomseq::dcas::{Change, Covered, Domain, Version, Word};
 
 use super::{Attempts, CAPACITY, Pair, plain};
 
@@ -20,7 +20,7 @@ struct Figure<T> {
     over: Version,
 }
 
-impl<T> Figure<T> {
+impl<T: Covered> Figure<T> {
     /// With these words, of which the first one is 0.
     fn new(words: T, first: fn(&T) -> &Word) -> Self {
         let domain = Box::new(Domain::new(words));
@@ -76,6 +76,7 @@ const REFUSED: (u64, Attempts) = (0, Attempts(0));
 /// Figure 5.5.
 pub struct Stack<const RETRY: bool>(Figure<StackWords>);
 
+#[derive(Covered)]
 struct StackWords {
     height: Word,
     cells: [Word; LENGTH],
@@ -118,6 +119,7 @@ impl<const RETRY: bool> Pair for Stack<RETRY> {
 /// Figure 5.6: one cell stays empty.
 pub struct Queue<const RETRY: bool>(Figure<QueueWords>);
 
+#[derive(Covered)]
 struct QueueWords {
     head: Word,
     tail: Word,
@@ -175,6 +177,7 @@ pub struct List<const RETRY: bool> {
     in_hand: plain::Stack,
 }
 
+#[derive(Covered)]
 struct ListWords {
     first: Word,
     next: [Word; LENGTH],

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use atomseq::dcas::{self, Change, Domain, Mechanism, Word};
+use atomseq::dcas::{self, Change, Domain, Mechanism};
 use atomseq::nonblocking::{List, Queue, Stack};
-use crossbeam_utils::CachePadded;
 
 use super::stop::Inside;
+use crate::bench::experiments::dcas::Padded;
 
 /// For how long a mutex is watched each time.
 const WATCHED: Duration = Duration::from_millis(1);
@@ -87,15 +87,14 @@ fn thrown_out(mechanism: Mechanism) -> Option<u64> {
 
 /// Two words under DCAS, and how often they were counted up.
 struct Counted {
-    domain: Domain<[CachePadded<Word>; 2]>,
+    domain: Domain<[Padded; 2]>,
     operations: AtomicU64,
 }
 
 impl Counted {
     fn by(mechanism: Mechanism) -> Self {
-        let words = [0, 0].map(|word| CachePadded::new(Word::new(word)));
         Self {
-            domain: Domain::forced(words, mechanism),
+            domain: Domain::forced(Default::default(), mechanism),
             operations: AtomicU64::new(0),
         }
     }

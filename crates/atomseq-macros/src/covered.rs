@@ -1,0 +1,50 @@
+//! `#[derive(Covered)]`: every field of a struct holds covered words, or none.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+use syn::spanned::Spanned;
+use syn::{Data, DeriveInput, Error, Fields, GenericParam, Member, Result, parse_quote};
+
+pub(crate) fn derive(input: TokenStream) -> Result<TokenStream> {
+    let input: DeriveInput = syn::parse2(input)?;
+    let Data::Struct(data) = &input.data else {
+        return Err(Error::new(
+            input.ident.span(),
+            "only a struct can be derived `Covered`: in an enum, a word could become something else",
+        ));
+    };
+    let members: Vec<Member> = data.fields.members().collect();
+    let names: Vec<_> = (0..members.len())
+        .map(|number| format_ident!("field_{number}"))
+        .collect();
+    let visits = data.fields.iter().zip(&names).map(|(field, name)| {
+        let each = quote::quote_spanned!(field.ty.span()=> ::atomseq::dcas::Covered::each_word);
+        quote!(#each(#name, visit);)
+    });
+    // Names every field, and so does not compile should another macro add one.
+    let all = match &data.fields {
+        Fields::Unit => quote!(Self {}),
+        _ => quote!(Self { #(#members: #names),* }),
+    };
+    let mut generics = input.generics.clone();
+    for parameter in &mut generics.params {
+        if let GenericParam::Type(parameter) = parameter {
+            parameter
+                .bounds
+                .push(parse_quote!(::atomseq::dcas::Covered));
+        }
+    }
+    let (parameters, arguments, conditions) = generics.split_for_impl();
+    let name = &input.ident;
+    Ok(quote! {
+        // SAFETY: it consists of the fields that are visited below, and each of them is `Covered`.
+        #[automatically_derived]
+        unsafe impl #parameters ::atomseq::dcas::Covered for #name #arguments #conditions {
+            fn each_word(&mut self, visit: &mut dyn ::core::ops::FnMut(&mut ::atomseq::dcas::Word)) {
+                let #all = self;
+                #(#visits)*
+                let _ = visit;
+            }
+        }
+    })
+}
