@@ -1,6 +1,7 @@
 //! Forks: a child goes on as its parent did, and finds no gate closed by a thread that it does not have.
 #![cfg(atomseq_sections)]
 
+use atomseq::dcas::{Change, Domain, Mechanism, Word};
 use atomseq::internals::{Quiet, cpu_id, current_cpu, fence, start};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use verify_linux::{Circumstances, exit_code, in_fresh_process, pin};
@@ -239,6 +240,82 @@ fn a_child_forked_during_start_up_decides_itself() {
                         starter.join().unwrap_or(false)
                     })
                 });
+            }
+        },
+    );
+}
+
+/// Two words on one page together with what guards them, so that a child has them as they were at one time.
+#[repr(align(4096))]
+struct OnePage(Domain<[Word; 2]>);
+
+const SUM: u64 = 1_000_000;
+
+impl OnePage {
+    /// Moves something from the first word to the second one, and back another time.
+    fn transfer(&self, amount: u64) {
+        let [a, b] = &*self.0;
+        loop {
+            let ([left, right], version) = self.0.snapshot([a, b]);
+            assert_eq!(left + right, SUM);
+            let (left_then, right_then) = match left.checked_sub(amount) {
+                Some(rest) => (rest, right + amount),
+                None => (SUM, 0),
+            };
+            let done = match amount % 2 {
+                0 => self
+                    .0
+                    .exchange_since(version, (a, left_then), (b, right_then)),
+                _ => self.0.exchange(
+                    Change::of(a, left, left_then),
+                    Change::of(b, right, right_then),
+                ),
+            };
+            if done.is_ok() {
+                return;
+            }
+        }
+    }
+}
+
+/// Children of a process whose threads are in the middle of changes: what these have half done is undone, or completed,
+/// by whoever comes upon it there.
+#[test]
+fn a_child_goes_on_with_what_threads_had_half_done() {
+    in_fresh_process(
+        "a_child_goes_on_with_what_threads_had_half_done",
+        Circumstances::default(),
+        || {
+            for mechanism in [Mechanism::Assisted, Mechanism::Kcas] {
+                let page = OnePage(Domain::forced([Word::new(SUM), Word::new(0)], mechanism));
+                let page = Box::new(page);
+                let [a, b] = &*page.0;
+                // For certain, to begin with.
+                // SAFETY: the domain stays where it is.
+                unsafe { page.0.abandon(Change::of(a, SUM, 1), Change::of(b, 0, 2)) };
+                in_child(fork, || {
+                    page.transfer(1);
+                    page.0.snapshot([a, b]).0 == [SUM - 1, 1]
+                });
+                let stop = AtomicBool::new(false);
+                std::thread::scope(|scope| {
+                    for amount in [2, 3, 5] {
+                        let (page, stop) = (&page, &stop);
+                        scope.spawn(move || {
+                            while !stop.load(Ordering::Relaxed) {
+                                page.transfer(amount);
+                            }
+                        });
+                    }
+                    for _ in 0..100 {
+                        in_child(fork, || {
+                            (0..100).for_each(|amount| page.transfer(amount));
+                            true
+                        });
+                    }
+                    stop.store(true, Ordering::Relaxed);
+                });
+                page.transfer(1);
             }
         },
     );
