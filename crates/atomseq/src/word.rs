@@ -1,7 +1,12 @@
 //! What fits in one machine word, and so can be an element of a per-CPU structure in place.
 
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
+
+/// What a structure has that keeps values of this type as words, which go in and out by shared reference: so it must be
+/// invariant. Were it not, one of `&'static str`s would pass for one of shorter lives, which would come out as `'static`.
+pub(crate) type Invariant<T> = PhantomData<fn(T) -> T>;
 
 /// A value that travels as one machine word.
 ///

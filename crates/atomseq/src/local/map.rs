@@ -54,6 +54,7 @@ use super::scope::Interruptible;
 use crate::Word;
 use crate::scope::SameThread;
 use crate::sequence::model::Program;
+use crate::word::Invariant;
 
 mod iteration;
 mod table;
@@ -204,7 +205,7 @@ pub struct Map<K: Word + Copy, V: Word, const N: usize> {
     entries: [Entry; N],
     /// For the key whose word is [`FREE`], and for the one whose word is [`GONE`].
     special: [Entry; 2],
-    pairs: PhantomData<(K, V)>,
+    pairs: (Invariant<K>, Invariant<V>),
     scope: SameThread,
 }
 
@@ -250,7 +251,7 @@ impl<K: Word + Copy, V: Word, const N: usize> Map<K, V, N> {
             removed: Place::zero(),
             entries: [const { Entry::free() }; N],
             special: [const { Entry::free() }; 2],
-            pairs: PhantomData,
+            pairs: (PhantomData, PhantomData),
             scope: SameThread::new(),
         }
     }

@@ -19,6 +19,7 @@ use super::scope::Interruptible;
 use crate::Word;
 use crate::scope::SameThread;
 use crate::sequence::model::Program;
+use crate::word::Invariant;
 
 const HEAD: usize = 0;
 const TAIL: usize = 8;
@@ -79,7 +80,7 @@ pub struct Queue<T: Word, const N: usize> {
     head: Place,
     tail: Place,
     array: [Place; N],
-    elements: PhantomData<T>,
+    elements: Invariant<T>,
     scope: SameThread,
 }
 

@@ -20,6 +20,7 @@ use super::scope::Interruptible;
 use crate::Word;
 use crate::scope::SameThread;
 use crate::sequence::model::Program;
+use crate::word::Invariant;
 
 const PUSHED: usize = 0;
 const POPPED: usize = 8;
@@ -80,7 +81,7 @@ pub struct Stack<T: Word, const N: usize> {
     pushed: Place,
     popped: Place,
     array: [Place; N],
-    elements: PhantomData<T>,
+    elements: Invariant<T>,
     scope: SameThread,
 }
 

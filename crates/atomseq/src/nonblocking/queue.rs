@@ -21,6 +21,7 @@ use crate::Word;
 use crate::dcas::shadow::{ABORTED, BUSY, DONE, HIGHEST_CPU, REFUSED, STATES, UNREGISTERED};
 use crate::dcas::{Cells, Mechanism, Object, StableWord, Version, mechanism};
 use crate::sequence::model::Program;
+use crate::word::Invariant;
 
 crate::sequence! {
     /// Puts a word at the end.
@@ -97,7 +98,7 @@ pub(super) const SEQUENCES: &[&Program] = &[&put::MODEL, &get::MODEL];
 /// ```
 pub struct Queue<T: Word> {
     form: Form,
-    values: PhantomData<T>,
+    values: Invariant<T>,
 }
 
 enum Form {

@@ -154,7 +154,7 @@ impl<T> Ring<T> {
 
     /// How many elements there are.
     pub fn len(&self) -> usize {
-        // Acquire: a head that is read first is never ahead of the tail; pairs with the release in `pop_part`.
+        // Acquire: a head that is read first is never ahead of the tail; pairs with the release in `Consumer::advance`.
         let head = self.head.0.load(Ordering::Acquire);
         let tail = self.tail.0.load(Ordering::Acquire);
         // Elements that came and went in between may make it look more than full.

@@ -20,6 +20,7 @@ use crate::Word;
 use crate::dcas::shadow::{ABORTED, BUSY, DONE, HIGHEST_CPU, REFUSED, STATES, UNREGISTERED};
 use crate::dcas::{Cells, Mechanism, Object, StableWord, Version, mechanism};
 use crate::sequence::model::Program;
+use crate::word::Invariant;
 
 crate::sequence! {
     /// Puts a word on top.
@@ -91,7 +92,7 @@ pub(super) const SEQUENCES: &[&Program] = &[&push::MODEL, &pop::MODEL];
 /// ```
 pub struct Stack<T: Word> {
     form: Form,
-    values: PhantomData<T>,
+    values: Invariant<T>,
 }
 
 enum Form {

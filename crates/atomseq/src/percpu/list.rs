@@ -15,6 +15,7 @@ use super::error::Error;
 use super::gate::Held;
 use super::remote::{self, Drain, Take};
 use crate::sequence::model::Program;
+use crate::word::Invariant;
 
 const FIRST: usize = WORDS;
 
@@ -182,7 +183,7 @@ unsafe impl<N: Node> Owner for RawNode<N> {
 /// ```
 pub struct List<P: Owner> {
     area: Area,
-    nodes: PhantomData<P>,
+    nodes: Invariant<P>,
 }
 
 // SAFETY: nodes move between threads with their owners, never by reference.

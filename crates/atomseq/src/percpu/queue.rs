@@ -21,6 +21,7 @@ use super::error::Error;
 use super::gate::Held;
 use super::remote::{self, Drain, Take};
 use crate::sequence::model::Program;
+use crate::word::Invariant;
 use crate::{Word, platform};
 
 const HEAD: usize = WORDS;
@@ -109,7 +110,7 @@ pub struct Queue<T: Word> {
     area: Area,
     chunks: AtomicPtr<Chunk>,
     next_chunk: AtomicUsize,
-    elements: PhantomData<T>,
+    elements: Invariant<T>,
 }
 
 // SAFETY: elements move between threads as values, never by reference.

@@ -18,6 +18,7 @@ use super::error::Error;
 use super::gate::Held;
 use super::remote::{self, Drain, Take};
 use crate::sequence::model::Program;
+use crate::word::Invariant;
 
 const HEAD: usize = WORDS;
 const TAIL: usize = WORDS + 8;
@@ -112,7 +113,7 @@ const MOST_WORDS: usize = 512;
 pub struct Ring<T> {
     area: Area,
     capacity: usize,
-    elements: PhantomData<T>,
+    elements: Invariant<T>,
 }
 
 // SAFETY: elements move between threads as values, never by reference.

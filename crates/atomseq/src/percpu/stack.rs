@@ -21,6 +21,7 @@ use super::gate::Held;
 use super::remote::{self, Drain, Take};
 use crate::Word;
 use crate::sequence::model::Program;
+use crate::word::Invariant;
 
 const PUSHED: usize = WORDS;
 const POPPED: usize = WORDS + 8;
@@ -99,7 +100,7 @@ pub struct Stack<T: Word> {
     area: Area,
     /// In bytes.
     capacity: usize,
-    elements: PhantomData<T>,
+    elements: Invariant<T>,
 }
 
 // SAFETY: elements move between threads as values, never by reference.
