@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use atomseq::dcas::{Domain, Mechanism, Word};
+use atomseq::dcas::{Change, Domain, Mechanism, Word};
 use fastrand::Rng;
 
 use crate::models::ends::{self, Ends};
@@ -200,6 +200,56 @@ impl Subject for Torn {
                 registers::Answer::Value(self.0.atomic_update(&self.0[word], |value| value + more))
             }
             _ => registers::Answer::Words(std::array::from_fn(|word| self.0.load(&self.0[word]))),
+        }
+    }
+
+    fn last(&self, before: Option<&registers::Answer>) -> Option<registers::Call> {
+        before.is_none().then_some(registers::Call::Words)
+    }
+}
+
+/// A domain that compares what is only compared before it changes the rest, and not with it.
+pub struct Beforehand(Domain<[Word; WORDS]>);
+
+impl Beforehand {
+    /// Zeros.
+    pub fn fresh(mechanism: Mechanism) -> (Beforehand, Registers) {
+        let words = Domain::forced(std::array::from_fn(|_| Word::new(0)), mechanism);
+        (Beforehand(words), Registers::zeros(0, true))
+    }
+}
+
+impl Subject for Beforehand {
+    type Model = Registers;
+    type Memory = ();
+
+    /// Two words go up together if the third is still what it was at first, or that one goes up by itself.
+    fn choose(&self, rng: &mut Rng, (): &(), _value: u64) -> Option<registers::Call> {
+        Some(match rng.u32(..3) {
+            0 => registers::Call::Words,
+            1 => registers::Call::Add(0, 1),
+            _ => {
+                let new = rng.u64(..2);
+                registers::Call::ExchangeAll([(0, 0, 0), (1, 0, new), (2, 0, new)])
+            }
+        })
+    }
+
+    fn operate(&self, call: &registers::Call, (): &mut ()) -> registers::Answer {
+        match *call {
+            registers::Call::Add(word, more) => {
+                registers::Answer::Value(self.0.atomic_update(&self.0[word], |value| value + more))
+            }
+            registers::Call::ExchangeAll([(compared, value, _), first, second]) => {
+                let change = |(word, old, new): (usize, u64, u64)| {
+                    let word: &Word = &self.0[word];
+                    Change::of(word, old, new)
+                };
+                let is_so = self.0.load(&self.0[compared]) == value;
+                let done = is_so && self.0.exchange(change(first), change(second)).is_ok();
+                registers::Answer::Done(done)
+            }
+            _ => registers::Answer::Words(self.0.snapshot(self.0.each_ref()).0),
         }
     }
 

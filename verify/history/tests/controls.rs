@@ -2,7 +2,7 @@
 #![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
 use atomseq::dcas::Mechanism;
-use verify_history::broken::{CarelessStack, Torn, Unversioned};
+use verify_history::broken::{Beforehand, CarelessStack, Torn, Unversioned};
 use verify_history::crew::{Trial, must_fail};
 
 const MANY: usize = 300_000;
@@ -26,6 +26,15 @@ fn words_looked_at_one_by_one() {
     for mechanism in [Mechanism::Assisted, Mechanism::Kcas] {
         must_fail("a snapshot in pieces", Trial::of(MANY), |_| {
             Torn::fresh(mechanism)
+        });
+    }
+}
+
+#[test]
+fn what_is_only_compared_is_looked_at_beforehand() {
+    for mechanism in [Mechanism::Assisted, Mechanism::Kcas] {
+        must_fail("a comparison beforehand", Trial::of(MANY), |_| {
+            Beforehand::fresh(mechanism)
         });
     }
 }

@@ -6,9 +6,11 @@ use fastrand::Rng;
 use verify_history::ended::at_each_place;
 use verify_history::record::Subject;
 use verify_history::subjects::element::Probe;
-use verify_history::subjects::ends::{Fifo, Lifo};
+use verify_history::subjects::ends::{Fifo, Lifo, OneToOne};
+use verify_history::subjects::guards::Counted;
 use verify_history::subjects::keys::lists;
-use verify_history::subjects::linked::{BothEnds, Counted, Visited, newest_first};
+use verify_history::subjects::linked::{BothEnds, newest_first};
+use verify_history::subjects::visits::Visited;
 use verify_history::subjects::words::{Pair, Words};
 
 const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];
@@ -61,6 +63,20 @@ fn in_a_queue() {
 }
 
 #[test]
+fn in_a_ring() {
+    // The thread that ends is the producer's, or the consumer's.
+    for (end, puts) in [("the producer", 0), ("the consumer", 1)] {
+        let deaths = at_each_place(&format!("Ring, {end}"), MOST, |rng| {
+            OneToOne::<Box<Probe>>::fresh(rng, puts)
+        });
+        assert!(
+            deaths.ended > deaths.missed / 4 && deaths.ended > 0,
+            "{deaths:?}"
+        );
+    }
+}
+
+#[test]
 fn in_a_list_in_order() {
     for mechanism in MECHANISMS {
         ends("List", mechanism, lists(mechanism));
@@ -78,7 +94,7 @@ fn in_a_list_without_order() {
 fn in_a_list_of_counted_values() {
     for mechanism in MECHANISMS {
         ends("RefList", mechanism, |_| {
-            Counted::<Box<Probe>>::fresh(mechanism)
+            Counted::<Box<Probe>>::fresh(mechanism, false)
         });
     }
 }

@@ -4,8 +4,10 @@
 use atomseq::dcas::Mechanism;
 use verify_history::crew::{Report, Trial, must_pass};
 use verify_history::subjects::ends::{Fifo, Lifo, OneToOne};
+use verify_history::subjects::guards::Counted;
 use verify_history::subjects::keys::lists;
-use verify_history::subjects::linked::{BothEnds, Counted, Visited, newest_first};
+use verify_history::subjects::linked::{BothEnds, newest_first};
+use verify_history::subjects::visits::Visited;
 use verify_history::subjects::words::{Pair, Words};
 
 /// Both mechanisms, half of the histories each.
@@ -64,7 +66,7 @@ fn a_ring() {
         calls: 10,
         ..Trial::of(5_000)
     };
-    let report = must_pass("Ring", trial, OneToOne::fresh);
+    let report = must_pass("Ring", trial, |rng| OneToOne::<u64>::fresh(rng, 0));
     let stops = cfg!(all(atomseq_sections, target_arch = "x86_64"));
     assert!(!stops || report.concurrent > 0, "nothing met: {report}");
 }
@@ -91,7 +93,7 @@ fn a_list_without_order() {
 fn a_list_of_counted_values() {
     under_both(6_000, |mechanism, trial| {
         must_pass(&format!("RefList, {mechanism:?}"), trial, |_| {
-            Counted::<u64>::fresh(mechanism)
+            Counted::<u64>::fresh(mechanism, true)
         })
     });
 }

@@ -19,6 +19,11 @@ impl Ends {
             capacity,
         }
     }
+
+    /// From the head to the tail.
+    pub(super) fn values(&self) -> impl Iterator<Item = u64> {
+        self.row.iter().copied()
+    }
 }
 
 /// An operation on a row.

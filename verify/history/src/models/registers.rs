@@ -69,6 +69,8 @@ pub enum Call {
     ExchangeSince(u64, [(usize, u64); 2]),
     /// Adds to a word.
     Add(usize, u64),
+    /// All words from these values to those; the same twice only compares.
+    ExchangeAll([(usize, u64, u64); WORDS]),
 }
 
 /// What it returned.
@@ -106,6 +108,15 @@ impl Model for Registers {
             }
             (Call::Exchange(changes), _) => self.exchange(&changes, answer),
             (Call::ExchangeOne(change), _) => self.exchange(&[change], answer),
+            (Call::ExchangeAll(changes), _) => {
+                // Where nothing would change, the version stays as well.
+                let changes_some = changes.iter().any(|(_, old, new)| old != new);
+                let same = self.are(&changes);
+                if same && changes_some {
+                    self.change(&changes.map(|(word, _, new)| (word, new)));
+                }
+                agrees(answer, Answer::Done(same))
+            }
             (Call::ExchangeSince(version, changes), _) => {
                 let same = self.version == version && !self.changed;
                 let done = same && answer != Some(&Answer::Done(false));
@@ -120,10 +131,14 @@ impl Model for Registers {
 }
 
 impl Registers {
+    /// Have the words their old values?
+    fn are(&self, changes: &[(usize, u64, u64)]) -> bool {
+        let mut changes = changes.iter();
+        changes.all(|&(word, old, _)| self.words[word] == old)
+    }
+
     fn exchange(&mut self, changes: &[(usize, u64, u64)], answer: Option<&Answer>) -> bool {
-        let same = changes
-            .iter()
-            .all(|&(word, old, _)| self.words[word] == old);
+        let same = self.are(changes);
         if same {
             let new: [(usize, u64); 2] = std::array::from_fn(|index| {
                 let (word, _, new) = changes[index % changes.len()];

@@ -70,37 +70,40 @@ bounded! {
     Fifo: Queue, PutTail;
 }
 
-/// `nonblocking::spsc::Ring`: lane 0 puts, lane 1 takes, and no other does anything.
-pub struct OneToOne {
-    producer: CachePadded<UnsafeCell<Producer<'static, u64>>>,
-    consumer: CachePadded<UnsafeCell<Consumer<'static, u64>>>,
+/// `nonblocking::spsc::Ring`: one lane puts, another takes, and no other does anything.
+pub struct OneToOne<E: Element> {
+    producer: CachePadded<UnsafeCell<Producer<'static, E>>>,
+    consumer: CachePadded<UnsafeCell<Consumer<'static, E>>>,
+    /// Who puts; of the first two lanes, the other one takes.
+    puts: usize,
 }
 
-// SAFETY: lane 0 alone uses the producer, lane 1 alone the consumer, and the last lane when those are done.
-unsafe impl Sync for OneToOne {}
+// SAFETY: one lane alone uses the producer, another one the consumer, and the last lane when those are done.
+unsafe impl<E: Element> Sync for OneToOne<E> {}
 
-impl OneToOne {
-    /// An empty one.
-    pub fn fresh(rng: &mut Rng) -> (OneToOne, Ends) {
+impl<E: Element> OneToOne<E> {
+    /// An empty one, into which lane 0 or lane 1 puts.
+    pub fn fresh(rng: &mut Rng, puts: usize) -> (OneToOne<E>, Ends) {
         let ring = Ring::new(capacity(rng));
         let capacity = ring.capacity();
         let (producer, consumer) = ring.into_ends();
         let ends = OneToOne {
             producer: CachePadded::new(producer.into()),
             consumer: CachePadded::new(consumer.into()),
+            puts,
         };
         (ends, Ends::empty(capacity))
     }
 }
 
-impl Subject for OneToOne {
+impl<E: Element> Subject for OneToOne<E> {
     type Model = Ends;
     type Memory = ();
 
     fn choose(&self, rng: &mut Rng, (): &(), value: u64) -> Option<Call> {
         match lane_of(value) {
-            0 => Some(Call::PutTail(value)),
-            1 => Some(if rng.u32(..4) == 0 {
+            lane if lane == self.puts => Some(Call::PutTail(value)),
+            0 | 1 => Some(if rng.u32(..4) == 0 {
                 Call::Look
             } else {
                 Call::Take
@@ -111,15 +114,15 @@ impl Subject for OneToOne {
 
     fn operate(&self, call: &Call, (): &mut ()) -> Answer {
         if let Call::PutTail(value) = *call {
-            // SAFETY: only lane 0 chooses it.
+            // SAFETY: only one lane chooses it.
             let producer = unsafe { &mut *self.producer.get() };
-            return Answer::Put(producer.push(value).is_ok());
+            return Answer::Put(producer.push(E::of(value)).is_ok());
         }
-        // SAFETY: only lane 1 chooses these, and at last the last one.
+        // SAFETY: only the other lane chooses these, and at last the last one.
         let consumer = unsafe { &mut *self.consumer.get() };
         Answer::Value(match call {
-            Call::Look => consumer.peek().copied(),
-            _ => consumer.pop(),
+            Call::Look => consumer.peek().map(E::number),
+            _ => consumer.pop().map(|element| element.number()),
         })
     }
 

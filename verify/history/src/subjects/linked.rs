@@ -1,7 +1,7 @@
 //! Linked structures whose values go in at the head.
 
 use atomseq::dcas::Mechanism;
-use atomseq::nonblocking::{LinkedStack, List, OneVisitorList, RefList, Unordered};
+use atomseq::nonblocking::{LinkedStack, List, Unordered};
 use fastrand::Rng;
 
 use crate::models::ends::{Answer, Call, Ends};
@@ -9,7 +9,7 @@ use crate::record::Subject;
 use crate::subjects::element::Element;
 
 /// More values than a history has.
-const NEVER_FULL: usize = 1 << 20;
+pub(super) const NEVER_FULL: usize = 1 << 20;
 
 /// Calls until there is nothing left.
 fn take_all(before: Option<&Answer>) -> Option<Call> {
@@ -28,7 +28,7 @@ pub fn newest_first(mechanism: Mechanism) -> impl FnMut(&mut Rng) -> (NewestFirs
 /// The value that a lane has put in last.
 type Mine = u64;
 
-fn choose(rng: &mut Rng, mine: Mine, value: u64) -> Call {
+pub(super) fn choose(rng: &mut Rng, mine: Mine, value: u64) -> Call {
     match rng.u32(..16) {
         0 => Call::Count,
         1 => Call::Look,
@@ -69,83 +69,6 @@ impl Subject for NewestFirst {
 fn whole((key, value): (u64, u64)) -> u64 {
     assert_eq!(key, value, "half of one entry, half of another");
     value
-}
-
-/// `nonblocking::RefList`.
-pub struct Counted<E: Element>(RefList<E>);
-
-impl<E: Element> Counted<E> {
-    /// An empty one, under this mechanism.
-    pub fn fresh(mechanism: Mechanism) -> (Counted<E>, Ends) {
-        (Counted(RefList::forced(mechanism)), Ends::empty(NEVER_FULL))
-    }
-}
-
-impl<E: Element> Subject for Counted<E> {
-    type Model = Ends;
-    type Memory = Mine;
-
-    fn choose(&self, rng: &mut Rng, mine: &Mine, value: u64) -> Option<Call> {
-        Some(choose(rng, *mine, value))
-    }
-
-    fn operate(&self, call: &Call, mine: &mut Mine) -> Answer {
-        match *call {
-            Call::PutHead(value) => {
-                *mine = value;
-                Answer::Put(self.0.push_front(E::of(value)).is_ok())
-            }
-            // Found and removed by one of several: who fails has seen it gone.
-            Call::Delete(value) => {
-                let found = self.0.find(|other| other.number() == value);
-                Answer::Deleted(found.is_some_and(|found| self.0.remove(&found)))
-            }
-            Call::Count => Answer::Count(self.0.len()),
-            Call::Look => Answer::Value(self.0.front().map(|front| front.number())),
-            _ => Answer::Value(self.0.pop_front().map(|front| front.number())),
-        }
-    }
-
-    fn last(&self, before: Option<&Answer>) -> Option<Call> {
-        take_all(before)
-    }
-}
-
-/// `nonblocking::OneVisitorList`: a value that is about to be taken is passed by, as if it were gone already.
-pub struct Visited<E: Element>(OneVisitorList<E>);
-
-impl<E: Element> Visited<E> {
-    /// An empty one, under this mechanism.
-    pub fn fresh(mechanism: Mechanism) -> (Visited<E>, Ends) {
-        (
-            Visited(OneVisitorList::forced(mechanism)),
-            Ends::empty(NEVER_FULL),
-        )
-    }
-}
-
-impl<E: Element> Subject for Visited<E> {
-    type Model = Ends;
-    type Memory = ();
-
-    fn choose(&self, rng: &mut Rng, (): &(), value: u64) -> Option<Call> {
-        Some(if rng.bool() {
-            Call::PutHead(value)
-        } else {
-            Call::Take
-        })
-    }
-
-    fn operate(&self, call: &Call, (): &mut ()) -> Answer {
-        match *call {
-            Call::PutHead(value) => Answer::Put(self.0.push_front(E::of(value)).is_ok()),
-            _ => Answer::Value(self.0.pop_front().map(|value| value.number())),
-        }
-    }
-
-    fn last(&self, before: Option<&Answer>) -> Option<Call> {
-        take_all(before)
-    }
 }
 
 /// `nonblocking::LinkedStack`, which takes values at both ends.

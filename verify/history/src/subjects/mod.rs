@@ -2,6 +2,8 @@
 
 pub mod element;
 pub mod ends;
+pub mod guards;
 pub mod keys;
 pub mod linked;
+pub mod visits;
 pub mod words;

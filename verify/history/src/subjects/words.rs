@@ -24,6 +24,17 @@ impl Words {
     fn change(&self, (word, old, new): (usize, u64, u64)) -> Change<'_> {
         Change::of(&self.0[word], old, new)
     }
+
+    /// A change of all words, mostly from what was seen; of a word less in a domain that changes no more than two at once.
+    fn change_of_all(&self, rng: &mut Rng, sight: &Sight) -> [(usize, u64, u64); WORDS] {
+        let seen = sight.map_or([0; WORDS], |(_, seen)| seen);
+        let is_wide = self.0.mechanism() == Mechanism::Kcas;
+        let compared = rng.usize(..if is_wide { WORDS + 1 } else { WORDS });
+        std::array::from_fn(|word| match word == compared {
+            true => (word, seen[word], seen[word]),
+            false => (word, seen[word], rng.u64(..=MOST)),
+        })
+    }
 }
 
 fn change(rng: &mut Rng, word: usize) -> (usize, u64, u64) {
@@ -44,7 +55,7 @@ impl Subject for Words {
     type Memory = Sight;
 
     fn choose(&self, rng: &mut Rng, sight: &Sight, _value: u64) -> Option<Call> {
-        Some(match (rng.u32(..10), sight) {
+        Some(match (rng.u32(..12), sight) {
             (0, _) => Call::Load(rng.usize(..WORDS)),
             (1, _) => Call::Version,
             (2 | 3, _) => Call::Snapshot,
@@ -58,6 +69,7 @@ impl Subject for Words {
             (8, Some((_, seen))) => {
                 Call::Exchange(two(rng).map(|word| (word, seen[word], rng.u64(..=MOST))))
             }
+            (9 | 10, sight) => Call::ExchangeAll(self.change_of_all(rng, sight)),
             _ => Call::Exchange(two(rng).map(|word| change(rng, word))),
         })
     }
@@ -84,6 +96,10 @@ impl Subject for Words {
                 assert_eq!(version.number(), number);
                 let [first, second] = [first, second].map(|(word, new)| (&self.0[word], new));
                 Answer::Done(self.0.exchange_since(version, first, second).is_ok())
+            }
+            Call::ExchangeAll(changes) => {
+                let changes = changes.map(|change| self.change(change));
+                Answer::Done(self.0.exchange_all(&changes).is_ok())
             }
             Call::Add(word, more) => {
                 Answer::Value(self.0.atomic_update(&self.0[word], |value| value + more))
