@@ -45,6 +45,7 @@ mod queue;
 mod ref_list;
 pub mod spsc;
 mod stack;
+mod values;
 
 pub use error::Error;
 pub use linked_stack::LinkedStack;
@@ -57,6 +58,7 @@ pub use plain::{Plain, plain};
 pub use queue::Queue;
 pub use ref_list::{NoMemory, Ref, RefIter, RefList};
 pub use stack::Stack;
+pub use values::Values;
 
 /// A structure that holds nothing is none.
 fn check_capacity(capacity: usize) -> Result<(), Error> {

@@ -9,6 +9,7 @@ mod list;
 mod one_visitor;
 mod plain;
 mod ref_list;
+mod values;
 
 const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];
 

@@ -1,0 +1,53 @@
+//! Structures taken apart by their owner.
+
+use std::sync::Arc;
+
+use crate::nonblocking::spsc::Ring;
+use crate::nonblocking::{LinkedStack, OneVisitorList, Queue, RefList, Stack};
+
+/// All values come out in this order; those that are not taken are dropped.
+fn comes_apart<S>(in_order: bool)
+where
+    S: FromIterator<Box<(u32, Arc<()>)>> + IntoIterator<Item = Box<(u32, Arc<()>)>>,
+{
+    let alive = Arc::new(());
+    let structure =
+        |count| S::from_iter((0..count).map(|number| Box::new((number, alive.clone()))));
+    let mut expected = Vec::from_iter(0..5);
+    if !in_order {
+        expected.reverse();
+    }
+    let all = structure(5).into_iter();
+    let (least, most) = all.size_hint();
+    assert!(least == 0 && most.is_none() || (least, most) == (5, Some(5)));
+    let numbers: Vec<_> = all.map(|value| value.0).collect();
+    assert_eq!(numbers, expected);
+    let mut some = structure(5).into_iter();
+    assert_eq!(some.next().map(|value| value.0), Some(expected[0]));
+    assert_eq!(Arc::strong_count(&alive), 5);
+    drop(some);
+    let mut none = structure(0).into_iter();
+    assert!(none.next().is_none() && none.next().is_none());
+    drop(none);
+    assert_eq!(Arc::strong_count(&alive), 1);
+}
+
+#[test]
+fn values_come_out_in_the_order_of_their_structure() {
+    comes_apart::<Stack<_>>(false);
+    comes_apart::<Queue<_>>(true);
+    comes_apart::<Ring<_>>(true);
+    comes_apart::<LinkedStack<_>>(false);
+    comes_apart::<RefList<_>>(false);
+    comes_apart::<OneVisitorList<_>>(false);
+}
+
+#[test]
+fn what_somebody_keeps_for_ever_is_passed_by() {
+    let list = RefList::from_iter([1, 2, 3]);
+    std::mem::forget(list.find(|value| *value == 2));
+    assert_eq!(list.into_iter().collect::<Vec<_>>(), [3, 1]);
+    let list = OneVisitorList::from_iter([1, 2, 3]);
+    std::mem::forget(list.visit_first());
+    assert_eq!(list.into_iter().collect::<Vec<_>>(), [2, 1]);
+}
