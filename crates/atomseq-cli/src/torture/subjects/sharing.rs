@@ -1,14 +1,12 @@
-//! Rounds on structures that all CPUs share: what goes in comes out once, and words that change together agree.
+//! Rounds on structures that all CPUs share: what goes in comes out once.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use atomseq::dcas::{Change, Domain, Mechanism, Word};
-use atomseq::nonblocking::{LinkedStack, List, Queue, Stack, Unordered};
+use atomseq::nonblocking::{LinkedStack, List, OneVisitorList, Queue, RefList, Stack, Unordered};
 
 use crate::torture::harness::lane::{Doing, Lane};
 use crate::torture::harness::law::{Broken, Checked};
 use crate::torture::harness::ledger::Ledger;
-use crate::torture::harness::sabotage::Sabotage;
 use crate::torture::harness::{Round, STEPS, Setting};
 
 /// A structure of values.
@@ -91,6 +89,43 @@ impl Shared for List<u64, (), Unordered> {
     }
 }
 
+impl Shared for RefList<u64> {
+    fn put(&self, value: u64) -> bool {
+        self.push_front(value).is_ok()
+    }
+
+    fn take(&self) -> Option<u64> {
+        self.pop_front().map(|value| *value)
+    }
+
+    fn take_this(&self, value: u64) -> bool {
+        let found = self.iter().find(|found| **found == value);
+        found.is_some_and(|found| self.remove(&found))
+    }
+}
+
+impl Shared for OneVisitorList<u64> {
+    fn put(&self, value: u64) -> bool {
+        self.push_front(value).is_ok()
+    }
+
+    fn take(&self) -> Option<u64> {
+        self.pop_front()
+    }
+
+    /// Visits all before it on its way.
+    fn take_this(&self, value: u64) -> bool {
+        let mut visited = self.visit_first();
+        while let Some(visit) = visited {
+            if *visit == value {
+                return visit.remove() == value;
+            }
+            visited = visit.into_next();
+        }
+        false
+    }
+}
+
 /// How many values there are at most, about: searches take as long as lists are.
 const MANY: i64 = 64;
 
@@ -170,94 +205,5 @@ impl<S: Shared> Round for Sharing<S> {
             self.ledger.out(value)?;
         }
         self.ledger.settle()
-    }
-}
-
-/// How many accounts there are.
-const ACCOUNTS: usize = 4;
-/// What each has at first.
-const AT_FIRST: u64 = 1_000_000;
-/// What a lane has moved, and how often.
-const MOVES: usize = 0;
-
-/// Words of one domain, between which amounts move: their sum stays.
-pub struct Accounts(Domain<[Word; ACCOUNTS]>);
-
-impl Accounts {
-    /// All of them alike.
-    pub fn new(mechanism: Mechanism) -> Accounts {
-        let words = std::array::from_fn(|_| Word::new(AT_FIRST));
-        Accounts(Domain::forced(words, mechanism))
-    }
-
-    fn sum(&self) -> u64 {
-        self.0.snapshot(self.0.each_ref()).0.iter().sum()
-    }
-
-    fn check(&self) -> Checked {
-        match self.sum() {
-            sum if sum == ACCOUNTS as u64 * AT_FIRST => Ok(()),
-            sum => {
-                Err(Broken::new("words that change together do not agree").with("their sum", sum))
-            }
-        }
-    }
-
-    fn operate(&self, lane: &mut Lane) -> Checked {
-        if lane.one_in(4) {
-            lane.begin(Doing::Sum);
-            return self.check();
-        }
-        lane.begin(Doing::Add);
-        let from = lane.rng.usize(..ACCOUNTS);
-        let to = (from + lane.rng.usize(1..ACCOUNTS)) % ACCOUNTS;
-        let (from, to) = (&self.0[from], &self.0[to]);
-        let more = match () {
-            () if lane.strikes(Sabotage::Lose) => 0,
-            () if lane.strikes(Sabotage::Duplicate) => 2,
-            () => 1,
-        };
-        loop {
-            let ([here, there], version) = self.0.snapshot([from, to]);
-            if here == 0 {
-                return Ok(());
-            }
-            let done = match lane.rng.bool() {
-                true => self
-                    .0
-                    .exchange_since(version, (from, here - 1), (to, there + more)),
-                false => self.0.exchange(
-                    Change::of(from, here, here - 1),
-                    Change::of(to, there, there + more),
-                ),
-            };
-            if done.is_ok() {
-                lane.totals[MOVES] += 1;
-                return Ok(());
-            }
-        }
-    }
-}
-
-impl Round for Accounts {
-    fn step(&self, lane: &mut Lane) -> Checked {
-        self.operate(lane)
-    }
-
-    fn interrupt(&self, lane: &mut Lane) -> Checked {
-        self.operate(lane)
-    }
-
-    fn finish(&mut self, lanes: &mut [Lane]) -> Checked {
-        self.check()?;
-        let moves: u64 = lanes.iter().map(|lane| lane.totals[MOVES]).sum();
-        match self.0.version().number() {
-            version if version >= moves => Ok(()),
-            version => Err(
-                Broken::new("a version counts fewer changes than there were")
-                    .with("version", version)
-                    .with("changes", moves),
-            ),
-        }
     }
 }

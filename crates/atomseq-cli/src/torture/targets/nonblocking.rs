@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use atomseq::dcas::Mechanism;
-use atomseq::nonblocking::{LinkedStack, List, Queue, Stack, Unordered};
+use atomseq::nonblocking::{LinkedStack, List, OneVisitorList, Queue, RefList, Stack, Unordered};
 
 use crate::torture::harness::{Interruptions, Round, STEPS, Setting, Target};
-use crate::torture::subjects::sharing::{Accounts, Sharing};
+use crate::torture::subjects::accounts::Accounts;
+use crate::torture::subjects::rings::Rings;
+use crate::torture::subjects::sharing::Sharing;
 
 /// The target.
 pub const TARGET: Target = Target {
@@ -25,7 +27,7 @@ fn round(setting: &mut Setting) -> Arc<dyn Round> {
     };
     // From always full to never full.
     let capacity = 1 << setting.rng.u32(0..=10);
-    match setting.rng.u32(..6) {
+    match setting.rng.u32(..9) {
         0 => Arc::new(Sharing::new(
             Stack::<u64>::forced(capacity, mechanism),
             setting,
@@ -40,6 +42,12 @@ fn round(setting: &mut Setting) -> Arc<dyn Round> {
             List::<u64, (), Unordered>::unordered_forced(mechanism),
             setting,
         )),
+        5 => Arc::new(Sharing::new(RefList::<u64>::forced(mechanism), setting)),
+        6 => Arc::new(Sharing::new(
+            OneVisitorList::<u64>::forced(mechanism),
+            setting,
+        )),
+        7 => Arc::new(Rings::new(capacity, setting)),
         _ => Arc::new(Accounts::new(mechanism)),
     }
 }
