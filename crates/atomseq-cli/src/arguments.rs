@@ -11,9 +11,9 @@ use crate::torture::{self, targets};
 /// The most threads a benchmark runs; beyond it a machine measures its own scheduler.
 pub const MOST_THREADS: usize = 1_024;
 
-/// Per-CPU data at the price of a plain store: what this machine offers for it, and what it is worth here.
+/// Atomic sequences, and the structures and locks made of them: what this machine offers for them, and what they are worth here.
 ///
-/// Without a command: `doctor`, then `bench --quick`, then what follows from both, in under a minute.
+/// Without a command: `doctor`, then `bench --quick`, then what follows from both, in two to three minutes.
 #[derive(Parser)]
 #[command(name = "atomseq", version, max_term_width = 100)]
 pub struct Arguments {

@@ -6,6 +6,7 @@ mod signals;
 
 use std::fmt;
 
+use atomseq::dcas::Mechanism;
 use serde::Serialize;
 
 use self::exclusion::{Circumstances, Exclusion};
@@ -85,7 +86,7 @@ pub struct Membarrier {
 pub struct Use {
     /// The structure.
     pub structure: &'static str,
-    /// `section`, `lock` or `atomic`.
+    /// `section`, `lock` or `atomic`; for handlers `sequence` or `blocked`; for all CPUs `os-assisted`, `k-cas` or `double-width`.
     pub path: &'static str,
     /// The same in words.
     pub how: &'static str,
@@ -94,12 +95,23 @@ pub struct Use {
 /// The structures that need sections only.
 const WITHOUT_GATE: [&str; 2] = ["percpu::Counter", "percpu::Histogram"];
 /// The structures that need gates too.
-const WITH_GATE: [&str; 5] = [
+const WITH_GATE: [&str; 6] = [
     "percpu::Stack",
     "percpu::List",
     "percpu::Queue",
     "percpu::Ring",
     "percpu::Pool",
+    "memory::Pool",
+];
+/// The structures whose changes take one mechanism or the other, chosen once for the process.
+const BY_MECHANISM: [&str; 7] = [
+    "dcas::Domain",
+    "nonblocking::Stack",
+    "nonblocking::Queue",
+    "nonblocking::LinkedStack",
+    "nonblocking::List",
+    "nonblocking::RefList",
+    "nonblocking::OneVisitorList",
 ];
 
 impl Diagnosis {
@@ -132,6 +144,7 @@ impl Diagnosis {
                 status.is_active(),
                 status.gates_active(),
                 signals.are_free(),
+                atomseq::dcas::mechanism(),
             ),
             mutual_exclusion,
             advice,
@@ -159,7 +172,7 @@ impl Diagnosis {
     }
 }
 
-fn uses(sections: bool, gates: bool, table: bool) -> Vec<Use> {
+fn uses(sections: bool, gates: bool, table: bool, mechanism: Mechanism) -> Vec<Use> {
     let of = |structures: &'static [&'static str], path, how| {
         structures.iter().map(move |&structure| Use {
             structure,
@@ -191,7 +204,27 @@ fn uses(sections: bool, gates: bool, table: bool) -> Vec<Use> {
         ),
     };
     let local = of(&signals::LOCAL, path, how);
-    without_gate.chain(with_gate).chain(local).collect()
+    let (path, how) = match mechanism {
+        Mechanism::Assisted => (
+            "os-assisted",
+            "OS-assisted double compare-and-swap, 1 atomic instruction a change: obstruction-free; who is stopped inside is thrown out",
+        ),
+        Mechanism::Kcas => (
+            "k-cas",
+            "k-CAS, 4 to 6 atomic instructions a change: lock-free; what somebody has begun is finished for them",
+        ),
+    };
+    let by_mechanism = of(&BY_MECHANISM, path, how);
+    let (path, how) = match atomseq::internals::has_double_width() {
+        true => (
+            "double-width",
+            "the processor's compare-and-swap of two words",
+        ),
+        false => ("k-cas", "k-CAS of two words"),
+    };
+    let adjacent = of(&["dcas::Adjacent"], path, how);
+    let local = without_gate.chain(with_gate).chain(local);
+    local.chain(by_mechanism).chain(adjacent).collect()
 }
 
 fn advice(sections: bool, reason: Option<&str>, governor: Option<&str>) -> Vec<String> {
@@ -308,19 +341,38 @@ impl fmt::Display for Diagnosis {
 mod tests {
     use super::*;
 
+    /// The path of each of these structures.
+    fn paths(uses: &[Use], of: &[&str]) -> Vec<&'static str> {
+        let path = |name: &&str| {
+            let mut named = uses.iter().filter(|r#use| r#use.structure == *name);
+            let path = named.next().map(|r#use| r#use.path);
+            assert!(named.next().is_none(), "{name} is told twice");
+            path.unwrap_or_else(|| panic!("{name} is not told"))
+        };
+        of.iter().map(path).collect()
+    }
+
     #[test]
     fn a_machine_without_fence_still_has_fast_counters() {
-        let paths: Vec<_> = uses(true, false, true)
-            .iter()
-            .map(|r#use| r#use.path)
-            .collect();
-        assert_eq!(
-            paths,
-            [
-                "section", "section", "lock", "lock", "lock", "lock", "lock", "sequence",
-                "sequence", "sequence", "sequence", "sequence"
-            ]
-        );
+        let uses = uses(true, false, true, Mechanism::Kcas);
+        assert_eq!(paths(&uses, &WITHOUT_GATE), ["section"; 2]);
+        assert_eq!(paths(&uses, &WITH_GATE), ["lock"; 6]);
+        assert_eq!(paths(&uses, &signals::LOCAL), ["sequence"; 5]);
+        assert_eq!(paths(&uses, &BY_MECHANISM), ["k-cas"; 7]);
+    }
+
+    #[test]
+    fn the_mechanism_of_the_process_is_told_with_its_progress() {
+        let [assisted, kcas] = [Mechanism::Assisted, Mechanism::Kcas]
+            .map(|mechanism| uses(true, true, true, mechanism));
+        assert_eq!(paths(&assisted, &BY_MECHANISM), ["os-assisted"; 7]);
+        let told = |uses: &[Use], progress: &str| {
+            let mut by = uses
+                .iter()
+                .filter(|r#use| BY_MECHANISM.contains(&r#use.structure));
+            by.all(|r#use| r#use.how.contains(progress))
+        };
+        assert!(told(&assisted, ": obstruction-free;") && told(&kcas, ": lock-free;"));
     }
 
     #[test]
