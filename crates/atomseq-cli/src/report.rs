@@ -68,6 +68,15 @@ impl<W: Write> Listener for Tables<W> {
                 "This is a debug build: its figures mean nothing. Use `cargo run --release`."
             )?;
         }
+        if !environment.gates {
+            let reason = environment.rseq.reason.as_deref();
+            writeln!(
+                self.0,
+                "No gate can be closed here: {}. So atomseq's structures take their slow paths or k-CAS, and cases that need one \
+                 (os-assisted, cpu) are left out.",
+                reason.unwrap_or("for a reason this system does not tell")
+            )?;
+        }
         if environment.pinned.is_none() {
             writeln!(
                 self.0,

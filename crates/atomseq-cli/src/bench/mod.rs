@@ -18,10 +18,10 @@ pub mod statistics;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use self::engine::Effort;
+use self::engine::{Case, Effort};
 use self::environment::Environment;
 use self::experiments::{Experiment, Method, Threads, Workload};
-use self::record::{Outcome, Series};
+use self::record::{Outcome, Series, subject};
 use crate::error::Error;
 use crate::machine;
 
@@ -66,10 +66,10 @@ pub fn run(plan: &Plan, listener: &mut dyn Listener) -> Result<Vec<Outcome>, Err
         ));
         let advance =
             |share: f64| bar.set_position(STEP * step as u64 + (share * STEP as f64) as u64);
-        let series = match experiment.method {
+        let mut series = match experiment.method {
             Method::Timed(cases) => engine::measure(
                 experiment.name,
-                &cases(threads),
+                &possible(cases(threads), environment.gates),
                 threads,
                 &environment.cpus,
                 effort,
@@ -77,10 +77,13 @@ pub fn run(plan: &Plan, listener: &mut dyn Listener) -> Result<Vec<Outcome>, Err
             )?,
             Method::Placed { workloads, .. } => {
                 let cpus = &environment.cpus;
-                placed(experiment.name, workloads, threads, cpus, effort, &advance)?
+                let gates = environment.gates;
+                let (name, all) = (experiment.name, workloads);
+                placed(name, all, threads, cpus, gates, effort, &advance)?
             }
             Method::Own { run, .. } => run(effort, &advance)?,
         };
+        series.retain(|series| is_possible(series.case, environment.gates));
         let oversubscribed = threads > environment.cpus.len();
         let mut outcome = Outcome::of(experiment.name, threads, oversubscribed, &series);
         if let Method::Placed { workloads, .. } = experiment.method {
@@ -137,6 +140,7 @@ fn placed(
     workloads: &[Workload],
     threads: usize,
     cpus: &[usize],
+    gates: bool,
     effort: Effort,
     advance: &dyn Fn(f64),
 ) -> Result<Vec<Series>, Error> {
@@ -149,12 +153,26 @@ fn placed(
             ..effort
         };
         let advance = |share: f64| advance((done as f64 + share) / shares);
-        let (cases, cpus) = ((workload.cases)(), &cpus[..workload.cpus.min(cpus.len())]);
+        let cases = possible((workload.cases)(), gates);
+        let cpus = &cpus[..workload.cpus.min(cpus.len())];
         all.extend(engine::measure(
             experiment, &cases, threads, cpus, effort, &advance,
         )?);
     }
     Ok(all)
+}
+
+/// Can a case be what its name says? Where no gate can be closed, OS-assisted DCAS would be k-CAS, and what the kernel restarts
+/// for the threads of one CPU an interlocked instruction: figures under another's name.
+pub fn is_possible(case: &'static str, gates: bool) -> bool {
+    let is_cpus = ["cpu", "cpu-inlined", "cpu-branch"].contains(&subject(case));
+    gates || !(is_cpus || case.starts_with("os-assisted"))
+}
+
+/// The cases that are what their names say.
+fn possible(mut cases: Vec<Case>, gates: bool) -> Vec<Case> {
+    cases.retain(|case| is_possible(case.name, gates));
+    cases
 }
 
 /// How finely the bar shows an experiment.
@@ -168,4 +186,32 @@ fn bar(steps: usize) -> ProgressBar {
         bar.set_style(style);
     }
     bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_case_is_measured_under_the_name_of_another() {
+        let of = |gates| {
+            let cases = experiments::ALL
+                .iter()
+                .flat_map(|experiment| experiment.cases);
+            let possible = cases.filter(move |(case, _)| is_possible(case, gates));
+            possible.map(|(case, _)| *case).collect::<Vec<_>>()
+        };
+        let (with, without) = (of(true), of(false));
+        let all: usize = experiments::ALL
+            .iter()
+            .map(|experiment| experiment.cases.len())
+            .sum();
+        assert_eq!(with.len(), all);
+        let left_out: Vec<_> = with.iter().filter(|case| !without.contains(case)).collect();
+        let names = |part: &str| left_out.iter().any(|case| case.contains(part));
+        assert!(names("os-assisted"), "{left_out:?}");
+        // B91's tables are of sections.
+        assert_eq!(names("cpu"), cfg!(atomseq_sections), "{left_out:?}");
+        assert!(without.contains(&"k-cas") && without.contains(&"cas"));
+    }
 }
