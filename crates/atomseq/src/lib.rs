@@ -39,9 +39,8 @@
 //! * [`percpu`]: structures that threads and their signal handlers share, safe to use.
 //! * [`local`]: structures that one thread shares with its own signal handlers, and statics of which
 //!   each thread has its own.
-//! * `nonblocking`: structures that all CPUs share, and that no preempted, stopped or ended thread can block (where there
-//!   are 64-bit atomics).
-//! * `dcas`: double compare-and-swap, for words that all CPUs share: what those are made of.
+//! * [`nonblocking`]: structures that all CPUs share, and that no preempted, stopped or ended thread can block.
+//! * [`dcas`]: double compare-and-swap, for words that all CPUs share: what those are made of.
 //! * [`memory`]: pools of descriptors in memory whose type never changes while anybody may look at it.
 //! * [`sequence!`] and [`sequence`](mod@sequence): the compiler for atomic sequences, for
 //!   structures of your own, and the model to check them with. [`docs::patterns`] is the guide.
@@ -91,28 +90,29 @@
 //! | [`Reference`](memory::Reference) | an allocation that may have ended: validated reads | wait-free | 0 |
 //! | [`Cache`](memory::Cache) | a bounded number of descriptors, written back to make room | lock-free, but for its owner | 2 a use, and 1 to count it |
 //!
-//! For words that all CPUs change, `dcas` has scope `Machine`. No thread that is preempted, ended or
+//! For words that all CPUs change, [`dcas`] has scope `Machine`. No thread that is preempted, ended or
 //! interrupted in an operation keeps the others waiting.
 //!
 //! | structure | what it is | progress | cost |
 //! |---|---|---|---|
-//! | `dcas::Domain` | words that change two at a time, with a version number, OS-assisted | obstruction-free | 1 |
-//! | | the same by k-CAS, where the kernel does not help | lock-free | 5 |
-//! | `dcas::Adjacent` | two words side by side | lock-free | 1 |
-//! | `dcas::Packed` | two numbers in one word | lock-free | 1 |
+//! | [`Domain`](dcas::Domain) | words that change two at a time, with a version number, OS-assisted | obstruction-free | 1, a read 0 |
+//! | | the same by k-CAS, where the kernel does not help | lock-free | 5, a read 0 |
+//! | [`Domain::wide`](dcas::Domain::wide) | up to eight words at a time, by k-CAS | lock-free | k + 3, what is only compared 0 |
+//! | [`Adjacent`](dcas::Adjacent) | two words side by side | lock-free | 1 |
+//! | [`Packed`](dcas::Packed) | two numbers in one word | lock-free | 1 |
 //!
-//! For values that all CPUs share, `nonblocking` has scope `Machine`, made of `dcas`; progress and cost are for the OS-assisted
+//! For values that all CPUs share, [`nonblocking`] has scope `Machine`, made of [`dcas`]; progress and cost are for the OS-assisted
 //! mechanism, by k-CAS all are lock-free, at 4 to 6 a change.
 //!
 //! | structure | what it is | progress | cost |
 //! |---|---|---|---|
-//! | `nonblocking::Stack` | bounded, last in first out, one-word elements | obstruction-free | 1 |
-//! | `nonblocking::Queue` | bounded, first in first out, one-word elements | obstruction-free | 1 |
-//! | `nonblocking::LinkedStack` | unbounded, last in first out, elements of any type; put in at either end | obstruction-free | 1 |
-//! | `nonblocking::List` | keys and values to be copied, in order or not | obstruction-free | 1 a change, 0 a search |
-//! | `nonblocking::RefList` | values of any type, looked at through guards that count | obstruction-free | 1 a value that is visited, and 1 to let it go |
-//! | `nonblocking::OneVisitorList` | the same, each value visited by one at a time | obstruction-free | 1 a value that is visited |
-//! | `nonblocking::spsc::Ring` | bounded, first in first out, elements of any size, from one producer to one consumer | wait-free | 0 |
+//! | [`Stack`](nonblocking::Stack) | bounded, last in first out, one-word elements | obstruction-free | 1 |
+//! | [`Queue`](nonblocking::Queue) | bounded, first in first out, one-word elements | obstruction-free | 1 |
+//! | [`LinkedStack`](nonblocking::LinkedStack) | unbounded, last in first out, elements of any type; put in at either end | obstruction-free | 1 |
+//! | [`List`](nonblocking::List) | keys and values to be copied, in order or not | obstruction-free | 1 a change, 0 a search |
+//! | [`RefList`](nonblocking::RefList) | values of any type, looked at through guards that count | obstruction-free | 1 a value that is visited, and 1 to let it go |
+//! | [`OneVisitorList`](nonblocking::OneVisitorList) | the same, each value visited by one at a time | obstruction-free | 1 a value that is visited |
+//! | [`spsc::Ring`](nonblocking::spsc::Ring) | bounded, first in first out, elements of any size, from one producer to one consumer | wait-free | 0 |
 //!
 //! Locks in [`mutex`] are for what a structure above does not do; who interferes decides there, too. *Cost* is what locking and
 //! unlocking take when nobody else is there.
@@ -141,12 +141,12 @@
 //! | | 2.3.2, gates | [`percpu::Held`] |
 //! | GC96: Greenwald, Cheriton, *The Synergy Between Non-blocking Synchronization and Operating System Structure*, 1996 | 1, a handler that stores into the table that its thread is updating | [`local::Map`] |
 //! | | 2, type-stable memory | [`memory`] |
-//! | | figure 2, 5.1: a list under a version number; replaced by a duplicate; removed, modified and reinserted | `nonblocking::List` |
-//! | | 5.1 and 5.3, version numbers; note 5, compare-and-double-swap; 6.1, DCAS in software with the system's help | `dcas` |
-//! | S92: Massalin, *Synthesis: An Efficient Implementation of Fundamental Operating System Services*, 1992 | 5, figures 5.1 to 5.3: atomic update, `CAS2` | `dcas` |
-//! | | 5.1.4, code isolation: a queue of one producer and one consumer | `nonblocking::spsc` |
-//! | | 5.2.1 and 5.2.2, figures 5.4 to 5.6: lists changed at their ends, stacks and queues in arrays | `nonblocking::LinkedStack`, `nonblocking::Stack`, `nonblocking::Queue` |
-//! | | 5.2.3, figure 5.7: a list that is gone through with reference counts, or one visitor at a time | `nonblocking::RefList`, `nonblocking::OneVisitorList` |
+//! | | figure 2, 5.1: a list under a version number; replaced by a duplicate; removed, modified and reinserted | [`nonblocking::List`] |
+//! | | 5.1 and 5.3, version numbers; note 5, compare-and-double-swap; 6.1, DCAS in software with the system's help | [`dcas`] |
+//! | S92: Massalin, *Synthesis: An Efficient Implementation of Fundamental Operating System Services*, 1992 | 5, figures 5.1 to 5.3: atomic update, `CAS2` | [`dcas`] |
+//! | | 5.1.4, code isolation: a queue of one producer and one consumer | [`nonblocking::spsc`] |
+//! | | 5.2.1 and 5.2.2, figures 5.4 to 5.6: lists changed at their ends, stacks and queues in arrays | [`nonblocking::LinkedStack`], [`nonblocking::Stack`], [`nonblocking::Queue`] |
+//! | | 5.2.3, figure 5.7: a list that is gone through with reference counts, or one visitor at a time | [`nonblocking::RefList`], [`nonblocking::OneVisitorList`] |
 //!
 //! [`docs::internals`] lists where the code differs from them, and why.
 //!

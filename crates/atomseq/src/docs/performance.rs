@@ -135,3 +135,18 @@
 //! `rollforward-cost` interrupts a sequence at the same instruction every time: its second load
 //! faults, and the fault's handler sends the signal that is then delivered there. Each interruption
 //! by a signal stands next to one without, and the figure is the difference.
+//!
+//! `dcas`, `nonblocking-stack`, `nonblocking-queue` and `nonblocking-list` have all threads work on one object, alone, one a CPU and
+//! four a CPU, and account for every operation in the end. A case whose mechanism does not work here is left out: what would be
+//! k-CAS is not told as OS-assisted.
+//!
+//! `stall` stops a thread by a signal at a random time in its operations, and times one operation of another thread on the same
+//! object. Stops outside of operations do not count; where others must throw the stopped one out, only stops count in which
+//! they had to. A mutex is watched for a millisecond each time, for nobody would ever get it.
+//!
+//! `oversubscription` tells CPU time, summed over 32 threads and divided by their operations: wall time would be that of other
+//! threads' turns.
+//!
+//! `s92-table51` is of one thread, as S92's table 5.1 is. A forced retry is what it says in its note 1: between the look and the exchange
+//! something interferes, once. Where an operation looks and changes in one section, nothing comes between, and S92's own
+//! figures by [`Domain`](crate::dcas::Domain) are measured instead.
