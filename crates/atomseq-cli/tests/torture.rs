@@ -145,10 +145,22 @@ fn targets_are_tortured_once_and_seeds_are_told() {
     );
 }
 
+/// How long a torture may take that must fail, in seconds. It ends as soon as it does; on a machine with much else to do that takes
+/// longer than one would wait for a torture that holds.
+const UNTIL_FOUND: &str = "60";
+
 /// What is printed when a target fails: the law, and how to repeat it.
 fn fails(target: &str, kind: &str) -> String {
     let output = torture(
-        &[target, "--seconds", "2", "--seed", "5", "--sabotage", kind],
+        &[
+            target,
+            "--seconds",
+            UNTIL_FOUND,
+            "--seed",
+            "5",
+            "--sabotage",
+            kind,
+        ],
         &[],
     );
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
@@ -157,7 +169,8 @@ fn fails(target: &str, kind: &str) -> String {
         Some(1),
         "{target}, {kind}: {stdout}{stderr}"
     );
-    let repeat = format!("atomseq torture {target} --seed 5 --seconds 2 --sabotage {kind}");
+    let repeat =
+        format!("atomseq torture {target} --seed 5 --seconds {UNTIL_FOUND} --sabotage {kind}");
     for part in [&repeat, "  kernel ", "  status ", "  seed      5\n"] {
         assert!(stderr.contains(part), "{part} in {stderr}");
     }
@@ -279,7 +292,14 @@ fn a_crash_has_last_words() {
 #[test]
 fn a_reader_who_leaves_does_not_hide_a_failure() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_atomseq"))
-        .args(["torture", "stack", "--seconds", "2", "--sabotage", "lose"])
+        .args([
+            "torture",
+            "stack",
+            "--seconds",
+            UNTIL_FOUND,
+            "--sabotage",
+            "lose",
+        ])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
