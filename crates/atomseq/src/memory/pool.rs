@@ -12,7 +12,7 @@ use super::descriptor::Descriptor;
 use super::layout::{Framed, Geometry};
 use super::reference::Reference;
 use super::shared::{Address, Shared};
-use crate::percpu;
+use crate::{percpu, platform};
 
 /// How many free descriptors a CPU keeps for itself unless told otherwise.
 const CACHED: usize = 64;
@@ -87,10 +87,11 @@ impl<T: Descriptor> Options<T> {
 /// and push to this CPU's stack. Only when that is empty or full, they go, for up to 32 descriptors at once,
 /// to the pages that all CPUs share.
 ///
-/// Scope: `Machine`. Progress: the fast path waits only while another thread holds this CPU's gate, the pages
-/// are lock-free; a call that finds nothing free looks at the other CPUs' stacks through their gates. Cost: no atomic
+/// Scope: `Machine`. Progress: lock-free; but a call that finds nothing free any more looks at the CPUs' stacks through their
+/// gates, and waits while another thread holds one of those. Cost: no atomic
 /// instruction on the fast path; one for up to 32 descriptors taken out of a page, and one for each
-/// that goes back there. Every operation may be called from a signal handler that has interrupted any other
+/// that goes back there. A thread that cannot run sections, or comes while this CPU's gate is held, takes the way of the
+/// pages, for one descriptor at a time; so do all where there are no sections. Every operation may be called from a signal handler that has interrupted any other
 /// one, and none calls the global allocator; [the module](super) tells the rest.
 ///
 /// ```
@@ -167,23 +168,46 @@ impl<T: Descriptor> Pool<T> {
     /// now. [`Error::OutOfMemory`].
     #[inline]
     pub fn allocate(&self) -> Result<Allocated<'_, T>, Error> {
-        match self.cache.get() {
-            Some(address) => Ok(self.hand_out(address)),
-            None => self.allocate_slowly(),
+        match self.cache.get_at_once() {
+            Ok(Some(address)) => Ok(self.hand_out(address)),
+            _ => self.allocate_slowly(),
         }
+    }
+
+    /// Nothing is free, or this CPU's stack cannot be used now.
+    #[cold]
+    #[inline(never)]
+    fn allocate_slowly(&self) -> Result<Allocated<'_, T>, Error> {
+        if platform::register_this_thread() {
+            if let Ok(Some(address)) = self.cache.get_at_once() {
+                return Ok(self.hand_out(address));
+            }
+        }
+        // Nobody is waited for as long as the pages have one.
+        let from_pages = || {
+            let mut taken = None;
+            let all = self.shared();
+            all.take(1, |descriptor| taken = Some(Address(descriptor)))?;
+            Ok(taken.expect("it takes at least one"))
+        };
+        let address = from_pages().or_else(|_: Error| match self.cache.steal() {
+            Some(address) => Ok(address),
+            // Freed by others meanwhile, or the reason why there is none.
+            None => from_pages(),
+        });
+        Ok(self.hand_out(address?))
     }
 
     #[cold]
     #[inline(never)]
-    fn allocate_slowly(&self) -> Result<Allocated<'_, T>, Error> {
-        if let Some(address) = self.cache.steal() {
-            return Ok(self.hand_out(address));
+    fn put_slowly(&self, mut address: Address) {
+        if platform::register_this_thread() {
+            match self.cache.put_at_once(address) {
+                Ok(()) => return,
+                Err(back) => address = back,
+            }
         }
-        // Freed by others meanwhile, or the reason why there is none.
-        let mut taken = None;
-        self.shared()
-            .take(1, |descriptor| taken = Some(Address(descriptor)))?;
-        Ok(self.hand_out(taken.expect("it takes at least one")))
+        self.shared().put(address);
     }
 
     #[inline]
@@ -327,7 +351,9 @@ impl<T: Descriptor> Drop for Allocated<'_, T> {
         let free = version.load(Ordering::Relaxed).wrapping_add(1);
         version.store(free, Ordering::Release);
         debug_assert!(free.is_multiple_of(2), "freed twice");
-        self.pool.cache.put(Address(self.framed.cast()));
+        if let Err(address) = self.pool.cache.put_at_once(Address(self.framed.cast())) {
+            self.pool.put_slowly(address);
+        }
     }
 }
 

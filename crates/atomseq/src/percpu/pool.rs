@@ -8,11 +8,12 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-use super::batch::Batch;
+use super::batch::{Batch, Place};
 use super::error::Error;
 use super::remote::Drain;
 use super::stack::Stack;
 use crate::Word;
+use crate::sequence::Closed;
 
 /// Where a [`Pool`]'s objects come from and go to.
 ///
@@ -106,7 +107,16 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
     pub fn get(&self) -> Option<T> {
         match self.cache.pop() {
             Some(object) => Some(object),
-            None => self.refill(),
+            None => self.refill(Stack::push_words),
+        }
+    }
+
+    /// The same for who waits for nobody: if this CPU's gate is closed, nothing was done.
+    #[inline]
+    pub(crate) fn get_at_once(&self) -> Result<Option<T>, Closed> {
+        match self.cache.pop_at_once()? {
+            Some(object) => Ok(Some(object)),
+            None => Ok(self.refill(|cache, words| cache.push_words_at_once(words).unwrap_or(0))),
         }
     }
 
@@ -115,8 +125,34 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
     #[inline]
     pub fn put(&self, object: T) {
         if let Err(object) = self.cache.push(object) {
-            self.spill(object);
+            self.spill(object, Stack::pop_words);
         }
+    }
+
+    /// The same for who waits for nobody: if this CPU's gate is closed, the object comes back.
+    #[inline]
+    pub(crate) fn put_at_once(&self, object: T) -> Result<(), T> {
+        let word = object.into_word();
+        // SAFETY: made above, and the stack did not take it.
+        let object = || unsafe { T::from_word(word) };
+        match self.cache.push_at_once(word) {
+            Ok(true) => {}
+            Ok(false) => self.spill(object(), |cache, words| {
+                cache.pop_words_at_once(words).unwrap_or(0)
+            }),
+            Err(Closed) => return Err(object()),
+        }
+        Ok(())
+    }
+
+    /// Closes the gate of a CPU's part.
+    #[cfg(test)]
+    pub(crate) fn hold(&self, cpu: usize) -> super::Held<'_>
+    where
+        T: Send,
+    {
+        use super::remote::Take;
+        self.cache.area().close(cpu)
     }
 
     /// Takes an object that goes back by itself, or `None` as [`get`](Pool::get).
@@ -158,12 +194,12 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
 
     #[cold]
     #[inline(never)]
-    fn refill(&self) -> Option<T> {
+    fn refill(&self, keep: impl FnOnce(&Stack<T>, &[Place]) -> usize) -> Option<T> {
         let mut batch = Batch::new();
         self.source.refill(&mut batch);
         let object = batch.pop();
         if !batch.is_empty() {
-            let kept = self.cache.push_words(batch.words());
+            let kept = keep(&self.cache, batch.words());
             batch.forget_first(kept);
             if !batch.is_empty() {
                 self.source.spill(&mut batch);
@@ -174,11 +210,11 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
 
     #[cold]
     #[inline(never)]
-    fn spill(&self, object: T) {
+    fn spill(&self, object: T, take: impl FnOnce(&Stack<T>, &mut [Place]) -> usize) {
         let mut batch = Batch::new();
         // One place is left for the object itself.
         let most = (self.capacity() / 2).min(Batch::<T>::CAPACITY - 1);
-        batch.extend_words(most, |words| self.cache.pop_words(words));
+        batch.extend_words(most, |words| take(&self.cache, words));
         // There is room: see `most`.
         let _ = batch.push(object);
         self.source.spill(&mut batch);

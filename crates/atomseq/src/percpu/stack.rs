@@ -20,7 +20,7 @@ use super::error::Error;
 use super::gate::Held;
 use super::remote::{self, Drain, Take};
 use crate::Word;
-use crate::sequence::model::Program;
+use crate::sequence::{Closed, model::Program};
 use crate::word::Invariant;
 
 const PUSHED: usize = WORDS;
@@ -184,6 +184,13 @@ impl<T: Word> Stack<T> {
         }
     }
 
+    /// The same, of an element that was made a word, for who waits for nobody: if the gate is closed, nothing was done.
+    #[inline]
+    pub(super) fn push_at_once(&self, word: usize) -> Result<bool, Closed> {
+        // SAFETY: as in `push`.
+        unsafe { push::on_cpu(self.area.slots(), self.capacity, word) }
+    }
+
     #[cold]
     #[inline(never)]
     fn push_slowly(&self, word: usize) -> Result<(), T> {
@@ -208,6 +215,15 @@ impl<T: Word> Stack<T> {
         }
     }
 
+    /// The same for who waits for nobody: if the gate is closed, nothing was done.
+    #[inline]
+    pub(super) fn pop_at_once(&self) -> Result<Option<T>, Closed> {
+        // SAFETY: as in `push`.
+        let word = unsafe { pop::on_cpu(self.area.slots()) }?;
+        // SAFETY: `push` made the word, and it left the stack just now.
+        Ok(word.map(|word| unsafe { T::from_word(word) }))
+    }
+
     #[cold]
     #[inline(never)]
     fn pop_slowly(&self) -> Option<T> {
@@ -220,27 +236,35 @@ impl<T: Word> Stack<T> {
     /// Moves as many of the words onto this CPU's stack as there is room for; returns how many.
     pub(super) fn push_words(&self, words: &[Place]) -> usize {
         let (from, count) = (words.as_ptr() as usize, words.len());
+        self.push_words_at_once(words).unwrap_or_else(|_| {
+            // SAFETY: as there.
+            self.area
+                .on_slow_path(|held| unsafe { push_batch::gated(held, self.capacity, from, count) })
+        })
+    }
+
+    /// The same for who waits for nobody: if the gate is closed, nothing was done.
+    pub(super) fn push_words_at_once(&self, words: &[Place]) -> Result<usize, Closed> {
+        let (from, count) = (words.as_ptr() as usize, words.len());
         // SAFETY: reads `count` words from the slice; otherwise as in `push`.
-        match unsafe { push_batch::on_cpu(self.area.slots(), self.capacity, from, count) } {
-            Ok(taken) => taken,
-            // SAFETY: the same.
-            Err(_) => self.area.on_slow_path(|held| unsafe {
-                push_batch::gated(held, self.capacity, from, count)
-            }),
-        }
+        unsafe { push_batch::on_cpu(self.area.slots(), self.capacity, from, count) }
     }
 
     /// Moves words off this CPU's stack, as many as there are and fit; returns how many.
     pub(super) fn pop_words(&self, words: &mut [Place]) -> usize {
+        self.pop_words_at_once(words).unwrap_or_else(|_| {
+            let (to, count) = (words.as_mut_ptr() as usize, words.len());
+            // SAFETY: as there.
+            self.area
+                .on_slow_path(|held| unsafe { pop_batch::gated(held, to, count) })
+        })
+    }
+
+    /// The same for who waits for nobody: if the gate is closed, nothing was done.
+    pub(super) fn pop_words_at_once(&self, words: &mut [Place]) -> Result<usize, Closed> {
         let (to, count) = (words.as_mut_ptr() as usize, words.len());
         // SAFETY: writes at most `count` words to the slice, which nobody else sees.
-        match unsafe { pop_batch::on_cpu(self.area.slots(), to, count) } {
-            Ok(taken) => taken,
-            // SAFETY: the same.
-            Err(_) => self
-                .area
-                .on_slow_path(|held| unsafe { pop_batch::gated(held, to, count) }),
-        }
+        unsafe { pop_batch::on_cpu(self.area.slots(), to, count) }
     }
 
     /// The same from any CPU's stack, which nobody else uses now.

@@ -15,6 +15,35 @@ fn there_are_as_many_as_the_limit_says() {
     }
 }
 
+/// A thread that steals or trims, and is preempted with a gate closed: the others go on meanwhile.
+#[test]
+fn a_held_gate_keeps_nobody_waiting() {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    let pool = std::sync::Arc::new(Pool::<Words>::new());
+    let (begin, begun) = channel();
+    let (tell, told) = channel();
+    let others = std::sync::Arc::clone(&pool);
+    std::thread::spawn(move || {
+        let kept = others.allocate().unwrap();
+        begun.recv().unwrap();
+        // More than a batch, and more than a CPU keeps.
+        let many: Vec<_> = (0..200).map(|_| others.allocate().unwrap()).collect();
+        let different = addresses(&many).len();
+        drop((many, kept));
+        tell.send(different).unwrap();
+    });
+    let mut held: Vec<_> = (0..pool.cache.cpus())
+        .map(|cpu| pool.cache.hold(cpu))
+        .collect();
+    begin.send(()).unwrap();
+    let done = told.recv_timeout(Duration::from_secs(60));
+    while held.pop().is_some() {}
+    assert_eq!(done, Ok(200));
+    assert_eq!(pool.allocated().count(), 0);
+}
+
 #[test]
 fn descriptors_begin_as_zeros_on_cache_lines_of_their_own() {
     let pool = limited(300);
