@@ -281,6 +281,9 @@
 //! a page's word:  tag 32 | used 16 | first 16      links: how far the next free one lies beyond the next
 //! ```
 //!
+//! **Nobody waits for a gate** before the pages are exhausted. Whoever cannot use this CPU's stack, because somebody steals from it, or because
+//! there are no sections, takes a descriptor out of the pages and puts it back there, as lock-free as they are.
+//!
 //! **Zeros are the beginning of everything.** A fresh descriptor is an instance of its type, a fresh page is a list of all its
 //! descriptors, a fresh chunk's bits say that all pages have something free. So mapping a chunk publishes one address, a
 //! page takes no memory before something in it is used, and a page that went back to the system is a fresh one, without

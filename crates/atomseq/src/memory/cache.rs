@@ -95,8 +95,7 @@ unsafe impl<T: Descriptor> Descriptor for Entry<T> {}
 /// A [`Loaded`] names what was loaded; it may be gone whenever one looks, and is then loaded anew by whoever
 /// needs it. While an [`InUse`] lives, what it gives stays.
 ///
-/// Scope: `Machine`. Progress: lock-free, but for what the owner does, and for the gates of a
-/// [`Pool`]. Cost: one atomic instruction to begin a use, one to end it, and one to count it. [`load`](Cache::load) costs
+/// Scope: `Machine`. Progress: that of a [`Pool`], but for what the owner does. Cost: one atomic instruction to begin a use, one to end it, and one to count it. [`load`](Cache::load) costs
 /// an allocation as long as there is room; then a look at every descriptor, unless
 /// [`choose`](WriteBack::choose) is content with one of the first. Usable in signal handlers if the owner is.
 ///
