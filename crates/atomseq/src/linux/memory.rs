@@ -38,7 +38,7 @@ pub fn page_size() -> usize {
 }
 
 /// Gives the memory behind addresses back, but not the addresses: from now on they read as zeros. `false`: the system
-/// would not, and nothing has changed.
+/// would not take all of it, as where the program has locked some; what lies before that may read as zeros all the same.
 ///
 /// # Safety
 /// Whole pages of one [`map`], whose users expect zeros at any time.

@@ -141,10 +141,11 @@ impl Trim<'_> {
         // SAFETY: whole pages of the system, all of whose descriptors this thread has just taken; whoever still
         // reads them expects zeros at any time, by `Descriptor`'s contract, and headers are atomics.
         let discarded = unsafe { (self.discard)(page.start, page.geometry.page) };
-        // A page without contents begins with its first descriptor, one that has kept them where it began.
-        let first = if discarded { 0 } else { word.first };
+        if !discarded {
+            relink(page);
+        }
         let free = Word {
-            first,
+            first: 0,
             used: 0,
             ..taken.next()
         };
@@ -157,6 +158,13 @@ impl Trim<'_> {
         chunk.replenish(number);
         if discarded { page.geometry.page } else { 0 }
     }
+}
+
+/// Links a page's descriptors as those of a fresh one are. The system may have taken some of its memory, up to what it would not
+/// take, and the links there.
+fn relink(page: Page<'_>) {
+    // Relaxed: released by the store of the page's word.
+    (0..page.capacity).for_each(|index| page.header(index).link.store(0, Ordering::Relaxed));
 }
 
 /// Versions go on from the highest one.

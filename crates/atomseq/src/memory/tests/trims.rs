@@ -141,6 +141,46 @@ mod on_linux {
         assert_eq!(all(&pool).len(), 20_000);
     }
 
+    /// A page of several of the system's, one of which the program has locked: the system takes what comes before that, and says that
+    /// it would not.
+    #[test]
+    fn a_page_that_the_system_takes_in_part_is_whole() {
+        type Large = [AtomicU64; 100];
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let options = Pool::<Large>::options().stable_for(Duration::ZERO);
+            let pool = options.limit(9).build().unwrap();
+            let system = platform::page_size();
+            assert_eq!(pool.shared().geometry().page, 2 * system);
+            let mut allocated = all(&pool);
+            let page = pool.shared().pages().next().unwrap().2;
+            let locked = page.start.addr().get() + system;
+            // SAFETY: the second page of the pool's only one.
+            let result = unsafe { libc::mlock(locked as *const _, system) };
+            assert_eq!(result, 0, "a page to lock");
+            for round in 1..4 {
+                let old: Vec<_> = allocated.iter().map(Allocated::reference).collect();
+                allocated
+                    .iter()
+                    .for_each(|one| one[0].store(round, Relaxed));
+                // In no order, and so linked in none.
+                while !allocated.is_empty() {
+                    allocated.swap_remove(allocated.len() / 2);
+                }
+                assert_eq!(pool.trim(), 0);
+                let gone = old
+                    .iter()
+                    .filter(|one| one.descriptor()[0].load(Relaxed) == 0);
+                assert!((1..9).contains(&gone.count()), "not in part");
+                allocated = all(&pool);
+                assert_eq!(addresses(&allocated).len(), 9, "one was given twice");
+                assert!(!old.iter().any(Reference::is_current));
+            }
+            tell.send(allocated.len()).unwrap();
+        });
+        assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(9));
+    }
+
     /// How a reader of an old address ends in a child of this process, after a trim by `discard`.
     fn reader_ends(discard: crate::memory::trim::Discard) -> i32 {
         let pool = stable_for(0);
