@@ -213,6 +213,14 @@ impl<T: Word> Queue<T> {
         self.len() == 0
     }
 
+    /// Which mechanism it uses.
+    pub fn mechanism(&self) -> Mechanism {
+        match &self.form {
+            Form::Assisted(_) => Mechanism::Assisted,
+            Form::Kcas(_) => Mechanism::Kcas,
+        }
+    }
+
     /// How many modifications it has had (GC96 5.3).
     pub fn version(&self) -> Version {
         match &self.form {

@@ -140,6 +140,38 @@ fn two_threads_lose_and_tear_nothing() {
     assert!(consumer.is_abandoned() && consumer.is_empty());
 }
 
+/// Either end goes while the other one is at work: what was between them ends once.
+#[test]
+fn an_end_that_goes_loses_and_doubles_nothing() {
+    const TAKEN: usize = 100;
+    for pushed in 0..2 * TAKEN {
+        let value = Arc::new(());
+        let (mut producer, mut consumer) = Ring::new(1 + pushed % 5).into_ends();
+        std::thread::scope(|scope| {
+            let value = &value;
+            scope.spawn(move || {
+                let mut left = pushed;
+                while left > 0 && !producer.is_abandoned() {
+                    match producer.push(Arc::clone(value)) {
+                        Ok(()) => left -= 1,
+                        Err(_) => std::thread::yield_now(),
+                    }
+                }
+            });
+            scope.spawn(move || {
+                let mut left = TAKEN;
+                while left > 0 && !(consumer.is_abandoned() && consumer.is_empty()) {
+                    match consumer.pop() {
+                        Some(_) => left -= 1,
+                        None => std::thread::yield_now(),
+                    }
+                }
+            });
+        });
+        assert_eq!(Arc::strong_count(&value), 1, "{pushed} pushed");
+    }
+}
+
 /// As a producer leaves it that is stopped in `push`: the element is in its place, and is not there yet.
 #[test]
 fn an_element_that_is_half_in_keeps_nobody_waiting() {

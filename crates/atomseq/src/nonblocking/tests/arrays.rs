@@ -257,3 +257,17 @@ fn they_are_made_of_what_comes() {
     assert_eq!(queue.drain().collect::<Vec<_>>(), [1, 2, 3]);
     assert_eq!(Queue::<u8>::from_iter([]).capacity(), 1);
 }
+
+#[test]
+fn each_says_which_mechanism_it_uses() {
+    for mechanism in MECHANISMS {
+        let used = [
+            Stack::<u64>::forced(1, mechanism).mechanism(),
+            Queue::<u64>::forced(1, mechanism).mechanism(),
+        ];
+        assert_eq!(used, [mechanism.or_kcas(); 2]);
+    }
+    let chosen = crate::dcas::mechanism();
+    assert_eq!(Stack::<u64>::new(1).mechanism(), chosen);
+    assert_eq!(Queue::<u64>::new(1).mechanism(), chosen);
+}

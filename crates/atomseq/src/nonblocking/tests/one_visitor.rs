@@ -126,3 +126,48 @@ fn visitors_are_alone() {
         assert!(list.is_empty());
     }
 }
+
+/// A number, and where its drops are counted.
+struct Counted<'a>(usize, &'a [AtomicUsize]);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.1[self.0].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Values are put in, replaced where they are visited, removed and taken out by several threads, and by the list's end.
+#[test]
+fn every_value_is_dropped_once() {
+    const THREADS: usize = 4;
+    for mechanism in MECHANISMS {
+        let each = 400 * SCALE;
+        let dropped: Vec<_> = (0..THREADS * each).map(|_| AtomicUsize::new(0)).collect();
+        let list = list_of(mechanism, []);
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (list, dropped) = (&list, &dropped[..]);
+                scope.spawn(move || {
+                    for number in thread * each..(thread + 1) * each {
+                        let value = Counted(number, dropped);
+                        match list.visit_first().filter(|_| number % 3 == 0) {
+                            Some(mut visit) => *visit = value,
+                            None => assert!(list.push_front(value).is_ok()),
+                        }
+                        match number % 4 {
+                            0 => drop(list.pop_front()),
+                            1 => drop(list.visit_first().map(|visit| visit.remove())),
+                            2 => list.retain(|value| value.0 % 7 != 0),
+                            _ => {}
+                        }
+                    }
+                });
+            }
+        });
+        let count = || dropped.iter().map(|count| count.load(Ordering::Relaxed));
+        assert!(count().all(|drops| drops <= 1));
+        assert_eq!(count().sum::<usize>() + list.len(), THREADS * each);
+        drop(list);
+        assert!(count().all(|drops| drops == 1));
+    }
+}
