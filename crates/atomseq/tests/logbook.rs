@@ -108,6 +108,11 @@ fn all_ways_agree_while_handlers_ask() {
             &"--hertz=1000",
         ]);
         assert_eq!((run.code, run.err.as_str()), (0, ""), "{}", run.out);
+        let by = match atomseq::status().gates_active() {
+            true => "queue and lists by OS-assisted",
+            false => "queue and lists by k-CAS",
+        };
+        assert!(run.out.contains(by), "{}", run.out);
         let expected = [(3_600, "aa"), (3_600, "only"), (1_800, "bb"), (1_200, "cc")];
         assert_eq!(ranking(&run), expected, "{}", run.out);
         assert!(

@@ -161,6 +161,14 @@ fn explain(plan: &Plan, rows: &[(&Mechanism, Outcome)], out: &mut dyn Write) -> 
          around data of two threads does not compile.",
         FOR_HANDLERS.join(", ")
     )?;
+    let names: Vec<_> = rows.iter().map(|(mechanism, _)| mechanism.name).collect();
+    let status = atomseq::status();
+    let reason = status.reason().map(|reason| reason.to_string());
+    let unfenced =
+        (!status.gates_active()).then_some(reason.as_deref().unwrap_or("nobody knows why"));
+    if let Some(sentence) = stand_ins(&names, unfenced) {
+        writeln!(out, "{sentence}")?;
+    }
     let copies = match rows.len() {
         1 => "What came out is what went in.",
         _ => "What came out is what went in, each time.",
@@ -169,6 +177,17 @@ fn explain(plan: &Plan, rows: &[(&Mechanism, Outcome)], out: &mut dyn Write) -> 
         Some(output) => writeln!(out, "{copies} It is in {}.", output.display()),
         None => writeln!(out, "{copies}"),
     }
+}
+
+/// Which of the mechanisms are not what they are called after, where sections cannot be fenced.
+pub fn stand_ins(mechanisms: &[&str], unfenced: Option<&str>) -> Option<String> {
+    let has_home = |name: &&&str| ["on-cpu", "biased"].contains(*name);
+    let named: Vec<_> = mechanisms.iter().filter(has_home).copied().collect();
+    let reason = unfenced.filter(|_| !named.is_empty())?;
+    Some(format!(
+        "Interlocked here: {}; sections cannot be fenced: {reason}.",
+        named.join(", ")
+    ))
 }
 
 /// A number with its digits in threes.
@@ -182,4 +201,18 @@ fn grouped(number: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_in_for_another_is_told() {
+        let all = ["interlocked", "on-cpu", "biased", "std"];
+        assert_eq!(stand_ins(&all, None), None);
+        assert_eq!(stand_ins(&["interlocked", "std"], Some("no fence")), None);
+        let told = "Interlocked here: on-cpu, biased; sections cannot be fenced: no fence.";
+        assert_eq!(stand_ins(&all, Some("no fence")).as_deref(), Some(told));
+    }
 }

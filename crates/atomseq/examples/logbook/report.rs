@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use atomseq::dcas::Mechanism;
 use clap::Parser;
 
 use super::books::{Crossbeam, Locked, Nonblocking};
@@ -164,7 +165,12 @@ fn head(plan: &Plan, alone: &Outcome, out: &mut dyn Write) -> io::Result<()> {
         "Threads   {} append, {} fold, each interrupted {} times a second; 1 reads",
         plan.writers, plan.folders, plan.hertz
     )?;
-    writeln!(out, "atomseq   {}\n", atomseq::status())?;
+    writeln!(out, "atomseq   {}", atomseq::status())?;
+    let by = match atomseq::dcas::mechanism() {
+        Mechanism::Assisted => "OS-assisted double compare-and-swap",
+        Mechanism::Kcas => "k-CAS",
+    };
+    writeln!(out, "          queue and lists by {by}\n")?;
     writeln!(
         out,
         "{:<12}{:>9}{:>14}{:>14}{:>14}{:>16}{:>14}",
