@@ -10,6 +10,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Write;
+use std::rc::Rc;
 
 use super::compiler::emit::{aarch64, Assembly, ConstantOperand, Form, Leaving, Line};
 use super::compiler::ir::Sequence;
@@ -23,13 +24,17 @@ const STRIDE: usize = 128;
 /// The emitted form, and a value for each of its constants.
 pub struct Emitted {
     pub form: Form,
-    pub sequence: Sequence,
+    pub sequence: Rc<Sequence>,
     pub assembly: Assembly,
     pub constants: Vec<i64>,
 }
 
 impl Emitted {
-    pub fn new(sequence: Sequence, form: Form, value: impl Fn(&ConstantOperand) -> i64) -> Emitted {
+    pub fn new(
+        sequence: Rc<Sequence>,
+        form: Form,
+        value: impl Fn(&ConstantOperand) -> i64,
+    ) -> Emitted {
         let assembly = aarch64::emit(&sequence, form);
         let constants = assembly.constants.iter().map(value).collect();
         Emitted {
@@ -41,12 +46,12 @@ impl Emitted {
     }
 
     /// The same sequence and constants in another form.
-    pub fn again(self, form: Form) -> Emitted {
-        let assembly = aarch64::emit(&self.sequence, form);
+    pub fn again(&self, form: Form) -> Emitted {
         Emitted {
             form,
-            assembly,
-            ..self
+            sequence: Rc::clone(&self.sequence),
+            assembly: aarch64::emit(&self.sequence, form),
+            constants: self.constants.clone(),
         }
     }
 

@@ -1,6 +1,8 @@
 //! The assembled object file, read back: what the kernel demands of a section, and what a restart
 //! does. Instructions are told by their bits, so that nothing is shared with the emitter.
 
+use std::rc::Rc;
+
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget};
 use verify_compiler::random;
 use verify_compiler::SEEDS;
@@ -25,27 +27,24 @@ fn extreme(operand: &ConstantOperand, most: bool) -> i64 {
 
 /// The library's sequences and the random ones, each with the most and the least constants.
 pub fn all(form: Form) -> Vec<(String, Emitted)> {
-    let random = || {
-        SEEDS.iter().map(|seed| {
-            let program = random::generate(*seed);
-            let tokens = program.text().parse().expect("it is made of tokens");
-            let sequence = compiler::sequences(tokens)
-                .and_then(|mut all| all.remove(0))
-                .expect("it is legal");
-            (program.name, sequence)
-        })
-    };
+    let random = SEEDS.iter().map(|seed| {
+        let program = random::generate(*seed);
+        let tokens = program.text().parse().expect("it is made of tokens");
+        let sequence = compiler::sequences(tokens)
+            .and_then(|mut all| all.remove(0))
+            .expect("it is legal");
+        (program.name, sequence)
+    });
     let mut all = Vec::new();
-    for most in [false, true] {
-        for (name, sequence) in library::sequences().into_iter().chain(random()) {
-            if !Forms::of(&sequence).assembled().any(|there| there == form) {
-                continue;
-            }
+    for (name, sequence) in library::sequences().into_iter().chain(random) {
+        if !Forms::of(&sequence).assembled().any(|there| there == form) {
+            continue;
+        }
+        let sequence = Rc::new(sequence);
+        for (suffix, most) in [("least", false), ("most", true)] {
+            let sequence = Rc::clone(&sequence);
             let emitted = Emitted::new(sequence, form, |operand| extreme(operand, most));
-            all.push((
-                format!("{name}_{}", if most { "most" } else { "least" }),
-                emitted,
-            ));
+            all.push((format!("{name}_{suffix}"), emitted));
         }
     }
     all

@@ -40,14 +40,15 @@ fn rows_and_clones_are_as_a_handler_needs_them() {
     if !tools::are_there(&[tools::ASSEMBLER]) {
         return;
     }
+    let unprotected = all(Form::Signal(Protection::None));
     for (directory, protection) in [
         ("inspect-none", Protection::None),
         ("inspect-restart", Protection::Restart),
         ("inspect-rollforward", Protection::Rollforward),
     ] {
         // What commits has both forms; without a commit there is none that restarts.
-        let all: Vec<_> = all(Form::Signal(Protection::None))
-            .into_iter()
+        let all: Vec<_> = unprotected
+            .iter()
             .filter(|(_, emitted)| {
                 let commits = emitted.sequence.steps.iter().any(|step| step.is_commit());
                 commits || protection != Protection::Restart

@@ -215,7 +215,7 @@ pub fn emit(program: &Program, form: Form) -> Emitted {
     let sequence = compiler::sequences(tokens)
         .and_then(|mut all| all.remove(0))
         .expect("it is legal");
-    Emitted::new(sequence, form, |operand| match operand {
+    Emitted::new(sequence.into(), form, |operand| match operand {
         ConstantOperand::Immediate(constant) | ConstantOperand::Offset(constant, _) => {
             evaluate(constant) as i64
         }

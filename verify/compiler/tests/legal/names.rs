@@ -45,6 +45,13 @@ atomseq::sequence! {
     pub unsafe fn Option(slot: Slot, word: Word) -> Option<Word> { commit(slot + 8, word); Some(word) }
 }
 
-fn main() {
-    let _ = (parameters::MODEL, labels::MODEL, load::MODEL, r#type::MODEL, Option::MODEL);
+#[test]
+fn names_compiles() {
+    let _ = (
+        parameters::MODEL,
+        labels::MODEL,
+        load::MODEL,
+        r#type::MODEL,
+        Option::MODEL,
+    );
 }

@@ -1,8 +1,24 @@
 //! Where a sequence may stand, and with what before it.
-#![deny(warnings, missing_docs, unreachable_pub, unsafe_op_in_unsafe_fn, unused_qualifications)]
-#![deny(trivial_casts, trivial_numeric_casts, single_use_lifetimes, unused_lifetimes)]
-#![deny(unused_results, elided_lifetimes_in_paths, keyword_idents, let_underscore_drop)]
-#![deny(rust_2018_idioms, rust_2024_compatibility, future_incompatible, nonstandard_style, unused)]
+#![deny(
+    warnings,
+    missing_docs,
+    unreachable_pub,
+    unsafe_op_in_unsafe_fn,
+    unused_qualifications
+)]
+#![deny(
+    trivial_casts,
+    trivial_numeric_casts,
+    single_use_lifetimes,
+    unused_lifetimes
+)]
+#![deny(
+    unused_results,
+    elided_lifetimes_in_paths,
+    keyword_idents,
+    let_underscore_drop
+)]
+#![deny(rust_2018_idioms, nonstandard_style, unused)]
 
 const OFFSET: usize = 8;
 
@@ -21,7 +37,7 @@ mod inner {
             Some((a, (8)))
         }
 
-        pub(in crate::inner) unsafe fn inside(slot: Slot, a: Word) { commit(slot + 8, a); }
+        pub(in crate::places::inner) unsafe fn inside(slot: Slot, a: Word) { commit(slot + 8, a); }
 
         unsafe fn private(slot: Slot, a: Word) { commit(slot + 8, a); }
     }
@@ -52,7 +68,7 @@ macro_rules! setter {
     ($(#[$doc:meta])* $name:ident, $offset:expr_2021, $word:ty) => {
         atomseq::sequence! {
             $(#[$doc])*
-            pub unsafe fn $name(slot: Slot, value: $word) -> Word {
+            pub(crate) unsafe fn $name(slot: Slot, value: $word) -> Word {
                 let place = slot + $offset;
                 let old = load(place);
                 commit(place, value + $offset);
@@ -67,7 +83,8 @@ setter!(
     set_second, OFFSET + 8, Word
 );
 
-fn main() {
+#[test]
+fn places_compiles() {
     atomseq::sequence! {
         unsafe fn local(slot: Slot, a: Word) { commit(slot + 8, a); }
     }
@@ -77,8 +94,15 @@ fn main() {
         // SAFETY: as above.
         area.on_slow_path(|held| unsafe { local::gated(held, 7) });
     }
-    assert_eq!((0..area.cpus()).map(|cpu| area.peek(cpu, 0)).sum::<usize>(), 7);
-    let names = [inner::shared::MODEL.name, inner::upwards::MODEL.name, set_second::MODEL.name];
+    assert_eq!(
+        (0..area.cpus()).map(|cpu| area.peek(cpu, 0)).sum::<usize>(),
+        7
+    );
+    let names = [
+        inner::shared::MODEL.name,
+        inner::upwards::MODEL.name,
+        set_second::MODEL.name,
+    ];
     assert_eq!(names, ["shared", "upwards", "set_second"]);
     assert_eq!(inner::models(), ["inside", "private"]);
     assert_eq!(Camel::MODEL.name, "Camel");

@@ -24,7 +24,8 @@ atomseq::sequence! {
     }
 }
 
-fn main() {
+#[test]
+fn cpu_compiles() {
     assert!(atomseq::status().reason().is_none() || !atomseq::status().is_active());
     let mut word = 0usize;
     // SAFETY: `word` is this thread's alone.

@@ -36,6 +36,7 @@ atomseq::sequence! {
     }
 }
 
-fn main() {
+#[test]
+fn memory_compiles() {
     let _ = (moves::MODEL, half::MODEL, publish::MODEL, copies::MODEL);
 }

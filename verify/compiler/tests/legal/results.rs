@@ -72,6 +72,7 @@ pub fn types(area: &atomseq::percpu::Area) {
     }
 }
 
-fn main() {
+#[test]
+fn results_compiles() {
     types(&atomseq::percpu::Area::new(0).unwrap());
 }

@@ -64,6 +64,7 @@ atomseq::sequence! {
     }
 }
 
-fn main() {
+#[test]
+fn words_compiles() {
     let _ = (operators::MODEL, comparisons::MODEL, constants::MODEL);
 }

@@ -35,11 +35,13 @@ atomseq::sequence! {
     }
 }
 
-fn main() {
+#[test]
+fn signal_compiles() {
     let (mut words, mut halves, mut slot) = ([1usize, 2], [0usize; 2], [0usize, 5]);
     let at = |word: &mut usize| &raw mut *word as usize;
     let first = at(&mut words[0]);
     let mut list = first;
+    // SAFETY: words of this thread alone, and the list is one link that holds zero or the next.
     unsafe {
         null::rolling();
         assert_eq!(take::restarting(at(&mut list)), Some(first));

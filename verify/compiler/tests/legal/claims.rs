@@ -33,7 +33,8 @@ atomseq::sequence! {
     }
 }
 
-fn main() {
+#[test]
+fn claims_compiles() {
     let (mut lock, mut a, mut b) = (0usize, 5usize, 6usize);
     let address = |word: &mut usize| &raw mut *word as usize;
     let words = [&mut lock, &mut a, &mut b].map(address);
