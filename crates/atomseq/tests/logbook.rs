@@ -5,54 +5,17 @@
 #[path = "../examples/logbook/main.rs"]
 #[allow(dead_code, reason = "its `main` is not this program's")]
 mod logbook;
+mod program;
 
-use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::path::PathBuf;
+use std::ffi::OsStr;
 
-/// A directory that goes when the test ends.
-struct Tree(PathBuf);
-
-impl Tree {
-    fn new(name: &str) -> Tree {
-        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
-            .join(format!("logbook-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Tree(path)
-    }
-
-    fn file(&self, name: &str, content: &[u8]) -> &Tree {
-        let path = self.0.join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-        self
-    }
-}
-
-impl Drop for Tree {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-struct Run {
-    code: u8,
-    out: String,
-    err: String,
-}
+use program::{Run, Tree};
 
 fn run(arguments: &[&dyn AsRef<OsStr>]) -> Run {
-    let arguments: Vec<OsString> = arguments
-        .iter()
-        .map(|argument| argument.as_ref().to_owned())
-        .collect();
-    let (mut out, mut err) = (Vec::new(), Vec::new());
-    let code = logbook::run(arguments.into_iter(), &mut out, &mut err).unwrap();
-    Run {
-        code,
-        out: String::from_utf8(out).unwrap(),
-        err: String::from_utf8(err).unwrap(),
-    }
+    program::run(
+        |arguments, out, err| logbook::run(arguments, out, err),
+        arguments,
+    )
 }
 
 /// The ranking that it printed.
@@ -94,7 +57,7 @@ fn texts(tree: &Tree, files: usize) {
 
 #[test]
 fn all_ways_agree_while_handlers_ask() {
-    let tree = Tree::new("agree");
+    let tree = Tree::new("logbook-agree");
     texts(&tree, 12);
     for threads in ["1", "3"] {
         let run = run(&[
@@ -130,7 +93,7 @@ fn all_ways_agree_while_handlers_ask() {
 /// On a text that takes a while, handlers have certainly asked.
 #[test]
 fn handlers_are_called() {
-    let tree = Tree::new("called");
+    let tree = Tree::new("logbook-called");
     texts(&tree, 12);
     let run = run(&[&tree.0, &"--hertz=2000", &"--runs=3"]);
     assert_eq!(run.code, 0, "{}{}", run.out, run.err);
@@ -139,7 +102,7 @@ fn handlers_are_called() {
 
 #[test]
 fn what_is_no_text_is_reported_and_left_out() {
-    let tree = Tree::new("left-out");
+    let tree = Tree::new("logbook-left-out");
     tree.file("a.txt", b"One two two\nthree\n")
         .file("deep/er/b.txt", b"three THREE")
         .file("binary", b"two \xff two")
@@ -173,7 +136,7 @@ fn what_is_no_text_is_reported_and_left_out() {
 
 #[test]
 fn bad_input_is_refused_with_a_sentence() {
-    let tree = Tree::new("bad");
+    let tree = Tree::new("logbook-bad");
     tree.file("binary", b"\xff").file("blank", b" \n--\n");
     let file = tree.0.join("blank");
     let missing = tree.0.join("missing");

@@ -1,56 +1,20 @@
 //! The example `tally` as a program: exit codes, what it skips, and that its counts are right.
 
+mod program;
 #[path = "../examples/tally/main.rs"]
 #[allow(dead_code, reason = "its `main` is not this program's")]
 mod tally;
 
-use std::ffi::OsString;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::path::Path;
 
-/// A directory that goes when the test ends.
-struct Tree(PathBuf);
+use program::{Run, Tree};
 
-impl Tree {
-    fn new(name: &str) -> Tree {
-        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
-            .join(format!("tally-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Tree(path)
-    }
-
-    fn file(&self, name: &str, content: &[u8]) -> &Tree {
-        let path = self.0.join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-        self
-    }
-}
-
-impl Drop for Tree {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-struct Run {
-    code: u8,
-    out: String,
-    err: String,
-}
-
-fn run(arguments: &[&dyn AsRef<std::ffi::OsStr>]) -> Run {
-    let arguments: Vec<OsString> = arguments
-        .iter()
-        .map(|argument| argument.as_ref().to_owned())
-        .collect();
-    let (mut out, mut err) = (Vec::new(), Vec::new());
-    let code = tally::run(arguments.into_iter(), &mut out, &mut err).unwrap();
-    Run {
-        code,
-        out: String::from_utf8(out).unwrap(),
-        err: String::from_utf8(err).unwrap(),
-    }
+fn run(arguments: &[&dyn AsRef<OsStr>]) -> Run {
+    program::run(
+        |arguments, out, err| tally::run(arguments, out, err),
+        arguments,
+    )
 }
 
 fn tally(directory: &Path, threads: &str) -> Run {
@@ -68,7 +32,7 @@ fn top(run: &Run) -> Vec<(u64, String)> {
 
 #[test]
 fn counts_words_in_every_file_below() {
-    let tree = Tree::new("counts");
+    let tree = Tree::new("tally-counts");
     tree.file("a.txt", b"one two two\nthree-three three")
         .file("deep/er/b.html", b"<three>&two;</three>")
         .file("empty", b"");
@@ -88,7 +52,7 @@ fn counts_words_in_every_file_below() {
 
 #[test]
 fn a_single_file_is_counted_alone() {
-    let tree = Tree::new("single");
+    let tree = Tree::new("tally-single");
     tree.file("a", b"x x").file("b", b"y");
     let run = tally(&tree.0.join("a"), "2");
     assert_eq!((run.code, top(&run)), (0, vec![(2, "x".to_owned())]));
@@ -96,7 +60,7 @@ fn a_single_file_is_counted_alone() {
 
 #[test]
 fn an_empty_directory_has_no_words() {
-    let tree = Tree::new("empty");
+    let tree = Tree::new("tally-empty");
     let run = tally(&tree.0, "3");
     assert_eq!((run.code, run.err.as_str()), (0, ""));
     assert!(
@@ -108,7 +72,7 @@ fn an_empty_directory_has_no_words() {
 
 #[test]
 fn binary_files_and_huge_words_are_words_too() {
-    let tree = Tree::new("binary");
+    let tree = Tree::new("tally-binary");
     let every_byte: Vec<u8> = (0..=255).cycle().take(100_000).collect();
     tree.file("binary", &every_byte)
         .file("zeroes", &[0; 300_000])
@@ -124,7 +88,7 @@ fn binary_files_and_huge_words_are_words_too() {
 fn many_different_words_make_the_tables_grow() {
     const FILES: usize = 40;
     const WORDS: usize = 2_000;
-    let tree = Tree::new("growth");
+    let tree = Tree::new("tally-growth");
     for file in 0..FILES {
         // Every word is in two files, and "the" is everywhere.
         let words = (0..WORDS).map(|word| format!("the w{} ", file / 2 * WORDS + word));
@@ -145,7 +109,7 @@ fn many_different_words_make_the_tables_grow() {
 fn what_cannot_be_read_is_reported_skipped_and_counted() {
     use std::os::unix::fs::symlink;
 
-    let tree = Tree::new("skipped");
+    let tree = Tree::new("tally-skipped");
     tree.file("good", b"word").file("sub/good", b"word");
     symlink(tree.0.join("nowhere"), tree.0.join("dangling")).unwrap();
     symlink(tree.0.join("itself"), tree.0.join("itself")).unwrap();
@@ -182,7 +146,7 @@ fn what_cannot_be_read_is_reported_skipped_and_counted() {
 #[test]
 fn a_file_that_fails_when_it_is_read_is_skipped_too() {
     // Opens, has a size, and fails to be read.
-    let tree = Tree::new("fails");
+    let tree = Tree::new("tally-fails");
     tree.file("good", b"word");
     std::os::unix::fs::symlink("/proc/self/mem", tree.0.join("mem")).unwrap();
     let run = tally(&tree.0, "2");
@@ -215,7 +179,7 @@ fn senseless_arguments_get_a_sentence_and_status_2() {
         (&["--", "--help"], "there is no \"--help\""),
         (&[""], "there is no \"\""),
     ] {
-        let arguments: Vec<&dyn AsRef<std::ffi::OsStr>> =
+        let arguments: Vec<&dyn AsRef<OsStr>> =
             arguments.iter().map(|argument| argument as _).collect();
         let run = run(&arguments);
         assert_eq!((run.code, run.out.as_str()), (2, ""));
