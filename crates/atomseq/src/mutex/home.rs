@@ -3,7 +3,7 @@
 
 use std::sync::atomic::compiler_fence;
 
-use super::bias::{Bias, FREE, UNSET};
+use super::bias::{APART, Bias, FREE, UNSET};
 use crate::platform;
 use crate::sequence::model::Program;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
@@ -11,8 +11,8 @@ use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 pub(super) use super::settling::settle;
 pub(super) use crate::platform::{Quiet, current_cpu, fence, generation, register_this_thread};
 
-/// Where the two words lie: [`Bias`] begins with them, in this order.
-const HELD: usize = size_of::<usize>();
+/// Where the second word lies; the first is where [`Bias`] begins.
+const HELD: usize = std::mem::offset_of!(Bias, held);
 
 crate::sequence! {
     /// Sets the flag if this CPU is its home and it is clear.
@@ -39,6 +39,7 @@ impl Bias {
     )]
     pub const CLEAR: Bias = Bias {
         home: AtomicUsize::new(UNSET),
+        apart: [0; APART],
         held: AtomicUsize::new(FREE),
         ended: AtomicU32::new(0),
     };

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use crate::bias::{Bias, FREE, HELD, UNSET};
+use crate::bias::{APART, Bias, FREE, HELD, UNSET};
 use crate::machine::Aborted;
 use crate::sync::{AtomicU32, AtomicUsize, Mutex, Ordering, thread_of_a_model};
 
@@ -91,6 +91,7 @@ impl Bias {
     /// One that nobody has set.
     pub fn clear_one() -> Bias {
         Bias {
+            apart: [0; APART],
             home: AtomicUsize::new(UNSET),
             held: AtomicUsize::new(FREE),
             ended: AtomicU32::new(0),

@@ -72,12 +72,16 @@ const HELD_INTERLOCKED: usize = 2;
 /// Clear, and to be set by an atomic instruction.
 const FREE_INTERLOCKED: usize = 3;
 
+/// What lies between the two words: sequences reach words at multiples of eight bytes, whatever a word takes.
+pub(super) const APART: usize = 8 / size_of::<usize>() - 1;
+
 /// The flag and its home.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Bias {
     /// Whose threads set it without an atomic instruction.
     pub(super) home: AtomicUsize,
+    pub(super) apart: [usize; APART],
     pub(super) held: AtomicUsize,
     /// How many claims have ended that others waited for: what they sleep on.
     pub(super) ended: AtomicU32,
