@@ -13,7 +13,7 @@ const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];
 /// Operations after which the memory has to be what it was; an hour of them is some 10,000,000,000.
 fn operations() -> u64 {
     let told = std::env::var("ATOMSEQ_CHURN_OPERATIONS").ok();
-    told.and_then(|told| told.parse().ok()).unwrap_or(400_000)
+    told.and_then(|told| told.parse().ok()).unwrap_or(100_000)
 }
 
 /// Pages that the process has in memory.
@@ -27,7 +27,7 @@ fn resident() -> u64 {
 }
 
 /// How many pages may come in while the churn goes on: stacks that grow, the harness' own memory.
-const CEILING: u64 = 512;
+const CEILING: u64 = 128;
 
 /// One test at a time: memory is the process's.
 fn alone() -> MutexGuard<'static, ()> {

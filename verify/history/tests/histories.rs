@@ -25,7 +25,7 @@ fn under_both(histories: usize, trial: impl Fn(Mechanism, Trial) -> Report) {
 
 #[test]
 fn words_of_a_domain() {
-    under_both(6_000, |mechanism, trial| {
+    under_both(2_000, |mechanism, trial| {
         must_pass(&format!("Domain, {mechanism:?}"), trial, |_| {
             Words::fresh(mechanism)
         })
@@ -34,7 +34,7 @@ fn words_of_a_domain() {
 
 #[test]
 fn adjacent_words() {
-    under_both(6_000, |mechanism, trial| {
+    under_both(2_000, |mechanism, trial| {
         must_pass(&format!("Adjacent, {mechanism:?}"), trial, |_| {
             Pair::fresh(mechanism)
         })
@@ -43,7 +43,7 @@ fn adjacent_words() {
 
 #[test]
 fn a_stack() {
-    under_both(6_000, |mechanism, trial| {
+    under_both(2_000, |mechanism, trial| {
         must_pass(&format!("Stack, {mechanism:?}"), trial, |rng| {
             Lifo::<u64>::fresh(mechanism, rng)
         })
@@ -52,7 +52,7 @@ fn a_stack() {
 
 #[test]
 fn a_queue() {
-    under_both(6_000, |mechanism, trial| {
+    under_both(2_000, |mechanism, trial| {
         must_pass(&format!("Queue, {mechanism:?}"), trial, |rng| {
             Fifo::<u64>::fresh(mechanism, rng)
         })
@@ -64,7 +64,7 @@ fn a_ring() {
     let trial = Trial {
         threads: 2,
         calls: 10,
-        ..Trial::of(5_000)
+        ..Trial::of(2_000)
     };
     let report = must_pass("Ring", trial, |rng| OneToOne::<u64>::fresh(rng, 0));
     let stops = cfg!(all(atomseq_sections, target_arch = "x86_64"));
@@ -73,14 +73,14 @@ fn a_ring() {
 
 #[test]
 fn a_list_in_order() {
-    under_both(6_000, |mechanism, trial| {
+    under_both(2_000, |mechanism, trial| {
         must_pass(&format!("List, {mechanism:?}"), trial, lists(mechanism))
     });
 }
 
 #[test]
 fn a_list_without_order() {
-    under_both(6_000, |mechanism, trial| {
+    under_both(2_000, |mechanism, trial| {
         must_pass(
             &format!("List without order, {mechanism:?}"),
             trial,
@@ -91,7 +91,7 @@ fn a_list_without_order() {
 
 #[test]
 fn a_list_of_counted_values() {
-    under_both(6_000, |mechanism, trial| {
+    under_both(2_000, |mechanism, trial| {
         must_pass(&format!("RefList, {mechanism:?}"), trial, |_| {
             Counted::<u64>::fresh(mechanism, true)
         })
@@ -100,7 +100,7 @@ fn a_list_of_counted_values() {
 
 #[test]
 fn a_list_of_visited_values() {
-    under_both(6_000, |mechanism, trial| {
+    under_both(2_000, |mechanism, trial| {
         must_pass(&format!("OneVisitorList, {mechanism:?}"), trial, |_| {
             Visited::<u64>::fresh(mechanism)
         })
@@ -109,7 +109,7 @@ fn a_list_of_visited_values() {
 
 #[test]
 fn a_stack_with_two_ends() {
-    under_both(6_000, |mechanism, trial| {
+    under_both(2_000, |mechanism, trial| {
         must_pass(&format!("LinkedStack, {mechanism:?}"), trial, |_| {
             BothEnds::<u64>::fresh(mechanism)
         })
