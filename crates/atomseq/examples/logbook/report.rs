@@ -195,7 +195,7 @@ fn foot(alone: &Outcome, all_agree: bool, out: &mut dyn Write) -> io::Result<()>
     writeln!(
         out,
         "\nA handler asks in vain where it must not touch what it has interrupted: crossbeam's skip lists never, a mutex not while \
-         it is held.\n"
+         it is held.\nAll but crossbeam, which has none, keep counts in a hash table; its skip list takes a search for each.\n"
     )?;
     for rank in &alone.ranks {
         writeln!(

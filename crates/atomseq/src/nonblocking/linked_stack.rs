@@ -121,9 +121,8 @@ impl<T: Send> LinkedStack<T> {
 
     /// The same, with something between the look at the stack and the change, which is made only if nothing has changed since
     /// the version that it returns.
-    #[doc(hidden)]
     #[inline]
-    pub fn push_between(
+    pub(super) fn push_between(
         &self,
         value: T,
         mut gap: impl FnMut(Version) -> Version,

@@ -6,6 +6,7 @@ pub mod crate_kcas;
 #[cfg(target_arch = "x86_64")]
 pub mod crate_mwcas;
 pub mod crossbeam;
+pub mod double_word;
 pub mod harris_michael;
 pub mod herlihy;
 pub mod interlocked;

@@ -7,12 +7,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::{Backoff, CachePadded};
-use portable_atomic::AtomicU128;
 
+use super::double_word::{DoubleWord, MOST};
 use crate::bench::exchange::Container;
 
 /// The end of a chain.
-const END: u64 = u64::MAX;
+const END: u64 = MOST;
 
 /// The nodes: the number of the next one, each alone on its cache lines.
 pub struct Nodes(Box<[CachePadded<AtomicU64>]>);
@@ -57,29 +57,27 @@ impl Nodes {
     }
 }
 
-/// The head of a stack: the first node's number in the low half, the tag in the high half.
-pub struct Head(CachePadded<AtomicU128>);
+/// The head of a stack: the first node's number, and the tag.
+pub struct Head(CachePadded<DoubleWord>);
 
 impl Head {
     /// The head of an empty stack.
     pub fn new() -> Self {
-        Self(CachePadded::new(AtomicU128::new(u128::from(END))))
+        Self(CachePadded::new(DoubleWord::new(END)))
     }
+
+    // The Release of the head's compare-and-swap pairs with the Acquire of whoever takes a node and then reads its link, or
+    // finds another head.
 
     /// Puts a chain, from `first` to `last`, on top.
     #[inline(always)]
     pub fn push(&self, nodes: &Nodes, first: u64, last: u64) {
         let backoff = Backoff::new();
-        let mut head = self.0.load(Ordering::Relaxed);
+        let mut head = self.0.load();
         loop {
-            nodes.link(last, head as u64);
-            // Release: pairs with the Acquire of whoever takes `first` and then reads its link.
-            let new = retag(head, first);
-            match self
-                .0
-                .compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed)
-            {
-                Ok(_) => return,
+            nodes.link(last, head.word);
+            match self.0.replace(head, first) {
+                Ok(()) => return,
                 Err(now) => head = now,
             }
             backoff.spin();
@@ -90,19 +88,14 @@ impl Head {
     #[inline(always)]
     pub fn pop(&self, nodes: &Nodes) -> Option<u64> {
         let backoff = Backoff::new();
-        // Acquire, here and on failure: pairs with the Release of the push, so that the link is that of this push.
-        let mut head = self.0.load(Ordering::Acquire);
+        let mut head = self.0.load();
         loop {
-            let first = head as u64;
+            let first = head.word;
             if first == END {
                 return None;
             }
-            let new = retag(head, nodes.next(first));
-            match self
-                .0
-                .compare_exchange_weak(head, new, Ordering::Acquire, Ordering::Acquire)
-            {
-                Ok(_) => return Some(first),
+            match self.0.replace(head, nodes.next(first)) {
+                Ok(()) => return Some(first),
                 Err(now) => head = now,
             }
             backoff.spin();
@@ -112,28 +105,15 @@ impl Head {
     /// Takes everything, as a chain.
     #[inline(always)]
     pub fn take(&self) -> Option<u64> {
-        let mut head = self.0.load(Ordering::Acquire);
-        while head as u64 != END {
-            // Acquire: as in `pop`.
-            match self.0.compare_exchange_weak(
-                head,
-                retag(head, END),
-                Ordering::Acquire,
-                Ordering::Acquire,
-            ) {
-                Ok(_) => return Some(head as u64),
+        let mut head = self.0.load();
+        while head.word != END {
+            match self.0.replace(head, END) {
+                Ok(()) => return Some(head.word),
                 Err(now) => head = now,
             }
         }
         None
     }
-}
-
-/// A head with another first node and the next tag.
-#[inline(always)]
-fn retag(head: u128, first: u64) -> u128 {
-    let tag = (head >> 64) as u64;
-    u128::from(tag.wrapping_add(1)) << 64 | u128::from(first)
 }
 
 /// Treiber's stack.

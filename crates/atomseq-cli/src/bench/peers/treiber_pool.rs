@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use atomseq::memory::{Pool, descriptor};
 use crossbeam_utils::{Backoff, CachePadded};
-use portable_atomic::AtomicU128;
 
+use super::double_word::DoubleWord;
 use crate::bench::exchange::Container;
 
 descriptor! {
@@ -19,8 +19,8 @@ descriptor! {
 
 /// The stack.
 pub struct PooledTreiber {
-    /// The first node's address in the low half, the tag in the high half.
-    head: CachePadded<AtomicU128>,
+    /// The first node's address, and the tag.
+    head: CachePadded<DoubleWord>,
     nodes: Pool<Node>,
 }
 
@@ -28,20 +28,13 @@ impl PooledTreiber {
     /// An empty stack.
     pub fn new() -> Self {
         Self {
-            head: CachePadded::default(),
+            head: CachePadded::new(DoubleWord::new(0)),
             nodes: Pool::new(),
         }
     }
 }
 
-/// A head with another first node and the next tag.
-#[inline(always)]
-fn retag(head: u128, first: *const Node) -> u128 {
-    let tag = (head >> 64) as u64;
-    u128::from(tag.wrapping_add(1)) << 64 | first.expose_provenance() as u128
-}
-
-fn first(head: u128) -> *const Node {
+fn first(head: u64) -> *const Node {
     ptr::with_exposed_provenance(head as usize)
 }
 
@@ -53,17 +46,15 @@ impl Container for PooledTreiber {
         };
         let node = node.into_raw();
         node.value.store(element, Ordering::Relaxed);
+        let address = ptr::from_ref(node).expose_provenance() as u64;
         let backoff = Backoff::new();
-        let mut head = self.head.load(Ordering::Relaxed);
+        let mut head = self.head.load();
         loop {
-            node.next.store(first(head).cast_mut(), Ordering::Relaxed);
+            node.next
+                .store(first(head.word).cast_mut(), Ordering::Relaxed);
             // Release: pairs with the Acquire of whoever takes the node and then reads it.
-            let new = retag(head, node);
-            match self
-                .head
-                .compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed)
-            {
-                Ok(_) => return Ok(()),
+            match self.head.replace(head, address) {
+                Ok(()) => return Ok(()),
                 Err(now) => head = now,
             }
             backoff.spin();
@@ -74,16 +65,13 @@ impl Container for PooledTreiber {
     fn pop(&self) -> Option<u64> {
         let backoff = Backoff::new();
         // Acquire, here and on failure: pairs with the Release of the push.
-        let mut head = self.head.load(Ordering::Acquire);
+        let mut head = self.head.load();
         loop {
             // SAFETY: null or a node of the pool, which stays one for as long as the pool lives.
-            let node = unsafe { first(head).as_ref() }?;
-            let new = retag(head, node.next.load(Ordering::Relaxed));
-            match self
-                .head
-                .compare_exchange_weak(head, new, Ordering::Acquire, Ordering::Acquire)
-            {
-                Ok(_) => {
+            let node = unsafe { first(head.word).as_ref() }?;
+            let next = node.next.load(Ordering::Relaxed);
+            match self.head.replace(head, next.addr() as u64) {
+                Ok(()) => {
                     let value = node.value.load(Ordering::Relaxed);
                     // SAFETY: it came out of `into_raw` in `push`, and whoever takes it off the stack has it alone.
                     drop(unsafe { self.nodes.adopt(node) });

@@ -1,10 +1,9 @@
-//! The same objects without locks: atomseq's. With `RETRY`, the first attempt of each operation finds that something has changed
-//! since it looked: S92's *interfering memory reference between the initial read and the Compare-&-Swap*.
+//! The same objects without locks: atomseq's. With `RETRY`, the first attempt of a counter's operation finds that something has
+//! changed since it looked: S92's *interfering memory reference between the initial read and the Compare-&-Swap*.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-use atomseq::dcas::Version;
 use atomseq::mutex::Semaphore;
 use atomseq::nonblocking;
 
@@ -105,52 +104,19 @@ macro_rules! array {
 array!(Stack Queue);
 
 /// A linked list, pushed to and popped from at its head.
-pub struct List<const RETRY: bool> {
-    list: nonblocking::LinkedStack<u64>,
-    /// A version of it that is over.
-    over: Version,
-}
+#[derive(Default)]
+pub struct List(nonblocking::LinkedStack<u64>);
 
-impl<const RETRY: bool> Default for List<RETRY> {
-    fn default() -> Self {
-        let list = nonblocking::LinkedStack::new();
-        let over = list.version();
-        list.push(0).expect("memory for a node");
-        list.pop();
-        Self { list, over }
-    }
-}
-
-impl<const RETRY: bool> List<RETRY> {
-    /// Counts an attempt that goes on with a version: the first one, with `RETRY`, with one that is over.
-    #[inline(always)]
-    fn attempt(&self, attempts: &mut u64, version: Version) -> Version {
-        *attempts += 1;
-        match RETRY && *attempts == 1 {
-            true => self.over,
-            false => version,
-        }
-    }
-}
-
-impl<const RETRY: bool> Pair for List<RETRY> {
+impl Pair for List {
     #[inline(always)]
     fn put(&self, value: u64) -> Attempts {
-        let mut attempts = 0;
-        let put = self
-            .list
-            .push_between(value, |version| self.attempt(&mut attempts, version));
-        Attempts(if put.is_ok() { attempts } else { 0 })
+        Attempts(u64::from(self.0.push(value).is_ok()))
     }
 
     #[inline(always)]
     fn take(&self) -> (u64, Attempts) {
-        let mut attempts = 0;
-        match self
-            .list
-            .pop_between(|version| self.attempt(&mut attempts, version))
-        {
-            Some(value) => (value, Attempts(attempts)),
+        match self.0.pop() {
+            Some(value) => (value, Attempts(1)),
             None => (0, Attempts(0)),
         }
     }
