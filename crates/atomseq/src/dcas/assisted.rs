@@ -345,7 +345,7 @@ impl Line {
                 Some(CHANGED) => return false,
                 Some(BUSY) => {
                     if !self.make_way() {
-                        contention::give_way(self, Line::version);
+                        contention::give_way(self);
                     }
                 }
                 Some(ABORTED) if restarts.again() => {

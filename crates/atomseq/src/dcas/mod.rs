@@ -38,8 +38,8 @@
 //! # Contention
 //!
 //! Threads on several CPUs that change the same words at the same time cost each other more than their turns. So who is forestalled
-//! under *Assisted* gives way: it spins at first, and if it goes on like that it sleeps, for 60 to 480 µs at a time. The others get
-//! their changes done at the speed of one thread, and the CPU is free meanwhile. A thread that only reads never sleeps, nor does one
+//! under *Assisted* gives way: it spins at first, and if it is forestalled again within microseconds, time after time, it sleeps, for 60 to
+//! 480 µs. The others get their changes done at the speed of one thread, and the CPU is free meanwhile. A thread that only reads never sleeps, nor does one
 //! that finds a stopped holder. In a signal handler the sleep is one system call, and a further signal ends it.
 //!
 //! # A process, and what comes after

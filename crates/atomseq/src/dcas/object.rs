@@ -273,7 +273,7 @@ impl Object {
     /// For who was forestalled: lets the others get on with it for a while, longer if it goes on like that. It may sleep, for half
     /// a millisecond at most.
     pub fn give_way(&self) {
-        contention::give_way(self, |object| object.version().0);
+        contention::give_way(self);
     }
 
     /// Gives back what k-CAS has bound to a word, whose memory goes.

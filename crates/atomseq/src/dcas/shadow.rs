@@ -158,7 +158,7 @@ impl Shadow {
                 }
                 Some(BUSY) => {
                     if !self.make_way() {
-                        contention::give_way(self, |line| line.lock.load(Ordering::Relaxed) >> 16);
+                        contention::give_way(self);
                     }
                 }
                 // Perhaps it had claimed: then it finds out now that this is so on its CPU.

@@ -35,7 +35,12 @@ pub(super) trait Node: Descriptor {
 }
 
 /// The object has changed since the version.
-pub(super) struct Changed;
+pub(super) enum Changed {
+    /// That was seen.
+    Seen,
+    /// An exchange found it out, and has given way to the others.
+    Forestalled,
+}
 
 /// Where a walk has ended: the link that leads to a node, and the node; none at the end of the list.
 pub(super) struct Place<'a, N> {
@@ -259,7 +264,7 @@ impl<N: Node> Chain<N> {
     pub(super) fn check(&self, version: Version) -> Result<(), Changed> {
         match self.object.is_still(version) {
             true => Ok(()),
-            false => Err(Changed),
+            false => Err(Changed::Seen),
         }
     }
 
@@ -297,7 +302,7 @@ impl<N: Node> Chain<N> {
     #[cold]
     fn forestalled(&self) -> Result<(), Changed> {
         self.object.give_way();
-        Err(Changed)
+        Err(Changed::Forestalled)
     }
 
     /// Takes all nodes out of a list that nobody else has.
@@ -343,11 +348,14 @@ pub(super) fn address<N>(node: &N) -> u64 {
 pub(super) fn until_unchanged<R>(mut attempt: impl FnMut() -> Result<R, Changed>) -> R {
     let mut round = 0;
     loop {
-        if let Ok(result) = attempt() {
-            return result;
+        match attempt() {
+            Ok(result) => return result,
+            Err(Changed::Forestalled) => {}
+            Err(Changed::Seen) => {
+                // Somebody has changed something: nobody is waited for, so no yielding.
+                (0..4u32 << round).for_each(|_| spin_loop());
+                round = (round + 1).min(6);
+            }
         }
-        // Somebody has changed something, or this attempt was interrupted: nobody is waited for, so no yielding.
-        (0..4u32 << round).for_each(|_| spin_loop());
-        round = (round + 1).min(6);
     }
 }
