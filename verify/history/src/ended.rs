@@ -21,7 +21,8 @@ pub struct Deaths {
     pub missed: usize,
 }
 
-/// Ends a thread at each place, or at so many of them; each time on a fresh structure.
+/// Ends a thread at each place, or at so many of them, and at more until a fifth of that many threads were ended; each time on a
+/// fresh structure.
 ///
 /// # Panics
 ///
@@ -40,7 +41,12 @@ pub fn at_each_place<S: Subject>(
     let mut lost = Probe::alive();
     let step = (places.len() / most).max(1);
     let first = rng.usize(..step);
-    for place in (first..places.len()).step_by(step) {
+    let turns = (0..step).map(|turn| (first + turn) % step);
+    let all = turns.flat_map(|first| (first..places.len()).step_by(step));
+    for (tried, place) in all.enumerate() {
+        if tried >= most && deaths.ended >= most / 5 {
+            break;
+        }
         let (subject, before) = make(&mut rng);
         let record = Record::new(subject, before, 3, 6, rng.u64(..));
         // SAFETY: here and below: no other thread uses a lane, since the one that does has been waited for.

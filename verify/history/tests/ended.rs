@@ -24,8 +24,9 @@ const MOST: usize = if cfg!(debug_assertions) {
 
 fn ends<S: Subject>(name: &str, mechanism: Mechanism, make: impl FnMut(&mut Rng) -> (S, S::Model)) {
     let deaths = at_each_place(&format!("{name}, {mechanism:?}"), MOST, make);
+    // Places are found step by step, which ends sections: what lies behind that is not come by again.
     assert!(
-        deaths.ended > deaths.missed / 4 && deaths.ended > 0,
+        deaths.ended > deaths.missed / 16 && deaths.ended > 0,
         "{deaths:?}"
     );
 }
