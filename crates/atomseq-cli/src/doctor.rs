@@ -86,7 +86,8 @@ pub struct Membarrier {
 pub struct Use {
     /// The structure.
     pub structure: &'static str,
-    /// `section`, `lock` or `atomic`; for handlers `sequence` or `blocked`; for all CPUs `os-assisted`, `k-cas` or `double-width`.
+    /// `section`, `lock` or `atomic`; for handlers `sequence` or `blocked`; for all CPUs `pages`, `os-assisted`, `k-cas` or
+    /// `double-width`.
     pub path: &'static str,
     /// The same in words.
     pub how: &'static str,
@@ -95,13 +96,12 @@ pub struct Use {
 /// The structures that need sections only.
 const WITHOUT_GATE: [&str; 2] = ["percpu::Counter", "percpu::Histogram"];
 /// The structures that need gates too.
-const WITH_GATE: [&str; 6] = [
+const WITH_GATE: [&str; 5] = [
     "percpu::Stack",
     "percpu::List",
     "percpu::Queue",
     "percpu::Ring",
     "percpu::Pool",
-    "memory::Pool",
 ];
 /// The structures whose changes take one mechanism or the other, chosen once for the process.
 const BY_MECHANISM: [&str; 7] = [
@@ -215,6 +215,14 @@ fn uses(sections: bool, gates: bool, table: bool, mechanism: Mechanism) -> Vec<U
         ),
     };
     let by_mechanism = of(&BY_MECHANISM, path, how);
+    let (path, how) = match gates {
+        true => (
+            "section",
+            "a section without an atomic instruction; pages of all CPUs, lock-free, where that is held up",
+        ),
+        false => ("pages", "pages that all CPUs share, lock-free"),
+    };
+    let memory = of(&["memory::Pool"], path, how);
     let (path, how) = match atomseq::internals::has_double_width() {
         true => (
             "double-width",
@@ -224,7 +232,11 @@ fn uses(sections: bool, gates: bool, table: bool, mechanism: Mechanism) -> Vec<U
     };
     let adjacent = of(&["dcas::Adjacent"], path, how);
     let local = without_gate.chain(with_gate).chain(local);
-    local.chain(by_mechanism).chain(adjacent).collect()
+    local
+        .chain(memory)
+        .chain(by_mechanism)
+        .chain(adjacent)
+        .collect()
 }
 
 fn advice(sections: bool, reason: Option<&str>, governor: Option<&str>) -> Vec<String> {
@@ -356,7 +368,8 @@ mod tests {
     fn a_machine_without_fence_still_has_fast_counters() {
         let uses = uses(true, false, true, Mechanism::Kcas);
         assert_eq!(paths(&uses, &WITHOUT_GATE), ["section"; 2]);
-        assert_eq!(paths(&uses, &WITH_GATE), ["lock"; 6]);
+        assert_eq!(paths(&uses, &WITH_GATE), ["lock"; 5]);
+        assert_eq!(paths(&uses, &["memory::Pool"]), ["pages"]);
         assert_eq!(paths(&uses, &signals::LOCAL), ["sequence"; 5]);
         assert_eq!(paths(&uses, &BY_MECHANISM), ["k-cas"; 7]);
     }

@@ -86,9 +86,9 @@
 //!
 //! | structure | what it is | progress | cost |
 //! |---|---|---|---|
-//! | [`Pool`](memory::Pool) | type-stable memory: descriptors of one type | waits only for a held gate | 0 |
+//! | [`Pool`](memory::Pool) | type-stable memory: descriptors of one type | lock-free; with nothing free, waits for a held gate | 0 |
 //! | [`Reference`](memory::Reference) | an allocation that may have ended: validated reads | wait-free | 0 |
-//! | [`Cache`](memory::Cache) | a bounded number of descriptors, written back to make room | lock-free, but for its owner | 2 a use, and 1 to count it |
+//! | [`Cache`](memory::Cache) | a bounded number of descriptors, written back to make room | as its pool's, but for its owner | 2 a use, and 1 to count it |
 //!
 //! For words that all CPUs change, [`dcas`] has scope `Machine`. No thread that is preempted, ended or
 //! interrupted in an operation keeps the others waiting.
