@@ -148,5 +148,5 @@
 //! threads' turns.
 //!
 //! `s92-table51` is of one thread, as S92's table 5.1 is. A forced retry is what it says in its note 1: between the look and the exchange
-//! something interferes, once. Where an operation looks and changes in one section, nothing comes between, and S92's own
-//! figures by [`Domain`](crate::dcas::Domain) are measured instead.
+//! something interferes, once. In atomseq's own stack and queue nothing comes between, and in its list whoever was forestalled gives way
+//! first; so the retry is that of S92's figures by [`Domain`](crate::dcas::Domain), whose first attempts stand there as `cas2`.
