@@ -9,7 +9,7 @@ use std::fmt;
 use atomseq::dcas::Mechanism;
 use serde::Serialize;
 
-use self::exclusion::{Circumstances, Exclusion};
+use self::exclusion::{Circumstances, Exclusion, Mechanisms};
 use self::signals::Signals;
 use crate::machine;
 
@@ -126,6 +126,7 @@ impl Diagnosis {
         advice.extend(signals.advice());
         let cpus = machine::allowed_cpus();
         let mutual_exclusion = exclusion::choose(&Circumstances {
+            mechanisms: Mechanisms::here(),
             unfenced: match status.gates_active() {
                 true => None,
                 false => Some(reason.as_deref().unwrap_or("nobody knows why")),

@@ -1,5 +1,7 @@
-//! Which mechanism each lock uses in this process, and why: decided at start-up, once (B91 3.1.1).
+//! Which mechanism each lock uses in this process, and why: decided at start-up, once (B91 3.1.1). The library says which
+//! ([`chosen`]); this adds what tells people why.
 
+use atomseq::mutex::{Masked, Rehoming, Restarting, Runs, TestAndSet, chosen};
 use serde::Serialize;
 
 use super::signals::Signals;
@@ -17,8 +19,49 @@ pub struct Exclusion {
     pub why: String,
 }
 
+/// What runs when a flag is set.
+#[derive(Clone, Copy)]
+pub struct Mechanisms {
+    /// Of flags that have a home: of [`Rehoming`], and of `OnCpu`.
+    home: Runs,
+    /// Of [`Restarting`] and `Rolling`.
+    sequence: Runs,
+    /// Of [`Masked`].
+    mask: Runs,
+}
+
+impl Mechanisms {
+    /// As the library chose them for this process.
+    pub fn here() -> Mechanisms {
+        let chosen = chosen();
+        let runs = |name| {
+            let choice = chosen.iter().find(|choice| choice.mechanism == name);
+            choice.expect("a mechanism of the library").runs
+        };
+        Mechanisms {
+            home: runs(Rehoming::NAME),
+            sequence: runs(Restarting::NAME),
+            mask: runs(Masked::NAME),
+        }
+    }
+}
+
+/// In a word.
+fn word(runs: Runs) -> &'static str {
+    match runs {
+        Runs::KernelRestart => "section",
+        Runs::HandlerRestart | Runs::HandlerRollforward => "sequence",
+        Runs::UserMask => "mask",
+        Runs::KernelMask => "blocked",
+        Runs::Instruction => "interlocked",
+        _ => "another mechanism",
+    }
+}
+
 /// What is known of this process.
 pub struct Circumstances<'a> {
+    /// What the library chose.
+    pub mechanisms: Mechanisms,
     /// Why sections cannot be fenced; `None` where they can.
     pub unfenced: Option<&'a str>,
     /// How many CPUs the process may use.
@@ -29,30 +72,23 @@ pub struct Circumstances<'a> {
 
 /// All of them.
 pub fn choose(here: &Circumstances<'_>) -> Vec<Exclusion> {
-    let exclusion = |lock, scope, by, why| Exclusion {
+    let exclusion = |lock, scope, runs, why| Exclusion {
         lock,
         scope,
-        by,
+        by: word(runs),
         why,
     };
-    let (home, visits) = match here.unfenced {
-        None => ("section", here.visits()),
-        Some(reason) => (
-            "interlocked",
-            format!("sections cannot be fenced: {reason}"),
-        ),
-    };
-    let (sequence, handled) = here.against_handlers();
-    let mask = if here.signals.sequences.is_some() {
-        "mask"
-    } else {
-        "blocked"
-    };
+    let Mechanisms {
+        home,
+        sequence,
+        mask,
+    } = here.mechanisms;
+    let (visits, handled) = (here.visits(), here.against_handlers());
     vec![
         exclusion(
             "mutex::Mutex, SpinLock, Semaphore, Condvar",
             "Machine",
-            "interlocked",
+            Runs::Instruction,
             here.everywhere(),
         ),
         exclusion("mutex::Biased", "Machine", home, visits.clone()),
@@ -78,6 +114,9 @@ impl Circumstances<'_> {
     }
 
     fn visits(&self) -> String {
+        if let Some(reason) = self.unfenced {
+            return format!("sections cannot be fenced: {reason}");
+        }
         match self.cpus {
             1 => "sections run and can be fenced; there is one CPU to run on, so nobody visits"
                 .to_string(),
@@ -91,22 +130,17 @@ impl Circumstances<'_> {
         }
     }
 
-    fn against_handlers(&self) -> (&'static str, String) {
+    fn against_handlers(&self) -> String {
         match self.signals.sequences {
-            None => (
-                "blocked",
+            None => {
                 "there is no table of sequences in this build: all signals are blocked meanwhile"
-                    .to_string(),
-            ),
-            Some(_) if self.signals.are_free() => (
-                "sequence",
-                "signals that interrupt one were seen to put it right".to_string(),
-            ),
-            Some(_) => (
-                "sequence",
-                "but signals that interrupt one were NOT seen to put it right".to_string(),
-            ),
+            }
+            Some(_) if self.signals.are_free() => {
+                "signals that interrupt one were seen to put it right"
+            }
+            Some(_) => "but signals that interrupt one were NOT seen to put it right",
         }
+        .to_string()
     }
 }
 
@@ -125,7 +159,20 @@ mod tests {
     }
 
     fn chosen(unfenced: Option<&str>, cpus: usize, works: Option<bool>) -> Vec<Exclusion> {
+        let (sequence, mask) = match works {
+            Some(_) => (Runs::HandlerRestart, Runs::UserMask),
+            None => (Runs::KernelMask, Runs::KernelMask),
+        };
+        let home = match unfenced {
+            Some(_) => Runs::Instruction,
+            None => Runs::KernelRestart,
+        };
         choose(&Circumstances {
+            mechanisms: Mechanisms {
+                home,
+                sequence,
+                mask,
+            },
             unfenced,
             cpus,
             signals: &signals(works),
