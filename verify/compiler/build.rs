@@ -4,7 +4,7 @@
 #[allow(dead_code, missing_docs)]
 #[rustfmt::skip] // of another edition
 mod compiler;
-#[path = "src/random.rs"]
+#[path = "src/random/mod.rs"]
 mod random;
 #[path = "../../crates/atomseq/build.rs"]
 mod sections;
@@ -21,7 +21,7 @@ const EXPECTED: [&str; 2] = ["too long", "too many words"];
 fn main() {
     sections::main();
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=src/random.rs");
+    println!("cargo::rerun-if-changed=src/random");
     println!("cargo::rerun-if-changed=../../crates/atomseq-macros/src/compiler");
     let (mut sequences, mut table, mut seeds) = (String::new(), String::new(), Vec::new());
     for seed in 0.. {

@@ -1,0 +1,310 @@
+//! A sequence of a seed: its statements, one after the other.
+
+use super::Expression::{self, Binary, CompareExchange, Constant, Literal, Load, Name};
+use super::{Kind, Outcome, Parameter, Program, Returns, Statement, BULK_ADDRESS, CONSTANTS};
+
+impl Kind {
+    pub(super) fn of(seed: u64) -> Kind {
+        match seed % 5 {
+            0 | 1 => Kind::OnCpu,
+            2 => Kind::Committing,
+            3 => Kind::Storing,
+            _ => Kind::Claiming,
+        }
+    }
+}
+
+/// A part of memory, by use.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Read,
+    Prepared,
+    Committed,
+}
+
+/// The sequence of a seed.
+pub fn generate(seed: u64) -> Program {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let kind = Kind::of(seed);
+    let slot = match kind {
+        Kind::OnCpu | Kind::Claiming => Parameter::Slot,
+        Kind::Storing if random.bool() => Parameter::Slot,
+        _ => Parameter::Base,
+    };
+    let mut parameters = vec![slot];
+    if random.bool() {
+        parameters.push(Parameter::Bulk);
+    }
+    parameters.extend((0..random.usize(1..4)).map(|_| Parameter::Word));
+    random.shuffle(&mut parameters);
+    let at = |kind| {
+        (0..parameters.len())
+            .filter(|index| parameters[*index] == kind)
+            .collect::<Vec<_>>()
+    };
+    let mut generator = Generator {
+        kind,
+        slot: at(slot)[0],
+        pointers: at(Parameter::Bulk),
+        numbers: at(Parameter::Word),
+        next: parameters.len(),
+        prepared: Vec::new(),
+        random,
+    };
+    let returns = *generator.pick(&[
+        Returns::Nothing,
+        Returns::Bool,
+        Returns::Words(1),
+        Returns::Words(1),
+        Returns::Words(2),
+        Returns::OptionWords(1),
+        Returns::OptionWords(2),
+    ]);
+    let mut statements = Vec::new();
+    if generator.pointers.is_empty() || generator.one_in(3) {
+        let address = Generator::plus(Name(generator.slot), BULK_ADDRESS);
+        let acquire = generator.one_in(4);
+        let bulk = generator.bind(&mut statements, Load(Box::new(address), 8, acquire));
+        generator.pointers.push(bulk);
+    }
+    let most = if kind == Kind::Claiming { 4 } else { 9 };
+    for _ in 0..generator.random.usize(1..most) {
+        generator.statement(returns, &mut statements);
+    }
+    let (commit, abort) = match kind {
+        Kind::Claiming => {
+            let commit = generator.claim(returns, &mut statements);
+            (Some(commit), Some(generator.constants(returns)))
+        }
+        _ => (None, None),
+    };
+    // Results are computed before the commit; after a visible store they may be as well.
+    let mut end = generator.outcome(returns);
+    if kind != Kind::Storing || generator.random.bool() {
+        end = generator.bound(end, &mut statements);
+    }
+    match commit {
+        Some(commit) => statements.push(commit),
+        None => generator.last_store(&mut statements),
+    }
+    let mut program = Program {
+        kind,
+        name: format!("s{seed}"),
+        parameters,
+        statements,
+        returns,
+        end,
+        abort,
+    };
+    program.drop_unused();
+    program
+}
+
+pub(super) struct Generator {
+    pub(super) random: fastrand::Rng,
+    pub(super) kind: Kind,
+    pub(super) slot: usize,
+    /// Names that hold the bulk's address.
+    pub(super) pointers: Vec<usize>,
+    /// Names that hold any word.
+    pub(super) numbers: Vec<usize>,
+    pub(super) next: usize,
+    /// What was prepared, to be read again.
+    pub(super) prepared: Vec<(Expression, u64)>,
+}
+
+impl Generator {
+    pub(super) fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        &of[self.random.usize(0..of.len())]
+    }
+
+    pub(super) fn one_in(&mut self, times: usize) -> bool {
+        self.random.usize(0..times) == 0
+    }
+
+    pub(super) fn bind(&mut self, statements: &mut Vec<Statement>, value: Expression) -> usize {
+        let name = self.next;
+        self.next += 1;
+        statements.push(Statement::Let(name, value));
+        name
+    }
+
+    pub(super) fn plus(base: Expression, offset: u64) -> Expression {
+        Binary("+", Box::new(base), Box::new(Literal(offset)))
+    }
+
+    pub(super) fn statement(&mut self, returns: Returns, statements: &mut Vec<Statement>) {
+        match self.random.usize(0..12) {
+            0..=3 => {
+                // Not a constant by itself, which the compiler would fold on.
+                let value = match self.number(2) {
+                    value @ (Literal(_) | Constant(_)) => {
+                        let number = Name(*self.pick(&self.numbers.clone()));
+                        Binary("^", Box::new(number), Box::new(value))
+                    }
+                    value => value,
+                };
+                let name = self.bind(statements, value);
+                self.numbers.push(name);
+            }
+            4..=6 => {
+                let (a, b) = self.condition();
+                let comparison = *self.pick(&["==", "!=", "<", "<=", ">", ">="]);
+                let outcome = self.outcome(returns);
+                statements.push(Statement::Exit(comparison, a, b, outcome));
+            }
+            7..=9 if self.kind == Kind::Storing => self.store(statements),
+            7..=9 if self.kind == Kind::Claiming => {}
+            7..=9 => {
+                let width = self.width();
+                let to = self.address(Part::Prepared, width, 8);
+                let value = self.number(1);
+                self.prepared.push((to.clone(), width));
+                statements.push(Statement::Prepare(to, value, width));
+            }
+            10 if self.kind == Kind::OnCpu => {
+                let to = self.address(Part::Prepared, 8, 40);
+                let from = self.address(Part::Read, 8, 40);
+                let words = match self.random.usize(0..3) {
+                    0 => Literal(self.random.u64(0..5)),
+                    1 => Binary("&", Box::new(self.leaf()), Box::new(Literal(3))),
+                    _ => Binary("min", Box::new(self.leaf()), Box::new(Literal(4))),
+                };
+                // A copy's length may not be known from a constant that rustc evaluates.
+                let words = if matches!(words, Binary(_, ref a, _) if !matches!(**a, Name(_))) {
+                    Literal(4)
+                } else {
+                    words
+                };
+                statements.push(Statement::Copy(to, from, words));
+            }
+            _ => {
+                let pointer = *self.pick(&self.pointers.clone());
+                let (up, down) = (self.random.u64(1..5) * 8, 0);
+                let moved = Self::plus(Name(pointer), up + down);
+                let moved = Binary("-", Box::new(moved), Box::new(Literal(up)));
+                let name = self.bind(statements, moved);
+                self.pointers.push(name);
+            }
+        }
+    }
+
+    /// The compare-and-swap, its test, and what follows; returns the commit.
+    pub(super) fn claim(&mut self, returns: Returns, statements: &mut Vec<Statement>) -> Statement {
+        // What is committed is known beforehand: every way out commits the same.
+        let value = self.number(1);
+        let value = match value {
+            value @ (Literal(_) | Constant(_)) => value,
+            value => Name(self.bind(statements, value)),
+        };
+        let (width, release) = *self.pick(&[(8, false), (8, true), (4, false)]);
+        let to = self.address(Part::Committed, width, 8);
+        let commit = Statement::Commit(to, value, width, release);
+
+        let at = self.address(Part::Committed, 8, 8);
+        let expected = match self.one_in(4) {
+            true => self.leaf(),
+            false => Name(self.bind(statements, Load(Box::new(at.clone()), 8, false))),
+        };
+        let new = self.number(1);
+        let exchange = CompareExchange(Box::new(at), Box::new(expected.clone()), Box::new(new));
+        let found = self.bind(statements, exchange);
+        let failed = self.outcome_of_leaves(returns);
+        let (a, b) = match self.one_in(3) {
+            true => (expected, Name(found)),
+            false => (Name(found), expected),
+        };
+        statements.push(Statement::Exit("!=", a, b, failed));
+        // Not always used again: then the flags alone tell.
+        if self.one_in(3) {
+            self.numbers.push(found);
+        }
+        let same = self.outcome_of_leaves(returns);
+        for _ in 0..self.random.usize(0..5) {
+            match self.random.usize(0..3) {
+                0 => {
+                    let (a, b) = self.condition();
+                    let comparison = *self.pick(&["==", "!=", "<", "<=", ">", ">="]);
+                    let outcome = match self.random.bool() {
+                        true => same.clone(),
+                        false => self.outcome_of_leaves(returns),
+                    };
+                    statements.push(Statement::Leave(comparison, a, b, outcome));
+                }
+                _ => self.store(statements),
+            }
+        }
+        commit
+    }
+
+    /// A result that is not computed.
+    pub(super) fn outcome_of_leaves(&mut self, returns: Returns) -> Outcome {
+        let words = |generator: &mut Self, count| (0..count).map(|_| generator.leaf()).collect();
+        match returns {
+            Returns::Nothing => Outcome::Words(vec![]),
+            Returns::Bool => Outcome::Flag(self.random.bool()),
+            Returns::Words(count) => Outcome::Words(words(self, count)),
+            Returns::OptionWords(_) if self.one_in(3) => Outcome::None,
+            Returns::OptionWords(count) => Outcome::Some(words(self, count)),
+        }
+    }
+
+    /// A result that is known beforehand.
+    pub(super) fn constants(&mut self, returns: Returns) -> Outcome {
+        let words = |generator: &mut Self, count| {
+            (0..count)
+                .map(|_| match generator.random.bool() {
+                    true => generator.literal(),
+                    false => Constant(generator.random.usize(0..CONSTANTS.len())),
+                })
+                .collect()
+        };
+        match returns {
+            Returns::Nothing => Outcome::Words(vec![]),
+            Returns::Bool => Outcome::Flag(self.random.bool()),
+            Returns::Words(count) => Outcome::Words(words(self, count)),
+            Returns::OptionWords(_) if self.one_in(3) => Outcome::None,
+            Returns::OptionWords(count) => Outcome::Some(words(self, count)),
+        }
+    }
+
+    pub(super) fn store(&mut self, statements: &mut Vec<Statement>) {
+        let width = self.width();
+        let part = self.any_part();
+        let to = self.address(part, width, 8);
+        let value = self.update(&to, width);
+        statements.push(Statement::Store(to, value, width));
+    }
+
+    /// The commit, or a visible store.
+    pub(super) fn last_store(&mut self, statements: &mut Vec<Statement>) {
+        if self.kind == Kind::Storing {
+            return self.store(statements);
+        }
+        let (width, release) = match self.random.usize(0..5) {
+            0 => (4, false),
+            1 => (8, true),
+            _ => (8, false),
+        };
+        let to = self.address(Part::Committed, width, 8);
+        let value = self.update(&to, width);
+        statements.push(Statement::Commit(to, value, width, release));
+    }
+
+    /// A word to store there, often made from the one that is there.
+    pub(super) fn update(&mut self, to: &Expression, width: u64) -> Expression {
+        match self.random.usize(0..3) {
+            0 => self.number(1),
+            // What x86-64 does in one instruction.
+            _ => {
+                let operator = *self.pick(&["+", "-", "&", "|", "^", "*", "min"]);
+                let old = Load(Box::new(to.clone()), width, false);
+                let other = self.leaf();
+                match self.one_in(3) {
+                    true => Binary(operator, Box::new(other), Box::new(old)),
+                    false => Binary(operator, Box::new(old), Box::new(other)),
+                }
+            }
+        }
+    }
+}

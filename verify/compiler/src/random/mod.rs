@@ -1,0 +1,142 @@
+//! Random sequences that keep every rule, from a seed.
+//!
+//! Shared by `build.rs`, which writes them as `sequence!` for rustc, and by the tests, which make the
+//! same ones again and know from their syntax what they must do. Memory is cut by use, so that any
+//! mixture keeps the rules: some words are only read, some only prepared, some only committed. Sequences
+//! with visible stores read and store wherever they like.
+//!
+//! ```text
+//! slot   8 … 47 read      48 … 87 prepared     88 … 111 committed    112 the bulk's address
+//! bulk   0 … 191 read    192 … 383 prepared   384 … 447 committed    448 … 511 untouched
+//! ```
+
+mod generate;
+mod text;
+mod used;
+mod words;
+
+pub use generate::generate;
+
+/// Where a slot holds the address of its bulk memory.
+pub const BULK_ADDRESS: u64 = 112;
+
+/// The named constants sequences use. The first is at most an immediate, the others offsets too.
+pub const CONSTANTS: &[(&str, u64)] = &[
+    ("LARGEST", 65_535),
+    ("NONE", 0),
+    ("TWO", 2),
+    ("EIGHT", 8),
+    ("FORTY", 40),
+];
+
+/// Parameters are called what the generated code might call something itself.
+const NAMES: &[&str] = &[
+    "status", "restarts", "t0", "r1", "a0", "c0", "rseq", "closed", "aborted", "exit0", "on_cpu",
+    "again", "gated", "held", "word", "r#in",
+];
+
+/// What a sequence is made for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Its CPU: it has a slot and a commit, and most have the forms against signal handlers as well.
+    OnCpu,
+    /// Its thread's signal handlers, with a commit.
+    Committing,
+    /// The same, with visible stores.
+    Storing,
+    /// Its CPU, with a compare-and-swap and visible stores after it.
+    Claiming,
+}
+
+/// A sequence's syntax.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// What it is made for.
+    pub kind: Kind,
+    /// Its name.
+    pub name: String,
+    /// Its parameters, in order.
+    pub parameters: Vec<Parameter>,
+    /// What it does.
+    pub statements: Vec<Statement>,
+    /// The result's form.
+    pub returns: Returns,
+    /// The result after the commit.
+    pub end: Outcome,
+    /// The result after an interruption, where that is the end.
+    pub abort: Option<Outcome>,
+}
+
+/// What a parameter is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parameter {
+    /// The slot.
+    Slot,
+    /// The address of the slot as a plain word.
+    Base,
+    /// The address of the bulk memory.
+    Bulk,
+    /// Any word.
+    Word,
+}
+
+/// What a sequence returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Returns {
+    Nothing,
+    Bool,
+    Words(usize),
+    OptionWords(usize),
+}
+
+/// A result.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub enum Outcome {
+    Words(Vec<Expression>),
+    Some(Vec<Expression>),
+    None,
+    Flag(bool),
+}
+
+/// A statement.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub enum Statement {
+    /// `let n7 = …`
+    Let(usize, Expression),
+    Exit(&'static str, Expression, Expression, Outcome),
+    /// The same, passing through the commit at the end.
+    Leave(&'static str, Expression, Expression, Outcome),
+    Prepare(Expression, Expression, u64),
+    Store(Expression, Expression, u64),
+    Copy(Expression, Expression, Expression),
+    Commit(Expression, Expression, u64, bool),
+}
+
+/// A word.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub enum Expression {
+    /// A parameter by number, or a `let` by number.
+    Name(usize),
+    Literal(u64),
+    Constant(usize),
+    Cpu,
+    /// A compare-and-swap: where, what must be there, what is stored.
+    CompareExchange(Box<Expression>, Box<Expression>, Box<Expression>),
+    /// From an address, with its width and whether it acquires.
+    Load(Box<Expression>, u64, bool),
+    Binary(&'static str, Box<Expression>, Box<Expression>),
+}
+
+impl Outcome {
+    /// Its words, if any.
+    pub fn words(&self) -> &[Expression] {
+        match self {
+            Outcome::Words(words) | Outcome::Some(words) => words,
+            Outcome::None | Outcome::Flag(_) => &[],
+        }
+    }
+}
