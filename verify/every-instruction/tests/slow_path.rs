@@ -27,6 +27,9 @@ fn main() {
     }
     registry::check(&mut checker);
     registry::check_remote(&mut checker);
+    if !disabled {
+        registry::check_claims(&mut checker);
+    }
     let (instructions, behind) = checker.instructions();
     println!(
         "slow path, {}: {instructions} instructions interrupted, {behind} of them after a stretch with signals blocked, in {} runs; \

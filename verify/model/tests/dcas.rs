@@ -49,7 +49,13 @@ fn the_protocol_holds() {
     }
     // An undoing section of a thread that is not registered ends by its first exit, and changes nothing.
     let mut missed = Vec::new();
-    for name in ["exchange", "exchange_since", "undo"] {
+    for name in [
+        "exchange",
+        "exchange_since",
+        "undo",
+        "undo_here",
+        "free_here",
+    ] {
         let exits = (0..program(name).exits.len()).map(Some).chain([None]);
         missed.extend(
             exits
@@ -173,6 +179,71 @@ fn undoing_without_a_look_at_the_lock_is_found_out() {
         Rules {
             undoing: blind,
             ..Rules::all()
+        },
+    );
+}
+
+/// Undoing at once what a holder on another CPU has done, which may go on; and freeing its lock.
+#[test]
+fn recovery_from_another_cpu_is_found_out() {
+    let rules = Rules::all();
+    let asks = |program: &'static Program| {
+        let exit = program
+            .steps
+            .iter()
+            .position(|step| matches!(step, Step::Exit { .. }));
+        exit.expect("it asks for the CPU")
+    };
+    let anywhere = |program| changed(program, |steps| _ = steps.remove(asks(program)));
+    is_found_out(
+        "undone from anywhere",
+        Rules {
+            undo_here: anywhere(rules.undo_here),
+            ..rules
+        },
+    );
+    // From elsewhere, it says that there is nothing to undo.
+    let nothing = changed(rules.undo_here, |steps| {
+        let Step::Exit { exit, .. } = &mut steps[asks(rules.undo_here)] else {
+            unreachable!("found as one");
+        };
+        *exit = 2;
+    });
+    is_found_out(
+        "freed from anywhere",
+        Rules {
+            undo_here: nothing,
+            free_here: anywhere(rules.free_here),
+            ..rules
+        },
+    );
+}
+
+/// Undoing or freeing on the own CPU although the lock is somebody else's by now, or undoing what an older exchange has logged.
+#[test]
+fn recovery_without_a_look_is_found_out() {
+    let without = |program: &'static Program, which: usize| {
+        changed(program, |steps| {
+            let is_exit = |index: &usize| matches!(steps[*index], Step::Exit { .. });
+            let exits: Vec<usize> = (0..steps.len()).filter(is_exit).collect();
+            steps.remove(exits[which]);
+        })
+    };
+    let rules = Rules::all();
+    for (what, which) in [("undone blindly", 1), ("an old log", 2)] {
+        is_found_out(
+            what,
+            Rules {
+                undo_here: without(rules.undo_here, which),
+                ..rules
+            },
+        );
+    }
+    is_found_out(
+        "freed blindly",
+        Rules {
+            free_here: without(rules.free_here, 1),
+            ..rules
         },
     );
 }

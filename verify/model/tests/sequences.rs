@@ -72,7 +72,7 @@ fn file_of(path: &Path) -> String {
     match name(path.parent().and_then(Path::file_name)).as_deref() {
         Some("local") => format!("local/{stem}"),
         // More than one thread takes part, and nothing starts again: `tests/dcas.rs` checks them.
-        Some("dcas") => format!("dcas/{stem}"),
+        Some("dcas" | "assisted") => format!("dcas/{stem}"),
         // Likewise: `tests/shadow.rs`.
         Some("nonblocking") => format!("nonblocking/{stem}"),
         Some("mutex" | "mechanism") => format!("mutex/{stem}"),

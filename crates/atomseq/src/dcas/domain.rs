@@ -101,6 +101,18 @@ impl<T> Domain<T> {
         self.object.abandon(first, second)
     }
 
+    /// The same with nothing changed yet.
+    #[doc(hidden)]
+    pub fn abandon_lock(&self) -> bool {
+        self.object.abandon_lock()
+    }
+
+    /// After either, as a thread that was throwing the first one out and is stopped for ever as well.
+    #[doc(hidden)]
+    pub fn abandon_claim(&self) {
+        self.object.abandon_claim();
+    }
+
     /// Which mechanism it uses.
     pub fn mechanism(&self) -> Mechanism {
         self.object.mechanism()

@@ -1,7 +1,8 @@
-//! The lock word of OS-assisted changes, as far as all of them use it alike: its parts, patience with its holder, and the
-//! lock that no fence revokes.
+//! The lock word of OS-assisted changes, as far as all of them use it alike: its parts, patience with its holder, freeing it
+//! on the holder's own CPU, and the lock that no fence revokes.
 
 use crate::platform;
+use crate::sequence::model::Program;
 use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
 
 pub(super) const VERSION: u64 = 1 << 16;
@@ -37,6 +38,36 @@ pub(super) fn try_lock(lock: &AtomicU64, from: u64, free: u64) -> bool {
     // Release: pairs with a reader's acquire fence: who sees a word that is stored next sees the lock taken.
     fence(Ordering::Release);
     taken
+}
+
+/// Is this the lock of a holder whose CPU the thread is on, as far as it knows?
+pub(super) fn is_held_here(seen: u64) -> bool {
+    seen & STATE == HELD && (seen & ID) as usize == platform::current_cpu()
+}
+
+crate::sequence! {
+    /// Frees the lock of a holder whose CPU this is: it does not run, and will not go on.
+    unsafe fn free_here(lock: Word, held: Word, freed: Word) -> bool {
+        let own = cpu();
+        if own != (held & 0x3fff) { return false }
+        if load(lock) != held { return false }
+        commit_release(lock, freed);
+        true
+    }
+}
+
+const _: () = assert!(ID == 0x3fff);
+
+/// For the checkers in `verify/`.
+pub(super) const SEQUENCES: &[&Program] = &[&free_here::MODEL];
+
+/// The same for the lock as it was seen; whether it was so.
+#[cold]
+#[inline(never)]
+pub(super) fn try_free_here(lock: &AtomicU64, seen: u64, freed: u64) -> bool {
+    let address = &raw const *lock as usize;
+    // SAFETY: the lock, as its holder itself would free it.
+    unsafe { free_here::on_cpu(address, seen as usize, freed as usize) == Ok(true) }
 }
 
 /// Takes the lock as a section does that is stopped right after that, to test recovery; returns it as it was free.

@@ -143,7 +143,7 @@ pub fn statistics() -> Statistics {
 #[doc(hidden)]
 pub const SEQUENCES: &[(&str, &[&crate::sequence::model::Program])] = &[
     ("dcas/assisted", assisted::SEQUENCES),
-    ("dcas/shadow", shadow::SEQUENCES),
+    ("dcas/lock", lock::SEQUENCES),
 ];
 
 /// How many descriptors of k-CAS are in use, about now.

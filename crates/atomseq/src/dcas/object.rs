@@ -298,6 +298,22 @@ impl Object {
         assisted
     }
 
+    /// Likewise with the lock taken and nothing done.
+    pub fn abandon_lock(&self) -> bool {
+        let assisted = self.mechanism == Mechanism::Assisted;
+        if assisted {
+            self.line.abandon_lock();
+        }
+        assisted
+    }
+
+    /// After either: as a second thread does that is stopped as it throws the first one out.
+    pub fn abandon_claim(&self) {
+        if self.mechanism == Mechanism::Assisted {
+            self.line.abandon_claim();
+        }
+    }
+
     #[inline(never)]
     unsafe fn exchange_kcas<const N: usize>(&self, changes: [Change<'_>; N]) -> bool {
         loop {

@@ -33,7 +33,7 @@
 //! the same CPU, as by a signal handler or by the next thread there, it is a store.
 
 use crate::platform;
-use crate::sequence::{Restarts, model::Program};
+use crate::sequence::Restarts;
 use crate::sync::{AtomicU64, Ordering, fence};
 
 use super::Version;
@@ -54,22 +54,6 @@ pub(crate) const ABORTED: usize = 4;
 
 /// Where the states lie in a [`Shadow`], which sequences are given the address of.
 pub(crate) const STATES: usize = 8;
-
-crate::sequence! {
-    /// Frees the lock of a holder whose CPU this is: it does not run, and will not go on.
-    unsafe fn free_here(lock: Word, held: Word, free: Word) -> bool {
-        let own = cpu();
-        if own != (held & 0x3fff) { return false }
-        if load(lock) != held { return false }
-        commit_release(lock, free);
-        true
-    }
-}
-
-const _: () = assert!(ID == 0x3fff);
-
-/// For the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[&free_here::MODEL];
 
 /// The lock and both states, on cache lines of their own, for processors that fetch them in pairs.
 #[repr(C, align(128))]
@@ -173,18 +157,25 @@ impl Shadow {
         }
     }
 
-    /// For a thread that cannot run sections: by a lock that no fence revokes.
+    /// For a thread that cannot run sections: by a lock that no fence revokes. Signals are blocked while it has that, and not while
+    /// it waits.
     #[cold]
     fn change_locked(&self, change: &mut impl Change) -> bool {
-        let _quiet = platform::Quiet::enter();
-        let free = loop {
+        loop {
             let seen = self.lock.load(Ordering::Acquire);
             if seen & BELOW_VERSION != 0 {
                 self.wait_or_settle(seen);
-            } else if lock::try_lock(&self.lock, seen, seen) {
-                break seen;
+                continue;
             }
-        };
+            let _quiet = platform::Quiet::enter();
+            if lock::try_lock(&self.lock, seen, seen) {
+                return self.change_and_unlock(change, seen);
+            }
+        }
+    }
+
+    /// What the lock is for, which was free as given.
+    fn change_and_unlock(&self, change: &mut impl Change, free: u64) -> bool {
         // Relaxed: only the lock's holder stores states.
         let state = self.of(free).load(Ordering::Relaxed);
         if change.is_refused(state) {
@@ -193,7 +184,7 @@ impl Shadow {
             return false;
         }
         let next = change.store(free >> 16, state);
-        let freed = free + VERSION;
+        let freed = free.wrapping_add(VERSION);
         self.of(freed).store(next, Ordering::Relaxed);
         // Release: pairs with the acquire of every section and reader that finds it free.
         self.lock.store(freed, Ordering::Release);
@@ -207,7 +198,8 @@ impl Shadow {
         let state = self.of(free).load(Ordering::Relaxed);
         if !change.is_refused(state) {
             let next = change.store(free >> 16, state);
-            self.of(free + VERSION).store(next, Ordering::Release);
+            self.of(free.wrapping_add(VERSION))
+                .store(next, Ordering::Release);
         }
     }
 
@@ -221,14 +213,10 @@ impl Shadow {
     /// Waits until the lock is no longer as it was seen; not for ever: after a while, throws out whoever has it, and says so.
     #[cold]
     fn wait_or_settle(&self, seen: u64) -> bool {
-        if seen & STATE == HELD && (seen & ID) as usize == platform::current_cpu() {
-            let free = (seen & !BELOW_VERSION) as usize;
-            // SAFETY: the lock, as its holder itself would free it.
-            let freed = unsafe { free_here::on_cpu(self.address(), seen as usize, free) };
-            if freed == Ok(true) {
-                REVOKED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                return true;
-            }
+        if lock::is_held_here(seen) && lock::try_free_here(&self.lock, seen, seen & !BELOW_VERSION)
+        {
+            REVOKED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            return true;
         }
         let is_stuck = !lock::changes(&self.lock, seen);
         if is_stuck {

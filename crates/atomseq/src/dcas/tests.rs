@@ -237,18 +237,29 @@ fn a_stopped_holder_is_thrown_out() {
                 .unwrap();
         },
     ];
-    for next in nexts {
-        let [domain, _] = by_each(words);
-        let (a, b) = (&domain.a, &domain.b);
-        // SAFETY: the domain stays where it is.
-        if !unsafe { domain.abandon(Change::of(a, 1, 50), Change::of(b, 2, 60)) } {
-            return;
+    for (changed, claimed) in [(true, false), (true, true), (false, false), (false, true)] {
+        for next in nexts {
+            let [domain, _] = by_each(words);
+            let (a, b) = (&domain.a, &domain.b);
+            let left = if changed {
+                // SAFETY: the domain stays where it is.
+                unsafe { domain.abandon(Change::of(a, 1, 50), Change::of(b, 2, 60)) }
+            } else {
+                domain.abandon_lock()
+            };
+            if !left {
+                return;
+            }
+            if claimed {
+                domain.abandon_claim();
+            }
+            let before = statistics();
+            next(&domain);
+            assert_eq!(domain.snapshot([a, b]).0, [1, 2]);
+            let after = statistics();
+            assert!(after.revocations > before.revocations);
+            assert!(!changed || after.undone > before.undone);
         }
-        let before = statistics();
-        next(&domain);
-        assert_eq!(domain.snapshot([a, b]).0, [1, 2]);
-        let after = statistics();
-        assert!(after.revocations > before.revocations && after.undone > before.undone);
     }
 }
 

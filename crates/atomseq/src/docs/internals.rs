@@ -326,6 +326,14 @@
 //! claim for their own, and one of them would undo what a third has done since: the model in the repository
 //! finds that, and what each other protection is for, by leaving it out.
 //!
+//! A thread that finds the lock held by its own CPU needs neither claim nor fence: the holder is not running, and its section is
+//! over. A section that asks for the CPU once more puts back what the log says, and gives the lock back. That is what a
+//! signal handler does that has interrupted an exchange, and the next thread on a CPU whose last one was preempted in one.
+//!
+//! A thread that cannot run sections takes the lock as LOCKED, with signals blocked from then on; no fence ends what it does, so
+//! the others wait for it. It logs what it changes all the same: in the child of a fork that came in between it
+//! is gone, and the first to find its lock, which says of which process it is, undoes what it had done.
+//!
 //! GC96 6.1 has three objections. *A common lock*: here it is one a domain. *Reading both locations again and
 //! writing the lock*: the lock's line holds the version and the log, one line for all. *Unsynchronized readers see
 //! tentative values*: a reader looks at the version before and after.
@@ -351,9 +359,7 @@
 //! what counts at the version. A queue's ends follow from the version and the length: each put and each get is one version, so there
 //! were `(v + n) / 2` puts and `(v - n) / 2` gets. Against an exchange of two words that is five stores less.
 //!
-//! A thread that finds the lock held by its own CPU needs no fence: the holder is not running, and its section is over. A
-//! section that asks for the CPU once more frees the lock with a plain store. That is what a signal handler does that has
-//! interrupted a change, and the next thread on a CPU whose last one was preempted in one.
+//! A thread that finds the lock held by its own CPU needs no fence here either: a section frees the lock with a plain store.
 //!
 //! *Patience.* Whoever looks at the lock takes its cache line from the holder, who needs it once more. Where a pause is 10 ns, two
 //! threads that looked after each pause and threw the holder out after 32 looks did so 4,600 times in 7 million operations; with 8

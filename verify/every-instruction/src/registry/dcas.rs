@@ -3,7 +3,7 @@
 
 use atomseq::dcas::{Change, Domain, Mechanism, Word};
 
-use crate::scenario::{Check, Scenario, Words};
+use crate::scenario::{Check, Fresh, Scenario, Words};
 
 /// Where it is, it stays.
 struct Pair(Box<Domain<[Word; 2]>>);
@@ -29,6 +29,20 @@ fn abandoned() -> Pair {
     let (first, second) = (Change::of(&pair[0], 1, 50), Change::of(&pair[1], 2, 60));
     // SAFETY: the box is moved, the domain is not.
     assert!(unsafe { pair.abandon(first, second) });
+    pair
+}
+
+/// Likewise with the lock taken and nothing changed.
+fn locked() -> Pair {
+    let pair = fresh();
+    assert!(pair.abandon_lock());
+    pair
+}
+
+/// And a second thread was stopped as it threw the first one out.
+fn abandoned_twice() -> Pair {
+    let pair = abandoned();
+    pair.abandon_claim();
     pair
 }
 
@@ -107,19 +121,23 @@ pub fn check(checker: &mut impl Check) {
             ..base
         });
     }
-    // The words are what they were before the thread that was stopped.
-    for (name, operation) in [
-        (
-            "Domain::snapshot after a stopped holder",
-            read as fn(&Pair) -> Words,
-        ),
-        ("Domain::exchange after a stopped holder", exchange),
-    ] {
-        checker.check(&Scenario {
-            name: name.to_string(),
-            fresh: abandoned,
-            operation,
-            ..base
-        });
+    // The words are what they were before the threads that were stopped.
+    let left: [(&str, Fresh<Pair>); 3] = [
+        ("a stopped holder", abandoned),
+        ("one that had changed nothing", locked),
+        ("a stopped claimant", abandoned_twice),
+    ];
+    for (who, fresh) in left {
+        for (name, operation) in [
+            ("snapshot", read as fn(&Pair) -> Words),
+            ("exchange", exchange),
+        ] {
+            checker.check(&Scenario {
+                name: format!("Domain::{name} after {who}"),
+                fresh,
+                operation,
+                ..base
+            });
+        }
     }
 }

@@ -32,8 +32,7 @@ pub fn check(checker: &mut impl Check) {
     own::check(checker);
 }
 
-/// Checks what a claim protects: its sections only. Its way without sections blocks all signals where the test of slow paths
-/// does not expect that, and a trap there would end the process.
+/// Checks what a claim protects, where sections run.
 pub fn check_claims(checker: &mut impl Check) {
     dcas::check(checker);
     nonblocking::check(checker);

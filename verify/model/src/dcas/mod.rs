@@ -1,4 +1,4 @@
-//! OS-assisted DCAS: the sequences of `dcas/assisted.rs` as data, and the rest of the protocol step by step, under every
+//! OS-assisted DCAS: the sequences of `dcas/assisted/` as data, and the rest of the protocol step by step, under every
 //! order of steps, interruptions and fences that few threads and versions allow.
 //!
 //! What is checked, whatever the order:
@@ -42,6 +42,10 @@ pub struct Rules {
     pub exchange_since: &'static Program,
     /// What undoes either.
     pub undoing: &'static Program,
+    /// What does so on the CPU of the one that it undoes.
+    pub undo_here: &'static Program,
+    /// What frees the lock there, if there is nothing to undo.
+    pub free_here: &'static Program,
 }
 
 impl Rules {
@@ -55,6 +59,8 @@ impl Rules {
             exchange: program("exchange"),
             exchange_since: program("exchange_since"),
             undoing: program("undo"),
+            undo_here: program("undo_here"),
+            free_here: program("free_here"),
         }
     }
 }

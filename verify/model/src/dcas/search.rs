@@ -16,6 +16,15 @@ struct State {
     interruptions: usize,
 }
 
+impl State {
+    /// Has no section begun?
+    fn is_first(&self) -> bool {
+        let is_at_start = |thread: &Thread| matches!(thread.at, At::Begin { .. });
+        let is_untouched = self.memory.words().eq([(LINE, VERSION)]);
+        is_untouched && self.threads.iter().all(is_at_start)
+    }
+}
+
 /// Exhausts the states of a setting.
 ///
 /// # Errors
@@ -111,7 +120,9 @@ impl Search<'_> {
                 self.explored.aborts += 1;
                 all.push((format!("{number} is interrupted"), next));
             }
-            let cpus = match thread.begins() {
+            let cpus = match thread.begins(&self.setting.tasks[number]) {
+                // Until then all CPUs are alike.
+                true if state.is_first() => 0..1,
                 true => 0..self.setting.cpus,
                 false => thread.cpu..thread.cpu + 1,
             };
@@ -136,12 +147,12 @@ impl Search<'_> {
             ..
         } = state;
         let task = &self.setting.tasks[number];
-        let was_in_section = threads[number].in_section() || threads[number].begins();
+        let was_in_section = threads[number].in_section() || threads[number].begins(task);
         let before = *right;
         let effect = threads[number].step(task, self.rules, memory);
         // Who runs in a section runs on its CPU, where nobody else does.
         let cpu = threads[number].cpu;
-        let is_in_section = was_in_section && *task != Task::Read || threads[number].in_section();
+        let is_in_section = was_in_section || threads[number].in_section();
         for other in (0..threads.len()).filter(|other| *other != number) {
             if is_in_section && threads[other].cpu == cpu && threads[other].in_section() {
                 threads[other].abort();

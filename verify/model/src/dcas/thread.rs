@@ -11,6 +11,8 @@ const BUSY: usize = 2;
 const UNREGISTERED: usize = 3;
 const ABORTED: usize = 4;
 const LOST: usize = 5;
+const ELSEWHERE: usize = 6;
+const UNLOGGED: usize = 7;
 
 /// What a thread is there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +38,12 @@ pub(super) enum At {
     Aborted,
     /// Looks at the lock, to throw somebody out.
     Look,
+    /// Undoes by a section, if the holder's CPU is its own: about to begin that, and in it.
+    BeginUndoHere(usize),
+    UndoingHere(usize, Attempt),
+    /// Likewise frees the lock, for there is nothing to undo.
+    BeginFreeHere(usize),
+    FreeingHere(usize, Attempt),
     Claim(usize),
     Fence {
         seen: usize,
@@ -91,7 +99,10 @@ pub(super) enum Ending {
 impl Thread {
     /// Is it inside a section?
     pub(super) fn in_section(&self) -> bool {
-        matches!(self.at, At::Exchanging(..) | At::Undoing { .. })
+        matches!(
+            self.at,
+            At::Exchanging(..) | At::Undoing { .. } | At::UndoingHere(..) | At::FreeingHere(..)
+        )
     }
 
     /// Its section is over: what it will find when it runs again.
@@ -100,13 +111,19 @@ impl Thread {
             At::Exchanging(..) => At::Aborted,
             // Begins again, perhaps elsewhere.
             At::Undoing { claim, log, .. } => At::BeginUndo { claim, log },
+            At::UndoingHere(seen, _) => At::BeginUndoHere(seen),
+            At::FreeingHere(seen, _) => At::BeginFreeHere(seen),
             other => other,
         };
     }
 
     /// Does its next step begin a section, on a CPU that the search picks?
-    pub(super) fn begins(&self) -> bool {
-        matches!(self.at, At::Begin { .. } | At::BeginUndo { .. })
+    pub(super) fn begins(&self, task: &Task) -> bool {
+        match self.at {
+            At::Begin { .. } => *task != Task::Read,
+            At::BeginUndo { .. } | At::BeginUndoHere(_) | At::BeginFreeHere(_) => true,
+            _ => false,
+        }
     }
 
     pub(super) fn step(&mut self, task: &Task, rules: &Rules, memory: &mut Memory) -> Effect {
@@ -127,6 +144,17 @@ impl Thread {
                 self.look(task, memory)
             }
             At::Look => self.look(task, memory),
+            At::BeginUndoHere(seen) => {
+                let attempt = Attempt::new(rules.undo_here, &[LINE, seen, seen & !BELOW_VERSION]);
+                self.undo_here(rules, memory, seen, attempt)
+            }
+            At::UndoingHere(seen, attempt) => self.undo_here(rules, memory, seen, attempt),
+            At::BeginFreeHere(seen) => {
+                let freed = (seen & !BELOW_VERSION) + VERSION;
+                let attempt = Attempt::new(rules.free_here, &[LINE, seen, freed]);
+                self.free_here(rules, memory, seen, attempt)
+            }
+            At::FreeingHere(seen, attempt) => self.free_here(rules, memory, seen, attempt),
             At::Claim(seen) => {
                 let by_cpu = 100 + self.cpu;
                 let number = if rules.claim_by_call {
@@ -217,7 +245,7 @@ impl Thread {
             let seen = memory.load(LINE);
             self.at = match seen & BELOW_VERSION {
                 0 => At::Reading(seen, Vec::new()),
-                _ => At::Claim(seen),
+                _ => stopped(seen),
             };
             return Effect::Nothing;
         }
@@ -290,9 +318,53 @@ impl Thread {
             0 => At::Begin {
                 unregistered: false,
             },
-            _ => At::Claim(seen),
+            _ => stopped(seen),
         };
         Effect::Nothing
+    }
+
+    fn undo_here(
+        &mut self,
+        rules: &Rules,
+        memory: &mut Memory,
+        seen: usize,
+        mut attempt: Attempt,
+    ) -> Effect {
+        let program = rules.undo_here;
+        let mut way_out = None;
+        if !advance(program, &mut attempt, &mut way_out, memory, self.cpu) {
+            self.at = At::UndoingHere(seen, attempt);
+            return Effect::Nothing;
+        }
+        let told = attempt.outcome().expect("it has ended").words[0];
+        let (at, ending) = match told {
+            DONE => (At::Look, Ending::Undone),
+            UNLOGGED => (At::BeginFreeHere(seen), Ending::Other),
+            ELSEWHERE | LOST => (At::Claim(seen), Ending::Other),
+            other => panic!("no undoing ends with {other}"),
+        };
+        self.at = at;
+        Effect::Left(program.name, way_out, ending)
+    }
+
+    fn free_here(
+        &mut self,
+        rules: &Rules,
+        memory: &mut Memory,
+        seen: usize,
+        mut attempt: Attempt,
+    ) -> Effect {
+        let program = rules.free_here;
+        let mut way_out = None;
+        if !advance(program, &mut attempt, &mut way_out, memory, self.cpu) {
+            self.at = At::FreeingHere(seen, attempt);
+            return Effect::Nothing;
+        }
+        self.at = match way_out {
+            None => At::Look,
+            Some(_) => At::Claim(seen),
+        };
+        Effect::Left(program.name, way_out, Ending::Other)
     }
 
     fn undo(
@@ -321,6 +393,14 @@ impl Thread {
         };
         self.at = At::Look;
         Effect::Left(program.name, way_out, ending)
+    }
+}
+
+/// What to do about whoever has the lock.
+fn stopped(seen: usize) -> At {
+    match state(seen) {
+        HELD => At::BeginUndoHere(seen),
+        _ => At::Claim(seen),
     }
 }
 

@@ -1,0 +1,106 @@
+//! The sections of OS-assisted DCAS: what changes words, and what undoes that.
+
+use super::{HIGHEST_CPU, LOG, Line, SPARE};
+use crate::dcas::lock::{BELOW_VERSION, HELD, ID, VERSION};
+use crate::sequence::model::Program;
+
+/// How a sequence ends.
+pub(super) const DONE: usize = 0;
+pub(super) const CHANGED: usize = 1;
+pub(super) const BUSY: usize = 2;
+pub(super) const UNREGISTERED: usize = 3;
+pub(super) const ABORTED: usize = 4;
+pub(super) const LOST: usize = 5;
+pub(super) const ELSEWHERE: usize = 6;
+/// Nothing had been changed.
+pub(super) const UNLOGGED: usize = 7;
+
+crate::sequence! {
+    /// Changes two words if both hold what they should.
+    pub(super) unsafe fn exchange(
+        line: Word, first: Word, old_first: Word, new_first: Word, second: Word, old_second: Word, new_second: Word,
+    ) -> Word {
+        'abort: { return ABORTED }
+        let own = cpu();
+        if own > HIGHEST_CPU { return UNREGISTERED }
+        let free = load(line);
+        // Literals, which AArch64 has in its instructions: BELOW_VERSION, VERSION and HELD.
+        if (free & 0xffff) != 0 { return BUSY }
+        let freed = free + 0x1_0000;
+        let found = cas(line, free, free + own + 0x4000);
+        if found != free { return BUSY }
+        if load(first) != old_first { commit_release(line, freed); return CHANGED }
+        if load(second) != old_second { commit_release(line, freed); return CHANGED }
+        store(line + LOG, first);
+        store(line + LOG + 8, old_first);
+        store(line + LOG + 16, second);
+        store(line + LOG + 24, old_second);
+        store(line + LOG + 32, free);
+        store(first, new_first);
+        store(second, new_second);
+        commit_release(line, freed);
+        DONE
+    }
+
+    /// Changes two words if nothing changed since a version (GC96 note 5): what they hold need not be compared.
+    pub(super) unsafe fn exchange_since(
+        line: Word, free: Word, first: Word, new_first: Word, second: Word, new_second: Word,
+    ) -> Word {
+        'abort: { return ABORTED }
+        let own = cpu();
+        if own > HIGHEST_CPU { return UNREGISTERED }
+        let freed = free + 0x1_0000;
+        let found = cas(line, free, free + own + 0x4000);
+        if found != free { return CHANGED }
+        store(line + LOG, first);
+        store(line + LOG + 8, load(first));
+        store(line + LOG + 16, second);
+        store(line + LOG + 24, load(second));
+        store(line + LOG + 32, free);
+        store(first, new_first);
+        store(second, new_second);
+        commit_release(line, freed);
+        DONE
+    }
+
+    /// Puts back what an exchange that will never end had changed.
+    pub(super) unsafe fn undo(
+        line: Word, claim: Word, freed: Word, first: Word, old_first: Word, second: Word, old_second: Word,
+    ) -> Word {
+        if cpu() > HIGHEST_CPU { return UNREGISTERED }
+        if load(line) != claim { return LOST }
+        prepare(first, old_first);
+        prepare(second, old_second);
+        commit_release(line, freed);
+        DONE
+    }
+
+    /// The same for a holder whose CPU this is: it does not run, and will not go on.
+    pub(super) unsafe fn undo_here(line: Word, held: Word, free: Word) -> Word {
+        let own = cpu();
+        if own != (held & 0x3fff) { return ELSEWHERE }
+        if load(line) != held { return LOST }
+        if load(line + LOG + 32) != free { return UNLOGGED }
+        let first = load(line + LOG);
+        let old_first = load(line + LOG + 8);
+        let second = load(line + LOG + 16);
+        let old_second = load(line + LOG + 24);
+        prepare(first, old_first);
+        prepare(second, old_second);
+        commit_release(line, free + 0x1_0000);
+        DONE
+    }
+}
+
+const _: () =
+    assert!(VERSION == 0x1_0000 && BELOW_VERSION == 0xffff && HELD == 0x4000 && ID == 0x3fff);
+const _: () = assert!(LOG == std::mem::offset_of!(Line, log));
+const _: () = assert!(SPARE == std::mem::offset_of!(Line, spare) && size_of::<Line>() == 64);
+
+/// For the checkers in `verify/`.
+pub(in crate::dcas) const SEQUENCES: &[&Program] = &[
+    &exchange::MODEL,
+    &exchange_since::MODEL,
+    &undo::MODEL,
+    &undo_here::MODEL,
+];
