@@ -206,3 +206,6 @@ impl Line {
         unsafe { exchange_since::on_cpu(line, free as usize, a.word, new_a, b.word, new_b) }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -69,3 +69,36 @@ fn what_was_abandoned_does_not_count() {
     shadow.abandon(&mut Adding(5));
     assert_eq!((shadow.state(), shadow.version().number()), (0, 0));
 }
+
+/// A state that only counts.
+struct Next;
+
+impl Change for Next {
+    fn attempt(&mut self) -> Option<usize> {
+        None
+    }
+
+    fn is_refused(&self, _state: u64) -> bool {
+        false
+    }
+
+    fn store(&mut self, _version: u64, state: u64) -> u64 {
+        state + 1
+    }
+}
+
+/// Versions have 48 bits: after the last one, an odd one, they begin anew with an even one.
+#[test]
+fn after_the_last_version_comes_the_first() {
+    let last = u64::MAX << 16;
+    let shadow = Shadow::new();
+    shadow.of(last).store(7, Ordering::SeqCst);
+    shadow.lock.store(last, Ordering::SeqCst);
+    assert_eq!((shadow.state(), shadow.version().number()), (7, last >> 16));
+    if Mechanism::Assisted.or_kcas() == Mechanism::Assisted {
+        shadow.abandon(&mut Next);
+        assert_eq!((shadow.state(), shadow.version().number()), (7, last >> 16));
+    }
+    assert!(shadow.change_slowly(&mut Next, None));
+    assert_eq!((shadow.state(), shadow.version().number()), (8, 0));
+}
