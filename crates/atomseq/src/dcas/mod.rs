@@ -129,7 +129,7 @@ pub struct Statistics {
     pub undone: u64,
 }
 
-/// Counts of this process so far, over all domains.
+/// Counts of this process so far, over all domains and all structures of [`nonblocking`](crate::nonblocking).
 pub fn statistics() -> Statistics {
     // Relaxed: numbers on their own.
     let count = |of: &std::sync::atomic::AtomicU64| of.load(std::sync::atomic::Ordering::Relaxed);
