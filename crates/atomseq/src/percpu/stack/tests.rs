@@ -1,0 +1,71 @@
+//! Stacks: what comes out is what went in, once and in order, and what is left is dropped.
+
+use std::sync::Arc;
+
+use super::*;
+
+#[test]
+fn last_in_first_out_on_each_cpu() {
+    let stack = Stack::new(3);
+    let mut held_back = 0;
+    for value in 0..100usize {
+        held_back += usize::from(stack.push(value).is_err());
+    }
+    let left: Vec<usize> = stack.drain().collect();
+    assert_eq!(left.len() + held_back, 100);
+    assert!(left.len() >= 3 && left.len() <= 3 * stack.cpus());
+    assert!(stack.is_empty());
+}
+
+#[test]
+fn a_full_stack_gives_the_element_back() {
+    let stack = Stack::new(1);
+    let refused = (0..=stack.cpus()).find_map(|value| stack.push(Box::new(value)).err());
+    assert!(refused.is_some());
+}
+
+#[test]
+fn drops_what_it_holds_once() {
+    let shared = Arc::new(());
+    let stack = Stack::new(8);
+    for _ in 0..5 {
+        stack.push(shared.clone()).unwrap();
+    }
+    drop(stack.pop().or_else(|| stack.steal()));
+    assert_eq!(Arc::strong_count(&shared), 5);
+    let mut drain = stack.drain();
+    drop(drain.next());
+    drop(drain);
+    drop(stack);
+    assert_eq!(Arc::strong_count(&shared), 1);
+}
+
+#[test]
+fn refuses_what_cannot_be() {
+    assert_eq!(Stack::<usize>::try_new(0).unwrap_err(), Error::ZeroCapacity);
+    assert_eq!(
+        Stack::<usize>::try_new(usize::MAX).unwrap_err(),
+        Error::TooLarge
+    );
+    assert_eq!(
+        Stack::<usize>::try_new(usize::MAX / 32).unwrap_err(),
+        Error::TooLarge
+    );
+    assert_eq!(
+        Stack::<usize>::try_new(isize::MAX as usize / 1024).unwrap_err(),
+        Error::OutOfMemory
+    );
+}
+
+#[test]
+fn batches_keep_what_fits() {
+    let stack: Stack<usize> = Stack::new(4);
+    let words = [1, 2, 3].map(Place::new);
+    let mut taken = [Place::EMPTY; 8];
+    assert_eq!(stack.push_words(&words), 3);
+    let mut all = stack.pop_words(&mut taken);
+    while let Some(_word) = stack.steal() {
+        all += 1;
+    }
+    assert_eq!(all, 3);
+}
