@@ -1,21 +1,22 @@
-//! Where the blocks of k-CAS's descriptors are: mapped one by one, and never unmapped.
+//! Where the descriptors of k-CAS are: in blocks, mapped one by one, and never unmapped.
 //!
-//! A thread comes back to the block it had last, which nobody else looks for unless there are more threads than blocks. A
-//! thread that is ended inside an operation keeps its block.
+//! A block is the home of one thread (`homes.rs`), or shared: there a descriptor is taken by a compare-and-swap, by whomever. Shared are
+//! all where there is no barrier to move in by, and those of handlers that have interrupted their thread while it took one. What
+//! ended threads leave behind is used again; a thread that is ended while it takes a descriptor keeps its block.
 
-use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicPtr;
 
 use crate::platform;
 use crate::sync::{AtomicUsize, Ordering};
 
-use super::descriptors::{Block, Descriptor, Taken};
+use super::descriptors::{Descriptor, Taken};
+use super::homes::{KEPT, SHARED, Tenancy};
 
 pub(super) const PER_BLOCK: usize = 64;
 pub(super) const BLOCKS: usize = 1 << 15;
 
-/// How many blocks a thread looks through before it makes a new one.
+/// How many blocks a thread looks into before it makes a new one.
 const LOOKS: usize = 8;
 
 static TABLE: [AtomicPtr<Block>; BLOCKS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; BLOCKS];
@@ -23,24 +24,90 @@ static TABLE: [AtomicPtr<Block>; BLOCKS] = [const { AtomicPtr::new(std::ptr::nul
 /// How many of them there are.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-// The block that this thread had last. A plain word: no destructor, and nothing is set up on first use.
-thread_local!(static LAST: Cell<usize> = const { Cell::new(usize::MAX) });
+/// Where the next look is, so that they go round.
+static HAND: AtomicUsize = AtomicUsize::new(0);
 
-// The block that this thread keeps, to measure.
-thread_local!(static KEPT: Cell<usize> = const { Cell::new(usize::MAX) });
+/// Zeros are one in which nobody has been.
+#[repr(C, align(64))]
+struct Block {
+    tenancy: Tenancy,
+    number: usize,
+    descriptors: [Descriptor; PER_BLOCK],
+}
+
+/// Where a thread last took a descriptor. Words that its handlers may find at any time.
+struct Place {
+    block: AtomicPtr<Block>,
+    /// The descriptor in it after that. [`TAKING`] is added while the thread takes one.
+    next: AtomicUsize,
+}
+
+const TAKING: usize = 1 << 16;
+
+/// What each thread has.
+#[repr(align(8))]
+struct Thread {
+    home: Place,
+    shared: Place,
+    /// A block of its own for good, to measure.
+    kept: Place,
+}
+
+impl Place {
+    const fn nowhere() -> Place {
+        Place {
+            block: AtomicPtr::new(std::ptr::null_mut()),
+            next: AtomicUsize::new(0),
+        }
+    }
+
+    #[inline(always)]
+    fn block(&self) -> Option<&'static Block> {
+        // SAFETY: null, or a block, and none is ever unmapped. Relaxed: this thread stored it.
+        unsafe { self.block.load(Ordering::Relaxed).as_ref() }
+    }
+
+    fn set(&self, block: &'static Block) {
+        let block = std::ptr::from_ref(block).cast_mut();
+        self.block.store(block, Ordering::Relaxed);
+    }
+}
+
+impl Thread {
+    const fn new() -> Thread {
+        Thread {
+            home: Place::nowhere(),
+            shared: Place::nowhere(),
+            kept: Place::nowhere(),
+        }
+    }
+
+    /// Tells it from other threads, as long as it lives.
+    #[inline(always)]
+    fn number(&self) -> usize {
+        const { assert!(align_of::<Thread>() >= 8) };
+        std::ptr::from_ref(self) as usize
+    }
+}
+
+/// Of the calling thread.
+#[inline(always)]
+fn thread() -> &'static Thread {
+    let thread: *const Thread = crate::__thread_storage!(Thread, Thread::new());
+    // SAFETY: storage of this thread, of atomic words; the callers are done with it before the thread ends.
+    unsafe { &*thread }
+}
 
 /// The descriptor of an index that a reference has held.
 #[inline]
 pub(super) fn at(index: usize) -> &'static Descriptor {
-    // Acquire: pairs with the release that put the block there.
-    let block = TABLE[index / PER_BLOCK].load(Ordering::Acquire);
-    // SAFETY: the index comes from a reference, so its block was there before, and none is ever unmapped.
-    unsafe { &(*block).descriptors[index % PER_BLOCK] }
+    // The index comes from a reference, so its block was there before.
+    &block(index / PER_BLOCK).descriptors[index % PER_BLOCK]
 }
 
 #[inline]
 fn block(number: usize) -> &'static Block {
-    // SAFETY: the callers have seen that there is one; none is ever unmapped.
+    // SAFETY: the callers have seen that there is one; none is ever unmapped. Acquire: pairs with the release that put it there.
     unsafe { &*TABLE[number].load(Ordering::Acquire) }
 }
 
@@ -50,84 +117,198 @@ pub(super) fn bound() -> usize {
     let blocks = (0..COUNT.load(Ordering::Acquire)).map(block);
     let descriptors = blocks.flat_map(|block| &block.descriptors);
     descriptors
-        .filter(|descriptor| !super::kcas::is_free(descriptor))
+        .filter(|descriptor| descriptor.is_free().is_none())
         .count()
 }
 
-/// A descriptor that nothing refers to.
+/// A descriptor that nothing refers to, for an operation on so many words.
 ///
 /// # Panics
 ///
 /// If all are bound, or there is no memory for more.
 #[inline]
-pub(super) fn take() -> Taken {
-    let last = LAST.with(Cell::get);
-    if last != usize::MAX {
-        if let Some(taken) = block(last).try_take(last) {
+pub(super) fn take(count: usize) -> Taken {
+    let thread = thread();
+    if let Some(block) = thread.home.block() {
+        if let Some(taken) = block.take_at_home(thread, count) {
             return taken;
         }
     }
-    take_elsewhere(last)
+    take_elsewhere(thread, count)
 }
 
-/// The next descriptor of a block that this thread keeps for good, whether it is free or not: for
-/// [`kcas::exchange_with`](super::kcas::exchange_with), which forgets what this returns.
-pub(super) fn take_anyway() -> Taken {
-    let kept = KEPT.with(Cell::get);
-    if kept == usize::MAX {
-        return keep();
-    }
-    block(kept).take_anyway(kept)
+/// The next descriptor of a block that this thread keeps for good, whether it is free or not.
+#[inline]
+pub(super) fn take_anyway(count: usize) -> Taken {
+    let kept = &thread().kept;
+    let block = kept.block().unwrap_or_else(|| keep(kept));
+    let next = kept.next.load(Ordering::Relaxed) % PER_BLOCK;
+    let sequence = block.descriptors[next].take_anyway(count);
+    kept.next.store(next + 1, Ordering::Relaxed);
+    block.taken(next, sequence)
 }
 
-/// The first descriptor of a block in which nobody has been before. Others do not look for what is in use.
+/// A block in which nobody has been before, nor will be.
 #[cold]
-fn keep() -> Taken {
+fn keep(kept: &Place) -> &'static Block {
     loop {
-        let number = COUNT.load(Ordering::Acquire);
-        make_block(number);
-        if let Some(taken) = block(number).try_take(number) {
-            if taken.index % PER_BLOCK == 0 && taken.sequence == 1 {
-                KEPT.with(|kept| kept.set(number));
+        let block = make_block(COUNT.load(Ordering::Acquire));
+        let unused = |descriptor: &Descriptor| descriptor.status.load(Ordering::Relaxed) == 0;
+        let is_new = || block.descriptors.iter().all(unused);
+        if is_new() && block.tenancy.reserve(KEPT) && is_new() {
+            kept.set(block);
+            return block;
+        }
+    }
+}
+
+impl Block {
+    /// A free descriptor, if this is the thread's home, and the thread was not interrupted while it took one.
+    #[inline(always)]
+    fn take_at_home(&'static self, thread: &Thread, count: usize) -> Option<Taken> {
+        let home = &thread.home;
+        // Relaxed: of this thread and its handlers only. A handler that comes in between the two has gone before the store.
+        let next = home.next.load(Ordering::Relaxed);
+        if next & TAKING != 0 {
+            return None;
+        }
+        home.next.store(next | TAKING, Ordering::Relaxed);
+        let mut after = next;
+        let mut taken = None;
+        if self.tenancy.enter(thread.number()) {
+            taken = self.find::<true>(next, count);
+            self.tenancy.leave();
+            if let Some((place, _)) = taken {
+                after = place + 1;
+            }
+        }
+        home.next.store(after, Ordering::Relaxed);
+        taken.map(|(place, sequence)| self.taken(place, sequence))
+    }
+
+    /// A free descriptor of a shared block.
+    fn take_shared(&'static self, shared: &Place, count: usize) -> Option<Taken> {
+        let next = shared.next.load(Ordering::Relaxed);
+        let (place, sequence) = self.find::<false>(next, count)?;
+        shared.next.store(place + 1, Ordering::Relaxed);
+        Some(self.taken(place, sequence))
+    }
+
+    /// A free descriptor's place and its new number, unless there is none here.
+    #[inline(always)]
+    fn find<const ALONE: bool>(&self, next: usize, count: usize) -> Option<(usize, u64)> {
+        for step in 0..PER_BLOCK {
+            let place = next.wrapping_add(step) % PER_BLOCK;
+            if let Some(sequence) = self.descriptors[place].try_take::<ALONE>(count) {
+                return Some((place, sequence));
+            }
+        }
+        None
+    }
+
+    #[inline(always)]
+    fn taken(&'static self, place: usize, sequence: u64) -> Taken {
+        Taken {
+            descriptor: &self.descriptors[place],
+            index: self.number * PER_BLOCK + place,
+            sequence,
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn take_elsewhere(thread: &Thread, count: usize) -> Taken {
+    let is_handler = thread.home.next.load(Ordering::Relaxed) & TAKING != 0;
+    if is_handler || !platform::can_order_all() {
+        return take_shared(thread, count);
+    }
+    let me = thread.number();
+    if let Some(block) = thread.home.block() {
+        if block.tenancy.is_back(me) {
+            if let Some(taken) = block.take_at_home(thread, count) {
                 return taken;
             }
         }
+        // All its descriptors are bound, or it is somebody else's.
+        block.tenancy.move_out(me);
     }
+    search(|block| {
+        if !block.tenancy.move_in(me) {
+            return None;
+        }
+        thread.home.set(block);
+        let taken = block.take_at_home(thread, count);
+        if taken.is_none() {
+            block.tenancy.move_out(me);
+        }
+        taken
+    })
 }
 
-#[cold]
-fn take_elsewhere(last: usize) -> Taken {
-    let found = |number: usize, taken: Taken| {
-        LAST.with(|last| last.set(number));
-        taken
-    };
+/// By compare-and-swap.
+fn take_shared(thread: &Thread, count: usize) -> Taken {
+    let shared = &thread.shared;
+    if let Some(block) = shared.block() {
+        if let Some(taken) = block.take_shared(shared, count) {
+            return taken;
+        }
+    }
+    // So that threads do not all begin with the same one.
+    let few = || COUNT.load(Ordering::Acquire) < platform::cpu_slots();
+    if few() {
+        make_block(COUNT.load(Ordering::Acquire))
+            .tenancy
+            .reserve(SHARED);
+    }
+    search(|block| {
+        if !block.tenancy.is(SHARED) && !block.tenancy.reserve(SHARED) {
+            return None;
+        }
+        shared.set(block);
+        block.take_shared(shared, count)
+    })
+}
+
+/// Looks for a block of which something can be taken, a few of those that there are, and then new ones.
+///
+/// # Panics
+///
+/// If there can be no more, and nothing can be taken of any.
+fn search(mut take: impl FnMut(&'static Block) -> Option<Taken>) -> Taken {
     loop {
-        let count = COUNT.load(Ordering::Acquire);
-        // A thread's first block is one that nobody is in, or a new one.
-        let start = last.wrapping_add(1);
-        let looks = if count < BLOCKS {
-            LOOKS.min(count)
-        } else {
-            count
+        let blocks = COUNT.load(Ordering::Acquire);
+        // Of the most that there can be, all, and again, for what the first look was to those at home; and once more, for one can
+        // become free behind a look while another one before it is taken.
+        let looks = match blocks {
+            BLOCKS => 3 * BLOCKS,
+            _ => LOOKS.min(blocks),
         };
-        for number in (0..looks).map(|step| start.wrapping_add(step) % count) {
-            if let Some(taken) = block(number).try_take(number) {
-                return found(number, taken);
+        for _ in 0..looks {
+            let number = HAND.fetch_add(1, Ordering::Relaxed) % blocks;
+            if let Some(taken) = take(block(number)) {
+                return taken;
             }
         }
-        if count < BLOCKS {
-            make_block(count);
-        } else {
-            std::thread::yield_now();
+        assert!(
+            blocks < BLOCKS,
+            "no descriptor of k-CAS is free, of {}: each is bound to a word that it was the last to change, so fewer words can be under k-CAS",
+            super::descriptors::MOST
+        );
+        if let Some(taken) = take(make_block(blocks)) {
+            return taken;
         }
     }
 }
 
-fn make_block(number: usize) {
+/// The block of that number, made unless it is there.
+fn make_block(number: usize) -> &'static Block {
     let bytes = size_of::<Block>();
     let memory: NonNull<u8> = platform::map(bytes).expect("memory for descriptors of k-CAS");
     let made = memory.as_ptr().cast::<Block>();
-    // Release: pairs with the acquire of whoever finds it. Zeroed memory is a block of operations that never were.
+    // SAFETY: mapped above for one, and nobody else has it. Zeroed memory is a block of operations that never were.
+    unsafe { (*made).number = number };
+    // Release: pairs with the acquire of whoever finds it.
     let put = TABLE[number].compare_exchange(
         std::ptr::null_mut(),
         made,
@@ -140,4 +321,8 @@ fn make_block(number: usize) {
     }
     // Whoever put it there may not have counted it yet.
     COUNT.fetch_max(number + 1, Ordering::Release);
+    block(number)
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,9 +3,9 @@
 //!
 //! ```text
 //! word        a value, or a reference: mark 63 | sequence 62 … 25 | descriptor 24 … 4 | entry 3 … 0
-//! descriptor  status: sequence, UNDECIDED or SUCCEEDED or FAILED; for each word its address, old and new value
+//! descriptor  status: sequence, count of words, UNDECIDED or SUCCEEDED or FAILED; for each word its address, old and new value
 //!
-//! exchange    fill a descriptor; put a reference into each word that still has its old value, in the order of their
+//! exchange    take a descriptor and fill it; put a reference into each word that still has its old value, in the order of their
 //!             addresses; UNDECIDED -> SUCCEEDED, or FAILED if one had another value
 //! value of a reference: the new value if SUCCEEDED, else the old one
 //! ```
@@ -15,24 +15,29 @@
 //! 1. A word's content never comes back: a plain value is only what the word began with, and a reference has the
 //!    sequence number of its operation. So a late compare-and-swap of a helper, whose operation is decided, fails; or it
 //!    puts in a reference of a FAILED one, whose old value is the word's value.
-//! 2. Nobody replaces the reference of an undecided operation; who meets one helps it first, or reads its old value.
+//! 2. Nobody replaces the reference of an undecided operation; who meets one waits a little and then helps it, or reads its old
+//!    value.
 //! 3. Helping meets ever higher addresses, so it ends.
 //!
 //! References stay in the words after the operation; nothing is put back, and nothing is deferred to an epoch. A
 //! descriptor is used again, with its next sequence number, when no word refers to it and nobody helps it:
 //!
-//! 4. Who puts a reference in says so in the entry (`installed`), who replaces one says so too (`released`). Both
-//!    are marked with the sequence number, and made by the one thread whose compare-and-swap it was.
-//! 5. A helper counts itself, and then looks whether the operation is still undecided. Who takes a descriptor again
-//!    finds it decided, and then the count at zero: so no helper of that operation is there, nor will one come.
+//! 4. All words refer to an operation that has succeeded. Of one that has failed, who has put references in says so before
+//!    going (`installed`). Who has replaced a reference marks its entry with the sequence number before going (`released`).
+//! 5. The owner says with the sequence number that it has gone (`left`). A helper counts itself, and then looks whether the
+//!    operation is still undecided. Who looks for a descriptor finds it decided, and then the owner gone and the count at
+//!    zero: so nobody of that operation is there, nor will anybody come.
+//! 6. Several may find the same descriptor free: it is theirs whose compare-and-swap gives its status the next number.
 //!
 //! A descriptor is therefore bound for as long as a word's last change was its. Descriptors are type-stable (GC96 2):
 //! they are never unmapped, and a stale reference leads to a descriptor whose sequence number tells.
 
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::sync::{AtomicU64, Ordering, SPINS, fence, spin_loop};
 
 use super::blocks;
-use super::descriptors::{self, Descriptor, SEQUENCES};
+use super::descriptors::{
+    self, DECISION, Descriptor, FAILED, SEQUENCES, SUCCEEDED, UNDECIDED, sequence_of, undecided,
+};
 
 /// The most words that one operation changes or compares.
 pub(super) const MOST: usize = 8;
@@ -42,10 +47,6 @@ pub(super) const MARK: u64 = 1 << 63;
 
 const ENTRY_BITS: u32 = 4;
 const INDEX_BITS: u32 = 21;
-
-const UNDECIDED: u64 = 0;
-const SUCCEEDED: u64 = 1;
-const FAILED: u64 = 2;
 
 /// One word's part: where it is, what it should hold, what it shall hold. The same to compare only.
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +97,7 @@ fn resolve(reference: Reference) -> Resolved {
     let descriptor = blocks::at(reference.index);
     let entry = &descriptor.entries[reference.entry];
     // Acquire: pairs with the release that began the operation.
-    if descriptor.status.load(Ordering::Acquire) >> 2 != reference.sequence {
+    if sequence_of(descriptor.status.load(Ordering::Acquire)) != reference.sequence {
         return Resolved::Stale;
     }
     let (old, new) = (
@@ -105,11 +106,12 @@ fn resolve(reference: Reference) -> Resolved {
     );
     // Acquire: pairs with the release fence before a descriptor is filled anew.
     fence(Ordering::Acquire);
-    let status = descriptor.status.load(Ordering::SeqCst);
-    if status >> 2 != reference.sequence {
+    // Acquire: pairs with the decision; what was changed with this word is seen as well.
+    let status = descriptor.status.load(Ordering::Acquire);
+    if sequence_of(status) != reference.sequence {
         return Resolved::Stale;
     }
-    match status & 3 {
+    match status & DECISION {
         UNDECIDED => Resolved::Undecided(old),
         SUCCEEDED => Resolved::Value(new),
         _ => Resolved::Value(old),
@@ -128,7 +130,7 @@ pub(super) fn load(word: &AtomicU64) -> u64 {
             return content;
         }
         match resolve(Reference::of(content)) {
-            Resolved::Stale => {}
+            Resolved::Stale => spin_loop(),
             Resolved::Undecided(value) | Resolved::Value(value) => return value,
         }
     }
@@ -175,30 +177,24 @@ pub(super) unsafe fn exchange_with<const RECLAIMS: bool>(parts: &mut [Part]) -> 
         "a word is there twice"
     );
     let taken = match RECLAIMS {
-        true => blocks::take(),
-        false => blocks::take_anyway(),
+        true => blocks::take(parts.len()),
+        false => blocks::take_anyway(parts.len()),
     };
     let (descriptor, sequence) = (taken.descriptor, taken.sequence);
     // Release: pairs with the acquire fence in `resolve`: who sees what is filled in next sees the new number.
-    descriptor
-        .status
-        .store(sequence << 2 | UNDECIDED, Ordering::Relaxed);
     fence(Ordering::Release);
-    descriptor
-        .count
-        .store(parts.len() as u64, Ordering::Relaxed);
     for (entry, part) in descriptor.entries.iter().zip(&*parts) {
         entry.word.store(part.word as usize, Ordering::Relaxed);
         entry.old.store(part.old, Ordering::Relaxed);
         entry.new.store(part.new, Ordering::Relaxed);
     }
     // SAFETY: the caller's promise. The references are put in with a release.
-    unsafe { run::<RECLAIMS>(descriptor, taken.index, sequence) };
-    let succeeded = descriptor.status.load(Ordering::SeqCst) & 3 == SUCCEEDED;
-    if !RECLAIMS {
-        std::mem::forget(taken);
+    let decision = unsafe { run::<RECLAIMS>(descriptor, taken.index, sequence, parts) };
+    if RECLAIMS {
+        // Release: pairs with the acquire of whoever takes the descriptor again.
+        descriptor.left.store(sequence, Ordering::Release);
     }
-    succeeded
+    decision == SUCCEEDED
 }
 
 /// By address. For so few, rustc makes less of a general one.
@@ -213,99 +209,125 @@ fn sort(parts: &mut [Part]) {
     }
 }
 
-/// Brings an operation to its decision: the owner's, or one that a helper has counted itself in for.
-unsafe fn run<const RECLAIMS: bool>(descriptor: &Descriptor, index: usize, sequence: u64) {
-    let undecided = sequence << 2 | UNDECIDED;
-    let decide = |decision: u64| {
-        let decided = sequence << 2 | decision;
-        // Whoever comes second finds it decided.
-        let _ = descriptor.status.compare_exchange(
-            undecided,
-            decided,
-            Ordering::SeqCst,
-            Ordering::SeqCst,
-        );
-    };
-    let count = descriptor.count.load(Ordering::Relaxed) as usize;
-    for (number, entry) in descriptor.entries[..count].iter().enumerate() {
-        let old = entry.old.load(Ordering::Relaxed);
-        let address = entry.word.load(Ordering::Relaxed);
-        // SAFETY: valid, for the operation's owner is in its call, or the caller's promise covers its helpers.
-        let word = unsafe { &*(address as *const AtomicU64) };
-        let own = Reference {
-            sequence,
-            index,
-            entry: number,
-        };
-        loop {
-            let content = word.load(Ordering::Acquire);
-            if content == own.word() {
-                break;
-            }
-            let mut value = content;
-            if content & MARK != 0 {
-                let reference = Reference::of(content);
-                match resolve(reference) {
-                    Resolved::Stale => continue,
-                    Resolved::Undecided(_) => {
-                        // SAFETY: the caller's promise.
-                        unsafe { help(reference) };
-                        continue;
+/// Brings an operation to its decision, which it returns: the owner's, or one that a helper has counted itself in for. What it
+/// puts references to takes the place of the old value in `parts`.
+#[inline(always)]
+unsafe fn run<const RECLAIMS: bool>(
+    descriptor: &Descriptor,
+    index: usize,
+    sequence: u64,
+    parts: &mut [Part],
+) -> u64 {
+    let undecided = undecided(sequence, parts.len());
+    let mut put = 0_u64;
+    let found = 'search: {
+        for (number, part) in parts.iter_mut().enumerate() {
+            // SAFETY: valid, for the operation's owner is in its call, or the caller's promise covers its helpers.
+            let word = unsafe { &*part.word };
+            let own = Reference {
+                sequence,
+                index,
+                entry: number,
+            };
+            loop {
+                let content = word.load(Ordering::Acquire);
+                if content == own.word() {
+                    break;
+                }
+                let mut value = content;
+                if content & MARK != 0 {
+                    let reference = Reference::of(content);
+                    match resolve(reference) {
+                        Resolved::Stale => {
+                            spin_loop();
+                            continue;
+                        }
+                        Resolved::Undecided(_) => {
+                            // SAFETY: the caller's promise.
+                            unsafe { make_way(reference) };
+                            continue;
+                        }
+                        Resolved::Value(found) => value = found,
                     }
-                    Resolved::Value(found) => value = found,
+                }
+                if value != part.old {
+                    break 'search FAILED;
+                }
+                // Relaxed: who comes late does no harm, it only need not.
+                if descriptor.status.load(Ordering::Relaxed) != undecided {
+                    // Decided by a helper: what is found here does not count.
+                    break 'search FAILED;
+                }
+                if word
+                    .compare_exchange(content, own.word(), Ordering::SeqCst, Ordering::Relaxed)
+                    .is_ok()
+                {
+                    put |= 1 << number;
+                    part.old = content;
+                    break;
                 }
             }
-            if value != old {
-                return decide(FAILED);
-            }
-            if descriptor.status.load(Ordering::SeqCst) != undecided {
-                return;
-            }
-            let put =
-                word.compare_exchange(content, own.word(), Ordering::SeqCst, Ordering::Relaxed);
-            if put.is_ok() {
-                if RECLAIMS {
-                    // Release: pairs with the acquire of whoever takes the descriptor again.
-                    entry.installed.store(sequence, Ordering::Release);
-                    release(content);
-                }
-                break;
+        }
+        SUCCEEDED
+    };
+    let decided = descriptor.status.compare_exchange(
+        undecided,
+        undecided | found,
+        Ordering::SeqCst,
+        Ordering::SeqCst,
+    );
+    // Whoever comes second finds it decided.
+    let decision = decided.map_or_else(|status| status & DECISION, |_| found);
+    if RECLAIMS {
+        if decision == FAILED && put != 0 {
+            // Relaxed: whoever takes the descriptor again sees first that the one who is here has gone.
+            descriptor.installed.fetch_or(put, Ordering::Relaxed);
+        }
+        for (number, part) in parts.iter().enumerate() {
+            if put & 1 << number != 0 {
+                release(part.old);
             }
         }
     }
-    decide(SUCCEEDED);
+    decision
 }
 
-/// Helps an operation that is in the way.
+/// Waits a little for an operation that is in the way, and then helps it. As long as others stay away, its words and its
+/// descriptor stay with the processor that is about to end it.
+///
+/// # Safety
+///
+/// As for [`exchange`], for an operation that shares a word with the one that meets it.
 #[cold]
-unsafe fn help(reference: Reference) {
+#[inline(never)]
+unsafe fn make_way(reference: Reference) {
     let descriptor = blocks::at(reference.index);
+    let is_undecided = || {
+        let status = descriptor.status.load(Ordering::SeqCst);
+        sequence_of(status) == reference.sequence && status & DECISION == UNDECIDED
+    };
+    for _ in 0..SPINS {
+        if !is_undecided() {
+            return;
+        }
+        spin_loop();
+    }
     // SeqCst: before the look at the status, as seen by whoever takes the descriptor again.
     descriptor.helpers.fetch_add(1, Ordering::SeqCst);
-    let undecided = reference.sequence << 2 | UNDECIDED;
-    if descriptor.status.load(Ordering::SeqCst) == undecided {
+    if is_undecided() {
+        let count = descriptors::count_of(descriptor.status.load(Ordering::Relaxed));
+        let mut parts: [Part; MOST + 1] = std::array::from_fn(|number| {
+            let entry = &descriptor.entries[number];
+            Part {
+                word: entry.word.load(Ordering::Relaxed) as *const AtomicU64,
+                old: entry.old.load(Ordering::Relaxed),
+                new: entry.new.load(Ordering::Relaxed),
+            }
+        });
+        let parts = &mut parts[..count];
         // SAFETY: the caller's promise; undecided, so it is the operation that was filled in.
-        unsafe { run::<true>(descriptor, reference.index, reference.sequence) };
+        unsafe { run::<true>(descriptor, reference.index, reference.sequence, parts) };
     }
     // Release: pairs with the acquire of whoever takes the descriptor again.
     descriptor.helpers.fetch_sub(1, Ordering::SeqCst);
-}
-
-/// May this descriptor be filled anew? The one who asks is the only one who may.
-#[inline]
-pub(super) fn is_free(descriptor: &Descriptor) -> bool {
-    let status = descriptor.status.load(Ordering::SeqCst);
-    let sequence = status >> 2;
-    if sequence == 0 {
-        return true;
-    }
-    // SeqCst: after the look at the status; pairs with the helper's, in the other order.
-    if status & 3 == UNDECIDED || descriptor.helpers.load(Ordering::SeqCst) != 0 {
-        return false;
-    }
-    let count = descriptor.count.load(Ordering::Relaxed) as usize;
-    descriptor.entries[..count].iter().all(|entry| {
-        entry.installed.load(Ordering::Acquire) != sequence
-            || entry.released.load(Ordering::Acquire) == sequence
-    })
 }

@@ -17,9 +17,9 @@
 //! |---|---|---|
 //! | scope | `Machine`, one process | `Machine`, one process |
 //! | progress | obstruction-free: alone, a thread ends in a bounded number of steps, whatever state others were stopped in | lock-free |
-//! | atomic instructions of [`exchange`](Domain::exchange) | 1 | 4, and 1 to take a descriptor |
+//! | atomic instructions of [`exchange`](Domain::exchange) | 1 | 4; where there is no `membarrier`, 5 |
 //! | of a read | 0 | 0 |
-//! | system calls | none; to throw a stopped holder out, 1 | none |
+//! | system calls | none; to throw a stopped holder out, 1 | none, but for a thread's first descriptor |
 //! | where | Linux, where [gates are active](crate::status::Status::gates_active) | everywhere else |
 //!
 //! *Assisted* is GC96 6.1's, after Bershad 1993: a lock that the kernel helps to take away from a holder that it
@@ -38,7 +38,7 @@
 //! # Contention
 //!
 //! Threads on several CPUs that change the same words at the same time cost each other more than their turns. So who is forestalled
-//! under *Assisted* gives way: it spins at first, and if it is forestalled again within microseconds, time after time, it sleeps, for 60 to
+//! gives way: it spins at first, and if it is forestalled again within microseconds, time after time, it sleeps, for 60 to
 //! 480 µs. The others get their changes done at the speed of one thread, and the CPU is free meanwhile. A thread that only reads never sleeps, nor does one
 //! that finds a stopped holder. In a signal handler the sleep is one system call, and a further signal ends it.
 //!
@@ -58,6 +58,7 @@ mod contention;
 mod covered;
 mod descriptors;
 mod domain;
+mod homes;
 mod kcas;
 mod lock;
 mod mechanism;

@@ -188,6 +188,9 @@ impl Object {
             if done {
                 return true;
             }
+            if self.mechanism == Mechanism::Kcas {
+                self.give_way();
+            }
         }
     }
 
@@ -326,6 +329,7 @@ impl Object {
             if unsafe { self.try_kcas(version, changes) } {
                 return true;
             }
+            self.give_way();
         }
     }
 

@@ -341,7 +341,14 @@
 //! k-CAS leaves its references in the words, as Guerraoui and others do. Putting values back would
 //! cost as many instructions again, and allow a helper that comes late to take an old value for a new one.
 //! Reclamation is no epoch's business: each reference that is replaced is noted in its descriptor, and a
-//! descriptor without references and helpers is used again.
+//! descriptor without references and helpers is used again. To know that costs no atomic instruction: blocks of
+//! descriptors are homes of threads, and a thread takes descriptors of its own by plain stores. It says when it is inside; who
+//! wants the home of a thread that has not been there for a while, because it has ended or does something else, takes its name off,
+//! makes a barrier on all CPUs (`membarrier`), and moves in if nobody is inside. Without that system call, and in a
+//! handler that has interrupted its thread inside, descriptors are taken by a compare-and-swap, from blocks that are shared.
+//!
+//! Who meets an undecided operation waits a little before helping: as long as others stay away, its words and its
+//! descriptor stay with the processor that is about to end it.
 //!
 //! # Stacks and queues in arrays
 //!

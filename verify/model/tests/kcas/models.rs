@@ -8,14 +8,15 @@ use crate::Library;
 use crate::sync::AtomicU64;
 
 /// All of them by name.
-pub fn all<L: Library>() -> [(&'static str, fn()); 6] {
+pub fn all<L: Library>() -> [(&'static str, fn()); 7] {
     [
         ("three that share a word each", chain::<L>),
         ("two that count in both words", count::<L>),
         ("a reader of what changes often", read::<L>),
         ("comparisons only", compare::<L>),
         ("one that is met again and again", meet::<L>),
-        ("a helper that comes late", late::<L>),
+        ("a helper that comes late", late_helper::<L>),
+        ("an owner that comes late", late_owner::<L>),
     ]
 }
 
@@ -182,7 +183,7 @@ fn meet<L: Library>() {
 
 /// The first exchange may find the second word as it was before somebody changed it, while a helper finds it after that and goes on to
 /// the third; and then its descriptor is used for what comes next.
-fn late<L: Library>() {
+pub fn late_helper<L: Library>() {
     L::anew(6);
     let words = words([0, 0, 0]);
     let change = {
@@ -205,6 +206,47 @@ fn late<L: Library>() {
         [14, 7, 0]
     };
     helper.join().unwrap();
+    assert_eq!(
+        [0, 1, 2].map(|number: usize| L::load(&words[number])),
+        right
+    );
+    nothing_leaks::<L>(3);
+}
+
+/// The same, but it is the helper that finds the second word as it was before, and uses the descriptor for what comes next, while
+/// the owner goes on to the third.
+pub fn late_owner<L: Library>() {
+    L::anew(6);
+    let words = words([0, 0, 0]);
+    let change = {
+        let words = words.clone();
+        thread::spawn(move || assert!(L::exchange([(&words[1], 0, 1)])))
+    };
+    let helper = {
+        let words = words.clone();
+        thread::spawn(move || {
+            let add = |word: &AtomicU64, amount: u64| {
+                let old = L::load(word);
+                u64::from(L::exchange([(word, old, old + amount)]))
+            };
+            let first = add(&words[0], 10);
+            let second = match L::load(&words[1]) {
+                // Left to the others.
+                0 => 0,
+                _ => add(&words[1], 10),
+            };
+            let others: u64 = (0..4).map(|_| add(&words[0], 10)).sum();
+            (first + others, second)
+        })
+    };
+    let succeeded = L::exchange([(&words[0], 0, 5), (&words[1], 1, 2), (&words[2], 0, 3)]);
+    change.join().unwrap();
+    let (first, second) = helper.join().unwrap();
+    let [five, one, three] = match succeeded {
+        true => [5, 1, 3],
+        false => [0, 0, 0],
+    };
+    let right = [five + 10 * first, 1 + one + 10 * second, three];
     assert_eq!(
         [0, 1, 2].map(|number: usize| L::load(&words[number])),
         right

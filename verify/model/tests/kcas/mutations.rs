@@ -4,7 +4,7 @@
 pub const MUTATIONS: &[(&str, &str, &str)] = &[
     (
         "installed_is_not_marked",
-        "entry.installed.store(sequence, Ordering::Release);",
+        "descriptor.installed.fetch_or(put, Ordering::Relaxed);",
         "",
     ),
     (
@@ -14,13 +14,15 @@ pub const MUTATIONS: &[(&str, &str, &str)] = &[
     ),
     (
         "decided_too_early",
-        "release(content);",
-        "release(content);\ndecide(SUCCEEDED);",
+        "part.old = content;",
+        "part.old = content;
+         let (from, to) = (undecided, undecided | SUCCEEDED);
+         let _ = descriptor.status.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst);",
     ),
     (
         "the_last_word_is_left_out",
-        "descriptor.entries[..count].iter().enumerate()",
-        "descriptor.entries[..count - 1].iter().enumerate()",
+        "parts.iter_mut().enumerate()",
+        "parts.iter_mut().rev().skip(1).rev().enumerate()",
     ),
     (
         "undecided_is_overridden",
@@ -29,17 +31,24 @@ pub const MUTATIONS: &[(&str, &str, &str)] = &[
     ),
     (
         "values_are_not_compared",
-        "if value != old {",
+        "if value != part.old {",
         "if value != value {",
     ),
     (
         "stale_references_are_believed",
-        "if status >> 2 != reference.sequence {\n        return Resolved::Stale;\n    }",
-        "",
+        "if sequence_of(status) != reference.sequence {\n        return Resolved::Stale;\n    }\n    match",
+        "match",
+    ),
+    ("descriptors_are_taken_twice", "taken.ok()?;", ""),
+    (
+        "sequence_numbers_stay",
+        "((sequence_of(status) + 1) % SEQUENCES).max(1)",
+        "1",
     ),
     (
-        "blocks_are_shared",
-        "self.busy.swap(1, Ordering::Acquire) != 0",
-        "self.busy.swap(1, Ordering::Acquire) > 1",
+        "helpers_are_not_counted",
+        "|| self.helpers.load(Ordering::SeqCst) != 0",
+        "",
     ),
+    ("owners_are_not_waited_for", "!has_left ||", ""),
 ];

@@ -1,0 +1,350 @@
+//! k-CAS under a weak memory model: loom tries every value that a load may return. Small: two threads and two words, changed of few
+//! threads; `tests/kcas` has the rest. The library's own sources, and each ordering that is weakened in them (`mutations.rs`) has to
+//! be found out.
+//!
+//! Loom knows no sequentially consistent loads, which it takes for acquiring ones; here they are made of a fence and a load.
+
+mod mutations;
+
+/// What the sources of the library are built on.
+mod sync {
+    pub use loom::hint::spin_loop;
+    pub use loom::sync::atomic::{AtomicUsize, Ordering, fence};
+
+    /// How often a thread looks again before it helps.
+    pub const SPINS: usize = 0;
+
+    /// With the barrier of another thread on its processor, it is a fence for both.
+    pub fn compiler_fence(order: Ordering) {
+        fence(order);
+    }
+
+    #[derive(Debug)]
+    pub struct AtomicU64(loom::sync::atomic::AtomicU64);
+
+    impl AtomicU64 {
+        pub fn new(value: u64) -> AtomicU64 {
+            AtomicU64(loom::sync::atomic::AtomicU64::new(value))
+        }
+
+        pub fn load(&self, order: Ordering) -> u64 {
+            if order == Ordering::SeqCst {
+                fence(Ordering::SeqCst);
+                return self.0.load(Ordering::Acquire);
+            }
+            self.0.load(order)
+        }
+
+        pub fn store(&self, value: u64, order: Ordering) {
+            self.0.store(value, order);
+        }
+
+        pub fn compare_exchange(
+            &self,
+            from: u64,
+            to: u64,
+            success: Ordering,
+            failure: Ordering,
+        ) -> Result<u64, u64> {
+            self.0.compare_exchange(from, to, success, failure)
+        }
+
+        pub fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
+            self.0.fetch_add(value, order)
+        }
+
+        pub fn fetch_sub(&self, value: u64, order: Ordering) -> u64 {
+            self.0.fetch_sub(value, order)
+        }
+
+        pub fn fetch_or(&self, value: u64, order: Ordering) -> u64 {
+            self.0.fetch_or(value, order)
+        }
+    }
+}
+
+mod platform {
+    use loom::sync::atomic::{Ordering, fence};
+
+    pub fn barrier() {
+        fence(Ordering::SeqCst);
+    }
+
+    pub fn can_order_all() -> bool {
+        true
+    }
+}
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize as Count;
+use std::sync::atomic::Ordering::Relaxed;
+
+use loom::cell::UnsafeCell;
+use loom::thread;
+
+use sync::AtomicU64;
+
+/// k-CAS, as it is or with something weaker.
+trait Library: 'static {
+    const NAME: &'static str;
+
+    /// Begins an execution, with so many descriptors.
+    fn anew(descriptors: usize);
+
+    /// Both words, what they should hold, what they shall hold.
+    fn exchange(parts: [(&AtomicU64, u64, u64); 2]) -> bool;
+
+    fn load(word: &AtomicU64) -> u64;
+
+    type Home: Home;
+}
+
+/// Whose home a block is.
+trait Home: Send + Sync + 'static {
+    fn anew() -> Self;
+    fn move_in(&self, me: usize) -> bool;
+    fn is_back(&self, me: usize) -> bool;
+    /// Does something that one thread at a time may do, if it is at home.
+    fn inside(&self, me: usize, work: impl FnOnce()) -> bool;
+}
+
+macro_rules! library {
+    () => {
+        pub struct This;
+
+        impl crate::Library for This {
+            const NAME: &'static str = module_path!();
+
+            fn anew(count: usize) {
+                blocks::anew(count);
+            }
+
+            fn exchange(parts: [(&crate::sync::AtomicU64, u64, u64); 2]) -> bool {
+                let mut parts = parts.map(|(word, old, new)| kcas::Part { word, old, new });
+                // SAFETY: a model's words live as long as its threads, and change in no other way.
+                unsafe { kcas::exchange(&mut parts) }
+            }
+
+            fn load(word: &crate::sync::AtomicU64) -> u64 {
+                kcas::load(word)
+            }
+
+            type Home = Home;
+        }
+
+        pub struct Home(homes::Tenancy);
+
+        impl crate::Home for Home {
+            fn anew() -> Self {
+                Home(homes::Tenancy::new())
+            }
+
+            fn move_in(&self, me: usize) -> bool {
+                self.0.move_in(me)
+            }
+
+            fn is_back(&self, me: usize) -> bool {
+                self.0.is_back(me)
+            }
+
+            fn inside(&self, me: usize, work: impl FnOnce()) -> bool {
+                let entered = self.0.enter(me);
+                if entered {
+                    work();
+                    self.0.leave();
+                }
+                entered
+            }
+        }
+    };
+}
+
+include!(concat!(env!("OUT_DIR"), "/kcas_loom.rs"));
+
+/// All models by name.
+fn all<L: Library>() -> [(&'static str, fn()); 4] {
+    [
+        ("two who want the same home", homes::<L>),
+        ("a reader of both words", read::<L>),
+        ("a reader of what changes often", reuse::<L>),
+        ("two that change both words", change::<L>),
+    ]
+}
+
+fn words() -> Arc<[AtomicU64; 2]> {
+    Arc::new([0, 0].map(AtomicU64::new))
+}
+
+fn exchange<L: Library>(words: &[AtomicU64; 2], old: u64, new: u64) -> bool {
+    L::exchange([(&words[0], old, new), (&words[1], old, new)])
+}
+
+fn change<L: Library>() {
+    L::anew(3);
+    let words = words();
+    let other = {
+        let words = words.clone();
+        thread::spawn(move || exchange::<L>(&words, 0, 1))
+    };
+    let mine = exchange::<L>(&words, 0, 2);
+    let theirs = other.join().unwrap();
+    let value = match (mine, theirs) {
+        (true, false) => 2,
+        (false, true) => 1,
+        both => panic!("{both:?} succeeded"),
+    };
+    assert_eq!(
+        [0, 1].map(|number: usize| L::load(&words[number])),
+        [value; 2]
+    );
+}
+
+/// Who has seen one word changed sees the other one changed.
+fn read<L: Library>() {
+    L::anew(2);
+    let words = words();
+    let reader = {
+        let words = words.clone();
+        thread::spawn(move || {
+            let first = L::load(&words[0]);
+            let second = L::load(&words[1]);
+            assert!(first <= second && second <= 1, "{first}, {second}");
+        })
+    };
+    assert!(exchange::<L>(&words, 0, 1));
+    reader.join().unwrap();
+}
+
+/// Whose descriptor is used again for what comes next but one.
+fn reuse<L: Library>() {
+    L::anew(2);
+    let words = words();
+    let reader = {
+        let words = words.clone();
+        thread::spawn(move || {
+            let first = L::load(&words[0]);
+            let second = L::load(&words[0]);
+            assert!(first <= second && second <= 3, "{first}, {second}");
+        })
+    };
+    (0..3).for_each(|value| assert!(exchange::<L>(&words, value, value + 1)));
+    reader.join().unwrap();
+}
+
+/// One is at home, another moves in, and what both do there is a race unless one has gone.
+fn homes<L: Library>() {
+    const ONE: usize = 8;
+    const OTHER: usize = 16;
+    struct Count(UnsafeCell<u32>);
+    // SAFETY: loom panics where two threads touch it at once.
+    unsafe impl Sync for Count {}
+    let shared = Arc::new((L::Home::anew(), Count(UnsafeCell::new(0))));
+    let add = |shared: &(L::Home, Count), me| {
+        // SAFETY: loom panics if anybody else may be reading or writing.
+        let add = || shared.1.0.with_mut(|count| unsafe { *count += 1 });
+        u32::from(shared.0.inside(me, add))
+    };
+    assert!(shared.0.move_in(ONE));
+    let other = {
+        let shared = shared.clone();
+        thread::spawn(move || {
+            let moved = (0..2).any(|_| shared.0.move_in(OTHER));
+            if moved { add(&shared, OTHER) } else { 0 }
+        })
+    };
+    let mut done = add(&shared, ONE);
+    if done == 0 && shared.0.is_back(ONE) {
+        done += add(&shared, ONE);
+    }
+    done += other.join().unwrap();
+    // SAFETY: the other thread has ended.
+    assert_eq!(shared.1.0.with(|count| unsafe { *count }), done);
+}
+
+/// Tries a model in all its orders with so many preemptions; returns in how many, and what went wrong in the last one.
+fn explore(preemptions: usize, model: fn()) -> (usize, Option<String>) {
+    let runs = Arc::new(Count::new(0));
+    let counted = runs.clone();
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 10_000;
+    let explored = catch_unwind(AssertUnwindSafe(|| {
+        builder.check(move || {
+            counted.fetch_add(1, Relaxed);
+            model();
+        });
+    }));
+    let what = |panic: Box<dyn std::any::Any + Send>| match panic.downcast::<String>() {
+        Ok(sentence) => *sentence,
+        Err(panic) => panic
+            .downcast::<&str>()
+            .map_or_else(|_| "a panic".into(), |it| (*it).into()),
+    };
+    (runs.load(Relaxed), explored.err().map(what))
+}
+
+/// How many preemptions. More by hand, for changes to k-CAS.
+fn preemptions() -> usize {
+    let asked = std::env::var("ATOMSEQ_KCAS_PREEMPTIONS").ok();
+    asked.map_or(2, |asked| asked.parse().expect("a number of preemptions"))
+}
+
+#[test]
+fn no_order_and_no_stale_value_does_harm() {
+    for (name, model) in all::<as_it_is::This>() {
+        let (runs, wrong) = explore(preemptions(), model);
+        assert_eq!(wrong, None, "{name}, in run {runs}");
+        println!("model: loom: k-CAS: {name}: holds in {runs} executions");
+        assert!(runs >= 10, "{name}: hardly anything was tried");
+    }
+}
+
+/// Readers come before helpers: these would follow what was never filled in.
+fn is_found_out<L: Library>() {
+    for (name, model) in all::<L>() {
+        for preemptions in [1, 2] {
+            let (runs, wrong) = explore(preemptions, model);
+            if let Some(wrong) = wrong {
+                let line = wrong.lines().next().unwrap_or_default();
+                println!(
+                    "model: loom: {}: found out by {name}, in execution {runs}: {line}",
+                    L::NAME
+                );
+                return;
+            }
+        }
+    }
+    panic!("{}: nobody noticed", L::NAME);
+}
+
+macro_rules! controls {
+    ($($name:ident)*) => {
+        /// Each mutation has a test.
+        const CONTROLS: &[&str] = &[$(stringify!($name)),*];
+
+        $(
+            #[test]
+            fn $name() {
+                is_found_out::<self::$name::This>();
+            }
+        )*
+    };
+}
+
+controls! {
+    references_are_put_in_without_release
+    decisions_have_no_release
+    filled_in_before_the_number
+    read_after_the_number
+    no_barrier
+    nobody_at_home_looks_again
+    nobody_looks_who_is_inside
+    left_without_release
+}
+
+#[test]
+fn every_mutation_has_a_test() {
+    let names = mutations::MUTATIONS.iter().map(|(name, ..)| *name);
+    assert_eq!(names.collect::<Vec<_>>(), CONTROLS);
+}
