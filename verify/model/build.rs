@@ -1,26 +1,35 @@
-//! Writes the library's k-CAS anew, as it is and with one protection less each: see `tests/kcas/main.rs` and
-//! `tests/kcas_loom/main.rs`.
+//! Writes the library's k-CAS, its OS-assisted changes and its ring anew, as they are and with one protection less each: see
+//! `tests/kcas/main.rs`, `tests/kcas_loom/main.rs`, `tests/assisted/main.rs` and `tests/ring/main.rs`.
 
 use std::fmt::Write;
 use std::path::Path;
 
+#[path = "tests/assisted/mutations.rs"]
+mod assisted;
 #[path = "tests/kcas/mutations.rs"]
-mod mutations;
+mod kcas;
 #[path = "tests/kcas_loom/mutations.rs"]
-mod weaker;
+mod kcas_loom;
+#[path = "tests/ring/mutations.rs"]
+mod ring;
 
 /// A name, what is there once in the sources, and what is there instead.
 type Mutation = (&'static str, &'static str, &'static str);
 
-fn main() {
-    println!("cargo::rerun-if-changed=build.rs");
-    kcas("kcas", "tests/kcas", mutations::MUTATIONS);
-    kcas("kcas_loom", "tests/kcas_loom", weaker::MUTATIONS);
-}
+/// A file's name and its text.
+type Source = (String, String);
 
-fn kcas(name: &str, model: &str, mutations: &[Mutation]) {
+fn main() {
+    for file in [
+        "build.rs",
+        "tests/kcas/mutations.rs",
+        "tests/kcas_loom/mutations.rs",
+        "tests/assisted/mutations.rs",
+        "tests/ring/mutations.rs",
+    ] {
+        println!("cargo::rerun-if-changed={file}");
+    }
     let library = Path::new("../../crates/atomseq/src/dcas");
-    println!("cargo::rerun-if-changed={model}/mutations.rs");
     let files = [
         library.join("kcas.rs"),
         library.join("descriptors.rs"),
@@ -28,38 +37,91 @@ fn kcas(name: &str, model: &str, mutations: &[Mutation]) {
         Path::new("tests/kcas/blocks.rs").to_owned(),
     ];
     let sources = files.map(|path| {
-        println!("cargo::rerun-if-changed={}", path.display());
-        let text = std::fs::read_to_string(&path).expect("a file to read");
-        // A module in braces has no place for them.
-        let lines = text.lines().filter(|line| !line.starts_with("//!"));
-        let name = path.file_stem().expect("a name").to_string_lossy();
+        let (name, text) = source(&path);
         // Three words and a version are enough for models; the rest would only have to be stepped through.
-        let lines = lines.collect::<Vec<_>>().join("\n");
-        let fewer = lines.replace("const MOST: usize = 8;", "const MOST: usize = 3;");
-        (name.into_owned(), fewer)
+        (
+            name,
+            text.replace("const MOST: usize = 8;", "const MOST: usize = 3;"),
+        )
     });
-    let mut all = variant("as_it_is", &sources, "", "");
-    for (name, what, with) in mutations {
+    write("kcas", &sources, kcas::MUTATIONS);
+    write("kcas_loom", &sources, kcas_loom::MUTATIONS);
+    let files = ["assisted.rs", "shadow.rs", "lock.rs", "claimants.rs"];
+    let mut sources = files.map(|file| source(&library.join(file)));
+    // One look is as good as many, and takes fewer steps.
+    let patience = "const PATIENCE: usize = ";
+    let lock = &mut sources[2].1;
+    let start = lock.find(patience).expect("there is patience") + patience.len();
+    let end = start + lock[start..].find(';').expect("an end");
+    lock.replace_range(start..end, "1");
+    write("assisted", &sources, assisted::MUTATIONS);
+    let (name, text) = source(&library.join("../nonblocking/spsc.rs"));
+    // Cells of loom's must be made, one by one.
+    let unmade = "unsafe { places.set_len(count) };";
+    assert!(text.contains(unmade), "places are made in another way");
+    let text = text
+        .replace(
+            unmade,
+            "places.resize_with(count, || UnsafeCell::new(MaybeUninit::uninit()));",
+        )
+        .replace("std::cell::UnsafeCell", "crate::sync::UnsafeCell")
+        .replace("std::sync::Arc", "crate::sync::Arc");
+    write("ring", &[(name, text)], ring::MUTATIONS);
+}
+
+/// A file with those of its modules, but for tests.
+fn source(path: &Path) -> Source {
+    println!("cargo::rerun-if-changed={}", path.display());
+    let text = std::fs::read_to_string(path).expect("a file to read");
+    // Tests come last.
+    let text = text.split("#[cfg(test)]").next().expect("a beginning");
+    let mut whole = String::new();
+    // A module in braces has no place for what a file begins with.
+    for line in text.lines().filter(|line| !line.starts_with("//!")) {
+        let module = line
+            .strip_prefix("mod ")
+            .and_then(|rest| rest.strip_suffix(';'));
+        let line = match module {
+            Some(module) => {
+                let file = path.with_extension("").join(module).with_extension("rs");
+                format!("mod {module} {{\n{}\n}}", source(&file).1)
+            }
+            None => line.to_owned(),
+        };
+        writeln!(whole, "{line}").expect("strings take everything");
+    }
+    let name = path.file_stem().expect("a name").to_string_lossy();
+    (name.into_owned(), whole)
+}
+
+/// All variants of these files, into one file of that name.
+fn write(name: &str, sources: &[Source], mutations: &[Mutation]) {
+    let mut all = variant("as_it_is", sources, "", "");
+    for (mutation, what, with) in mutations {
         let found: usize = sources
             .iter()
             .map(|(_, text)| text.matches(what).count())
             .sum();
-        assert_eq!(found, 1, "{name}: `{what}` is not there once in k-CAS");
-        all += &variant(name, &sources, what, with);
+        assert_eq!(found, 1, "{mutation}: `{what}` is not there once in {name}");
+        all += &variant(mutation, sources, what, with);
     }
     let place = std::env::var("OUT_DIR").expect("cargo says where");
-    std::fs::write(Path::new(&place).join(name).with_extension("rs"), all)
-        .expect("a file to write to");
+    let file = Path::new(&place).join(name).with_extension("rs");
+    std::fs::write(file, all).expect("a file to write to");
 }
 
 /// The files as modules of a module of that name, with one text instead of another.
-fn variant(name: &str, sources: &[(String, String)], what: &str, with: &str) -> String {
+fn variant(name: &str, sources: &[Source], what: &str, with: &str) -> String {
     let mut module = String::new();
     for (part, text) in sources {
         let text = match what {
             "" => text.clone(),
             what => text.replace(what, with),
         };
+        // Where the files lie in the library, they do not here; and those who wait let others run.
+        let text = text
+            .replace("crate::dcas", &format!("crate::{name}"))
+            .replace("std::thread::yield_now", "crate::sync::yield_now");
         write!(module, "mod {part} {{\n{text}\n}}\n").expect("strings take everything");
     }
     format!("#[allow(dead_code, unused, clippy::all)]\nmod {name} {{\n{module}library!();\n}}\n")

@@ -1,0 +1,133 @@
+//! Sections, run as data on the machine: one access to memory a step.
+
+use std::sync::atomic::{AtomicU64 as Real, Ordering};
+
+use atomseq::sequence::Closed;
+use atomseq::sequence::model::{Attempt, Memory, Outcome, Program, Shape, Value};
+use shuttle::rand::Rng;
+
+use super::{check, count, current_cpu, step, with};
+
+/// How often a section begins again, or an exchange after an abort, before its thread locks instead.
+const RESTARTS: usize = 2;
+
+/// As the library's, with a limit that is reached now and then.
+pub struct Restarts(usize);
+
+impl Restarts {
+    pub fn none() -> Restarts {
+        Restarts(0)
+    }
+
+    pub fn again(&mut self) -> bool {
+        self.0 += 1;
+        self.0 <= RESTARTS
+    }
+}
+
+/// In place of each sequence's own: the models run the library's, by name.
+pub const NOTHING: Program = Program {
+    name: "",
+    parameters: &[],
+    steps: &[],
+    exits: &[],
+    result: Outcome {
+        shape: Shape::Plain,
+        words: &[],
+    },
+    by_commit: &[],
+    abort: None,
+    registers: 0,
+};
+
+/// The library's sequence of this name; of two, a stack's.
+pub fn program(name: &str) -> &'static Program {
+    let all = [
+        atomseq::internals::DCAS_SEQUENCES,
+        atomseq::internals::NONBLOCKING_SEQUENCES,
+    ];
+    let mut all = all
+        .into_iter()
+        .flatten()
+        .flat_map(|(_, programs)| *programs);
+    all.find(|program| program.name == name)
+        .unwrap_or_else(|| panic!("there is no sequence {name}"))
+}
+
+/// What a sequence returns.
+pub trait Told {
+    fn told(value: Value) -> Self;
+}
+
+impl Told for usize {
+    fn told(value: Value) -> usize {
+        value.words[0]
+    }
+}
+
+impl Told for bool {
+    fn told(value: Value) -> bool {
+        value.shape == Shape::True
+    }
+}
+
+/// Runs a section on whichever CPU the thread is then.
+pub fn run(program: &'static Program, arguments: &[usize]) -> Result<Value, Closed> {
+    for _ in 0..=RESTARTS {
+        if let Some(value) = attempt(program, arguments) {
+            return Ok(value);
+        }
+        count(|events| &mut events.aborted);
+        let told = Attempt::new(program, arguments).aborted(program);
+        if let Some(told) = told {
+            return Ok(told);
+        }
+    }
+    Err(Closed)
+}
+
+/// `None` if it was aborted.
+fn attempt(program: &Program, arguments: &[usize]) -> Option<Value> {
+    let mut attempt = Attempt::new(program, arguments);
+    if !with(|world| world.me().has_sections) {
+        // It finds that out before it touches anything.
+        return Some(attempt.run(program, &mut Memory::default(), usize::MAX));
+    }
+    let cpu = current_cpu();
+    let number = with(|world| {
+        world.running[cpu] += 1;
+        world.running[cpu]
+    });
+    while attempt.outcome().is_none() {
+        let (reads, writes) = attempt.touches(program);
+        let mut memory = Memory::default();
+        let touched = reads.or(writes);
+        if touched.is_some() {
+            step();
+            if shuttle::rand::thread_rng().gen_bool(0.05) || !is_running(cpu, number) {
+                return None;
+            }
+        }
+        if let Some(span) = reads {
+            memory.store(
+                span.address,
+                word(span.address).load(Ordering::SeqCst) as usize,
+            );
+        }
+        attempt.step(program, &mut memory, cpu);
+        if let Some(span) = writes {
+            word(span.address).store(memory.load(span.address) as u64, Ordering::SeqCst);
+        }
+    }
+    attempt.outcome().cloned()
+}
+
+fn is_running(cpu: usize, number: usize) -> bool {
+    with(|world| world.running[cpu] == number)
+}
+
+fn word<'a>(address: usize) -> &'a Real {
+    check(address);
+    // SAFETY: a word of a model, in this execution, that is there.
+    unsafe { &*std::ptr::with_exposed_provenance(address) }
+}

@@ -1,0 +1,352 @@
+//! OS-assisted changes under shuttle: `dcas/assisted.rs` and `shadow.rs` with all that they do outside sections, the library's own sources
+//! over atomics that shuttle steps, and their sections as data, on a machine that aborts them. Threads that run sections are
+//! among threads that cannot, and so lock; some are stopped for ever, and some were left behind by a fork. Memory is
+//! sequentially consistent here.
+//!
+//! `verify_model::dcas` and `shadow` exhaust the states of the same protocols, written a second time; this is what the
+//! library does, in a great many orders.
+//!
+//! Protections are taken away one by one, by a change of the sources (`mutations.rs`), and that has to be found out.
+
+mod machine;
+mod models;
+mod mutations;
+
+/// What the sources of the library are built on.
+mod sync {
+    pub use crate::machine::{AtomicU64, spin_loop, yield_now};
+    pub use std::sync::atomic::Ordering;
+
+    /// Memory is sequentially consistent here.
+    pub fn fence(_order: Ordering) {}
+}
+
+/// The kernel.
+mod platform {
+    pub use crate::machine::{
+        Quiet, current_cpu, fence, fence_all, generation, register_this_thread,
+    };
+
+    /// Numbers are given back: nobody asks whose they are.
+    pub fn thread_id() -> u32 {
+        1
+    }
+
+    pub fn is_gone(_thread: u32) -> bool {
+        false
+    }
+}
+
+/// The run-time side of sections.
+mod sequence {
+    pub use crate::machine::Restarts;
+    pub use atomseq::sequence::{Closed, model};
+}
+
+/// In place of the compiler's: sections are run as data.
+#[macro_export]
+macro_rules! sequence {
+    (@type Word) => { usize };
+    (@type bool) => { bool };
+    ($(
+        $(#[$attribute:meta])*
+        $visibility:vis unsafe fn $name:ident($($parameter:ident: Word),* $(,)?) -> $result:ident $body:tt
+    )*) => {$(
+        #[allow(non_camel_case_types)]
+        $visibility enum $name {}
+
+        impl $name {
+            $visibility const MODEL: atomseq::sequence::model::Program = $crate::machine::NOTHING;
+
+            $visibility unsafe fn on_cpu(
+                $($parameter: usize),*
+            ) -> Result<$crate::sequence!(@type $result), atomseq::sequence::Closed> {
+                let program = $crate::machine::program(stringify!($name));
+                $crate::machine::run(program, &[$($parameter),*]).map($crate::machine::Told::told)
+            }
+        }
+    )*};
+}
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use shuttle::Runner;
+use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+
+/// The library, as it is or with something missing.
+trait Library: 'static {
+    const NAME: &'static str;
+
+    /// The lock and the log of two words or more.
+    type Line: Send + Sync + 'static;
+    /// The lock and the states of a stack.
+    type Shadow: Send + Sync + 'static;
+
+    fn line() -> Self::Line;
+    fn begin(line: &Self::Line) -> u64;
+    fn is_still(line: &Self::Line, version: u64) -> bool;
+    /// Two words, what they should hold, what they shall hold.
+    fn exchange(
+        line: &Self::Line,
+        words: [&sync::AtomicU64; 2],
+        old: [u64; 2],
+        new: [u64; 2],
+    ) -> bool;
+    fn since(line: &Self::Line, version: u64, words: [&sync::AtomicU64; 2], new: [u64; 2]) -> bool;
+
+    fn shadow() -> Self::Shadow;
+    /// How many words are there, in bytes.
+    fn height(shadow: &Self::Shadow) -> u64;
+    fn push(shadow: &Self::Shadow, cells: &models::Cells, word: u64) -> bool;
+    fn pop(shadow: &Self::Shadow, cells: &models::Cells) -> Option<u64>;
+}
+
+macro_rules! library {
+    () => {
+        pub struct Version(pub u64);
+
+        /// Nobody sleeps here.
+        mod contention {
+            pub fn give_way<T>(_object: &T) {}
+        }
+
+        pub struct This;
+        pub struct Line(assisted::Line);
+        pub struct Shadow(shadow::Shadow);
+
+        struct Push<'a>(usize, &'a crate::models::Cells, u64);
+        struct Pop<'a>(usize, &'a crate::models::Cells, u64);
+
+        impl shadow::Change for Push<'_> {
+            fn attempt(&mut self) -> Option<usize> {
+                let Push(shadow, cells, word) = self;
+                let arguments = [
+                    *shadow,
+                    cells.address(),
+                    cells.room() as usize,
+                    *word as usize,
+                ];
+                let told = crate::machine::run(crate::machine::program("push"), &arguments);
+                told.ok().map(|told| told.words[0])
+            }
+
+            fn is_refused(&self, state: u64) -> bool {
+                state == self.1.room()
+            }
+
+            fn store(&mut self, _version: u64, state: u64) -> u64 {
+                self.1
+                    .at(state)
+                    .store(self.2, crate::sync::Ordering::Relaxed);
+                state + 8
+            }
+        }
+
+        impl shadow::Change for Pop<'_> {
+            fn attempt(&mut self) -> Option<usize> {
+                let arguments = [self.0, self.1.address()];
+                let told = crate::machine::run(crate::machine::program("pop"), &arguments).ok()?;
+                self.2 = told.words[1] as u64;
+                Some(told.words[0])
+            }
+
+            fn is_refused(&self, state: u64) -> bool {
+                state == 0
+            }
+
+            fn store(&mut self, _version: u64, state: u64) -> u64 {
+                self.2 = self.1.at(state - 8).load(crate::sync::Ordering::Relaxed);
+                state - 8
+            }
+        }
+
+        impl crate::Library for This {
+            const NAME: &'static str = module_path!();
+
+            type Line = Line;
+            type Shadow = Shadow;
+
+            fn line() -> Line {
+                Line(assisted::Line::new())
+            }
+
+            fn begin(line: &Line) -> u64 {
+                line.0.begin()
+            }
+
+            fn is_still(line: &Line, version: u64) -> bool {
+                line.0.is_still(version)
+            }
+
+            fn exchange(
+                line: &Line,
+                words: [&crate::sync::AtomicU64; 2],
+                old: [u64; 2],
+                new: [u64; 2],
+            ) -> bool {
+                let [first, second] = [0, 1].map(|index: usize| assisted::Part {
+                    word: words[index].address(),
+                    old: old[index],
+                    new: new[index],
+                });
+                // SAFETY: a model's words live as long as the call, and change in no other way; the machine checks that.
+                unsafe { line.0.exchange(first, second) }
+            }
+
+            fn since(
+                line: &Line,
+                version: u64,
+                words: [&crate::sync::AtomicU64; 2],
+                new: [u64; 2],
+            ) -> bool {
+                let [first, second] = [0, 1].map(|index: usize| assisted::Part {
+                    word: words[index].address(),
+                    old: 0,
+                    new: new[index],
+                });
+                // SAFETY: as above.
+                unsafe { line.0.exchange_since(version, first, second) }
+            }
+
+            fn shadow() -> Shadow {
+                Shadow(shadow::Shadow::new())
+            }
+
+            fn height(shadow: &Shadow) -> u64 {
+                shadow.0.state()
+            }
+
+            fn push(shadow: &Shadow, cells: &crate::models::Cells, word: u64) -> bool {
+                let mut push = Push(shadow.0.address(), cells, word);
+                let told = shadow::Change::attempt(&mut push);
+                told == Some(shadow::DONE) || shadow.0.change_slowly(&mut push, told)
+            }
+
+            fn pop(shadow: &Shadow, cells: &crate::models::Cells) -> Option<u64> {
+                let mut pop = Pop(shadow.0.address(), cells, 0);
+                let told = shadow::Change::attempt(&mut pop);
+                let popped = told == Some(shadow::DONE) || shadow.0.change_slowly(&mut pop, told);
+                popped.then_some(pop.2)
+            }
+        }
+    };
+}
+
+include!(concat!(env!("OUT_DIR"), "/assisted.rs"));
+
+/// Runs a model in so many orders, half of them drawn at random, half with few changes of thread; returns in how many, and what
+/// went wrong in one of them.
+fn explore(most: usize, model: fn()) -> (usize, Option<String>) {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let mut wrong = None;
+    let schedulers: [Box<dyn Scheduler + Send>; 2] = [
+        Box::new(RandomScheduler::new_from_seed(1, most / 2)),
+        Box::new(PctScheduler::new_from_seed(1, 4, most / 2)),
+    ];
+    for scheduler in schedulers {
+        let counting = Arc::clone(&runs);
+        let model = move || {
+            counting.fetch_add(1, Ordering::Relaxed);
+            model();
+        };
+        let mut config = shuttle::Config::new();
+        config.silence_warnings = true;
+        config.failure_persistence = shuttle::FailurePersistence::None;
+        // One who waits for what nobody will do is found out by that.
+        config.max_steps = shuttle::MaxSteps::FailAfter(20_000);
+        let runner = Runner::new(scheduler, config);
+        let explored = catch_unwind(AssertUnwindSafe(|| runner.run(model)));
+        let what = |panic: Box<dyn std::any::Any + Send>| match panic.downcast::<String>() {
+            Ok(sentence) => *sentence,
+            Err(panic) => (*panic.downcast::<&str>().expect("a sentence")).to_owned(),
+        };
+        wrong = wrong.or(explored.err().map(what));
+        if wrong.is_some() {
+            break;
+        }
+    }
+    (runs.load(Ordering::Relaxed), wrong)
+}
+
+#[test]
+fn nothing_is_lost_doubled_or_read_by_halves() {
+    // Many more by hand, for changes to the protocols.
+    let asked = std::env::var("ATOMSEQ_ASSISTED_ORDERS").ok();
+    let most = asked.map_or(400, |asked| asked.parse().expect("a number of orders"));
+    let mut aborted = 0;
+    for (name, model) in models::all::<as_it_is::This>() {
+        machine::events();
+        let (runs, wrong) = explore(most, model);
+        assert_eq!(wrong, None, "{name}, in run {runs}");
+        let events = machine::events();
+        println!("model: assisted: {name}: holds in {runs} orders; {events:?}");
+        assert_eq!(runs, most / 2 * 2);
+        // What is never locked, or never aborted, proves nothing here.
+        assert!(events.locked > most / 20, "{name}: {events:?}");
+        aborted += events.aborted;
+    }
+    assert!(aborted > most, "only {aborted} sections were aborted");
+}
+
+/// One of the models notices what is missing; each gets a few orders first, and then more.
+fn is_found_out<L: Library>() {
+    let mut runs = 0;
+    for most in [20, 200, 2_000, 20_000] {
+        for (name, model) in models::all::<L>() {
+            let (more, wrong) = explore(most, model);
+            runs += more;
+            if let Some(wrong) = wrong {
+                let line = wrong.lines().next().unwrap_or_default();
+                println!(
+                    "model: {}: found out by {name}, in order {runs}: {line}",
+                    L::NAME
+                );
+                return;
+            }
+        }
+    }
+    panic!("{}: nobody noticed in {runs} orders", L::NAME);
+}
+
+macro_rules! controls {
+    ($($name:ident)*) => {
+        /// Each mutation has a test.
+        const CONTROLS: &[&str] = &[$(stringify!($name)),*];
+
+        $(
+            #[test]
+            fn $name() {
+                is_found_out::<self::$name::This>();
+            }
+        )*
+    };
+}
+
+controls! {
+    who_locked_is_thrown_out
+    locked_words_are_not_compared
+    a_locked_change_keeps_the_version
+    a_locked_change_is_not_logged
+    a_locked_change_is_logged_too_late
+    whose_parent_locked_waits
+    a_locked_change_ignores_the_version
+    the_lock_is_taken_blindly
+    recovery_does_not_lock
+    a_call_returns_before_it_is_undone
+    readers_do_not_look_again
+    holders_are_not_fenced
+    claims_are_not_fenced
+    who_locked_a_stack_is_thrown_out
+    a_refusal_keeps_the_lock
+    a_locked_push_keeps_the_version
+    a_locked_push_stores_the_state_that_counts
+    whose_parent_locked_a_stack_waits
+}
+
+#[test]
+fn every_mutation_has_a_test() {
+    let names = mutations::MUTATIONS.iter().map(|(name, ..)| *name);
+    assert_eq!(names.collect::<Vec<_>>(), CONTROLS);
+}
