@@ -2,14 +2,17 @@
 //! the time at which the other goes to sleep. It does so once a round, and nobody else does, so a
 //! wake-up that is lost is missed for ever: no later one heals it.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use atomseq::mutex::{Mutex, TestAndSet};
 
-/// How long nothing happens until a thread counts as lost. Far more than a busy machine keeps one waiting.
+/// How long a thread is waited for until it counts as lost, if it is asleep then.
 const LOST: Duration = Duration::from_secs(3);
+
+/// How often one that is awake is waited for so long: a busy machine may keep it waiting for a CPU.
+const TIMES: usize = 100;
 
 /// Cache lines that either side writes to, so that the holder's last stores take their time.
 #[repr(align(64))]
@@ -22,6 +25,8 @@ struct Race {
     round: AtomicU64,
     done: AtomicU64,
     over: AtomicBool,
+    /// The other thread, as the kernel calls it.
+    waiter: AtomicI32,
     lines: [Line; LINES],
 }
 
@@ -31,6 +36,7 @@ impl Race {
             round: AtomicU64::new(0),
             done: AtomicU64::new(0),
             over: AtomicBool::new(false),
+            waiter: AtomicI32::new(0),
             lines: [const { Line(AtomicU64::new(0)) }; LINES],
         }
     }
@@ -43,6 +49,8 @@ impl Race {
 
     /// The other thread: waits once a round.
     fn wait_each_round(&self, wait: impl Fn()) {
+        // SAFETY: asks for a number.
+        self.waiter.store(unsafe { libc::gettid() }, SeqCst);
         for round in 1.. {
             if !until(|| self.round.load(SeqCst) >= round || self.over.load(SeqCst)) {
                 continue;
@@ -64,8 +72,33 @@ impl Race {
     }
 
     fn is_done(&self, round: u64) -> bool {
-        until(|| self.done.load(SeqCst) >= round)
+        self.done.load(SeqCst) >= round
     }
+
+    /// Does the other thread sleep, neither running nor waiting for a CPU?
+    fn sleeps(&self) -> bool {
+        let path = format!("/proc/self/task/{}/stat", self.waiter.load(SeqCst));
+        let stat = std::fs::read_to_string(path).expect("Linux tells of every thread");
+        let (_, state) = stat.rsplit_once(") ").expect("the state behind the name");
+        state.starts_with('S')
+    }
+}
+
+/// Are all done with the round? Not if those that are not sleep: nobody is left to wake them.
+fn are_done(races: &[&Race], round: u64) -> bool {
+    let are_done = || races.iter().all(|race| race.is_done(round));
+    for _ in 0..TIMES {
+        if until(are_done) {
+            return true;
+        }
+        if races
+            .iter()
+            .all(|race| race.is_done(round) || race.sleeps())
+        {
+            break;
+        }
+    }
+    are_done()
 }
 
 /// Waits for it, a few seconds at most, for as long as the other thread might be kept from running.
@@ -102,7 +135,7 @@ pub fn of_a_mutex<M: TestAndSet + Send + Sync>(rounds: u64) -> Result<(), u64> {
             let held = lock.lock();
             race.begin(*round, SPINS);
             drop(held);
-            !race.is_done(*round)
+            !are_done(&[&race], *round)
         });
         race.over.store(true, SeqCst);
         while lost.is_some_and(|round| race.done.load(SeqCst) < round) {
@@ -137,7 +170,7 @@ pub fn of_a_mutex_with_one_who_gives_up<M: TestAndSet + Send + Sync>(
             race.begin(*round, 1 + SPINS / 8);
             thread::sleep(Duration::from_micros(fastrand::u64(0..60)));
             drop(held);
-            !(race.is_done(*round) && other.is_done(*round))
+            !are_done(&[&race, &other], *round)
         });
         race.over.store(true, SeqCst);
         other.over.store(true, SeqCst);
@@ -161,7 +194,7 @@ pub fn of_pairs(rounds: u64, give: impl Fn(), take: impl Fn() + Sync) -> Result<
         let lost = (1..=rounds).find(|round| {
             race.begin(*round, SPINS);
             give();
-            !race.is_done(*round)
+            !are_done(&[&race], *round)
         });
         race.over.store(true, SeqCst);
         if lost.is_some() {
