@@ -257,3 +257,25 @@ impl Subject for Beforehand {
         before.is_none().then_some(registers::Call::Words)
     }
 }
+
+/// A queue whose calls never return.
+pub struct Endless;
+
+impl Subject for Endless {
+    type Model = Ends;
+    type Memory = ();
+
+    fn choose(&self, _rng: &mut Rng, (): &(), _value: u64) -> Option<ends::Call> {
+        Some(ends::Call::Take)
+    }
+
+    fn operate(&self, _call: &ends::Call, (): &mut ()) -> ends::Answer {
+        loop {
+            std::hint::spin_loop();
+        }
+    }
+
+    fn last(&self, _before: Option<&ends::Answer>) -> Option<ends::Call> {
+        None
+    }
+}

@@ -1,9 +1,8 @@
 //! The threads of a trial: many small histories, one after the other, each of a fresh structure.
 
 use std::fmt;
-use std::hint::spin_loop;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +10,7 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 
 use crate::checker::{NotLinearizable, linearize};
-use crate::interrupt::{COUNTS, Timer, act, among};
+use crate::interrupt::{COUNTS, Timer, act, among, wait_until};
 use crate::nested;
 use crate::record::{Record, Subject, THREADS, operation};
 use crate::stops::Places;
@@ -61,6 +60,8 @@ pub struct Report {
     pub calls: usize,
     /// Calls that ran at the same time as another.
     pub concurrent: usize,
+    /// Those of them that threads made.
+    pub among_threads: usize,
     /// Histories in which a thread met a breakpoint.
     pub stopped: usize,
     /// Stops in all.
@@ -73,6 +74,8 @@ pub struct Report {
     pub outlasted: u64,
     /// The most states that the checker looked at in one history.
     pub states: usize,
+    /// How long the histories of one thread took, and those of several.
+    pub took: [Duration; 2],
 }
 
 impl fmt::Display for Report {
@@ -81,50 +84,49 @@ impl fmt::Display for Report {
             histories,
             calls,
             concurrent,
+            among_threads,
             stopped,
             stops,
             interruptions,
             calls_in_handlers,
             outlasted,
             states,
+            took: [nested, threads],
         } = self;
         write!(
             f,
-            "{histories} histories, {calls} calls, {concurrent} of them concurrent; {stops} stops at chosen instructions, in \
+            "{histories} histories, {calls} calls, {concurrent} of them concurrent, {among_threads} among threads; {stops} stops at chosen instructions, in \
              {stopped} histories; {interruptions} interruptions by handlers that yield, sleep, wait or call; {calls_in_handlers} calls by handlers; all others finished \
-             during {outlasted} interruptions; {states} states at most for one history"
+             during {outlasted} interruptions; {states} states at most for one history; of one thread in {nested:.1?}, of several in {threads:.1?}"
         )
     }
 }
+
+/// How many looks a thread takes before it sleeps: for what comes soon, or as long as sleepers need to wake up.
+const SOON: u32 = 200;
+const MUSTER: u32 = 4_000;
 
 struct Hall<S: Subject> {
     /// The history under way.
     record: AtomicPtr<Record<S>>,
     /// Its number.
     round: AtomicUsize,
+    arrived: AtomicUsize,
     finished: AtomicUsize,
     over: AtomicBool,
 }
 
 impl<S: Subject> Hall<S> {
+    /// Waits; `false`: in vain, for all is over.
     fn wait(&self, until: impl Fn() -> bool) -> bool {
-        for turn in 0_u64.. {
-            if until() {
-                return true;
-            }
-            if self.over.load(Ordering::Relaxed) {
-                return false;
-            }
-            if turn % 64 < 60 {
-                spin_loop()
-            } else {
-                thread::yield_now()
-            }
-        }
-        false
+        wait_until(SOON, || until() || self.over.load(Ordering::Relaxed));
+        until()
     }
 
-    fn attend(&self, thread: usize) {
+    fn attend(&self, thread: usize, threads: usize) {
+        // Acquire and release: each other's. All begin at once, if all have a CPU.
+        self.arrived.fetch_add(1, Ordering::AcqRel);
+        wait_until(MUSTER, || self.arrived.load(Ordering::Acquire) == threads);
         // SAFETY: the director leaves it there until all have finished.
         let record = unsafe { &*self.record.load(Ordering::Acquire) };
         among(record, thread, || {
@@ -136,25 +138,55 @@ impl<S: Subject> Hall<S> {
     }
 }
 
-/// One trial at a time: breakpoints and handlers are the process's. It ends the process if it takes too long.
+/// One trial at a time: breakpoints and handlers are the process's. It ends the process if no history ends for too long.
 pub struct Alone {
     over: Arc<AtomicBool>,
     _one: MutexGuard<'static, ()>,
 }
 
+/// How many histories have ended in this process.
+static ENDED: AtomicU64 = AtomicU64::new(0);
+
+/// Says that a history has ended.
+pub(crate) fn one_more() {
+    ENDED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// What this process is at, for messages.
+static DOING: Mutex<String> = Mutex::new(String::new());
+
+/// Says what comes next.
+pub(crate) fn now_doing(what: String) {
+    *DOING.lock().unwrap_or_else(PoisonError::into_inner) = what;
+}
+
 impl Alone {
     /// Keeps other trials out.
     pub fn in_trial(name: &str) -> Alone {
+        Alone::with_patience(name, PATIENCE)
+    }
+
+    /// The same, with another patience.
+    pub fn with_patience(name: &str, patience: Duration) -> Alone {
         static ONE: Mutex<()> = Mutex::new(());
         let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let (over, name) = (Arc::new(AtomicBool::new(false)), name.to_string());
         let told = over.clone();
         // Never joined: it ends when the trial has ended, or ends the process.
         thread::spawn(move || {
-            let start = Instant::now();
+            let before = ENDED.load(Ordering::Relaxed);
+            let (mut ended, mut since) = (before, Instant::now());
             while !told.load(Ordering::Relaxed) {
-                if start.elapsed() > PATIENCE {
-                    eprintln!("{name}: an operation never ends, or takes longer than {PATIENCE:?}");
+                let now = ENDED.load(Ordering::Relaxed);
+                if now != ended {
+                    (ended, since) = (now, Instant::now());
+                }
+                if since.elapsed() > patience {
+                    let histories = ended - before;
+                    let doing = DOING.lock().unwrap_or_else(PoisonError::into_inner);
+                    eprintln!(
+                        "{name}: an operation never ends, or takes longer than {patience:?}, after {histories} histories; {doing}"
+                    );
                     std::process::abort();
                 }
                 thread::sleep(Duration::from_millis(20));
@@ -170,8 +202,9 @@ impl Drop for Alone {
     }
 }
 
-/// How long a trial may take: far longer than any does, and than long ones take by hand.
-const PATIENCE: Duration = Duration::from_secs(if cfg!(debug_assertions) { 300 } else { 3_600 });
+/// How long a history may take: far longer than any does, also where other programs get most of the time. The histories
+/// of a trial take as long as they are many.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The instructions that the calls of some short histories come by.
 pub fn places<S: Subject>(
@@ -214,6 +247,7 @@ pub fn run<S: Subject>(
     mut make: impl FnMut(&mut Rng) -> (S, S::Model),
 ) -> Result<Report, (NotLinearizable, String)> {
     assert!((2..=THREADS).contains(&trial.threads));
+    now_doing(format!("seed {}", trial.seed));
     let count = || {
         [&COUNTS.interruptions, &COUNTS.calls, &COUNTS.outlasted]
             .map(|count| count.load(Ordering::Relaxed))
@@ -222,48 +256,47 @@ pub fn run<S: Subject>(
     let hall = Hall {
         record: AtomicPtr::new(ptr::null_mut()),
         round: AtomicUsize::new(0),
+        arrived: AtomicUsize::new(0),
         finished: AtomicUsize::new(0),
         over: AtomicBool::new(false),
     };
     let mut rng = Rng::with_seed(trial.seed);
     let mut report = Report::default();
     places.ready();
-    let result = thread::scope(|scope| {
-        let hall = &hall;
-        for thread in 1..trial.threads {
-            scope.spawn(move || {
-                let _timer = trial
-                    .timer
-                    .map(|period| Timer::start(period + Duration::from_micros(17 * thread as u64)));
-                let mut round = 0;
-                // Acquire: pairs with the director's release.
-                while hall.wait(|| hall.round.load(Ordering::Acquire) > round) {
-                    round += 1;
-                    hall.attend(thread);
-                }
+    let start = Instant::now();
+    let nested = if places.is_empty() { 0 } else { trial.nested };
+    let timer = trial.timer.map(Timer::start);
+    let result = (0..nested)
+        .try_for_each(|number| one_nested(trial, places, &mut rng, &mut make, number, &mut report));
+    drop(timer);
+    report.took[0] = start.elapsed();
+    // The other threads begin no earlier: while they wait, they take the time of the one that works.
+    let result = result.and_then(|()| {
+        thread::scope(|scope| {
+            let hall = &hall;
+            for thread in 1..trial.threads {
+                scope.spawn(move || {
+                    let _timer = trial.timer.map(|period| {
+                        Timer::start(period + Duration::from_micros(17 * thread as u64))
+                    });
+                    let mut round = 0;
+                    // Acquire: pairs with the director's release.
+                    while hall.wait(|| hall.round.load(Ordering::Acquire) > round) {
+                        round += 1;
+                        hall.attend(thread, trial.threads);
+                    }
+                });
+            }
+            let _timer = trial.timer.map(Timer::start);
+            let result = (0..trial.histories).try_for_each(|number| {
+                let (rng, report) = (&mut rng, &mut report);
+                one(hall, trial, places, rng, &mut make, number, report)
             });
-        }
-        let _timer = trial.timer.map(Timer::start);
-        let nested = if places.is_empty() { 0 } else { trial.nested };
-        let result = (0..nested).try_for_each(|number| {
-            one_nested(trial, places, &mut rng, &mut make, number, &mut report)
-        });
-        let result = result.and_then(|()| {
-            (0..trial.histories).try_for_each(|number| {
-                one(
-                    hall,
-                    trial,
-                    places,
-                    &mut rng,
-                    &mut make,
-                    number,
-                    &mut report,
-                )
-            })
-        });
-        hall.over.store(true, Ordering::Relaxed);
-        result
+            hall.over.store(true, Ordering::Relaxed);
+            result
+        })
     });
+    report.took[1] = start.elapsed() - report.took[0];
     let after = count();
     [
         report.interruptions,
@@ -292,11 +325,12 @@ fn one<S: Subject>(
     )));
     let place = (!places.is_empty()).then(|| rng.usize(..places.len()));
     hall.record.store(record, Ordering::Relaxed);
+    hall.arrived.store(0, Ordering::Relaxed);
     hall.finished.store(0, Ordering::Relaxed);
     let stop = place.and_then(|place| places.plant(place, act));
     // Release: pairs with the acquire of those who wait for it.
     hall.round.fetch_add(1, Ordering::Release);
-    hall.attend(0);
+    hall.attend(0, trial.threads);
     // Acquire: pairs with the release of those who have finished.
     hall.wait(|| hall.finished.load(Ordering::Acquire) == trial.threads);
     let met = stop.is_some_and(|stop| stop.lift());
@@ -304,19 +338,18 @@ fn one<S: Subject>(
         Some(place) => places.describe(place),
         None => "nowhere".to_string(),
     };
+    let before = report.concurrent;
     // SAFETY: made above, and all have finished.
-    judge(
-        *unsafe { Box::from_raw(record) },
-        u64::from(met),
-        report,
-        || {
-            format!(
-                "history {number} of threads, seed {}, stopped: {}",
-                trial.seed,
-                place()
-            )
-        },
-    )
+    let record = *unsafe { Box::from_raw(record) };
+    let judged = judge(record, u64::from(met), report, || {
+        let seed = trial.seed;
+        format!(
+            "history {number} of threads, seed {seed}, stopped: {}",
+            place()
+        )
+    });
+    report.among_threads += report.concurrent - before;
+    judged
 }
 
 fn one_nested<S: Subject>(
@@ -342,6 +375,7 @@ fn judge<S: Subject>(
     how: impl FnOnce() -> String,
 ) -> Result<(), (NotLinearizable, String)> {
     let (_, history) = record.finish();
+    one_more();
     report.histories += 1;
     report.stopped += usize::from(stops > 0);
     report.stops += stops;

@@ -1,93 +1,205 @@
 //! Histories in which a thread is ended inside a call, by the system call, at a chosen instruction: nothing of what Rust or the
 //! C library do at a thread's end is done. The others go on; the call may have taken effect, or not.
+//!
+//! Instructions are found by scripts: a few calls on a fresh structure, chosen by a number, one of which is followed on each of
+//! the [ways]. The thread that is to end then goes the same way once more.
+//!
+//! [ways]: crate::stops::ways
 
 use std::ffi::c_void;
+use std::fmt;
 use std::mem::MaybeUninit;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fastrand::Rng;
+use verify_every_instruction::cpu::{Cpus, move_to};
 
 use crate::checker::linearize;
-use crate::crew::{Alone, Trial, places};
-use crate::record::{Record, Subject};
+use crate::crew::{Alone, now_doing, one_more};
+use crate::history::History;
+use crate::record::{Record, Subject, operation};
+use crate::stops::ways::{Place, Places};
 use crate::subjects::element::Probe;
+
+/// How many calls of each script are followed.
+const CALLS: usize = 6;
 
 /// What happened in a trial.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Deaths {
-    /// Threads that were ended inside a call.
-    pub ended: usize,
-    /// Threads that did not come by the chosen instruction.
+    /// Threads that were ended inside a call while nothing else happened.
+    pub plainly: usize,
+    /// Those that were ended on slow ways, which interruptions had led them to.
+    pub on_slow_ways: usize,
+    /// Places that did not come up again.
     pub missed: usize,
 }
 
-/// Ends a thread at each place, or at so many of them, and at more until a fifth of that many threads were ended; each time on a
-/// fresh structure.
+impl Deaths {
+    /// Threads that were ended inside a call.
+    pub fn ended(&self) -> usize {
+        self.plainly + self.on_slow_ways
+    }
+}
+
+impl fmt::Display for Deaths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} threads ended, {} of them on slow ways; {} places did not come up again",
+            self.ended(),
+            self.on_slow_ways,
+            self.missed
+        )
+    }
+}
+
+/// How thorough a trial is.
+#[derive(Clone, Copy, Debug)]
+pub struct Thoroughness {
+    /// So many scripts look for places.
+    pub scripts: u64,
+    /// In one of so many calls.
+    pub calls: usize,
+    /// A thread is ended at so many places at most.
+    pub places: usize,
+    /// One in so many instructions of a section is aborted to see what follows.
+    pub sparse: usize,
+}
+
+/// Ends a thread at each place; each time on a fresh structure of a fresh maker's.
 ///
 /// # Panics
 ///
 /// If no order explains a history, or more probes are left than the one in the ended thread's hands.
-pub fn at_each_place<S: Subject>(
+pub fn at_each_place<S: Subject, M: FnMut(&mut Rng) -> (S, S::Model)>(
     name: &str,
-    most: usize,
-    mut make: impl FnMut(&mut Rng) -> (S, S::Model),
+    thorough: Thoroughness,
+    fresh: impl Fn() -> M,
 ) -> Deaths {
     let _alone = Alone::in_trial(name);
-    let trial = Trial::of(0);
-    let places = places(trial, &mut make);
-    places.ready();
-    let mut rng = Rng::with_seed(trial.seed);
+    // And so all threads: what a CPU has for itself is as it was when the place was found.
+    move_to(Cpus::allowed().home);
+    let seed = fastrand::u64(..);
+    let places = places(seed, thorough, &fresh);
     let mut deaths = Deaths::default();
     let mut lost = Probe::alive();
-    let step = (places.len() / most).max(1);
+    let mut rng = Rng::with_seed(seed);
+    let step = (places.len() / thorough.places).max(1);
     let first = rng.usize(..step);
-    let turns = (0..step).map(|turn| (first + turn) % step);
-    let all = turns.flat_map(|first| (first..places.len()).step_by(step));
-    for (tried, place) in all.enumerate() {
-        if tried >= most && deaths.ended >= most / 5 {
-            break;
-        }
-        let (subject, before) = make(&mut rng);
-        let record = Record::new(subject, before, 3, 6, rng.u64(..));
-        // SAFETY: here and below: no other thread uses a lane, since the one that does has been waited for.
-        let call =
-            |lane: usize, calls: usize| unsafe { (0..calls).for_each(|_| _ = record.call(lane)) };
-        call(1, 2);
-        let stop = places.plant(place, end_this_thread);
-        on_a_thread(|| call(0, 6));
-        let met = stop.is_some_and(|stop| stop.lift());
-        for _ in 0..4 {
-            call(1, 1);
-            call(2, 1);
-        }
-        let (subject, history) = record.finish();
-        if let Err(error) = linearize(&history) {
-            panic!(
-                "{name}, ended at {}, seed {}: {error}",
-                places.describe(place),
-                trial.seed
+    for ways in places[first..].iter().step_by(step) {
+        let mut end = |place: Place| {
+            now_doing(format!("ended at {}, seed {seed}", place.describe()));
+            let (met, subject, history) = end_at(seed, place, &fresh);
+            one_more();
+            if let Err(error) = linearize(&history) {
+                panic!(
+                    "{name}, ended at {}, seed {seed}: {error}",
+                    place.describe()
+                );
+            }
+            drop((subject, history));
+            let alive = Probe::alive();
+            assert!(
+                (0..=i64::from(met)).contains(&(alive - lost)),
+                "{name}, ended at {}, seed {seed}: {} values are lost",
+                place.describe(),
+                alive - lost
             );
-        }
-        drop(subject);
-        *if met {
-            &mut deaths.ended
+            lost = alive;
+            met
+        };
+        *if end(ways[0].plainly()) {
+            &mut deaths.plainly
+        } else if ways.iter().any(|place| end(*place)) {
+            &mut deaths.on_slow_ways
         } else {
+            println!("{name}: not again at {}", ways[0].describe());
             &mut deaths.missed
         } += 1;
-        let alive = Probe::alive();
-        assert!(
-            (0..=i64::from(met)).contains(&(alive - lost)),
-            "{name}, ended at {}: {} values are lost",
-            places.describe(place),
-            alive - lost
-        );
-        lost = alive;
     }
-    println!("{name}: {deaths:?} of {} places", places.len());
+    println!("{name}: {deaths}; {} places", places.len());
     deaths
 }
 
+/// The instructions that scripts come by, and the ways to each.
+fn places<S: Subject, M: FnMut(&mut Rng) -> (S, S::Model)>(
+    seed: u64,
+    thorough: Thoroughness,
+    fresh: &impl Fn() -> M,
+) -> Vec<Vec<Place>> {
+    let mut places = Places::none();
+    let entry = operation::<S>() as *const () as usize;
+    for number in 0..thorough.scripts {
+        for call in (0..CALLS).step_by(thorough.calls) {
+            places.add(
+                entry,
+                number,
+                call,
+                thorough.sparse,
+                &mut |number, call, within| {
+                    let record = begin(seed, number, fresh);
+                    on_a_thread(|| calls(&record, call, within));
+                },
+            );
+        }
+    }
+    places.found()
+}
+
+/// The beginning of a script: a structure that somebody has used.
+fn begin<S: Subject, M: FnMut(&mut Rng) -> (S, S::Model)>(
+    seed: u64,
+    number: u64,
+    fresh: &impl Fn() -> M,
+) -> Record<S> {
+    let mut rng = Rng::with_seed(seed.wrapping_add(number));
+    let (subject, before) = fresh()(&mut rng);
+    let record = Record::new(subject, before, 3, CALLS, rng.u64(..));
+    call(&record, 1, 2);
+    record
+}
+
+/// The calls of the thread that ends in one of them.
+fn calls<S: Subject>(record: &Record<S>, which: usize, within: &mut dyn FnMut(&mut dyn FnMut())) {
+    call(record, 0, which);
+    within(&mut || call(record, 0, 1));
+    call(record, 0, CALLS - which - 1);
+}
+
+fn call<S: Subject>(record: &Record<S>, lane: usize, calls: usize) {
+    // SAFETY: no other thread uses a lane, since the one that does is waited for.
+    (0..calls).for_each(|_| _ = unsafe { record.call(lane) });
+}
+
+/// Did a thread end there; and the structure and the history after the others have used it.
+fn end_at<S: Subject, M: FnMut(&mut Rng) -> (S, S::Model)>(
+    seed: u64,
+    place: Place,
+    fresh: &impl Fn() -> M,
+) -> (bool, S, History<S::Model>) {
+    ENDED.store(false, Ordering::SeqCst);
+    let record = begin(seed, place.script, fresh);
+    on_a_thread(|| {
+        calls(&record, place.call, &mut |call| {
+            place.meet(end_this_thread, call)
+        });
+    });
+    Place::forget();
+    for _ in 0..4 {
+        call(&record, 1, 1);
+        call(&record, 2, 1);
+    }
+    let (subject, history) = record.finish();
+    (ENDED.load(Ordering::SeqCst), subject, history)
+}
+
+/// Was a thread ended?
+static ENDED: AtomicBool = AtomicBool::new(false);
+
 fn end_this_thread() {
+    ENDED.store(true, Ordering::SeqCst);
     // SAFETY: ends this thread, and no other; whoever started it waits for that, and only then frees its stack.
     unsafe { libc::syscall(libc::SYS_exit, 0) };
 }

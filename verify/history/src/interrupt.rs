@@ -68,6 +68,25 @@ pub fn among(others: &dyn Others, thread: usize, body: impl FnOnce()) {
 /// How long a handler waits for the others.
 const PATIENCE: Duration = Duration::from_millis(2);
 
+/// How long a thread sleeps that waits for another. Yielding instead takes the time of those who work; and where other
+/// programs run that are more important, a thread that yields forfeits what it had left: measured at nice 19 among 20
+/// others on 2 CPUs, it came back after 11 ms, and from this sleep after 0.6 ms (60 times each, Linux 6.18).
+const AWHILE: Duration = Duration::from_micros(50);
+
+/// Waits until it is so; for so many looks awake.
+pub fn wait_until(looks: u32, so: impl Fn() -> bool) {
+    for turn in 0_u32.. {
+        if so() {
+            return;
+        }
+        if turn < looks {
+            std::hint::spin_loop();
+        } else {
+            sleep(AWHILE);
+        }
+    }
+}
+
 /// What a handler does now; another thing each time.
 pub fn act() {
     let Some(Me { others, thread }) = ME.get() else {
@@ -101,7 +120,7 @@ fn wait_for(others: &dyn Others, thread: usize) {
             COUNTS.outlasted.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        std::thread::yield_now();
+        sleep(AWHILE);
     }
 }
 

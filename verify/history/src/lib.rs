@@ -4,7 +4,7 @@
 //! recorded, [`record`] keeps it, [`checker`] judges; [`brute`] does the same in the simplest way, to compare. [`subjects`]
 //! has the structures, [`crew`] the threads that use them while [`interrupt`] stops threads inside operations: by
 //! timers, and by breakpoints at single instructions ([`stops`]); [`nested`] does that on one thread, and
-//! [`ended`] ends threads there. [`broken`] holds structures that are wrong on purpose.
+//! `ended` ends threads there, also on ways that only interruptions lead to. [`broken`] holds structures that are wrong on purpose.
 #![cfg(target_os = "linux")]
 
 pub mod broken;
@@ -12,6 +12,7 @@ pub mod brute;
 pub mod checker;
 pub mod clock;
 pub mod crew;
+#[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 pub mod ended;
 pub mod history;
 pub mod interrupt;

@@ -15,6 +15,8 @@
 mod breakpoint;
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 pub use breakpoint::{Places, Stop};
+#[cfg(all(atomseq_sections, target_arch = "x86_64"))]
+pub mod ways;
 
 #[cfg(not(all(atomseq_sections, target_arch = "x86_64")))]
 mod absent;

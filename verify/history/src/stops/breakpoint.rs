@@ -150,7 +150,7 @@ extern "C" fn on_trap(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
 }
 
 /// This program, with text that can be written.
-fn program() -> &'static Program {
+pub(super) fn program() -> &'static Program {
     static PROGRAM: OnceLock<Program> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let program = Program::this();
@@ -160,7 +160,7 @@ fn program() -> &'static Program {
 }
 
 /// Not in functions that the handler itself may use.
-fn may_stop_at(program: &Program, entry: usize, address: usize) -> bool {
+pub(super) fn may_stop_at(program: &Program, entry: usize, address: usize) -> bool {
     program
         .function_at(address)
         .is_some_and(|(function, name)| function.contains(&entry) || is_tested(name))
