@@ -79,7 +79,7 @@ impl Condvar {
     /// Nothing that happens under the lock after it was let go is missed.
     #[inline]
     pub fn wait<R: RawMutex, T: ?Sized>(&self, guard: &mut MutexGuard<'_, R, T>) {
-        self.wait_until_deadline(guard, Deadline::NEVER);
+        self.wait_until_deadline(guard, Deadline::Never);
     }
 
     /// Waits as long as `condition` holds of what the lock guards.
@@ -111,7 +111,7 @@ impl Condvar {
         guard: &mut MutexGuard<'_, R, T>,
         deadline: Instant,
     ) -> WaitTimeoutResult {
-        self.wait_until_deadline(guard, Deadline::at(deadline))
+        self.wait_until_deadline(guard, Deadline::At(deadline))
     }
 
     /// Waits as long as `condition` holds, and for so long at most.
@@ -133,7 +133,7 @@ impl Condvar {
         condition: impl FnMut(&mut T) -> bool,
         deadline: Instant,
     ) -> WaitTimeoutResult {
-        self.wait_while_until_deadline(guard, condition, Deadline::at(deadline))
+        self.wait_while_until_deadline(guard, condition, Deadline::At(deadline))
     }
 
     /// Wakes one thread that waits. Async-signal-safe.

@@ -4,34 +4,23 @@ use std::time::{Duration, Instant};
 
 use crate::sync::{AtomicU32, wait, wait_at_most, wait_briefly};
 
-/// When waiting ends.
+/// When waiting ends. As large as an instant, so that it is handed over in registers.
 #[derive(Clone, Copy)]
-pub(super) struct Deadline {
-    /// Beyond what the clock reaches if there is none.
-    instant: Option<Instant>,
-    /// Did whoever waits set one?
-    is_set: bool,
+pub(super) enum Deadline {
+    /// Whoever waits has set no deadline.
+    Never,
+    /// Later than the clock's last instant.
+    BeyondClock,
+    At(Instant),
 }
 
+const _: () = assert!(size_of::<Deadline>() == size_of::<Instant>());
+
 impl Deadline {
-    pub const NEVER: Deadline = Deadline {
-        instant: None,
-        is_set: false,
-    };
-
-    pub fn at(instant: Instant) -> Deadline {
-        Deadline {
-            instant: Some(instant),
-            is_set: true,
-        }
-    }
-
     /// So long from now.
     pub fn after(duration: Duration) -> Deadline {
-        Deadline {
-            instant: Instant::now().checked_add(duration),
-            is_set: true,
-        }
+        let instant = Instant::now().checked_add(duration);
+        instant.map_or(Deadline::BeyondClock, Deadline::At)
     }
 
     /// For one that waits for what it has interrupted: that would be for ever.
@@ -41,7 +30,7 @@ impl Deadline {
     /// Without a deadline. With one, waiting comes to nothing: false, at once.
     pub fn in_vain(self) -> bool {
         assert!(
-            self.is_set,
+            !matches!(self, Deadline::Never),
             "the lock is held by what this handler interrupted, or by this thread itself, and would be held for ever; \
              use try_lock, and have something else to do when it returns None"
         );
@@ -49,13 +38,12 @@ impl Deadline {
     }
 
     pub fn has_passed(self) -> bool {
-        self.instant
-            .is_some_and(|instant| instant <= Instant::now())
+        matches!(self, Deadline::At(instant) if instant <= Instant::now())
     }
 
     /// Sleeps while the word holds `expected`, or shorter; false, without having slept, if it has passed.
     pub fn sleep(self, word: &AtomicU32, expected: u32) -> bool {
-        let Some(instant) = self.instant else {
+        let Deadline::At(instant) = self else {
             wait(word, expected);
             return true;
         };

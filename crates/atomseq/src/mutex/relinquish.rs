@@ -34,7 +34,7 @@ unsafe impl<M: TestAndSet> lock_api::RawMutex for RawMutex<M> {
     #[inline]
     fn lock(&self) {
         if !self.flag.test_and_set() {
-            self.lock_slowly(Deadline::NEVER);
+            self.lock_slowly(Deadline::Never);
         }
     }
 
@@ -77,7 +77,7 @@ unsafe impl<M: TestAndSet> lock_api::RawMutexTimed for RawMutex<M> {
 
     #[inline]
     fn try_lock_until(&self, timeout: Instant) -> bool {
-        self.flag.test_and_set() || self.lock_slowly(Deadline::at(timeout))
+        self.flag.test_and_set() || self.lock_slowly(Deadline::At(timeout))
     }
 }
 

@@ -57,7 +57,7 @@ impl Semaphore {
     pub fn acquire(&self) -> Permit<'_> {
         if !permits::try_acquire(&self.word) {
             permits::acquire(&self.word, |word, expected| {
-                Deadline::NEVER.sleep(word, expected)
+                Deadline::Never.sleep(word, expected)
             });
         }
         Permit { semaphore: self }
@@ -80,7 +80,7 @@ impl Semaphore {
     #[inline]
     pub fn try_acquire_until(&self, deadline: Instant) -> Option<Permit<'_>> {
         self.try_acquire()
-            .or_else(|| self.acquire_slowly(Deadline::at(deadline)))
+            .or_else(|| self.acquire_slowly(Deadline::At(deadline)))
     }
 
     /// Adds a permit: one that was [forgotten](Permit::forget), or a new one. Lock-free; async-signal-safe.

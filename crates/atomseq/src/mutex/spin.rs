@@ -30,7 +30,7 @@ unsafe impl<M: TestAndSet> lock_api::RawMutex for RawSpin<M> {
     #[inline]
     fn lock(&self) {
         if !self.flag.test_and_set() {
-            self.lock_slowly(Deadline::NEVER);
+            self.lock_slowly(Deadline::Never);
         }
     }
 
@@ -67,7 +67,7 @@ unsafe impl<M: TestAndSet> lock_api::RawMutexTimed for RawSpin<M> {
 
     #[inline]
     fn try_lock_until(&self, timeout: Instant) -> bool {
-        self.flag.test_and_set() || self.lock_slowly(Deadline::at(timeout))
+        self.flag.test_and_set() || self.lock_slowly(Deadline::At(timeout))
     }
 }
 
