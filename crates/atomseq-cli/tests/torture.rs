@@ -256,11 +256,14 @@ fn a_lock_that_excludes_nobody_is_noticed_and_named() {
         "what a lock guards was found half done",
         "somebody came into a lock that was held",
         "what was counted under a lock is not how often it was held",
+        // Who found it held sets it all the same, and if the holder has cleared it meanwhile, it stays set.
+        "nothing goes on any more",
     ];
     assert!(laws.iter().any(|law| stderr.contains(law)), "{stderr}");
-    let last = stderr.contains(laws[3]);
+    let counted = stderr.contains(laws[3]);
+    let stuck = stderr.contains(laws[4]) && stderr.contains(": an acquisition of a spin lock");
     assert!(
-        last || stderr.contains("the spin lock by no protection"),
+        counted || stuck || stderr.contains("the spin lock by no protection"),
         "{stderr}"
     );
 }
