@@ -153,10 +153,11 @@ fn begin<S: Subject, M: FnMut(&mut Rng) -> (S, S::Model)>(
     seed: u64,
     number: u64,
     fresh: &impl Fn() -> M,
-) -> Record<S> {
+) -> Box<Record<S>> {
     let mut rng = Rng::with_seed(seed.wrapping_add(number));
     let (subject, before) = fresh()(&mut rng);
-    let record = Record::new(subject, before, 3, CALLS, rng.u64(..));
+    // It stays where it is from the first call on: lanes may have references into the structure.
+    let record = Box::new(Record::new(subject, before, 3, CALLS, rng.u64(..)));
     call(&record, 1, 2);
     record
 }
