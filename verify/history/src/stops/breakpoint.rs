@@ -117,13 +117,19 @@ impl Drop for Stop {
 }
 
 /// `true`: it was this call that took it away.
+///
+/// The byte comes first: whoever is interrupted in between leaves no breakpoint behind that nobody knows, which others, or its own
+/// handlers, would meet for ever.
 #[inline(always)]
 fn take_away() -> bool {
-    let address = PLANTED.swap(0, Ordering::SeqCst);
-    if address != 0 {
-        byte(address).store(ORIGINAL.load(Ordering::SeqCst), Ordering::SeqCst);
+    let address = PLANTED.load(Ordering::SeqCst);
+    if address == 0 {
+        return false;
     }
-    address != 0
+    byte(address).store(ORIGINAL.load(Ordering::SeqCst), Ordering::SeqCst);
+    PLANTED
+        .compare_exchange(address, 0, Ordering::SeqCst, Ordering::SeqCst)
+        .is_ok()
 }
 
 /// A byte of this program's text, which is writable.
