@@ -1,6 +1,7 @@
 //! Structures that are wrong on purpose, each in one way: a checker that lets one of them pass is of no use.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread;
 
 use atomseq::dcas::{Change, Domain, Mechanism, Word};
 use fastrand::Rng;
@@ -272,6 +273,28 @@ impl Subject for Endless {
     fn operate(&self, _call: &ends::Call, (): &mut ()) -> ends::Answer {
         loop {
             std::hint::spin_loop();
+        }
+    }
+
+    fn last(&self, _before: Option<&ends::Answer>) -> Option<ends::Call> {
+        None
+    }
+}
+
+/// A queue whose calls sleep until somebody wakes them, and nobody does.
+pub struct Asleep;
+
+impl Subject for Asleep {
+    type Model = Ends;
+    type Memory = ();
+
+    fn choose(&self, _rng: &mut Rng, (): &(), _value: u64) -> Option<ends::Call> {
+        Some(ends::Call::Take)
+    }
+
+    fn operate(&self, _call: &ends::Call, (): &mut ()) -> ends::Answer {
+        loop {
+            thread::park();
         }
     }
 

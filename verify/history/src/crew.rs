@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
+use crate::alone::{Alone, now_doing, one_more};
 use crate::checker::{NotLinearizable, linearize};
 use crate::interrupt::{COUNTS, Timer, act, among, wait_until};
 use crate::nested;
@@ -138,74 +138,6 @@ impl<S: Subject> Hall<S> {
     }
 }
 
-/// One trial at a time: breakpoints and handlers are the process's. It ends the process if no history ends for too long.
-pub struct Alone {
-    over: Arc<AtomicBool>,
-    _one: MutexGuard<'static, ()>,
-}
-
-/// How many histories have ended in this process.
-static ENDED: AtomicU64 = AtomicU64::new(0);
-
-/// Says that a history has ended.
-pub(crate) fn one_more() {
-    ENDED.fetch_add(1, Ordering::Relaxed);
-}
-
-/// What this process is at, for messages.
-static DOING: Mutex<String> = Mutex::new(String::new());
-
-/// Says what comes next.
-pub(crate) fn now_doing(what: String) {
-    *DOING.lock().unwrap_or_else(PoisonError::into_inner) = what;
-}
-
-impl Alone {
-    /// Keeps other trials out.
-    pub fn in_trial(name: &str) -> Alone {
-        Alone::with_patience(name, PATIENCE)
-    }
-
-    /// The same, with another patience.
-    pub fn with_patience(name: &str, patience: Duration) -> Alone {
-        static ONE: Mutex<()> = Mutex::new(());
-        let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let (over, name) = (Arc::new(AtomicBool::new(false)), name.to_string());
-        let told = over.clone();
-        // Never joined: it ends when the trial has ended, or ends the process.
-        thread::spawn(move || {
-            let before = ENDED.load(Ordering::Relaxed);
-            let (mut ended, mut since) = (before, Instant::now());
-            while !told.load(Ordering::Relaxed) {
-                let now = ENDED.load(Ordering::Relaxed);
-                if now != ended {
-                    (ended, since) = (now, Instant::now());
-                }
-                if since.elapsed() > patience {
-                    let histories = ended - before;
-                    let doing = DOING.lock().unwrap_or_else(PoisonError::into_inner);
-                    eprintln!(
-                        "{name}: an operation never ends, or takes longer than {patience:?}, after {histories} histories; {doing}"
-                    );
-                    std::process::abort();
-                }
-                thread::sleep(Duration::from_millis(20));
-            }
-        });
-        Alone { over, _one: one }
-    }
-}
-
-impl Drop for Alone {
-    fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
-    }
-}
-
-/// How long a history may take: far longer than any does, also where other programs get most of the time. The histories
-/// of a trial take as long as they are many.
-const PATIENCE: Duration = Duration::from_secs(120);
-
 /// The instructions that the calls of some short histories come by.
 pub fn places<S: Subject>(
     trial: Trial,
@@ -213,6 +145,10 @@ pub fn places<S: Subject>(
 ) -> Places {
     let operation = operation::<S>();
     let entry = operation as *const () as usize;
+    now_doing(format!(
+        "looking for places to stop at, seed {}",
+        trial.seed
+    ));
     let mut rng = Rng::with_seed(trial.seed);
     let mut places = Places::default();
     for _ in 0..2 {
@@ -231,6 +167,7 @@ pub fn places<S: Subject>(
         (0..4).for_each(|_| operate());
         for _ in 0..8 {
             places.add(entry, &mut operate);
+            one_more();
         }
     }
     places

@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fastrand::Rng;
 use verify_every_instruction::cpu::{Cpus, move_to};
 
+use crate::alone::{Alone, now_doing, one_more};
 use crate::checker::linearize;
-use crate::crew::{Alone, now_doing, one_more};
 use crate::history::History;
 use crate::record::{Record, Subject, operation};
 use crate::stops::ways::{Place, Places};
@@ -129,6 +129,7 @@ fn places<S: Subject, M: FnMut(&mut Rng) -> (S, S::Model)>(
     thorough: Thoroughness,
     fresh: &impl Fn() -> M,
 ) -> Vec<Vec<Place>> {
+    now_doing(format!("looking for places to end at, seed {seed}"));
     let mut places = Places::none();
     let entry = operation::<S>() as *const () as usize;
     for number in 0..thorough.scripts {
@@ -141,6 +142,7 @@ fn places<S: Subject, M: FnMut(&mut Rng) -> (S, S::Model)>(
                 &mut |number, call, within| {
                     let record = begin(seed, number, fresh);
                     on_a_thread(|| calls(&record, call, within));
+                    one_more();
                 },
             );
         }

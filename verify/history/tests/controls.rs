@@ -4,9 +4,11 @@
 use std::time::Duration;
 
 use atomseq::dcas::Mechanism;
-use verify_history::broken::{Beforehand, CarelessStack, Endless, Torn, Unversioned};
-use verify_history::crew::{Alone, Trial, must_fail, run};
+use verify_history::alone::Alone;
+use verify_history::broken::{Asleep, Beforehand, CarelessStack, Endless, Torn, Unversioned};
+use verify_history::crew::{Trial, must_fail, run};
 use verify_history::models::ends::Ends;
+use verify_history::record::Subject;
 use verify_history::stops::Places;
 use verify_linux::killed_in_fresh_process;
 
@@ -44,21 +46,64 @@ fn what_is_only_compared_is_looked_at_beforehand() {
     }
 }
 
+/// A trial of threads, in a process that it ends; what that says, although tests are captured.
+fn last_words<S: Subject<Model = Ends>>(
+    test: &str,
+    trial: Trial,
+    fresh: impl Fn() -> S,
+) -> Option<String> {
+    killed_in_fresh_process(test, libc::SIGABRT, || {
+        let _alone = Alone::with_patience("a trial", Duration::from_millis(300));
+        _ = run(trial, &Places::default(), |_| (fresh(), Ends::empty(0)));
+    })
+}
+
+/// Without handlers.
+fn of_threads(histories: usize) -> Trial {
+    Trial {
+        histories,
+        timer: None,
+        ..Trial::of(0)
+    }
+}
+
+fn assert_says(errors: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(errors.contains(part), "{part} is not in:\n{errors}");
+    }
+}
+
 #[test]
 fn an_operation_that_never_ends() {
-    let test = "an_operation_that_never_ends";
-    let errors = killed_in_fresh_process(test, libc::SIGABRT, || {
-        let _alone = Alone::with_patience("Endless", Duration::from_secs(1));
-        let trial = Trial {
-            histories: 1,
-            ..Trial::of(0)
-        };
-        _ = run(trial, &Places::default(), |_| (Endless, Ends::empty(1)));
+    let trial = Trial {
+        timer: Trial::of(0).timer,
+        ..of_threads(1)
+    };
+    let words = last_words("an_operation_that_never_ends", trial, || Endless);
+    if let Some(errors) = words {
+        let parts = [
+            "a trial: an operation never ends",
+            "of CPU time in",
+            ", an_operation_th: state R",
+            "at <verify_history::broken::Endless as ",
+            "from verify_history::crew::",
+        ];
+        assert_says(&errors, &parts);
+    }
+}
+
+#[test]
+fn an_operation_that_sleeps_for_ever() {
+    let words = last_words("an_operation_that_sleeps_for_ever", of_threads(1), || {
+        Asleep
     });
-    if let Some(errors) = errors {
-        assert!(
-            errors.contains("Endless: an operation never ends"),
-            "{errors}"
-        );
+    if let Some(errors) = words {
+        let parts = [
+            "a trial: an operation never ends",
+            "state S",
+            "in system call futex",
+            "from <verify_history::broken::Asleep as ",
+        ];
+        assert_says(&errors, &parts);
     }
 }

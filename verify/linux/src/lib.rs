@@ -17,6 +17,8 @@ pub struct Circumstances {
     pub refused: Vec<Refusal>,
     /// The kernel calls itself 2.6.
     pub ancient: bool,
+    /// The test harness keeps what the test prints, as it usually does.
+    pub captured: bool,
 }
 
 /// Runs `check` in a fresh process under `circumstances`; fails unless it ran there to its end.
@@ -44,13 +46,18 @@ pub fn in_fresh_process(
     Some(text.into_owned())
 }
 
-/// Runs `check` in a fresh process, which must be killed by `signal`; returns what it wrote on standard error.
+/// Runs `check` in a fresh process, which must be killed by `signal`; returns what it wrote on standard error
+/// itself, past the test harness, which loses what it keeps.
 pub fn killed_in_fresh_process(test: &str, signal: i32, check: impl FnOnce()) -> Option<String> {
     if std::env::var_os(MARK).is_some() {
         check();
         return None;
     }
-    let output = spawn(test, Circumstances::default());
+    let circumstances = Circumstances {
+        captured: true,
+        ..Circumstances::default()
+    };
+    let output = spawn(test, circumstances);
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(
         output.status.signal(),
@@ -67,7 +74,10 @@ fn ran_to_its_end(test: &str) -> String {
 
 fn spawn(test: &str, circumstances: Circumstances) -> Output {
     let mut command = Command::new(std::env::current_exe().expect("the path of this test"));
-    command.args([test, "--exact", "--nocapture", "--test-threads=1"]);
+    command.args([test, "--exact", "--test-threads=1"]);
+    if !circumstances.captured {
+        command.arg("--nocapture");
+    }
     for name in [
         "GLIBC_TUNABLES",
         "ATOMSEQ_DISABLE_RSEQ",

@@ -145,7 +145,7 @@ fn a_fence_that_does_nothing_is_found_out() {
                 answer: Answer::Error(0),
                 when: When::Equals(1 << 7),
             }],
-            ancient: false,
+            ..Circumstances::default()
         };
         let printed = in_fresh_process(
             "a_fence_that_does_nothing_is_found_out",
@@ -230,7 +230,7 @@ fn trust_can_be_forced() {
         Circumstances {
             environment: vec![("ATOMSEQ_TRUST_KERNEL", "1")],
             refused: vec![always(libc::SYS_uname, libc::EPERM)],
-            ancient: false,
+            ..Circumstances::default()
         },
         || {
             let status = atomseq::status();
@@ -250,6 +250,7 @@ fn an_ancient_kernel_is_refused_even_when_trusted() {
             environment: vec![("ATOMSEQ_TRUST_KERNEL", "1")],
             refused: vec![],
             ancient: true,
+            ..Circumstances::default()
         },
         || {
             let status = atomseq::status();
