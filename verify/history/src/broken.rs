@@ -8,7 +8,7 @@ use fastrand::Rng;
 
 use crate::models::ends::{self, Ends};
 use crate::models::registers::{self, Registers, WORDS};
-use crate::record::Subject;
+use crate::record::{Subject, lane_of};
 
 /// A stack of three in one word, that pushes by a compare-and-swap, and pops by a load and a store.
 ///
@@ -273,6 +273,38 @@ impl Subject for Endless {
     fn operate(&self, _call: &ends::Call, (): &mut ()) -> ends::Answer {
         loop {
             std::hint::spin_loop();
+        }
+    }
+
+    fn last(&self, _before: Option<&ends::Answer>) -> Option<ends::Call> {
+        None
+    }
+}
+
+/// A queue in which one of the lanes panics.
+pub struct Panicking {
+    /// Which one.
+    pub lane: usize,
+}
+
+impl Subject for Panicking {
+    type Model = Ends;
+    type Memory = ();
+
+    fn choose(&self, _rng: &mut Rng, (): &(), value: u64) -> Option<ends::Call> {
+        Some(ends::Call::PutHead(value))
+    }
+
+    fn operate(&self, call: &ends::Call, (): &mut ()) -> ends::Answer {
+        match *call {
+            ends::Call::PutHead(value) if lane_of(value) == self.lane => {
+                panic!("lane {} cannot go on", self.lane)
+            }
+            // It is always full, after a while that handlers interrupt.
+            _ => {
+                (0..1_000).for_each(|_| std::hint::spin_loop());
+                ends::Answer::Put(false)
+            }
         }
     }
 

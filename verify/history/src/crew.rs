@@ -3,8 +3,8 @@
 use std::fmt;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{panic, thread};
 
 use fastrand::Rng;
 
@@ -117,16 +117,19 @@ struct Hall<S: Subject> {
 }
 
 impl<S: Subject> Hall<S> {
-    /// Waits; `false`: in vain, for all is over.
-    fn wait(&self, until: impl Fn() -> bool) -> bool {
-        wait_until(SOON, || until() || self.over.load(Ordering::Relaxed));
+    /// Waits, for so many looks awake; `false`: in vain, for all is over.
+    fn wait(&self, looks: u32, until: impl Fn() -> bool) -> bool {
+        wait_until(looks, || until() || self.over.load(Ordering::Relaxed));
         until()
     }
 
-    fn attend(&self, thread: usize, threads: usize) {
+    /// Makes a thread's calls, with all others. `false`: it waited for them in vain.
+    fn attend(&self, thread: usize, threads: usize) -> bool {
         // Acquire and release: each other's. All begin at once, if all have a CPU.
         self.arrived.fetch_add(1, Ordering::AcqRel);
-        wait_until(MUSTER, || self.arrived.load(Ordering::Acquire) == threads);
+        if !self.wait(MUSTER, || self.arrived.load(Ordering::Acquire) == threads) {
+            return false;
+        }
         // SAFETY: the director leaves it there until all have finished.
         let record = unsafe { &*self.record.load(Ordering::Acquire) };
         among(record, thread, || {
@@ -135,6 +138,16 @@ impl<S: Subject> Hall<S> {
         });
         // Release: pairs with the director's acquire.
         self.finished.fetch_add(1, Ordering::Release);
+        true
+    }
+}
+
+/// All is over when a thread leaves, also by a panic: nobody waits for it any more.
+struct Leave<'a>(&'a AtomicBool);
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -178,6 +191,10 @@ pub fn places<S: Subject>(
 /// # Errors
 ///
 /// The first history that no order explains, and how it came about.
+///
+/// # Panics
+///
+/// If a call does, on any of its threads.
 pub fn run<S: Subject>(
     trial: Trial,
     places: &Places,
@@ -211,26 +228,40 @@ pub fn run<S: Subject>(
     let result = result.and_then(|()| {
         thread::scope(|scope| {
             let hall = &hall;
-            for thread in 1..trial.threads {
-                scope.spawn(move || {
+            let leave = Leave(&hall.over);
+            let work = |thread| {
+                move || {
+                    let _leave = Leave(&hall.over);
                     let _timer = trial.timer.map(|period| {
                         Timer::start(period + Duration::from_micros(17 * thread as u64))
                     });
                     let mut round = 0;
                     // Acquire: pairs with the director's release.
-                    while hall.wait(|| hall.round.load(Ordering::Acquire) > round) {
+                    while hall.wait(SOON, || hall.round.load(Ordering::Acquire) > round)
+                        && hall.attend(thread, trial.threads)
+                    {
                         round += 1;
-                        hall.attend(thread, trial.threads);
                     }
-                });
-            }
+                }
+            };
+            let workers: Vec<_> = (1..trial.threads)
+                .map(|thread| scope.spawn(work(thread)))
+                .collect();
             let _timer = trial.timer.map(Timer::start);
             let result = (0..trial.histories).try_for_each(|number| {
                 let (rng, report) = (&mut rng, &mut report);
-                one(hall, trial, places, rng, &mut make, number, report)
+                match one(hall, trial, places, rng, &mut make, number, report) {
+                    Some(judged) => judged.map_err(Some),
+                    None => Err(None),
+                }
             });
-            hall.over.store(true, Ordering::Relaxed);
-            result
+            drop(leave);
+            for worker in workers {
+                if let Err(panicked) = worker.join() {
+                    panic::resume_unwind(panicked);
+                }
+            }
+            result.map_err(|wrong| wrong.expect("who left was a worker that panicked"))
         })
     });
     report.took[1] = start.elapsed() - report.took[0];
@@ -243,6 +274,7 @@ pub fn run<S: Subject>(
     result.map(|()| report)
 }
 
+/// `None`: a worker has left.
 fn one<S: Subject>(
     hall: &Hall<S>,
     trial: Trial,
@@ -251,7 +283,7 @@ fn one<S: Subject>(
     make: &mut impl FnMut(&mut Rng) -> (S, S::Model),
     number: usize,
     report: &mut Report,
-) -> Result<(), (NotLinearizable, String)> {
+) -> Option<Result<(), (NotLinearizable, String)>> {
     let (subject, before) = make(rng);
     let record = Box::into_raw(Box::new(Record::new(
         subject,
@@ -267,9 +299,13 @@ fn one<S: Subject>(
     let stop = place.and_then(|place| places.plant(place, act));
     // Release: pairs with the acquire of those who wait for it.
     hall.round.fetch_add(1, Ordering::Release);
-    hall.attend(0, trial.threads);
+    let attended = hall.attend(0, trial.threads);
     // Acquire: pairs with the release of those who have finished.
-    hall.wait(|| hall.finished.load(Ordering::Acquire) == trial.threads);
+    let all = || hall.finished.load(Ordering::Acquire) == trial.threads;
+    if !attended || !hall.wait(SOON, all) {
+        // The record stays: others may still use it.
+        return None;
+    }
     let met = stop.is_some_and(|stop| stop.lift());
     let place = || match place.filter(|_| met) {
         Some(place) => places.describe(place),
@@ -286,7 +322,7 @@ fn one<S: Subject>(
         )
     });
     report.among_threads += report.concurrent - before;
-    judged
+    Some(judged)
 }
 
 fn one_nested<S: Subject>(

@@ -1,14 +1,17 @@
 //! What the histories must find out: it takes a stop at the right instruction.
 #![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
+use std::panic::catch_unwind;
 use std::time::Duration;
 
 use atomseq::dcas::Mechanism;
 use verify_history::alone::Alone;
-use verify_history::broken::{Asleep, Beforehand, CarelessStack, Endless, Torn, Unversioned};
+use verify_history::broken::{
+    Asleep, Beforehand, CarelessStack, Endless, Panicking, Torn, Unversioned,
+};
 use verify_history::crew::{Trial, must_fail, run};
 use verify_history::models::ends::Ends;
-use verify_history::record::Subject;
+use verify_history::record::{Subject, THREADS};
 use verify_history::stops::Places;
 use verify_linux::killed_in_fresh_process;
 
@@ -105,5 +108,38 @@ fn an_operation_that_sleeps_for_ever() {
             "from <verify_history::broken::Asleep as ",
         ];
         assert_says(&errors, &parts);
+    }
+}
+
+#[test]
+fn a_call_that_panics_on_any_thread() {
+    for lane in 0..3 {
+        let _alone = Alone::in_trial("a call that panics");
+        let panicked = catch_unwind(|| {
+            let empty = Ends::empty(0);
+            run(of_threads(1), &Places::default(), |_| {
+                (Panicking { lane }, empty.clone())
+            })
+        });
+        let panicked = panicked.expect_err("the trial panics as well");
+        let message = panicked.downcast_ref::<String>().expect("a message");
+        assert_eq!(*message, format!("lane {lane} cannot go on"));
+    }
+}
+
+#[test]
+fn a_call_that_panics_in_a_handler() {
+    let trial = Trial {
+        timer: Trial::of(0).timer,
+        ..of_threads(1_000_000)
+    };
+    let words = last_words("a_call_that_panics_in_a_handler", trial, || Panicking {
+        lane: THREADS,
+    });
+    if let Some(errors) = words {
+        assert_says(
+            &errors,
+            &["thread a_call_that_pan panics at ", ": lane 4 cannot go on"],
+        );
     }
 }
