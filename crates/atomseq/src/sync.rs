@@ -2,9 +2,7 @@
 //! this a second time, with atomics and waiting of its own in this place.
 
 pub(crate) use std::hint::spin_loop;
-pub(crate) use std::sync::atomic::{
-    AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
-};
+pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 #[allow(unused_imports, reason = "portable builds do not watch forks")]
 pub(crate) use crate::platform::{

@@ -2,8 +2,10 @@
 #![cfg(atomseq_sections)]
 
 use atomseq::dcas::{Change, Domain, Mechanism, Word};
-use atomseq::internals::{Quiet, cpu_id, current_cpu, fence, start};
+use atomseq::internals::{Quiet, cpu_id, current_cpu, fence, has_ended, start, thread_name};
+use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::panic::catch_unwind;
 use verify_linux::{Circumstances, exit_code, in_fresh_process, pin};
 
 /// Runs `check` in a child made by `fork`, which must come to its end and find it true.
@@ -11,7 +13,8 @@ fn in_child(fork: impl FnOnce() -> i32, check: impl FnOnce() -> bool) {
     let child = fork();
     assert!(child >= 0);
     if child == 0 {
-        let found = check();
+        // A panic would end this thread, and that this process, well.
+        let found = catch_unwind(AssertUnwindSafe(check)).unwrap_or(false);
         // SAFETY: ends this process without the test harness's help.
         unsafe { libc::_exit(if found { 0 } else { 1 }) };
     }
@@ -239,6 +242,31 @@ fn a_child_forked_during_start_up_decides_itself() {
                         in_child(fork, || start().is_active());
                         starter.join().unwrap_or(false)
                     })
+                });
+            }
+        },
+    );
+}
+
+/// In a child it seems that all of its parent's threads have ended. One of them goes on, under a new number; what is its own stays so.
+#[test]
+fn nobody_says_that_a_parents_thread_has_ended() {
+    in_fresh_process(
+        "nobody_says_that_a_parents_thread_has_ended",
+        Circumstances::default(),
+        || {
+            atomseq::status();
+            let name = thread_name();
+            for fork in [fork, raw_fork] {
+                in_child(fork, || {
+                    let own = thread_name();
+                    in_child(fork, || !has_ended(name) && !has_ended(own));
+                    // The control: of its own threads it does.
+                    let other = std::thread::spawn(thread_name).join().unwrap_or(own);
+                    while !has_ended(other) {
+                        std::thread::yield_now();
+                    }
+                    own != name && !has_ended(name)
                 });
             }
         },

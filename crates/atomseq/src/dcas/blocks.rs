@@ -1,14 +1,14 @@
 //! Where the descriptors of k-CAS are: in blocks, mapped one by one, and never unmapped.
 //!
 //! A block is the home of one thread (`homes.rs`), or shared: there a descriptor is taken by a compare-and-swap, by whomever. Shared are
-//! all where there is no barrier to move in by, and those of handlers that have interrupted their thread while it took one. What
-//! ended threads leave behind is used again; a thread that is ended while it takes a descriptor keeps its block.
+//! all where nobody can say whether a thread has ended, and those of handlers that have interrupted their thread while it took one. What
+//! ended threads leave behind is used again, wherever they were.
 
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicPtr;
 
 use crate::platform;
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 
 use super::descriptors::{Descriptor, Taken};
 use super::homes::{KEPT, SHARED, Tenancy};
@@ -45,8 +45,9 @@ struct Place {
 const TAKING: usize = 1 << 16;
 
 /// What each thread has.
-#[repr(align(8))]
 struct Thread {
+    /// What it was called when it last moved.
+    name: AtomicU64,
     home: Place,
     shared: Place,
     /// A block of its own for good, to measure.
@@ -71,22 +72,26 @@ impl Place {
         let block = std::ptr::from_ref(block).cast_mut();
         self.block.store(block, Ordering::Relaxed);
     }
+
+    fn clear(&self) {
+        self.block.store(std::ptr::null_mut(), Ordering::Relaxed);
+    }
 }
 
 impl Thread {
     const fn new() -> Thread {
         Thread {
+            name: AtomicU64::new(0),
             home: Place::nowhere(),
             shared: Place::nowhere(),
             kept: Place::nowhere(),
         }
     }
 
-    /// Tells it from other threads, as long as it lives.
+    /// Whose homes are this thread's. In a child of `fork` that of its parent's thread, up to the next move.
     #[inline(always)]
-    fn number(&self) -> usize {
-        const { assert!(align_of::<Thread>() >= 8) };
-        std::ptr::from_ref(self) as usize
+    fn name(&self) -> u64 {
+        self.name.load(Ordering::Relaxed)
     }
 }
 
@@ -163,7 +168,7 @@ fn keep(kept: &Place) -> &'static Block {
 }
 
 impl Block {
-    /// A free descriptor, if this is the thread's home, and the thread was not interrupted while it took one.
+    /// A free descriptor, if this is still the thread's home, and the thread was not interrupted while it took one.
     #[inline(always)]
     fn take_at_home(&'static self, thread: &Thread, count: usize) -> Option<Taken> {
         let home = &thread.home;
@@ -175,9 +180,9 @@ impl Block {
         home.next.store(next | TAKING, Ordering::Relaxed);
         let mut after = next;
         let mut taken = None;
-        if self.tenancy.enter(thread.number()) {
+        // A handler may have moved out up to here. From here on, none does.
+        if self.tenancy.is(thread.name()) {
             taken = self.find::<true>(next, count);
-            self.tenancy.leave();
             if let Some((place, _)) = taken {
                 after = place + 1;
             }
@@ -220,19 +225,16 @@ impl Block {
 #[inline(never)]
 fn take_elsewhere(thread: &Thread, count: usize) -> Taken {
     let is_handler = thread.home.next.load(Ordering::Relaxed) & TAKING != 0;
-    if is_handler || !platform::can_order_all() {
+    if is_handler || !platform::knows_who_has_ended() {
         return take_shared(thread, count);
     }
-    let me = thread.number();
     if let Some(block) = thread.home.block() {
-        if block.tenancy.is_back(me) {
-            if let Some(taken) = block.take_at_home(thread, count) {
-                return taken;
-            }
-        }
-        // All its descriptors are bound, or it is somebody else's.
-        block.tenancy.move_out(me);
+        // All its descriptors are bound.
+        thread.home.clear();
+        block.tenancy.move_out(thread.name());
     }
+    let me = platform::thread_name();
+    thread.name.store(me, Ordering::Relaxed);
     search(|block| {
         if !block.tenancy.move_in(me) {
             return None;
@@ -240,6 +242,7 @@ fn take_elsewhere(thread: &Thread, count: usize) -> Taken {
         thread.home.set(block);
         let taken = block.take_at_home(thread, count);
         if taken.is_none() {
+            thread.home.clear();
             block.tenancy.move_out(me);
         }
         taken
@@ -278,10 +281,9 @@ fn take_shared(thread: &Thread, count: usize) -> Taken {
 fn search(mut take: impl FnMut(&'static Block) -> Option<Taken>) -> Taken {
     loop {
         let blocks = COUNT.load(Ordering::Acquire);
-        // Of the most that there can be, all, and again, for what the first look was to those at home; and once more, for one can
-        // become free behind a look while another one before it is taken.
+        // Of the most that there can be, all, and again: one can become free behind a look while another one before it is taken.
         let looks = match blocks {
-            BLOCKS => 3 * BLOCKS,
+            BLOCKS => 2 * BLOCKS,
             _ => LOOKS.min(blocks),
         };
         for _ in 0..looks {

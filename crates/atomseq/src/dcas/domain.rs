@@ -191,7 +191,7 @@ impl<T> Domain<T> {
     ///
     /// Any number of words is compared. In a domain made by [`wide`](Domain::wide), up to
     /// [`MOST_CHANGES`](super::MOST_CHANGES) are changed, lock-free, by k + 2 atomic instructions for k of them: one for each, and two
-    /// for version and decision; where there is no `membarrier`, k + 3. In any other, up to two are, with the progress of [`exchange`](Domain::exchange).
+    /// for version and decision. In any other, up to two are, with the progress of [`exchange`](Domain::exchange).
     ///
     /// ```
     /// use atomseq::dcas::{Change, Changed, Covered, Domain, Word};

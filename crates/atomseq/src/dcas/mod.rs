@@ -17,7 +17,7 @@
 //! |---|---|---|
 //! | scope | `Machine`, one process | `Machine`, one process |
 //! | progress | obstruction-free: alone, a thread ends in a bounded number of steps, whatever state others were stopped in | lock-free |
-//! | atomic instructions of [`exchange`](Domain::exchange) | 1 | 4; where there is no `membarrier`, 5 |
+//! | atomic instructions of [`exchange`](Domain::exchange) | 1 | 4; where the kernel says nothing of threads, and in a handler that interrupted one, 5 |
 //! | of a read | 0 | 0 |
 //! | system calls | none; to throw a stopped holder out, 1 | none, but for a thread's first descriptor |
 //! | where | Linux, where [gates are active](crate::status::Status::gates_active) | everywhere else |

@@ -342,10 +342,12 @@
 //! cost as many instructions again, and allow a helper that comes late to take an old value for a new one.
 //! Reclamation is no epoch's business: each reference that is replaced is noted in its descriptor, and a
 //! descriptor without references and helpers is used again. To know that costs no atomic instruction: blocks of
-//! descriptors are homes of threads, and a thread takes descriptors of its own by plain stores. It says when it is inside; who
-//! wants the home of a thread that has not been there for a while, because it has ended or does something else, takes its name off,
-//! makes a barrier on all CPUs (`membarrier`), and moves in if nobody is inside. Without that system call, and in a
-//! handler that has interrupted its thread inside, descriptors are taken by a compare-and-swap, from blocks that are shared.
+//! descriptors are homes of threads, and a thread takes descriptors of its own by plain stores. It moves out
+//! when all there are bound, and whoever looks for a home afterwards moves in; or when it has ended, which the kernel says (`tgkill` of no
+//! signal). Where that call is forbidden, and in a handler that has interrupted its thread while it takes one, descriptors are taken by
+//! a compare-and-swap, from blocks that are shared. (To throw out a thread that only sleeps, by a barrier on all CPUs, does not do: if
+//! it is stopped between the look at whose home it is and its mark that it is inside, the mark comes late, and keeps everybody out for
+//! good: so a million operations of threads that were often preempted, and ended, cost about one block.)
 //!
 //! Who meets an undecided operation waits a little before helping: as long as others stay away, its words and its
 //! descriptor stay with the processor that is about to end it.

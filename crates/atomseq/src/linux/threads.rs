@@ -1,6 +1,11 @@
 //! Threads by their numbers: which one this is, and whether one has ended.
 
 use crate::arch::syscall;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// Numbers of threads and processes are below that (`PID_MAX_LIMIT`).
+const NUMBER_BITS: u32 = 22;
+const NUMBER: u64 = (1 << NUMBER_BITS) - 1;
 
 /// This thread's number; others may have had it before, none has it now.
 pub fn thread_id() -> u32 {
@@ -11,11 +16,43 @@ pub fn thread_id() -> u32 {
 /// Is there no such thread in this process? Threads of the parent of a `fork` are in none. The first thread of a process counts as
 /// there after its own `exit` as long as others are.
 pub fn is_gone(thread: u32) -> bool {
-    // SAFETY: no arguments, cannot fail.
-    let process = unsafe { syscall(libc::SYS_getpid, [0; 6]) as usize };
+    let process = process_id() as usize;
     // SAFETY: signal 0 is sent to nobody.
     let result = unsafe { syscall(libc::SYS_tgkill, [process, thread as usize, 0, 0, 0, 0]) };
     result == -(libc::ESRCH as isize)
+}
+
+fn process_id() -> u32 {
+    // SAFETY: no arguments, cannot fail.
+    unsafe { syscall(libc::SYS_getpid, [0; 6]) as u32 }
+}
+
+/// This thread's name: its number, the process's, and how many forks there were before: it tells from this thread those of the
+/// processes that this one descends from. Above 2²².
+pub fn thread_name() -> u64 {
+    let numbers = u64::from(process_id()) << NUMBER_BITS | u64::from(thread_id());
+    u64::from(super::generation()) << (2 * NUMBER_BITS) | numbers
+}
+
+/// Has the thread of that name ended? Then all that it did has been done, as this thread sees it. Of another process's nobody can say so.
+pub fn has_ended(name: u64) -> bool {
+    let thread = (name & NUMBER) as u32;
+    thread_name() >> NUMBER_BITS == name >> NUMBER_BITS && is_gone(thread)
+}
+
+/// Does the kernel say which threads have ended, or does a sandbox keep that back? Async-signal-safe.
+pub fn knows_who_has_ended() -> bool {
+    /// 0 unknown, 1 yes, 2 no.
+    static KNOWN: AtomicU32 = AtomicU32::new(0);
+    // Relaxed: asking twice does no harm.
+    match KNOWN.load(Ordering::Relaxed) {
+        0 => {
+            let knows = is_gone(1 << NUMBER_BITS) && !is_gone(thread_id());
+            KNOWN.store(if knows { 1 } else { 2 }, Ordering::Relaxed);
+            knows
+        }
+        known => known == 1,
+    }
 }
 
 #[cfg(test)]
@@ -34,5 +71,21 @@ mod tests {
         while !is_gone(other) {
             std::thread::yield_now();
         }
+    }
+
+    #[test]
+    fn only_a_thread_of_this_process_is_said_to_have_ended() {
+        assert!(knows_who_has_ended());
+        let (name, other) = (thread_name(), std::thread::spawn(thread_name));
+        let other = other.join().unwrap();
+        assert_ne!(name, other);
+        assert!(name >> NUMBER_BITS != 0 && !has_ended(name));
+        while !has_ended(other) {
+            std::thread::yield_now();
+        }
+        let process = 1 << NUMBER_BITS;
+        let generation = process << NUMBER_BITS;
+        assert!(!has_ended(other ^ process), "of another process");
+        assert!(!has_ended(other + generation), "of another fork");
     }
 }

@@ -14,11 +14,6 @@ mod sync {
     /// How often a thread looks again before it helps.
     pub const SPINS: usize = 0;
 
-    /// With the barrier of another thread on its processor, it is a fence for both.
-    pub fn compiler_fence(order: Ordering) {
-        fence(order);
-    }
-
     #[derive(Debug)]
     pub struct AtomicU64(loom::sync::atomic::AtomicU64);
 
@@ -64,14 +59,32 @@ mod sync {
 }
 
 mod platform {
-    use loom::sync::atomic::{Ordering, fence};
+    use std::cell::RefCell;
+    use std::sync::Arc;
 
-    pub fn barrier() {
-        fence(Ordering::SeqCst);
+    use loom::sync::atomic::{AtomicU64, Ordering};
+
+    thread_local! {
+        /// The thread that has ended, as the kernel knows it. All threads of a model run on one.
+        static ENDED: RefCell<Option<Arc<AtomicU64>>> = const { RefCell::new(None) };
     }
 
-    pub fn can_order_all() -> bool {
-        true
+    /// Begins an execution in which nobody has ended.
+    pub fn anew() {
+        ENDED.set(Some(Arc::new(AtomicU64::new(0))));
+    }
+
+    fn ended() -> Arc<AtomicU64> {
+        ENDED.with_borrow(|ended| ended.clone().expect("an execution has begun"))
+    }
+
+    /// The last that a thread does.
+    pub fn end(name: u64) {
+        ended().store(name, Ordering::Release);
+    }
+
+    pub fn has_ended(name: u64) -> bool {
+        ended().load(Ordering::Acquire) == name
     }
 }
 
@@ -103,10 +116,9 @@ trait Library: 'static {
 /// Whose home a block is.
 trait Home: Send + Sync + 'static {
     fn anew() -> Self;
-    fn move_in(&self, me: usize) -> bool;
-    fn is_back(&self, me: usize) -> bool;
-    /// Does something that one thread at a time may do, if it is at home.
-    fn inside(&self, me: usize, work: impl FnOnce()) -> bool;
+    fn is(&self, me: u64) -> bool;
+    fn move_in(&self, me: u64) -> bool;
+    fn move_out(&self, me: u64);
 }
 
 macro_rules! library {
@@ -140,21 +152,16 @@ macro_rules! library {
                 Home(homes::Tenancy::new())
             }
 
-            fn move_in(&self, me: usize) -> bool {
+            fn is(&self, me: u64) -> bool {
+                self.0.is(me)
+            }
+
+            fn move_in(&self, me: u64) -> bool {
                 self.0.move_in(me)
             }
 
-            fn is_back(&self, me: usize) -> bool {
-                self.0.is_back(me)
-            }
-
-            fn inside(&self, me: usize, work: impl FnOnce()) -> bool {
-                let entered = self.0.enter(me);
-                if entered {
-                    work();
-                    self.0.leave();
-                }
-                entered
+            fn move_out(&self, me: u64) {
+                self.0.move_out(me);
             }
         }
     };
@@ -163,9 +170,10 @@ macro_rules! library {
 include!(concat!(env!("OUT_DIR"), "/kcas_loom.rs"));
 
 /// All models by name.
-fn all<L: Library>() -> [(&'static str, fn()); 4] {
+fn all<L: Library>() -> [(&'static str, fn()); 5] {
     [
-        ("two who want the same home", homes::<L>),
+        ("a home whose thread moves out", homes::<L, false>),
+        ("a home whose thread ends", homes::<L, true>),
         ("a reader of both words", read::<L>),
         ("a reader of what changes often", reuse::<L>),
         ("two that change both words", change::<L>),
@@ -232,33 +240,39 @@ fn reuse<L: Library>() {
     reader.join().unwrap();
 }
 
-/// One is at home, another moves in, and what both do there is a race unless one has gone.
-fn homes<L: Library>() {
-    const ONE: usize = 8;
-    const OTHER: usize = 16;
+/// One is at home, and goes; two others want it; what they do there is a race unless one has gone.
+fn homes<L: Library, const ENDS: bool>() {
     struct Count(UnsafeCell<u32>);
     // SAFETY: loom panics where two threads touch it at once.
     unsafe impl Sync for Count {}
+    platform::anew();
     let shared = Arc::new((L::Home::anew(), Count(UnsafeCell::new(0))));
-    let add = |shared: &(L::Home, Count), me| {
-        // SAFETY: loom panics if anybody else may be reading or writing.
-        let add = || shared.1.0.with_mut(|count| unsafe { *count += 1 });
-        u32::from(shared.0.inside(me, add))
+    let stay = |shared: &(L::Home, Count), me: u64| {
+        let (home, count) = shared;
+        let at_home = home.is(me);
+        if at_home {
+            // SAFETY: loom panics if anybody else may be reading or writing.
+            count.0.with_mut(|count| unsafe { *count += 1 });
+        }
+        match ENDS {
+            true => platform::end(me),
+            false => home.move_out(me),
+        }
+        u32::from(at_home)
     };
-    assert!(shared.0.move_in(ONE));
-    let other = {
+    assert!(shared.0.move_in(1 << 30));
+    let others = [2 << 30, 3 << 30].map(|me| {
         let shared = shared.clone();
         thread::spawn(move || {
-            let moved = (0..2).any(|_| shared.0.move_in(OTHER));
-            if moved { add(&shared, OTHER) } else { 0 }
+            let moved = shared.0.move_in(me) || shared.0.move_in(me);
+            if moved { stay(&shared, me) } else { 0 }
         })
-    };
-    let mut done = add(&shared, ONE);
-    if done == 0 && shared.0.is_back(ONE) {
-        done += add(&shared, ONE);
+    });
+    let mut done = stay(&shared, 1 << 30);
+    for other in others {
+        done += other.join().unwrap();
     }
-    done += other.join().unwrap();
-    // SAFETY: the other thread has ended.
+    // SAFETY: the other threads have ended.
     assert_eq!(shared.1.0.with(|count| unsafe { *count }), done);
 }
 
@@ -337,10 +351,9 @@ controls! {
     decisions_have_no_release
     filled_in_before_the_number
     read_after_the_number
-    no_barrier
-    nobody_at_home_looks_again
-    nobody_looks_who_is_inside
-    left_without_release
+    homes_of_the_living_are_taken
+    moved_out_without_release
+    two_move_in
 }
 
 #[test]

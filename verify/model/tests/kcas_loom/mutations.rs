@@ -19,20 +19,19 @@ pub const MUTATIONS: &[(&str, &str, &str)] = &[
         "for",
     ),
     ("read_after_the_number", "fence(Ordering::Acquire);", ""),
-    ("no_barrier", "platform::barrier();", ""),
     (
-        "nobody_at_home_looks_again",
-        "compiler_fence(Ordering::SeqCst);\n        self.user.load(Ordering::Relaxed) == me",
-        "compiler_fence(Ordering::SeqCst);\n        true",
-    ),
-    (
-        "nobody_looks_who_is_inside",
-        "self.inside.load(Ordering::Acquire) == 0",
+        "homes_of_the_living_are_taken",
+        "platform::has_ended(user)",
         "true",
     ),
     (
-        "left_without_release",
-        "self.inside.store(0, Ordering::Release);",
-        "self.inside.store(0, Ordering::Relaxed);",
+        "moved_out_without_release",
+        "let (success, failure) = (Ordering::AcqRel, ",
+        "let (success, failure) = (Ordering::Relaxed, ",
+    ),
+    (
+        "two_move_in",
+        "self.user\n            .compare_exchange(from, to, success, failure)\n            .is_ok()",
+        "{ self.user.store(to, success); true }",
     ),
 ];
