@@ -23,4 +23,5 @@ pub mod slow_path;
 pub mod table;
 pub mod trace;
 pub mod trap;
+mod vdso;
 pub mod watchdog;

@@ -8,14 +8,23 @@ use std::collections::HashSet;
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use crate::blocked;
 use crate::breakpoints::Table;
 use crate::trap::{self, STEP};
+use crate::vdso;
 
-/// The most instructions recorded.
+/// The most instructions that an operation is followed for.
 const MOST: usize = 1 << 20;
+
+/// How many steps this process has taken, to tell a way that is long from one that does not go on.
+static STEPS: AtomicU64 = AtomicU64::new(0);
+
+/// How many steps this process has taken in operations that were followed.
+pub fn steps() -> u64 {
+    STEPS.load(Ordering::Relaxed)
+}
 
 /// A stretch with signals open.
 #[derive(Clone, Debug, Default)]
@@ -43,6 +52,8 @@ type At = (usize, fn());
 struct Trace {
     /// The code to record.
     text: Range<usize>,
+    /// The code that is not stepped through.
+    vdso: Range<usize>,
     way: Way,
     /// What happens at which instruction, once.
     at: Cell<Option<At>>,
@@ -54,6 +65,8 @@ struct Trace {
     back: Cell<usize>,
     /// Is the way under way?
     begun: Cell<bool>,
+    /// Steps taken.
+    taken: Cell<usize>,
     /// Never grows: the handler may interrupt the allocator.
     steps: RefCell<Vec<Step>>,
 }
@@ -120,6 +133,7 @@ fn follow(
     let record = at.is_none();
     let trace = Trace {
         text,
+        vdso: vdso::range(),
         way,
         at: Cell::new(at),
         record,
@@ -127,6 +141,7 @@ fn follow(
         breakpoints: Table::of(addresses),
         back: Cell::new(0),
         begun: Cell::new(false),
+        taken: Cell::new(0),
         steps: RefCell::new(Vec::with_capacity(if record { MOST } else { 0 })),
     };
     TRACE.store((&raw const trace).cast_mut().cast(), Ordering::SeqCst);
@@ -224,8 +239,20 @@ impl Trace {
         }
     }
 
+    fn count(&self) {
+        STEPS.fetch_add(1, Ordering::Relaxed);
+        let taken = self.taken.replace(self.taken.get() + 1);
+        assert!(taken < MOST, "the operation takes too long to follow");
+    }
+
     fn step(&self, context: &mut libc::ucontext_t) {
+        self.count();
         let registers = &mut context.uc_mcontext.gregs;
+        let is_call = |address| self.vdso.contains(&address);
+        if is_call(registers[libc::REG_RIP as usize] as usize) {
+            // SAFETY: the step before was outside, so this one is a function's first, called by the C library.
+            unsafe { vdso::call(registers) };
+        }
         let pointer = registers[libc::REG_RIP as usize] as usize;
         if pointer == self.back.get() {
             registers[libc::REG_EFL as usize] &= !STEP;
@@ -234,9 +261,7 @@ impl Trace {
         let blocking = blocked::is_blocking(context);
         self.come_by(pointer);
         if self.record && (self.text.contains(&pointer) || blocking) {
-            let mut steps = self.steps.borrow_mut();
-            assert!(steps.len() < MOST, "the operation takes too long to record");
-            steps.push(match blocking {
+            self.steps.borrow_mut().push(match blocking {
                 true => Step::Block(pointer),
                 false => Step::At(pointer),
             });
@@ -253,6 +278,7 @@ extern "C" fn on_open(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: as in `on_step`.
     let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
     context.uc_mcontext.gregs[libc::REG_EFL as usize] |= STEP;
+    trace.count();
     // The instruction after the call that opened signals.
     let pointer = context.uc_mcontext.gregs[libc::REG_RIP as usize] as usize;
     trace.come_by(pointer);
