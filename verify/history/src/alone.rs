@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::patience::Patience;
 use crate::said::{say, say_panics};
+use crate::stops::steps;
 use crate::whereabouts;
 
 /// How much CPU time a history may take: far more than any does. The histories of a trial take as long as they are many.
@@ -31,6 +32,12 @@ static GOT_ON: AtomicU64 = AtomicU64::new(0);
 /// Says that a history has ended, or that a call has been followed.
 pub(crate) fn one_more() {
     GOT_ON.fetch_add(1, Ordering::Relaxed);
+}
+
+/// A count that stays as it is while nothing gets on. An operation that is followed takes a step at a time, which where each
+/// costs a way through hypervisors may be long; there is a limit to the steps.
+fn got_on() -> u64 {
+    GOT_ON.load(Ordering::Relaxed) + steps()
 }
 
 /// What this process is at, for messages.
@@ -68,19 +75,19 @@ impl Drop for Alone {
 
 fn watch(name: &str, most: Duration, over: &AtomicBool) {
     let before = GOT_ON.load(Ordering::Relaxed);
-    let (mut got_on, mut patience) = (before, Patience::of(most));
+    let (mut last, mut patience) = (got_on(), Patience::of(most));
     while !over.load(Ordering::Relaxed) {
-        let now = GOT_ON.load(Ordering::Relaxed);
+        let now = got_on();
         let spent = patience.is_over();
-        if now != got_on {
-            got_on = now;
+        if now != last {
+            last = now;
             patience.renew();
         } else if let Some(spent) = spent {
             // SAFETY: only says when this process ends.
             unsafe { libc::alarm(LAST_WORDS) };
             say(format!(
                 "{name}: an operation never ends, or takes longer than {most:?}, after {} histories and calls that were followed; since then {spent}; ",
-                got_on - before
+                GOT_ON.load(Ordering::Relaxed) - before
             ));
             // Whoever has it may be the one that hangs.
             match DOING.try_lock() {

@@ -16,9 +16,11 @@ mod breakpoint;
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 pub use breakpoint::{Places, Stop};
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
+pub use verify_every_instruction::trace::steps;
+#[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 pub mod ways;
 
 #[cfg(not(all(atomseq_sections, target_arch = "x86_64")))]
 mod absent;
 #[cfg(not(all(atomseq_sections, target_arch = "x86_64")))]
-pub use absent::{Places, Stop};
+pub use absent::{Places, Stop, steps};

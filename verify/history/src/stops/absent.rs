@@ -42,3 +42,8 @@ impl Stop {
         match self {}
     }
 }
+
+/// None are taken.
+pub fn steps() -> u64 {
+    0
+}
