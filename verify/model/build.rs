@@ -1,5 +1,5 @@
-//! Writes the library's k-CAS, its OS-assisted changes and its ring anew, as they are and with one protection less each: see
-//! `tests/kcas/main.rs`, `tests/kcas_loom/main.rs`, `tests/assisted/main.rs` and `tests/ring/main.rs`.
+//! Writes the library's k-CAS, its OS-assisted changes and its ring anew, as they are and with one protection less each, with a
+//! control for each protection: see `tests/controls/mod.rs`, and `main.rs` of `tests/kcas`, `kcas_loom`, `assisted` and `ring`.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -94,7 +94,7 @@ fn source(path: &Path) -> Source {
     (name.into_owned(), whole)
 }
 
-/// All variants of these files, into one file of that name.
+/// All variants of these files, and controls for those with something missing, into one file of that name.
 fn write(name: &str, sources: &[Source], mutations: &[Mutation]) {
     let mut all = variant("as_it_is", sources, "", "");
     for (mutation, what, with) in mutations {
@@ -105,6 +105,8 @@ fn write(name: &str, sources: &[Source], mutations: &[Mutation]) {
         assert_eq!(found, 1, "{mutation}: `{what}` is not there once in {name}");
         all += &variant(mutation, sources, what, with);
     }
+    let names: Vec<&str> = mutations.iter().map(|(name, ..)| *name).collect();
+    writeln!(all, "controls! {{ {} }}", names.join(" ")).expect("strings take everything");
     let place = std::env::var("OUT_DIR").expect("cargo says where");
     let file = Path::new(&place).join(name).with_extension("rs");
     std::fs::write(file, all).expect("a file to write to");

@@ -8,9 +8,13 @@
 //!
 //! Protections are taken away one by one, by a change of the sources (`mutations.rs`), and that has to be found out.
 
+#[macro_use]
+#[path = "../controls/mod.rs"]
+mod controls;
+#[path = "../controls/shuttle.rs"]
+mod explorer;
 mod machine;
 mod models;
-mod mutations;
 
 /// What the sources of the library are built on.
 mod sync {
@@ -68,17 +72,11 @@ macro_rules! sequence {
     )*};
 }
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use shuttle::Runner;
-use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+use controls::Attempt;
+use explorer::Orders;
 
 /// The library, as it is or with something missing.
 trait Library: 'static {
-    const NAME: &'static str;
-
     /// The lock and the log of two words or more.
     type Line: Send + Sync + 'static;
     /// The lock and the states of a stack.
@@ -163,8 +161,6 @@ macro_rules! library {
         }
 
         impl crate::Library for This {
-            const NAME: &'static str = module_path!();
-
             type Line = Line;
             type Shadow = Shadow;
 
@@ -236,38 +232,16 @@ macro_rules! library {
 
 include!(concat!(env!("OUT_DIR"), "/assisted.rs"));
 
-/// Runs a model in so many orders, half of them drawn at random, half with few changes of thread; returns in how many, and what
-/// went wrong in one of them.
-fn explore(most: usize, model: fn()) -> (usize, Option<String>) {
-    let runs = Arc::new(AtomicUsize::new(0));
-    let mut wrong = None;
-    let schedulers: [Box<dyn Scheduler + Send>; 2] = [
-        Box::new(RandomScheduler::new_from_seed(1, most / 2)),
-        Box::new(PctScheduler::new_from_seed(1, 4, most / 2)),
-    ];
-    for scheduler in schedulers {
-        let counting = Arc::clone(&runs);
-        let model = move || {
-            counting.fetch_add(1, Ordering::Relaxed);
-            model();
+/// All models, each in so many orders.
+fn all<L: Library>(most: usize) -> impl Iterator<Item = Attempt<Orders>> {
+    models::all::<L>().into_iter().map(move |(name, model)| {
+        let orders = Orders {
+            schedulers: explorer::drawn(most),
+            most_steps: 20_000,
+            stack_size: 32 << 10,
         };
-        let mut config = shuttle::Config::new();
-        config.silence_warnings = true;
-        config.failure_persistence = shuttle::FailurePersistence::None;
-        // One who waits for what nobody will do is found out by that.
-        config.max_steps = shuttle::MaxSteps::FailAfter(20_000);
-        let runner = Runner::new(scheduler, config);
-        let explored = catch_unwind(AssertUnwindSafe(|| runner.run(model)));
-        let what = |panic: Box<dyn std::any::Any + Send>| match panic.downcast::<String>() {
-            Ok(sentence) => *sentence,
-            Err(panic) => (*panic.downcast::<&str>().expect("a sentence")).to_owned(),
-        };
-        wrong = wrong.or(explored.err().map(what));
-        if wrong.is_some() {
-            break;
-        }
-    }
-    (runs.load(Ordering::Relaxed), wrong)
+        (name, orders, model)
+    })
 }
 
 #[test]
@@ -276,12 +250,12 @@ fn nothing_is_lost_doubled_or_read_by_halves() {
     let asked = std::env::var("ATOMSEQ_ASSISTED_ORDERS").ok();
     let most = asked.map_or(400, |asked| asked.parse().expect("a number of orders"));
     let mut aborted = 0;
-    for (name, model) in models::all::<as_it_is::This>() {
+    for model in all::<as_it_is::This>(most) {
+        let name = model.0;
         machine::events();
-        let (runs, wrong) = explore(most, model);
-        assert_eq!(wrong, None, "{name}, in run {runs}");
+        let runs = controls::holds("assisted", model);
         let events = machine::events();
-        println!("model: assisted: {name}: holds in {runs} orders; {events:?}");
+        println!("model: assisted: {name}: {events:?}");
         assert_eq!(runs, most / 2 * 2);
         // What is never locked, or never aborted, proves nothing here.
         assert!(events.locked > most / 20, "{name}: {events:?}");
@@ -290,63 +264,7 @@ fn nothing_is_lost_doubled_or_read_by_halves() {
     assert!(aborted > most, "only {aborted} sections were aborted");
 }
 
-/// One of the models notices what is missing; each gets a few orders first, and then more.
-fn is_found_out<L: Library>() {
-    let mut runs = 0;
-    for most in [20, 200, 2_000, 20_000] {
-        for (name, model) in models::all::<L>() {
-            let (more, wrong) = explore(most, model);
-            runs += more;
-            if let Some(wrong) = wrong {
-                let line = wrong.lines().next().unwrap_or_default();
-                println!(
-                    "model: {}: found out by {name}, in order {runs}: {line}",
-                    L::NAME
-                );
-                return;
-            }
-        }
-    }
-    panic!("{}: nobody noticed in {runs} orders", L::NAME);
-}
-
-macro_rules! controls {
-    ($($name:ident)*) => {
-        /// Each mutation has a test.
-        const CONTROLS: &[&str] = &[$(stringify!($name)),*];
-
-        $(
-            #[test]
-            fn $name() {
-                is_found_out::<self::$name::This>();
-            }
-        )*
-    };
-}
-
-controls! {
-    who_locked_is_thrown_out
-    locked_words_are_not_compared
-    a_locked_change_keeps_the_version
-    a_locked_change_is_not_logged
-    a_locked_change_is_logged_too_late
-    whose_parent_locked_waits
-    a_locked_change_ignores_the_version
-    the_lock_is_taken_blindly
-    recovery_does_not_lock
-    a_call_returns_before_it_is_undone
-    readers_do_not_look_again
-    holders_are_not_fenced
-    claims_are_not_fenced
-    who_locked_a_stack_is_thrown_out
-    a_refusal_keeps_the_lock
-    a_locked_push_keeps_the_version
-    a_locked_push_stores_the_state_that_counts
-    whose_parent_locked_a_stack_waits
-}
-
-#[test]
-fn every_mutation_has_a_test() {
-    let names = mutations::MUTATIONS.iter().map(|(name, ..)| *name);
-    assert_eq!(names.collect::<Vec<_>>(), CONTROLS);
+/// Each model gets a few orders first, and then more.
+fn attempts<L: Library>() -> impl Iterator<Item = Attempt<Orders>> {
+    [20, 200, 2_000, 20_000].into_iter().flat_map(all::<L>)
 }

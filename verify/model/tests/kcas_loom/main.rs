@@ -4,7 +4,11 @@
 //!
 //! Loom knows no sequentially consistent loads, which it takes for acquiring ones; here they are made of a fence and a load.
 
-mod mutations;
+#[macro_use]
+#[path = "../controls/mod.rs"]
+mod controls;
+#[path = "../controls/loom.rs"]
+mod explorer;
 
 /// What the sources of the library are built on.
 mod sync {
@@ -88,20 +92,17 @@ mod platform {
     }
 }
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize as Count;
-use std::sync::atomic::Ordering::Relaxed;
 
 use loom::cell::UnsafeCell;
 use loom::thread;
 
+use controls::Attempt;
+use explorer::Executions;
 use sync::AtomicU64;
 
 /// k-CAS, as it is or with something weaker.
 trait Library: 'static {
-    const NAME: &'static str;
-
     /// Begins an execution, with so many descriptors.
     fn anew(descriptors: usize);
 
@@ -126,8 +127,6 @@ macro_rules! library {
         pub struct This;
 
         impl crate::Library for This {
-            const NAME: &'static str = module_path!();
-
             fn anew(count: usize) {
                 blocks::anew(count);
             }
@@ -276,88 +275,26 @@ fn homes<L: Library, const ENDS: bool>() {
     assert_eq!(shared.1.0.with(|count| unsafe { *count }), done);
 }
 
-/// Tries a model in all its orders with so many preemptions; returns in how many, and what went wrong in the last one.
-fn explore(preemptions: usize, model: fn()) -> (usize, Option<String>) {
-    let runs = Arc::new(Count::new(0));
-    let counted = runs.clone();
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.max_branches = 10_000;
-    let explored = catch_unwind(AssertUnwindSafe(|| {
-        builder.check(move || {
-            counted.fetch_add(1, Relaxed);
-            model();
-        });
-    }));
-    let what = |panic: Box<dyn std::any::Any + Send>| match panic.downcast::<String>() {
-        Ok(sentence) => *sentence,
-        Err(panic) => panic
-            .downcast::<&str>()
-            .map_or_else(|_| "a panic".into(), |it| (*it).into()),
-    };
-    (runs.load(Relaxed), explored.err().map(what))
-}
-
-/// How many preemptions. More by hand, for changes to k-CAS.
-fn preemptions() -> usize {
-    let asked = std::env::var("ATOMSEQ_KCAS_PREEMPTIONS").ok();
-    asked.map_or(2, |asked| asked.parse().expect("a number of preemptions"))
+/// With so many preemptions.
+fn with(preemptions: usize) -> Executions {
+    Executions {
+        preemptions: Some(preemptions),
+    }
 }
 
 #[test]
 fn no_order_and_no_stale_value_does_harm() {
+    // More by hand, for changes to k-CAS.
+    let asked = std::env::var("ATOMSEQ_KCAS_PREEMPTIONS").ok();
+    let most = asked.map_or(2, |asked| asked.parse().expect("a number of preemptions"));
     for (name, model) in all::<as_it_is::This>() {
-        let (runs, wrong) = explore(preemptions(), model);
-        assert_eq!(wrong, None, "{name}, in run {runs}");
-        println!("model: loom: k-CAS: {name}: holds in {runs} executions");
+        let runs = controls::holds("loom: k-CAS", (name, with(most), model));
         assert!(runs >= 10, "{name}: hardly anything was tried");
     }
 }
 
 /// Readers come before helpers: these would follow what was never filled in.
-fn is_found_out<L: Library>() {
-    for (name, model) in all::<L>() {
-        for preemptions in [1, 2] {
-            let (runs, wrong) = explore(preemptions, model);
-            if let Some(wrong) = wrong {
-                let line = wrong.lines().next().unwrap_or_default();
-                println!(
-                    "model: loom: {}: found out by {name}, in execution {runs}: {line}",
-                    L::NAME
-                );
-                return;
-            }
-        }
-    }
-    panic!("{}: nobody noticed", L::NAME);
-}
-
-macro_rules! controls {
-    ($($name:ident)*) => {
-        /// Each mutation has a test.
-        const CONTROLS: &[&str] = &[$(stringify!($name)),*];
-
-        $(
-            #[test]
-            fn $name() {
-                is_found_out::<self::$name::This>();
-            }
-        )*
-    };
-}
-
-controls! {
-    references_are_put_in_without_release
-    decisions_have_no_release
-    filled_in_before_the_number
-    read_after_the_number
-    homes_of_the_living_are_taken
-    moved_out_without_release
-    two_move_in
-}
-
-#[test]
-fn every_mutation_has_a_test() {
-    let names = mutations::MUTATIONS.iter().map(|(name, ..)| *name);
-    assert_eq!(names.collect::<Vec<_>>(), CONTROLS);
+fn attempts<L: Library>() -> impl Iterator<Item = Attempt<Executions>> {
+    let models = all::<L>().into_iter();
+    models.flat_map(|(name, model)| [1, 2].map(|most| (name, with(most), model)))
 }

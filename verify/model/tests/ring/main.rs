@@ -4,7 +4,11 @@
 //! Each ordering is weakened in turn, by a change of the source (`mutations.rs`), and that has to be found out. Batches take the
 //! same orderings; the copies that they make are not seen here.
 
-mod mutations;
+#[macro_use]
+#[path = "../controls/mod.rs"]
+mod controls;
+#[path = "../controls/loom.rs"]
+mod explorer;
 
 /// What the source of the library is built on.
 mod sync {
@@ -35,11 +39,10 @@ mod sync {
     }
 }
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use loom::thread;
+
+use controls::Attempt;
+use explorer::Executions;
 
 /// As the library's.
 #[derive(Debug)]
@@ -62,8 +65,6 @@ fn check_capacity(_capacity: usize) -> Result<(), Error> {
 
 /// The library, as it is or with a weaker ordering.
 trait Library: 'static {
-    const NAME: &'static str;
-
     type Producer: Send + 'static;
     type Consumer: Send + 'static;
 
@@ -80,8 +81,6 @@ macro_rules! library {
         pub struct This;
 
         impl crate::Library for This {
-            const NAME: &'static str = module_path!();
-
             type Producer = spsc::Producer<'static, u64>;
             type Consumer = spsc::Consumer<'static, u64>;
 
@@ -107,17 +106,17 @@ macro_rules! library {
 include!(concat!(env!("OUT_DIR"), "/ring.rs"));
 
 /// So many attempts to push and as many to pop, with room for so many.
-fn pass<L: Library>(capacity: usize, attempts: u64) {
-    let (mut producer, mut consumer) = L::ends(capacity);
+fn pass<L: Library, const CAPACITY: usize, const ATTEMPTS: usize>() {
+    let (mut producer, mut consumer) = L::ends(CAPACITY);
     let pushing = thread::spawn(move || {
         let mut pushed = 0;
-        for _ in 0..attempts {
+        for _ in 0..ATTEMPTS {
             pushed += u64::from(L::push(&mut producer, pushed));
         }
         pushed
     });
     let mut popped = 0;
-    for _ in 0..attempts {
+    for _ in 0..ATTEMPTS {
         let seen = L::peek(&mut consumer);
         let value = L::pop(&mut consumer);
         assert!(seen.is_none() || seen == value);
@@ -134,70 +133,23 @@ fn pass<L: Library>(capacity: usize, attempts: u64) {
     assert_eq!(popped, pushed);
 }
 
-/// In how many executions a model was run, and what went wrong in one of them.
-fn explore<L: Library>(capacity: usize, attempts: u64) -> (usize, Option<String>) {
-    let executions = Arc::new(AtomicUsize::new(0));
-    let counted = executions.clone();
-    let result = catch_unwind(AssertUnwindSafe(|| {
-        loom::model::Builder::new().check(move || {
-            counted.fetch_add(1, Ordering::Relaxed);
-            pass::<L>(capacity, attempts);
-        });
-    }));
-    let failure = result.err().map(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        text.unwrap_or_else(|| (*panic.downcast_ref::<&str>().expect("a sentence")).to_owned())
-    });
-    (executions.load(Ordering::Relaxed), failure)
+/// All models, with no bound on preemptions.
+fn attempts<L: Library>() -> impl Iterator<Item = Attempt<Executions>> {
+    let models: [(&str, fn()); 3] = [
+        ("two of each, room for one", pass::<L, 1, 2>),
+        ("three of each, room for one", pass::<L, 1, 3>),
+        ("three of each, room for two", pass::<L, 2, 3>),
+    ];
+    let all = || Executions { preemptions: None };
+    models
+        .into_iter()
+        .map(move |(name, model)| (name, all(), model))
 }
 
 #[test]
 fn every_place_belongs_to_one_end_at_a_time() {
-    for (capacity, attempts) in [(1, 2), (1, 3), (2, 3)] {
-        let (executions, failure) = explore::<as_it_is::This>(capacity, attempts);
-        assert_eq!(
-            failure, None,
-            "capacity {capacity}, in execution {executions}"
-        );
-        println!("model: ring: capacity {capacity}: holds in all {executions} executions");
-        assert!(executions > 20, "only {executions} executions");
+    for model in attempts::<as_it_is::This>() {
+        let runs = controls::holds("ring", model);
+        assert!(runs > 20, "only {runs} orders");
     }
-}
-
-fn races<L: Library>() {
-    let (executions, failure) = explore::<L>(1, 3);
-    let failure = failure.unwrap_or_else(|| panic!("{}: nobody noticed", L::NAME));
-    assert!(
-        failure.contains("Causality violation"),
-        "{}: {failure}",
-        L::NAME
-    );
-    println!("model: {}: found out in execution {executions}", L::NAME);
-}
-
-macro_rules! controls {
-    ($($name:ident)*) => {
-        /// Each mutation has a test.
-        const CONTROLS: &[&str] = &[$(stringify!($name)),*];
-
-        $(
-            #[test]
-            fn $name() {
-                races::<self::$name::This>();
-            }
-        )*
-    };
-}
-
-controls! {
-    elements_are_not_released
-    elements_are_not_acquired
-    places_are_not_released
-    places_are_not_acquired
-}
-
-#[test]
-fn every_mutation_has_a_test() {
-    let names = mutations::MUTATIONS.iter().map(|(name, ..)| *name);
-    assert_eq!(names.collect::<Vec<_>>(), CONTROLS);
 }
