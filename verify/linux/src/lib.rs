@@ -118,6 +118,8 @@ pub struct Refusal {
 pub enum Answer {
     /// An error number; 0 for a success in name.
     Error(i32),
+    /// A `SIGSYS`.
+    Trap,
     /// The end of the process.
     Kill,
 }
@@ -146,6 +148,7 @@ pub fn refuse(refusal: &Refusal) -> std::io::Result<()> {
     let answer = libc::BPF_RET | libc::BPF_K;
     let refusing = match refusal.answer {
         Answer::Error(errno) => libc::SECCOMP_RET_ERRNO | errno as u32,
+        Answer::Trap => libc::SECCOMP_RET_TRAP,
         Answer::Kill => libc::SECCOMP_RET_KILL_PROCESS,
     };
     let (test, argument, refused, allowed) = match refusal.when {

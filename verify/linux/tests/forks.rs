@@ -256,13 +256,13 @@ fn nobody_says_that_a_parents_thread_has_ended() {
         Circumstances::default(),
         || {
             atomseq::status();
-            let name = thread_name();
+            let name = thread_name().unwrap();
             for fork in [fork, raw_fork] {
                 in_child(fork, || {
-                    let own = thread_name();
+                    let own = thread_name().unwrap();
                     in_child(fork, || !has_ended(name) && !has_ended(own));
                     // The control: of its own threads it does.
-                    let other = std::thread::spawn(thread_name).join().unwrap_or(own);
+                    let other = std::thread::spawn(thread_name).join().unwrap().unwrap();
                     while !has_ended(other) {
                         std::thread::yield_now();
                     }

@@ -46,8 +46,8 @@ const TAKING: usize = 1 << 16;
 
 /// What each thread has.
 struct Thread {
-    /// What it was called when it last moved.
-    name: AtomicU64,
+    /// As whom it last moved in. In a child of `fork` as its parent's thread, up to the next move.
+    tenant: AtomicU64,
     home: Place,
     shared: Place,
     /// A block of its own for good, to measure.
@@ -81,17 +81,16 @@ impl Place {
 impl Thread {
     const fn new() -> Thread {
         Thread {
-            name: AtomicU64::new(0),
+            tenant: AtomicU64::new(0),
             home: Place::nowhere(),
             shared: Place::nowhere(),
             kept: Place::nowhere(),
         }
     }
 
-    /// Whose homes are this thread's. In a child of `fork` that of its parent's thread, up to the next move.
     #[inline(always)]
-    fn name(&self) -> u64 {
-        self.name.load(Ordering::Relaxed)
+    fn tenant(&self) -> u64 {
+        self.tenant.load(Ordering::Relaxed)
     }
 }
 
@@ -181,7 +180,7 @@ impl Block {
         let mut after = next;
         let mut taken = None;
         // A handler may have moved out up to here. From here on, none does.
-        if self.tenancy.is(thread.name()) {
+        if self.tenancy.is(thread.tenant()) {
             taken = self.find::<true>(next, count);
             if let Some((place, _)) = taken {
                 after = place + 1;
@@ -228,22 +227,24 @@ fn take_elsewhere(thread: &Thread, count: usize) -> Taken {
     if is_handler || !platform::knows_who_has_ended() {
         return take_shared(thread, count);
     }
+    // A sandbox that was set up late may keep back who this is.
+    let Some(me) = platform::thread_name() else {
+        return take_shared(thread, count);
+    };
     if let Some(block) = thread.home.block() {
         // All its descriptors are bound.
         thread.home.clear();
-        block.tenancy.move_out(thread.name());
+        block.tenancy.move_out(thread.tenant());
     }
-    let me = platform::thread_name();
-    thread.name.store(me, Ordering::Relaxed);
     search(|block| {
-        if !block.tenancy.move_in(me) {
-            return None;
-        }
+        let tenant = block.tenancy.move_in(me)?;
         thread.home.set(block);
+        // A handler that moves elsewhere in between leaves both to this thread: whose home is the tenant's is checked at each take.
+        thread.tenant.store(tenant, Ordering::Relaxed);
         let taken = block.take_at_home(thread, count);
         if taken.is_none() {
             thread.home.clear();
-            block.tenancy.move_out(me);
+            block.tenancy.move_out(tenant);
         }
         taken
     })
@@ -294,7 +295,8 @@ fn search(mut take: impl FnMut(&'static Block) -> Option<Taken>) -> Taken {
         }
         assert!(
             blocks < BLOCKS,
-            "no descriptor of k-CAS is free, of {}: each is bound to a word that it was the last to change, so fewer words can be under k-CAS",
+            "no descriptor of k-CAS is free, of {}: each is bound to a word that it was the last to change, or one of the {PER_BLOCK} \
+             that each thread keeps, so fewer words can be under k-CAS, or fewer threads use it",
             super::descriptors::MOST
         );
         if let Some(taken) = take(make_block(blocks)) {

@@ -344,7 +344,7 @@
 //! descriptor without references and helpers is used again. To know that costs no atomic instruction: blocks of
 //! descriptors are homes of threads, and a thread takes descriptors of its own by plain stores. It moves out
 //! when all there are bound, and whoever looks for a home afterwards moves in; or when it has ended, which the kernel says (`tgkill` of no
-//! signal). Where that call is forbidden, and in a handler that has interrupted its thread while it takes one, descriptors are taken by
+//! signal). Where that call is forbidden, or those that tell a thread its number, and in a handler that has interrupted its thread while it takes one, descriptors are taken by
 //! a compare-and-swap, from blocks that are shared. (To throw out a thread that only sleeps, by a barrier on all CPUs, does not do: if
 //! it is stopped between the look at whose home it is and its mark that it is inside, the mark comes late, and keeps everybody out for
 //! good: so a million operations of threads that were often preempted, and ended, cost about one block.)

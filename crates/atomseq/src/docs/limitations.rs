@@ -156,7 +156,8 @@
 //!   is given some microseconds.
 //! * Each exchange changes the version's cache line: domains are to be as small as what changes together
 //!   (GC96 5.3).
-//! * Values are below 2^63. k-CAS keeps a descriptor for every word whose last change it still is.
+//! * Values are below 2^63. k-CAS keeps a descriptor for every word whose last change it still is, and 64 for every
+//!   thread that has used it; of 2,097,152, so 32,768 such threads can be alive at once.
 //! * Versions have 48 bits: at 100 million changes a second they begin again after a month. A thread that
 //!   sleeps in a read meanwhile, and wakes at the same number, is deceived.
 //! * Not across processes: the fence reaches one address space.
@@ -185,7 +186,8 @@
 //!   is wrong and nobody restarts it. `posix_spawn` and `std::process::Command` without `pre_exec`
 //!   run no user code there.
 //! * A **raw** `fork` or `clone` system call skips the `pthread_atfork` handlers. A gate that
-//!   another thread holds at that moment stays closed in the child.
+//!   another thread holds at that moment stays closed in the child. One into a new PID namespace, by a thread other than its
+//!   process's first, may give the child its parent's number: then two threads of the child can take the same descriptor of k-CAS.
 //! * Areas are private memory: other processes do not share them, and the fence would not reach
 //!   those processes.
 //!
@@ -215,7 +217,8 @@
 //!   [`status()`](crate::status()) before a filter forbids them. A `membarrier` that worked at
 //!   start-up and fails later aborts the process with a sentence on standard error, because there
 //!   is no safe way to go on. Where atomseq registers threads itself and `rseq` is forbidden later,
-//!   new threads use the slow path.
+//!   new threads use the slow path. k-CAS asks `getpid`, `gettid` and `tgkill` (of no signal) at any time: a filter may answer
+//!   with an error, but must not end the process.
 //! * **Containers** that hide or replace `/sys/devices/system/cpu/possible` are recognised by the
 //!   width of the kernel's CPU masks; then there may be more slots than CPUs.
 //! * **Kernels.** Sections need Linux 5.5; structures other than `Counter` and `Histogram` need one

@@ -37,4 +37,4 @@ pub use on_cpu::{rseq_offset, started_rseq_offset};
 pub use rseq::{RSEQ_OFFSET, cpu_id, register_this_thread};
 pub use signals::{Quiet, is_quiet};
 pub use start::start;
-pub use threads::{has_ended, is_gone, knows_who_has_ended, thread_id, thread_name};
+pub use threads::{NAME_BITS, has_ended, is_gone, knows_who_has_ended, thread_id, thread_name};

@@ -7,6 +7,9 @@ use core::sync::atomic::{AtomicU32, Ordering};
 const NUMBER_BITS: u32 = 22;
 const NUMBER: u64 = (1 << NUMBER_BITS) - 1;
 
+/// The bits of a [name](thread_name).
+pub const NAME_BITS: u32 = 2 * NUMBER_BITS + 8;
+
 /// This thread's number; others may have had it before, none has it now.
 pub fn thread_id() -> u32 {
     // SAFETY: no arguments, cannot fail.
@@ -28,32 +31,55 @@ fn process_id() -> u32 {
 }
 
 /// This thread's name: its number, the process's, and how many forks there were before: it tells from this thread those of the
-/// processes that this one descends from. Above 2²².
-pub fn thread_name() -> u64 {
-    let numbers = u64::from(process_id()) << NUMBER_BITS | u64::from(thread_id());
-    u64::from(super::generation()) << (2 * NUMBER_BITS) | numbers
+/// processes that this one descends from. Above 2²². `None`: a sandbox keeps the numbers back.
+pub fn thread_name() -> Option<u64> {
+    let own = || Some(process_name()? << NUMBER_BITS | number(libc::SYS_gettid)?);
+    let name = own();
+    if name.is_none() {
+        // A sandbox set up late: from now on nobody asks.
+        KNOWN.store(NO, Ordering::Relaxed);
+    }
+    name
+}
+
+/// What the names of a process's threads have in common.
+fn process_name() -> Option<u64> {
+    let numbers = u64::from(super::generation()) << NUMBER_BITS | number(libc::SYS_getpid)?;
+    Some(numbers & ((1 << (NAME_BITS - NUMBER_BITS)) - 1))
+}
+
+/// What a system call answers that has no arguments, if that is the number of a thread or a process.
+fn number(call: libc::c_long) -> Option<u64> {
+    // SAFETY: only asks.
+    let answer = unsafe { syscall(call, [0; 6]) };
+    u64::try_from(answer)
+        .ok()
+        .filter(|number| (1..=NUMBER).contains(number))
 }
 
 /// Has the thread of that name ended? Then all that it did has been done, as this thread sees it. Of another process's nobody can say so.
 pub fn has_ended(name: u64) -> bool {
-    let thread = (name & NUMBER) as u32;
-    thread_name() >> NUMBER_BITS == name >> NUMBER_BITS && is_gone(thread)
+    process_name() == Some(name >> NUMBER_BITS) && is_gone((name & NUMBER) as u32)
 }
 
 /// Does the kernel say which threads have ended, or does a sandbox keep that back? Async-signal-safe.
 pub fn knows_who_has_ended() -> bool {
-    /// 0 unknown, 1 yes, 2 no.
-    static KNOWN: AtomicU32 = AtomicU32::new(0);
     // Relaxed: asking twice does no harm.
     match KNOWN.load(Ordering::Relaxed) {
         0 => {
-            let knows = is_gone(1 << NUMBER_BITS) && !is_gone(thread_id());
-            KNOWN.store(if knows { 1 } else { 2 }, Ordering::Relaxed);
+            let knows =
+                thread_name().is_some_and(|own| !has_ended(own)) && is_gone(1 << NUMBER_BITS);
+            KNOWN.store(if knows { YES } else { NO }, Ordering::Relaxed);
             knows
         }
-        known => known == 1,
+        known => known == YES,
     }
 }
+
+/// What is known of that: 0 nothing yet.
+static KNOWN: AtomicU32 = AtomicU32::new(0);
+const YES: u32 = 1;
+const NO: u32 = 2;
 
 #[cfg(test)]
 mod tests {
@@ -76,8 +102,8 @@ mod tests {
     #[test]
     fn only_a_thread_of_this_process_is_said_to_have_ended() {
         assert!(knows_who_has_ended());
-        let (name, other) = (thread_name(), std::thread::spawn(thread_name));
-        let other = other.join().unwrap();
+        let other = std::thread::spawn(thread_name).join().unwrap().unwrap();
+        let name = thread_name().unwrap();
         assert_ne!(name, other);
         assert!(name >> NUMBER_BITS != 0 && !has_ended(name));
         while !has_ended(other) {

@@ -26,6 +26,8 @@ mod sync {
 
 /// Nobody is at home in a block here: `tests/kcas_loom` has models of that.
 mod platform {
+    pub const NAME_BITS: u32 = 52;
+
     pub fn has_ended(_name: u64) -> bool {
         false
     }

@@ -68,6 +68,8 @@ mod platform {
 
     use loom::sync::atomic::{AtomicU64, Ordering};
 
+    pub const NAME_BITS: u32 = 52;
+
     thread_local! {
         /// The thread that has ended, as the kernel knows it. All threads of a model run on one.
         static ENDED: RefCell<Option<Arc<AtomicU64>>> = const { RefCell::new(None) };
@@ -85,6 +87,11 @@ mod platform {
     /// The last that a thread does.
     pub fn end(name: u64) {
         ended().store(name, Ordering::Release);
+    }
+
+    /// A new thread begins that has the number of the one that has ended.
+    pub fn begin_again() {
+        ended().store(0, Ordering::Release);
     }
 
     pub fn has_ended(name: u64) -> bool {
@@ -117,9 +124,9 @@ trait Library: 'static {
 /// Whose home a block is.
 trait Home: Send + Sync + 'static {
     fn anew() -> Self;
-    fn is(&self, me: u64) -> bool;
-    fn move_in(&self, me: u64) -> bool;
-    fn move_out(&self, me: u64);
+    fn is(&self, tenant: u64) -> bool;
+    fn move_in(&self, me: u64) -> Option<u64>;
+    fn move_out(&self, tenant: u64);
 }
 
 macro_rules! library {
@@ -151,16 +158,16 @@ macro_rules! library {
                 Home(homes::Tenancy::new())
             }
 
-            fn is(&self, me: u64) -> bool {
-                self.0.is(me)
+            fn is(&self, tenant: u64) -> bool {
+                self.0.is(tenant)
             }
 
-            fn move_in(&self, me: u64) -> bool {
+            fn move_in(&self, me: u64) -> Option<u64> {
                 self.0.move_in(me)
             }
 
-            fn move_out(&self, me: u64) {
-                self.0.move_out(me);
+            fn move_out(&self, tenant: u64) {
+                self.0.move_out(tenant);
             }
         }
     };
@@ -169,10 +176,11 @@ macro_rules! library {
 include!(concat!(env!("OUT_DIR"), "/kcas_loom.rs"));
 
 /// All models by name.
-fn all<L: Library>() -> [(&'static str, fn()); 5] {
+fn all<L: Library>() -> [(&'static str, fn()); 6] {
     [
         ("a home whose thread moves out", homes::<L, false>),
         ("a home whose thread ends", homes::<L, true>),
+        ("a number that is had again", again::<L>),
         ("a reader of both words", read::<L>),
         ("a reader of what changes often", reuse::<L>),
         ("two that change both words", change::<L>),
@@ -239,40 +247,84 @@ fn reuse<L: Library>() {
     reader.join().unwrap();
 }
 
-/// One is at home, and goes; two others want it; what they do there is a race unless one has gone.
-fn homes<L: Library, const ENDS: bool>() {
-    struct Count(UnsafeCell<u32>);
-    // SAFETY: loom panics where two threads touch it at once.
-    unsafe impl Sync for Count {}
-    platform::anew();
-    let shared = Arc::new((L::Home::anew(), Count(UnsafeCell::new(0))));
-    let stay = |shared: &(L::Home, Count), me: u64| {
-        let (home, count) = shared;
-        let at_home = home.is(me);
+/// A block, and how often somebody has been at home: to count is a race unless who counted last has gone.
+struct House<L: Library> {
+    home: L::Home,
+    count: UnsafeCell<u32>,
+}
+
+// SAFETY: loom panics where two threads touch the count at once.
+unsafe impl<L: Library> Sync for House<L> {}
+// SAFETY: as above.
+unsafe impl<L: Library> Send for House<L> {}
+
+impl<L: Library> House<L> {
+    fn build() -> Arc<House<L>> {
+        platform::anew();
+        let (home, count) = (L::Home::anew(), UnsafeCell::new(0));
+        Arc::new(House { home, count })
+    }
+
+    /// Is at home once, if it is one still; returns how often.
+    fn stay(&self, tenant: u64) -> u32 {
+        let at_home = self.home.is(tenant);
         if at_home {
             // SAFETY: loom panics if anybody else may be reading or writing.
-            count.0.with_mut(|count| unsafe { *count += 1 });
-        }
-        match ENDS {
-            true => platform::end(me),
-            false => home.move_out(me),
+            self.count.with_mut(|count| unsafe { *count += 1 });
         }
         u32::from(at_home)
+    }
+
+    fn counted(&self, done: u32) {
+        // SAFETY: the other threads have ended.
+        assert_eq!(self.count.with(|count| unsafe { *count }), done);
+    }
+}
+
+/// One is at home, and goes; two others want it.
+fn homes<L: Library, const ENDS: bool>() {
+    let house = House::<L>::build();
+    let stay = |house: &House<L>, me: u64, tenant: u64| {
+        let done = house.stay(tenant);
+        match ENDS {
+            true => platform::end(me),
+            false => house.home.move_out(tenant),
+        }
+        done
     };
-    assert!(shared.0.move_in(1 << 30));
+    let tenant = house.home.move_in(1 << 30).unwrap();
     let others = [2 << 30, 3 << 30].map(|me| {
-        let shared = shared.clone();
+        let house = house.clone();
         thread::spawn(move || {
-            let moved = shared.0.move_in(me) || shared.0.move_in(me);
-            if moved { stay(&shared, me) } else { 0 }
+            let moved = house.home.move_in(me).or_else(|| house.home.move_in(me));
+            moved.map_or(0, |tenant| stay(&house, me, tenant))
         })
     });
-    let mut done = stay(&shared, 1 << 30);
+    let mut done = stay(&house, 1 << 30, tenant);
     for other in others {
         done += other.join().unwrap();
     }
-    // SAFETY: the other threads have ended.
-    assert_eq!(shared.1.0.with(|count| unsafe { *count }), done);
+    house.counted(done);
+}
+
+/// One is at home, and ends; another one wants it, and so does a new thread that has the first one's number.
+fn again<L: Library>() {
+    let house = House::<L>::build();
+    let tenant = house.home.move_in(1 << 30).unwrap();
+    let other = {
+        let house = house.clone();
+        thread::spawn(move || {
+            let moved = house.home.move_in(2 << 30);
+            moved.map_or(0, |tenant| house.stay(tenant))
+        })
+    };
+    let mut done = house.stay(tenant);
+    platform::end(1 << 30);
+    platform::begin_again();
+    let moved = house.home.move_in(1 << 30);
+    done += moved.map_or(0, |tenant| house.stay(tenant));
+    done += other.join().unwrap();
+    house.counted(done);
 }
 
 /// With so many preemptions.

@@ -34,4 +34,14 @@ pub const MUTATIONS: &[(&str, &str, &str)] = &[
         "self.user\n            .compare_exchange(from, to, success, failure)\n            .is_ok()",
         "{ self.user.store(to, success); true }",
     ),
+    (
+        "asked_about_an_earlier_thread",
+        "self.user.load(Ordering::Acquire)",
+        "self.user.load(Ordering::Relaxed)",
+    ),
+    (
+        "nobody_counts_who_moves_in",
+        "before.wrapping_add(MOVE)",
+        "before",
+    ),
 ];

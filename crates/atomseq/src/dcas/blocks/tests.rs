@@ -79,21 +79,23 @@ fn a_home_is_its_threads_until_that_has_ended() {
     let (end, ends) = channel();
     let other = std::thread::spawn(move || {
         let word = AtomicU64::new(0);
-        at_home.send((change(&word), thread().name())).unwrap();
+        at_home.send((change(&word), thread().tenant())).unwrap();
         ends.recv().unwrap();
         release(&word);
     });
-    let (home, name) = thread_is_at_home.recv().unwrap();
+    let (home, tenant) = thread_is_at_home.recv().unwrap();
     change(&word);
-    let me = thread().name();
-    assert!(!home.tenancy.move_in(me), "somebody lives there");
+    let me = platform::thread_name().unwrap();
+    assert!(home.tenancy.move_in(me).is_none(), "somebody lives there");
     end.send(()).unwrap();
     other.join().unwrap();
     // Unless another test's thread does before. The kernel says a little later that it has ended.
-    while home.tenancy.is(name) && !home.tenancy.move_in(me) {
-        std::thread::yield_now();
+    while home.tenancy.is(tenant) {
+        match home.tenancy.move_in(me) {
+            Some(tenant) => home.tenancy.move_out(tenant),
+            None => std::thread::yield_now(),
+        }
     }
-    home.tenancy.move_out(me);
     release(&word);
 }
 
