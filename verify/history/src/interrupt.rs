@@ -27,6 +27,10 @@ thread_local! {
     // Constant, and nothing to drop: handlers may use them.
     static ME: Cell<Option<Me>> = const { Cell::new(None) };
     static INTERRUPTED: Cell<bool> = const { Cell::new(false) };
+    /// The thread's timer, and after how long it comes.
+    static TIMER: Cell<Option<(libc::timer_t, Duration)>> = const { Cell::new(None) };
+    /// How often it has come since this thread last began with a history.
+    static CAME: Cell<u32> = const { Cell::new(0) };
 }
 
 /// How often a handler did what.
@@ -61,6 +65,7 @@ pub fn among(others: &dyn Others, thread: usize, body: impl FnOnce()) {
         std::mem::transmute::<*const (dyn Others + '_), *const (dyn Others + 'static)>(others)
     };
     let _leave = Leave;
+    begin();
     ME.set(Some(Me { others, thread }));
     body();
 }
@@ -147,16 +152,57 @@ pub fn with_errno_kept(work: impl FnOnce()) {
 /// The signal of [`Timer`]s.
 const SIGNAL: libc::c_int = libc::SIGUSR2;
 
-extern "C" fn on_timer(_signal: libc::c_int) {
-    with_errno_kept(act);
+/// The time between two interruptions of a history is doubled so often at most.
+const DOUBLINGS: u32 = 10;
+
+/// This thread begins with a history.
+pub fn begin() {
+    let came = CAME.replace(0);
+    if let Some((timer, period)) = TIMER.get() {
+        // Otherwise it comes soon, and had better come any time.
+        if came > 2 {
+            set(timer, period);
+        }
+    }
 }
 
-/// Interrupts the thread that started it, again and again, until dropped.
+extern "C" fn on_timer(_signal: libc::c_int) {
+    with_errno_kept(|| {
+        act();
+        if let Some((timer, period)) = TIMER.get() {
+            let came = CAME.get();
+            CAME.set(DOUBLINGS.min(came + 1));
+            set(timer, period * (1 << came));
+        }
+    });
+}
+
+/// Lets it come once, after so long. Handlers may do that.
+fn set(timer: libc::timer_t, after: Duration) {
+    let never = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let times = libc::itimerspec {
+        it_interval: never,
+        it_value: libc::timespec {
+            tv_sec: after.as_secs() as libc::time_t,
+            tv_nsec: after.subsec_nanos() as libc::c_long,
+        },
+    };
+    // SAFETY: valid times for a timer of this thread's, which has not been deleted.
+    let set = unsafe { libc::timer_settime(timer, 0, &times, ptr::null_mut()) };
+    assert_eq!(set, 0, "a timer that runs");
+}
+
+/// Interrupts the thread that started it, again and again, until dropped: each time so long after the last handler has done its work, and
+/// longer the more often it came in one history. Where handlers take longer than the period, a timer that just went on would come
+/// again before the thread's next instruction, for ever.
 #[derive(Debug)]
 pub struct Timer(libc::timer_t);
 
 impl Timer {
-    /// For this thread.
+    /// For this thread, which has no other.
     ///
     /// # Panics
     ///
@@ -170,16 +216,8 @@ impl Timer {
             libc::sigaction(SIGNAL, &action, ptr::null_mut())
         };
         assert_eq!(installed, 0, "the signal can be handled");
-        let period = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: period.subsec_nanos() as libc::c_long,
-        };
-        let times = libc::itimerspec {
-            it_interval: period,
-            it_value: period,
-        };
         let mut timer = MaybeUninit::uninit();
-        // SAFETY: an event of numbers, for which zero is a value; room for the timer; valid times for it.
+        // SAFETY: an event of numbers, for which zero is a value; room for the timer.
         unsafe {
             let mut event: libc::sigevent = std::mem::zeroed();
             event.sigev_notify = libc::SIGEV_THREAD_ID;
@@ -187,19 +225,18 @@ impl Timer {
             event.sigev_notify_thread_id = libc::gettid();
             let made = libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, timer.as_mut_ptr());
             assert_eq!(made, 0, "a timer for this thread");
-            let timer = Timer(timer.assume_init());
-            assert_eq!(
-                libc::timer_settime(timer.0, 0, &times, ptr::null_mut()),
-                0,
-                "a timer that runs"
-            );
-            timer
+            let timer = timer.assume_init();
+            TIMER.set(Some((timer, period)));
+            set(timer, period);
+            Timer(timer)
         }
     }
 }
 
 impl Drop for Timer {
     fn drop(&mut self) {
+        // A handler that comes now does not set it again.
+        TIMER.set(None);
         // SAFETY: made by `start`, deleted once.
         unsafe { libc::timer_delete(self.0) };
     }

@@ -11,7 +11,7 @@
 
 use std::cell::Cell;
 
-use crate::interrupt::Others;
+use crate::interrupt::{Others, begin};
 use crate::stops::Places;
 
 /// How deep stops lie in each other.
@@ -57,6 +57,7 @@ pub fn run(lanes: &dyn Others, count: usize, places: &Places, seed: u64) -> u64 
         random: Cell::new(seed | 1),
     };
     let _leave = Leave;
+    begin();
     NEST.set(&nest);
     let mut idle = 0;
     while idle < 64 {

@@ -10,6 +10,7 @@ use verify_history::broken::{
     Asleep, Beforehand, CarelessStack, Endless, Panicking, Torn, Unversioned,
 };
 use verify_history::crew::{Trial, must_fail, run};
+use verify_history::history::LANES;
 use verify_history::models::ends::Ends;
 use verify_history::record::{Subject, THREADS};
 use verify_history::stops::Places;
@@ -125,6 +126,20 @@ fn a_call_that_panics_on_any_thread() {
         let message = panicked.downcast_ref::<String>().expect("a message");
         assert_eq!(*message, format!("lane {lane} cannot go on"));
     }
+}
+
+#[test]
+fn a_timer_that_leaves_no_time() {
+    let _alone = Alone::in_trial("a timer that leaves no time");
+    let trial = Trial {
+        timer: Some(Duration::from_nanos(100)),
+        ..of_threads(100)
+    };
+    let ran = run(trial, &Places::default(), |_| {
+        (Panicking { lane: LANES }, Ends::empty(0))
+    });
+    let report = ran.expect("a queue that is always full");
+    assert!(report.interruptions > 0, "{report}");
 }
 
 #[test]
