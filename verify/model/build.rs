@@ -55,17 +55,11 @@ fn main() {
     let end = start + lock[start..].find(';').expect("an end");
     lock.replace_range(start..end, "1");
     write("assisted", &sources, assisted::MUTATIONS);
-    let (name, text) = source(&library.join("../nonblocking/spsc.rs"));
-    // Cells of loom's must be made, one by one.
-    let unmade = "unsafe { places.set_len(count) };";
-    assert!(text.contains(unmade), "places are made in another way");
-    let text = text
-        .replace(
-            unmade,
-            "places.resize_with(count, || UnsafeCell::new(MaybeUninit::uninit()));",
-        )
-        .replace("std::cell::UnsafeCell", "crate::sync::UnsafeCell")
-        .replace("std::sync::Arc", "crate::sync::Arc");
+    let (name, mut text) = source(&library.join("../nonblocking/spsc.rs"));
+    for (what, with) in ring::IN_MODELS {
+        assert_eq!(text.matches(what).count(), 1, "`{what}` is not there once");
+        text = text.replace(what, with);
+    }
     write("ring", &[(name, text)], ring::MUTATIONS);
 }
 

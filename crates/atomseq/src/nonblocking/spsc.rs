@@ -176,6 +176,44 @@ impl<T> Ring<T> {
         // SAFETY: masked, it is below the number of places.
         unsafe { self.places.get_unchecked(position & self.mask()) }.get()
     }
+
+    /// The places of so many positions, no more than there are places, from this one on: those up to the end, and the rest, from
+    /// the beginning. Slices, since what points to one place must not be used for the next.
+    #[inline(always)]
+    fn stretches(&self, position: usize, count: usize) -> [&[Place<T>]; 2] {
+        let from_there = &self.places[position & self.mask()..];
+        let to_the_end = from_there.len().min(count);
+        let rest = &self.places[..count - to_the_end];
+        [&from_there[..to_the_end], rest]
+    }
+}
+
+/// Copies an element into each of these places.
+///
+/// # Safety
+///
+/// So many elements lie at `from`, and nobody else uses the places.
+#[inline(always)]
+unsafe fn fill<T>(places: &[Place<T>], from: *const T) {
+    // SAFETY: the caller's promise; a place is as large as an element.
+    unsafe {
+        let start = UnsafeCell::raw_get(places.as_ptr()).cast::<T>();
+        start.copy_from_nonoverlapping(from, places.len());
+    }
+}
+
+/// Copies the elements of these places out.
+///
+/// # Safety
+///
+/// They are there, nobody else uses the places, and there is room for so many at `into`.
+#[inline(always)]
+unsafe fn empty<T>(places: &[Place<T>], into: *mut T) {
+    // SAFETY: as above.
+    unsafe {
+        let start = UnsafeCell::raw_get(places.as_ptr()).cast::<T>();
+        into.copy_from_nonoverlapping(start, places.len());
+    }
 }
 
 /// # Safety

@@ -2,7 +2,7 @@
 //! touch a place with nothing to order them. The library's own source.
 //!
 //! Each ordering is weakened in turn, by a change of the source (`mutations.rs`), and that has to be found out. Batches take the
-//! same orderings; the copies that they make are not seen here.
+//! same orderings; there are no models of them.
 
 #[macro_use]
 #[path = "../controls/mod.rs"]
@@ -30,10 +30,7 @@ mod sync {
         }
 
         pub fn get(&self) -> *mut T {
-            // What a model that has failed leaves behind is dropped unseen.
-            if !std::thread::panicking() {
-                self.owner.with_mut(|_| ());
-            }
+            self.owner.with_mut(|_| ());
             self.value.get()
         }
     }

@@ -1,6 +1,6 @@
 //! The end where elements come out.
 
-use super::End;
+use super::{End, empty};
 use crate::sync::Ordering;
 
 /// The end of a [`Ring`](super::Ring) where elements come out.
@@ -58,16 +58,11 @@ impl<T> Consumer<'_, T> {
     /// There is room for so many elements at `into`.
     unsafe fn pop_into_place(&mut self, into: *mut T, count: usize) -> usize {
         let popped = self.there(count).min(count);
-        let ring = self.0.ring();
-        let to_the_end = (ring.places.len() - (self.0.head & ring.mask())).min(popped);
-        // SAFETY: so many elements are there from the head on, up to the end of the places and then from their
-        // beginning.
+        let [first, rest] = self.0.ring().stretches(self.0.head, popped);
+        // SAFETY: so many elements are there from the head on, and there is room for them at `into`.
         unsafe {
-            let first = ring.place(self.0.head).cast::<T>();
-            into.copy_from_nonoverlapping(first, to_the_end);
-            let rest = ring.place(0).cast::<T>();
-            into.add(to_the_end)
-                .copy_from_nonoverlapping(rest, popped - to_the_end);
+            empty(first, into);
+            empty(rest, into.add(first.len()));
         }
         self.advance(popped);
         popped

@@ -1,6 +1,6 @@
 //! The end where elements go in.
 
-use super::End;
+use super::{End, fill};
 use crate::sync::Ordering;
 
 /// The end of a [`Ring`](super::Ring) where elements go in.
@@ -58,14 +58,11 @@ impl<T> Producer<'_, T> {
     /// So many elements lie at `from`, and as many of the first as this returns belong to the ring.
     unsafe fn push_from(&mut self, from: *const T, count: usize) -> usize {
         let pushed = self.room_for(count).min(count);
-        let ring = self.0.ring();
-        let to_the_end = (ring.places.len() - (self.0.tail & ring.mask())).min(pushed);
-        // SAFETY: there is so much room from the tail on, up to the end of the places and then from their beginning.
+        let [first, rest] = self.0.ring().stretches(self.0.tail, pushed);
+        // SAFETY: there is so much room from the tail on, and so many elements lie at `from`.
         unsafe {
-            let first = ring.place(self.0.tail).cast::<T>();
-            first.copy_from_nonoverlapping(from, to_the_end);
-            let rest = ring.place(0).cast::<T>();
-            rest.copy_from_nonoverlapping(from.add(to_the_end), pushed - to_the_end);
+            fill(first, from);
+            fill(rest, from.add(first.len()));
         }
         self.advance(pushed);
         pushed
