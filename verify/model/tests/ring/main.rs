@@ -1,14 +1,15 @@
 //! `nonblocking::spsc::Ring` under loom: every value that a relaxed load may return, and a report wherever both ends may
 //! touch a place with nothing to order them. The library's own source.
 //!
-//! Each ordering is weakened in turn, by a change of the source (`mutations.rs`), and that has to be found out. Batches take the
-//! same orderings; there are no models of them.
+//! Each ordering is weakened in turn, and each index of batches changed, by a change of the source (`mutations.rs`), and that has
+//! to be found out.
 
 #[macro_use]
 #[path = "../controls/mod.rs"]
 mod controls;
 #[path = "../controls/loom.rs"]
 mod explorer;
+mod models;
 
 /// What the source of the library is built on.
 mod sync {
@@ -36,8 +37,6 @@ mod sync {
     }
 }
 
-use loom::thread;
-
 use controls::Attempt;
 use explorer::Executions;
 
@@ -60,7 +59,7 @@ fn check_capacity(_capacity: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// The library, as it is or with a weaker ordering.
+/// The library, as it is or with something wrong.
 trait Library: 'static {
     type Producer: Send + 'static;
     type Consumer: Send + 'static;
@@ -69,6 +68,13 @@ trait Library: 'static {
     fn push(producer: &mut Self::Producer, value: u64) -> bool;
     fn peek(consumer: &mut Self::Consumer) -> Option<u64>;
     fn pop(consumer: &mut Self::Consumer) -> Option<u64>;
+
+    fn push_batch(producer: &mut Self::Producer, elements: &[u64]) -> usize;
+    fn append(producer: &mut Self::Producer, elements: &mut Vec<u64>) -> usize;
+    fn pop_batch(consumer: &mut Self::Consumer, into: &mut [u64]) -> usize;
+    fn pop_into(consumer: &mut Self::Consumer, elements: &mut Vec<u64>) -> usize;
+    /// So many at most.
+    fn drain(consumer: &mut Self::Consumer, most: usize) -> Vec<u64>;
 }
 
 macro_rules! library {
@@ -96,51 +102,37 @@ macro_rules! library {
             fn pop(consumer: &mut Self::Consumer) -> Option<u64> {
                 consumer.pop()
             }
+
+            fn push_batch(producer: &mut Self::Producer, elements: &[u64]) -> usize {
+                producer.push_batch(elements)
+            }
+
+            fn append(producer: &mut Self::Producer, elements: &mut Vec<u64>) -> usize {
+                producer.append(elements)
+            }
+
+            fn pop_batch(consumer: &mut Self::Consumer, into: &mut [u64]) -> usize {
+                consumer.pop_batch(into)
+            }
+
+            fn pop_into(consumer: &mut Self::Consumer, elements: &mut Vec<u64>) -> usize {
+                consumer.pop_into(elements)
+            }
+
+            fn drain(consumer: &mut Self::Consumer, most: usize) -> Vec<u64> {
+                consumer.drain().take(most).collect()
+            }
         }
     };
 }
 
 include!(concat!(env!("OUT_DIR"), "/ring.rs"));
 
-/// So many attempts to push and as many to pop, with room for so many.
-fn pass<L: Library, const CAPACITY: usize, const ATTEMPTS: usize>() {
-    let (mut producer, mut consumer) = L::ends(CAPACITY);
-    let pushing = thread::spawn(move || {
-        let mut pushed = 0;
-        for _ in 0..ATTEMPTS {
-            pushed += u64::from(L::push(&mut producer, pushed));
-        }
-        pushed
-    });
-    let mut popped = 0;
-    for _ in 0..ATTEMPTS {
-        let seen = L::peek(&mut consumer);
-        let value = L::pop(&mut consumer);
-        assert!(seen.is_none() || seen == value);
-        if let Some(value) = value {
-            assert_eq!(value, popped, "lost, doubled or out of order");
-            popped += 1;
-        }
-    }
-    let pushed = pushing.join().unwrap();
-    while let Some(value) = L::pop(&mut consumer) {
-        assert_eq!(value, popped, "lost, doubled or out of order");
-        popped += 1;
-    }
-    assert_eq!(popped, pushed);
-}
-
 /// All models, with no bound on preemptions.
 fn attempts<L: Library>() -> impl Iterator<Item = Attempt<Executions>> {
-    let models: [(&str, fn()); 3] = [
-        ("two of each, room for one", pass::<L, 1, 2>),
-        ("three of each, room for one", pass::<L, 1, 3>),
-        ("three of each, room for two", pass::<L, 2, 3>),
-    ];
     let all = || Executions { preemptions: None };
-    models
-        .into_iter()
-        .map(move |(name, model)| (name, all(), model))
+    let models = models::all::<L>().into_iter();
+    models.map(move |(name, model)| (name, all(), model))
 }
 
 #[test]
