@@ -14,6 +14,7 @@ mod breakpoints;
 pub mod checker;
 pub mod cpu;
 pub mod gate;
+pub mod maps;
 pub mod platform;
 pub mod reach;
 pub mod registry;

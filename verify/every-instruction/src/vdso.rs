@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use libc::greg_t;
 
+use crate::maps;
 use crate::trap::Registers;
 
 /// Where it lies. To be asked for once outside of signal handlers.
@@ -18,14 +19,9 @@ pub fn range() -> Range<usize> {
 
 fn find() -> Range<usize> {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux tells");
-    let line = maps.lines().find(|line| line.ends_with("[vdso]"));
-    let found = line.and_then(|line| {
-        let (start, end) = line.split_whitespace().next()?.split_once('-')?;
-        let address = |digits| usize::from_str_radix(digits, 16).ok();
-        Some(address(start)?..address(end)?)
-    });
+    let found = maps::named(&maps).find(|mapping| mapping.name == "[vdso]");
     // A kernel may have none.
-    found.unwrap_or_default()
+    found.map_or(0..0, |mapping| mapping.range)
 }
 
 /// Makes the call that a thread has just begun, up to its return.

@@ -1,7 +1,7 @@
 //! What is said before the process ends: on standard error itself, since the test harness keeps what `eprintln!` prints, and
 //! loses it when the process ends.
 
-use std::fmt::{self, Write};
+use std::io::{Cursor, Write};
 use std::panic;
 use std::sync::Once;
 
@@ -30,7 +30,8 @@ pub fn say_panics() {
             let payload = panic.payload();
             let message = (payload.downcast_ref::<&str>().copied())
                 .or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-            let mut line = Line::default();
+            // As much of it as there is room for: it takes no memory.
+            let mut line = Cursor::new([0; 1_000]);
             let mut name = [0; 16];
             // SAFETY: the kernel writes 16 bytes at most, the last of them 0.
             unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
@@ -44,40 +45,9 @@ pub fn say_panics() {
                 _ = write!(line, " at {place}");
             }
             _ = write!(line, ": {}", message.unwrap_or("?"));
-            line.say();
+            say(&line.get_ref()[..line.position() as usize]);
+            say("\n");
             before(panic);
         }));
     });
-}
-
-/// A line that takes no memory: as much of it as there is room for.
-struct Line {
-    text: [u8; 1_000],
-    length: usize,
-}
-
-impl Default for Line {
-    fn default() -> Line {
-        Line {
-            text: [0; 1_000],
-            length: 0,
-        }
-    }
-}
-
-impl Write for Line {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = &mut self.text[self.length..];
-        let fitting = text.len().min(room.len());
-        room[..fitting].copy_from_slice(&text.as_bytes()[..fitting]);
-        self.length += fitting;
-        Ok(())
-    }
-}
-
-impl Line {
-    fn say(&self) {
-        say(&self.text[..self.length]);
-        say("\n");
-    }
 }

@@ -14,6 +14,8 @@
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod breakpoint;
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
+pub(crate) use breakpoint::program;
+#[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 pub use breakpoint::{Places, Stop};
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 pub use verify_every_instruction::trace::steps;

@@ -19,15 +19,14 @@ pub fn thread_id() -> u32 {
 /// Is there no such thread in this process? Threads of the parent of a `fork` are in none. The first thread of a process counts as
 /// there after its own `exit` as long as others are.
 pub fn is_gone(thread: u32) -> bool {
-    let process = process_id() as usize;
-    // SAFETY: signal 0 is sent to nobody.
-    let result = unsafe { syscall(libc::SYS_tgkill, [process, thread as usize, 0, 0, 0, 0]) };
-    result == -(libc::ESRCH as isize)
+    number(libc::SYS_getpid).is_some_and(|process| is_gone_from(process, thread.into()))
 }
 
-fn process_id() -> u32 {
-    // SAFETY: no arguments, cannot fail.
-    unsafe { syscall(libc::SYS_getpid, [0; 6]) as u32 }
+fn is_gone_from(process: u64, thread: u64) -> bool {
+    let arguments = [process as usize, thread as usize, 0, 0, 0, 0];
+    // SAFETY: signal 0 is sent to nobody.
+    let result = unsafe { syscall(libc::SYS_tgkill, arguments) };
+    result == -(libc::ESRCH as isize)
 }
 
 /// This thread's name: its number, the process's, and how many forks there were before: it tells from this thread those of the
@@ -59,7 +58,8 @@ fn number(call: libc::c_long) -> Option<u64> {
 
 /// Has the thread of that name ended? Then all that it did has been done, as this thread sees it. Of another process's nobody can say so.
 pub fn has_ended(name: u64) -> bool {
-    process_name() == Some(name >> NUMBER_BITS) && is_gone((name & NUMBER) as u32)
+    let process = name >> NUMBER_BITS;
+    process_name() == Some(process) && is_gone_from(process & NUMBER, name & NUMBER)
 }
 
 /// Does the kernel say which threads have ended, or does a sandbox keep that back? Async-signal-safe.

@@ -156,7 +156,7 @@ extern "C" fn on_trap(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
 }
 
 /// This program, with text that can be written.
-pub(super) fn program() -> &'static Program {
+pub(crate) fn program() -> &'static Program {
     static PROGRAM: OnceLock<Program> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let program = Program::this();

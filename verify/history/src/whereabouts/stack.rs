@@ -4,16 +4,17 @@
 use std::ffi::{c_int, c_void};
 use std::fs;
 use std::ptr;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use verify_every_instruction::blocked;
+use verify_every_instruction::maps::{self, Mapping};
 use verify_every_instruction::table::Program;
 
 use crate::interrupt::with_errno_kept;
 use crate::said::say;
+use crate::stops::program;
 
 /// Trials have no other use for it, and without a handler it does nothing.
 const SIGNAL: c_int = libc::SIGURG;
@@ -94,11 +95,6 @@ pub fn say_of(thread: u32) {
     }
 }
 
-fn program() -> &'static Program {
-    static PROGRAM: OnceLock<Program> = OnceLock::new();
-    PROGRAM.get_or_init(Program::this)
-}
-
 /// Could this be where a call returns to?
 fn is_behind_a_call(program: &Program, address: usize) -> bool {
     let text = program.text();
@@ -123,16 +119,13 @@ fn place(program: &Program, address: usize) -> String {
         return program.place(address);
     }
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let found = maps.lines().find_map(|line| {
-        let mut words = line.split_whitespace();
-        let (start, end) = words.next()?.split_once('-')?;
-        let hexadecimal = |word| usize::from_str_radix(word, 16).ok();
-        let (start, end) = (hexadecimal(start)?, hexadecimal(end)?);
-        let offset = hexadecimal(words.nth(1)?)?;
-        let name = words.nth(2)?;
-        (start..end)
-            .contains(&address)
-            .then(|| format!("{name}+{:#x}", address - start + offset))
-    });
+    let found = maps::named(&maps).find(|mapping| mapping.range.contains(&address));
+    let found = found.map(
+        |Mapping {
+             range,
+             offset,
+             name,
+         }| { format!("{name}+{:#x}", address - range.start + offset) },
+    );
     found.unwrap_or_else(|| program.place(address))
 }

@@ -217,33 +217,27 @@ fn change<L: Library>() {
 
 /// Who has seen one word changed sees the other one changed.
 fn read<L: Library>() {
-    L::anew(2);
-    let words = words();
-    let reader = {
-        let words = words.clone();
-        thread::spawn(move || {
-            let first = L::load(&words[0]);
-            let second = L::load(&words[1]);
-            assert!(first <= second && second <= 1, "{first}, {second}");
-        })
-    };
-    assert!(exchange::<L>(&words, 0, 1));
-    reader.join().unwrap();
+    grows::<L>(1, 1);
 }
 
 /// Whose descriptor is used again for what comes next but one.
 fn reuse<L: Library>() {
+    grows::<L>(0, 3);
+}
+
+/// While both words grow by one, so many times, a reader looks at the first word, and then at the one of that number.
+fn grows<L: Library>(then: usize, times: u64) {
     L::anew(2);
     let words = words();
     let reader = {
         let words = words.clone();
         thread::spawn(move || {
             let first = L::load(&words[0]);
-            let second = L::load(&words[0]);
-            assert!(first <= second && second <= 3, "{first}, {second}");
+            let second = L::load(&words[then]);
+            assert!(first <= second && second <= times, "{first}, {second}");
         })
     };
-    (0..3).for_each(|value| assert!(exchange::<L>(&words, value, value + 1)));
+    (0..times).for_each(|value| assert!(exchange::<L>(&words, value, value + 1)));
     reader.join().unwrap();
 }
 
