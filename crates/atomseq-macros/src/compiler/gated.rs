@@ -1,5 +1,6 @@
 //! The `gated` form: the same steps in plain Rust, for a caller that holds the slot's gate. The
-//! slow path and every operation on another CPU's slot run it.
+//! slow path and every operation on another CPU's slot run it. So do the forms against signal handlers
+//! where there are no sections, with all signals blocked.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
@@ -7,9 +8,22 @@ use quote::{format_ident, quote};
 use super::ir::*;
 use super::output::result;
 
+/// Whose memory the steps reach.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Memory {
+    /// All CPUs': others may look at it, and change single words of it.
+    Shared,
+    /// This thread's alone.
+    Own,
+}
+
 /// The statements of the form; parameters are bound to `r0`, `r1`, ….
 /// `slot` is the address of the slot of this name.
-pub fn body(sequence: &Sequence, slot: impl Fn(&Ident) -> TokenStream) -> TokenStream {
+pub fn body(
+    sequence: &Sequence,
+    memory: Memory,
+    slot: impl Fn(&Ident) -> TokenStream,
+) -> TokenStream {
     let bindings = sequence
         .parameters
         .iter()
@@ -33,7 +47,7 @@ pub fn body(sequence: &Sequence, slot: impl Fn(&Ident) -> TokenStream) -> TokenS
     let steps = sequence
         .steps
         .iter()
-        .map(|step| statement(sequence, &step.kind, cpu));
+        .map(|step| statement(sequence, memory, &step.kind, cpu));
     let words = sequence.end.result.iter().map(operand);
     let result = result(&sequence.end, words.collect());
     quote!(#(#bindings)* #(#steps)* #result)
@@ -63,7 +77,12 @@ fn address(address: &Address) -> TokenStream {
     quote!(#base.wrapping_add(#offset))
 }
 
-fn statement(sequence: &Sequence, step: &StepKind, cpu: Option<&Ident>) -> TokenStream {
+fn statement(
+    sequence: &Sequence,
+    memory: Memory,
+    step: &StepKind,
+    cpu: Option<&Ident>,
+) -> TokenStream {
     match step {
         StepKind::Load {
             to,
@@ -72,10 +91,12 @@ fn statement(sequence: &Sequence, step: &StepKind, cpu: Option<&Ident>) -> Token
             acquire,
         } => {
             let (to, from) = (name(*to), address(from));
-            let load = match (width, acquire) {
-                (Width::Word, false) => quote!(load),
-                (Width::Word, true) => quote!(load_acquire),
-                (Width::Half, _) => quote!(load32),
+            let load = match (memory, width, acquire) {
+                (Memory::Own, Width::Word, _) => quote!(load_own),
+                (Memory::Own, Width::Half, _) => quote!(load32_own),
+                (Memory::Shared, Width::Word, false) => quote!(load),
+                (Memory::Shared, Width::Word, true) => quote!(load_acquire),
+                (Memory::Shared, Width::Half, _) => quote!(load32),
             };
             quote!(let #to: usize = unsafe { ::atomseq::sequence::gated::#load(#from) };)
         }
@@ -129,7 +150,7 @@ fn statement(sequence: &Sequence, step: &StepKind, cpu: Option<&Ident>) -> Token
             let commit = exit
                 .commit
                 .as_ref()
-                .map(|commit| statement(sequence, &commit.kind, cpu));
+                .map(|commit| statement(sequence, memory, &commit.kind, cpu));
             quote!(if #a #comparison #b { #commit return #result; })
         }
         StepKind::Store {

@@ -10,6 +10,7 @@ use syn::{Error, Ident, Result};
 use super::attempt::attempt;
 use super::emit::{Assembly, ConstantOperand, Form, LONGEST, Leaving, aarch64, x86_64};
 use super::forms::Forms;
+use super::gated::Memory;
 use super::ir::*;
 use super::rules::message;
 use super::{gated, model, signal};
@@ -207,7 +208,7 @@ fn gated(sequence: &Sequence) -> TokenStream {
     let visibility = &sequence.visibility;
     let returned = return_type(sequence);
     let parameters = parameters(sequence, quote!(&::atomseq::percpu::Held<'_>));
-    let body = gated::body(sequence, |slot| quote!(#slot.address()));
+    let body = gated::body(sequence, Memory::Shared, |slot| quote!(#slot.address()));
     quote! {
         /// The form for a caller that holds the slot's gate: the same steps in plain Rust.
         ///

@@ -8,7 +8,7 @@ use super::emit::{Assembly, Form, Leaving, Protection, aarch64, x86_64};
 use super::ir::*;
 use super::operands::{Operands, status};
 use super::output::{parameters, return_type};
-use super::{forms::Forms, gated};
+use super::{forms::Forms, gated, gated::Memory};
 
 /// The functions that a sequence has of these.
 pub fn functions(sequence: &Sequence) -> TokenStream {
@@ -80,7 +80,7 @@ fn function(
     let quiet = syn::Ident::new("_quiet", proc_macro2::Span::mixed_site());
     let quiet = (protection != Protection::None)
         .then(|| quote!(let #quiet = ::atomseq::internals::Quiet::enter();));
-    let steps = gated::body(sequence, |slot| quote!(#slot));
+    let steps = gated::body(sequence, Memory::Own, |slot| quote!(#slot));
     quote! {
         #documentation
         #[inline(always)]
