@@ -19,7 +19,9 @@
 //!
 //! **Out.** Words are copied from the place at the head, then the head moves over it if it is still
 //! there. A handler that popped the same element has moved it, and what was copied is forgotten. A
-//! handler that pushes leaves that place alone, for it is full until the head moves.
+//! handler that pushes leaves that place alone, for it is full until the head moves. What is forgotten
+//! may be torn, and the retry may find fewer elements, or none: so elements are copied out to memory
+//! that counts as uninitialised, and reach a caller's slice after the head has moved.
 //!
 //! Head and tail never move back, and come back to where they were only after 2^64 operations (2^32
 //! on 32-bit targets), so "unmoved" means that no push, or no pop, was in between.
@@ -113,7 +115,8 @@ const MOST_WORDS: usize = 512;
 /// module](super) tells the rest.
 ///
 /// A handler sees a batch in whole or not at all, unless it crosses the end of the buffer or is
-/// longer than 4 KiB. If elements are no whole number of words, it sees one after the other.
+/// longer than 4 KiB. If their size or alignment is no multiple of a word, it sees one element after
+/// the other.
 ///
 /// ```
 /// use atomseq::local::Ring;
@@ -181,8 +184,9 @@ impl<T, const N: usize> Ring<T, N> {
     /// How many machine words an element takes in the buffer.
     const WORDS: usize = size_of::<Padded<T>>() / size_of::<usize>();
 
-    /// Does an array of elements have the layout of the buffer?
-    const WHOLE: bool = size_of::<T>() == size_of::<Padded<T>>();
+    /// Does an array of elements have the layout of the buffer, on words?
+    const WHOLE: bool = size_of::<T>() == size_of::<Padded<T>>()
+        && (align_of::<T>() >= align_of::<usize>() || size_of::<T>() == 0);
 
     /// How many elements are copied at most before head or tail moves.
     const MOST: usize = match Self::WORDS {
@@ -254,12 +258,52 @@ impl<T, const N: usize> Ring<T, N> {
         self.push_all(elements.as_ptr(), elements.len())
     }
 
-    /// Moves the oldest elements into a slice, as many as there are and fit; returns how many.
+    /// Moves the oldest elements into a slice, as many as there are and fit; returns how many. The
+    /// rest of the slice stays as it is.
+    ///
+    /// Copies each element twice, by way of up to 4 KiB of stack, or of one element if that is larger;
+    /// [`pop_into`](Ring::pop_into) copies once.
     pub fn pop_batch(&self, into: &mut [T]) -> usize
     where
         T: Copy,
     {
-        self.pop_all(into.as_mut_ptr(), into.len())
+        let mut popped = 0;
+        while popped < into.len() {
+            let rest = &mut into[popped..];
+            let now = if Self::WHOLE && Self::WORDS <= MOST_WORDS {
+                self.pop_some(rest)
+            } else if let Some(element) = self.pop() {
+                rest[0] = element;
+                1
+            } else {
+                0
+            };
+            if now == 0 {
+                break;
+            }
+            popped += now;
+        }
+        popped
+    }
+
+    /// Moves out what moves at one time, for elements in whole words, at most [`MOST_WORDS`] each.
+    // Out of line: its memory is not to be part of callers' stack frames.
+    #[inline(never)]
+    fn pop_some(&self, into: &mut [T]) -> usize
+    where
+        T: Copy,
+    {
+        let mut words = MaybeUninit::<[u64; MOST_WORDS]>::uninit();
+        let copied = words.as_mut_ptr().cast::<MaybeUninit<usize>>();
+        // SAFETY: there is room for `MOST` elements, more than which are not copied, and nothing but the
+        // elements popped is read.
+        let popped = unsafe { self.pop_part(copied, into.len()) };
+        let from = words.as_ptr().cast::<MaybeUninit<u8>>();
+        let to = into.as_mut_ptr().cast::<MaybeUninit<u8>>();
+        // SAFETY: the ring has given up so many elements, now in `words`, and the slice has room for
+        // them.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, popped * size_of::<T>()) };
+        popped
     }
 
     /// Moves elements from the front of a vector to the end of the ring, as many as there is room
@@ -279,8 +323,7 @@ impl<T, const N: usize> Ring<T, N> {
     /// Moves the oldest elements to the end of a vector, as many as there are and fit its spare
     /// capacity; returns how many.
     pub fn pop_into(&self, elements: &mut Vec<T>) -> usize {
-        let spare = elements.spare_capacity_mut();
-        let popped = self.pop_all(spare.as_mut_ptr().cast(), spare.len());
+        let popped = self.pop_all(elements.spare_capacity_mut());
         // SAFETY: the ring has given up so many elements, copied behind the vector's last.
         unsafe { elements.set_len(elements.len() + popped) };
         popped
@@ -312,15 +355,16 @@ impl<T, const N: usize> Ring<T, N> {
         pushed
     }
 
-    fn pop_all(&self, mut into: *mut T, count: usize) -> usize {
+    /// Pops into memory that counts as uninitialised, from its start on; returns how many elements.
+    fn pop_all(&self, into: &mut [MaybeUninit<T>]) -> usize {
         let mut popped = 0;
-        while popped < count {
+        while popped < into.len() {
+            let rest = &mut into[popped..];
             let now = if Self::WHOLE {
                 // SAFETY: there is room for so many elements, laid out as in the buffer.
-                unsafe { self.pop_part(into.cast(), count - popped) }
+                unsafe { self.pop_part(rest.as_mut_ptr().cast(), rest.len()) }
             } else if let Some(element) = self.pop() {
-                // SAFETY: within the caller's room; what lies there is Copy or uninitialised.
-                unsafe { into.write(element) };
+                rest[0].write(element);
                 1
             } else {
                 0
@@ -329,7 +373,6 @@ impl<T, const N: usize> Ring<T, N> {
                 break;
             }
             popped += now;
-            into = into.wrapping_add(now);
         }
         popped
     }
@@ -420,7 +463,8 @@ impl<T, const N: usize> Ring<T, N> {
     ///
     /// # Safety
     ///
-    /// There is room for `count` elements in whole words at `into`, which nobody else sees.
+    /// There is room for `count` elements in whole words at `into`. All of it counts as uninitialised
+    /// afterwards, but for the elements popped: an attempt that came to nothing may have written there.
     #[inline]
     unsafe fn pop_part(&self, into: *mut MaybeUninit<usize>, count: usize) -> usize {
         let ring = address(self);

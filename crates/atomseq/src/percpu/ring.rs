@@ -6,12 +6,14 @@
 //!
 //! Head and tail count elements and never wrap in practice; `& mask` makes an index of them. The
 //! buffer has a power of two of places, of which `capacity` are used at a time. Elements are copied
-//! in and out by the sequence itself, so that an interrupted batch leaves nothing behind: what it
-//! wrote lies outside head and tail, or in the caller's own buffer.
+//! in and out by the sequence itself. An interrupted attempt leaves nothing behind in the ring: what it
+//! wrote lies outside head and tail. It does leave words where it copied elements out to, and its retry
+//! may find fewer elements, or none. So a sequence copies out only to memory that counts as
+//! uninitialised, and elements reach a caller's slice after the commit.
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
+use std::mem::{ManuallyDrop, MaybeUninit};
 
 use super::area::{Area, WORDS};
 use super::error::Error;
@@ -97,7 +99,7 @@ const MOST_WORDS: usize = 512;
 /// rest.
 ///
 /// A batch that crosses the end of the buffer, or is longer than 4 KiB, takes more than one
-/// sequence; so do elements whose size is no multiple of a word, one each.
+/// sequence; elements whose size or alignment is no multiple of a word take one each.
 ///
 /// ```
 /// use atomseq::percpu::Ring;
@@ -124,7 +126,7 @@ unsafe impl<T: Send> Sync for Ring<T> {}
 /// An element in whole words of eight bytes.
 #[repr(C, align(8))]
 union Padded<T> {
-    element: std::mem::ManuallyDrop<MaybeUninit<T>>,
+    element: ManuallyDrop<MaybeUninit<T>>,
     _word: [u64; 0],
 }
 
@@ -225,28 +227,28 @@ impl<T> Ring<T> {
     #[inline]
     pub fn push(&self, element: T) -> Result<(), T> {
         let padded = Padded {
-            element: std::mem::ManuallyDrop::new(MaybeUninit::new(element)),
+            element: ManuallyDrop::new(MaybeUninit::new(element)),
         };
         // SAFETY: one element in whole words; the ring owns it if it took it.
-        if unsafe { self.push_from((&raw const padded) as usize, 1) } == 1 {
+        if unsafe { self.push_from((&raw const padded).expose_provenance(), 1) } == 1 {
             return Ok(());
         }
         // SAFETY: the element was put there above, and the ring did not take it.
-        Err(unsafe { std::mem::ManuallyDrop::into_inner(padded.element).assume_init() })
+        Err(unsafe { ManuallyDrop::into_inner(padded.element).assume_init() })
     }
 
     /// Takes the oldest element pushed on this CPU.
     #[inline]
     pub fn pop(&self) -> Option<T> {
         let mut padded = Padded {
-            element: std::mem::ManuallyDrop::new(MaybeUninit::uninit()),
+            element: ManuallyDrop::new(MaybeUninit::uninit()),
         };
         // SAFETY: room for one element in whole words.
-        if unsafe { self.pop_to((&raw mut padded) as usize, 1) } == 0 {
+        if unsafe { self.pop_to((&raw mut padded).expose_provenance(), 1) } == 0 {
             return None;
         }
         // SAFETY: just copied out of the ring, which has given it up.
-        Some(unsafe { std::mem::ManuallyDrop::into_inner(padded.element).assume_init() })
+        Some(unsafe { ManuallyDrop::into_inner(padded.element).assume_init() })
     }
 
     /// Copies elements to the end of this CPU's ring, as many as there is room for, from the first
@@ -259,12 +261,50 @@ impl<T> Ring<T> {
     }
 
     /// Moves the oldest elements pushed on this CPU into a slice, as many as there are and fit;
-    /// returns how many.
+    /// returns how many. The rest of the slice stays as it is.
+    ///
+    /// Copies each element twice, by way of up to 4 KiB of stack;
+    /// [`pop_into`](Ring::pop_into) copies once.
     pub fn pop_batch(&self, into: &mut [T]) -> usize
     where
         T: Copy,
     {
-        self.pop_all(into.as_mut_ptr(), into.len())
+        let mut popped = 0;
+        while popped < into.len() {
+            let rest = &mut into[popped..];
+            let now = if Self::WHOLE {
+                self.pop_some(rest)
+            } else if let Some(element) = self.pop() {
+                rest[0] = element;
+                1
+            } else {
+                0
+            };
+            if now == 0 {
+                break;
+            }
+            popped += now;
+        }
+        popped
+    }
+
+    /// One sequence's share of a batch, for elements in whole words.
+    // Out of line: its memory is not to be part of callers' stack frames.
+    #[inline(never)]
+    fn pop_some(&self, into: &mut [T]) -> usize
+    where
+        T: Copy,
+    {
+        let mut words = MaybeUninit::<[u64; MOST_WORDS]>::uninit();
+        let count = into.len().min(Self::MOST);
+        // SAFETY: there is room for `MOST` elements, and nothing but the elements popped is read.
+        let popped = unsafe { self.pop_to(words.as_mut_ptr().expose_provenance(), count) };
+        let from = words.as_ptr().cast::<MaybeUninit<u8>>();
+        let to = into.as_mut_ptr().cast::<MaybeUninit<u8>>();
+        // SAFETY: the ring has given up so many elements, now in `words`, and the slice has room for
+        // them.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, popped * size_of::<T>()) };
+        popped
     }
 
     /// Moves elements from the front of a vector to the end of this CPU's ring, as many as there is
@@ -284,8 +324,7 @@ impl<T> Ring<T> {
     /// Moves the oldest elements pushed on this CPU to the end of a vector, as many as there are
     /// and fit its spare capacity; returns how many.
     pub fn pop_into(&self, elements: &mut Vec<T>) -> usize {
-        let spare = elements.spare_capacity_mut();
-        let popped = self.pop_all(spare.as_mut_ptr().cast(), spare.len());
+        let popped = self.pop_all(elements.spare_capacity_mut());
         // SAFETY: the ring has given up so many elements, copied behind the vector's last.
         unsafe { elements.set_len(elements.len() + popped) };
         popped
@@ -296,15 +335,17 @@ impl<T> Ring<T> {
         while pushed < count {
             let now = if Self::WHOLE {
                 // SAFETY: so many elements lie at `from`, laid out as in the buffer.
-                unsafe { self.push_from(from as usize, (count - pushed).min(Self::MOST)) }
+                unsafe {
+                    self.push_from(from.expose_provenance(), (count - pushed).min(Self::MOST))
+                }
             } else {
                 // SAFETY: `from` is within the caller's elements; the copy is the ring's if it takes it.
                 let copy = unsafe { from.cast::<MaybeUninit<T>>().read() };
                 let padded = Padded {
-                    element: std::mem::ManuallyDrop::new(copy),
+                    element: ManuallyDrop::new(copy),
                 };
                 // SAFETY: one element in whole words.
-                unsafe { self.push_from((&raw const padded) as usize, 1) }
+                unsafe { self.push_from((&raw const padded).expose_provenance(), 1) }
             };
             if now == 0 {
                 break;
@@ -315,15 +356,17 @@ impl<T> Ring<T> {
         pushed
     }
 
-    fn pop_all(&self, mut into: *mut T, count: usize) -> usize {
+    /// Pops into memory that counts as uninitialised, from its start on; returns how many elements.
+    fn pop_all(&self, into: &mut [MaybeUninit<T>]) -> usize {
         let mut popped = 0;
-        while popped < count {
+        while popped < into.len() {
+            let rest = &mut into[popped..];
             let now = if Self::WHOLE {
+                let count = rest.len().min(Self::MOST);
                 // SAFETY: there is room for so many elements, laid out as in the buffer.
-                unsafe { self.pop_to(into as usize, (count - popped).min(Self::MOST)) }
+                unsafe { self.pop_to(rest.as_mut_ptr().expose_provenance(), count) }
             } else if let Some(element) = self.pop() {
-                // SAFETY: within the caller's room; what lies there is Copy or uninitialised.
-                unsafe { into.write(element) };
+                rest[0].write(element);
                 1
             } else {
                 0
@@ -332,7 +375,6 @@ impl<T> Ring<T> {
                 break;
             }
             popped += now;
-            into = into.wrapping_add(now);
         }
         popped
     }
@@ -375,7 +417,8 @@ impl<T> Ring<T> {
     ///
     /// # Safety
     ///
-    /// There is room for `count` elements in whole words at `to`, which nobody else sees.
+    /// There is room for `count` elements in whole words at `to`. All of it counts as uninitialised
+    /// afterwards, but for the elements popped: an aborted attempt may have written there.
     #[inline]
     unsafe fn pop_to(&self, to: usize, count: usize) -> usize {
         let slots = self.area.slots();
@@ -440,13 +483,13 @@ impl<T> Ring<T> {
     /// Takes the oldest element out of a slot whose gate is held.
     fn pop_held(held: &Held<'_>) -> Option<T> {
         let mut padded = Padded {
-            element: std::mem::ManuallyDrop::new(MaybeUninit::uninit()),
+            element: ManuallyDrop::new(MaybeUninit::uninit()),
         };
         // SAFETY: room for one element in whole words, and the gate is held.
-        let popped = unsafe { pop_batch::gated(held, (&raw mut padded) as usize, 1, Self::WORDS) };
+        let popped = unsafe { pop_batch::gated(held, (&raw mut padded).expose_provenance(), 1, Self::WORDS) };
         // SAFETY: if one was popped, it was just copied out of the ring, which has given it up.
         (popped == 1)
-            .then(|| unsafe { std::mem::ManuallyDrop::into_inner(padded.element).assume_init() })
+            .then(|| unsafe { ManuallyDrop::into_inner(padded.element).assume_init() })
     }
 }
 

@@ -9,7 +9,7 @@ use crate::cpu::Cpus;
 use crate::scenario::{Check, Fresh, Operation, Scenario, Words};
 
 /// What a ring is made of here.
-trait Element: Copy + Send + Debug + 'static {
+trait Element: Copy + Send + Debug + PartialEq + 'static {
     /// Whether a batch goes through one sequence; otherwise each element goes through its own.
     const WHOLE: bool = size_of::<Self>().is_multiple_of(8);
 
@@ -69,14 +69,18 @@ fn push_batch<T: Element>(ring: &Ring<T>, from: u64, count: u64) -> Words {
     (from + pushed as u64..from + count).collect()
 }
 
+/// Stands for an element behind the popped ones that is not what the caller had there.
+const SPOILED: u64 = u64::MAX;
+
+/// The elements popped, and what became of the caller's own behind them: an attempt that was aborted must leave those alone.
 #[inline(never)]
 fn pop_batch<T: Element>(ring: &Ring<T>, count: usize) -> Words {
     let mut elements = vec![T::of(0); count];
     let popped = ring.pop_batch(&mut elements);
-    elements[..popped]
-        .iter()
-        .map(|element| element.number())
-        .collect()
+    let (popped, behind) = elements.split_at(popped);
+    let spoiled = behind.iter().filter(|element| **element != T::of(0));
+    let numbers = popped.iter().map(|element| element.number());
+    numbers.chain(spoiled.map(|_| SPOILED)).collect()
 }
 
 /// The elements refused.

@@ -33,6 +33,19 @@ fn elements_of_any_size_come_back() {
     elements_come_back(|value| value as f32);
 }
 
+/// Whole words in size, but not in alignment: batches of them may lie at any even address.
+#[test]
+fn batches_lie_wherever_their_elements_may() {
+    #[repr(C, align(8))]
+    struct Askew(u16, [[u16; 4]; 3]);
+    let ring: Ring<[u16; 4], 4> = Ring::new();
+    let from = Askew(0, [[1; 4], [2; 4], [3; 4]]);
+    assert_eq!(ring.push_batch(&from.1), 3);
+    let mut into = Askew(0, [[0; 4]; 3]);
+    assert_eq!(ring.pop_batch(&mut into.1), 3);
+    assert_eq!((into.0, into.1), (from.0, from.1));
+}
+
 #[test]
 fn elements_without_size_are_counted() {
     let ring: Ring<(), 4> = Ring::new();
@@ -133,6 +146,8 @@ fn operations() -> Vec<Operation> {
         ("pop a batch", |ring| {
             let mut out = [[0; 6]; 2];
             let count = ring.pop_batch(&mut out);
+            // An attempt that an interruption made void leaves alone what the caller has there.
+            assert!(out[count..].iter().all(|element| *element == [0; 6]));
             out[..count].to_vec()
         }),
         ("pop and push", |ring| {

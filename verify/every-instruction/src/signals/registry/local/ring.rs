@@ -5,6 +5,9 @@ use atomseq::local::Ring;
 use super::super::{Named, each};
 use crate::scenario::{Check, Fresh, Operation};
 
+/// Stands for an element behind the popped ones that an interrupted attempt has written.
+const SPOILED: u64 = u64::MAX;
+
 /// Wrappers, states and scenarios of a ring of one kind of element.
 macro_rules! ring {
     ($module:ident: $element:ty, $of:expr, $words:expr, $whole_batches:literal) => {
@@ -40,11 +43,16 @@ macro_rules! ring {
                 vec![ring.push_batch(&batch[..count]) as u64]
             }
 
+            /// The elements popped, and [`SPOILED`] for each behind them that is not what the caller had there.
             #[inline(never)]
             fn pop_some(ring: &Four, count: usize) -> Words {
-                let mut batch = [$of(0), $of(0), $of(0), $of(0)];
+                let own = [$of(0), $of(0), $of(0), $of(0)];
+                let mut batch = own;
                 let popped = ring.pop_batch(&mut batch[..count]);
-                batch.into_iter().take(popped).flat_map($words).collect()
+                let spoiled = (popped..own.len()).filter(|index| batch[*index] != own[*index]);
+                let spoiled: Words = spoiled.map(|_| SPOILED).collect();
+                let popped = batch.into_iter().take(popped).flat_map($words);
+                popped.chain(spoiled).collect()
             }
 
             fn with<const FILLED: u64, const TURNS: u64>() -> Four {
@@ -103,6 +111,9 @@ macro_rules! ring {
                     (name("pop_batch, 4"), |ring| pop_some(ring, 4)),
                 ];
                 each(checker, &[full], &pops, INTERFERENCES, content);
+                // As many there as are asked for: an interruption leaves fewer.
+                let two: (&str, Fresh<Four>) = ("two elements", with::<2, 0>);
+                each(checker, &[two], &pops[1..2], INTERFERENCES, content);
             }
         }
     };
