@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicUsize;
 use super::area::{Area, WORDS};
 use super::error::Error;
 use super::gate::Held;
-use super::remote::{self, Drain, Take};
+use super::remote::{self, Drain, Raw, Take};
 use crate::sequence::model::Program;
 use crate::word::Invariant;
 
@@ -315,11 +315,15 @@ impl<P: Owner + Send> Take<P> for List<P> {
         &self.area
     }
 
-    fn take(&self, held: &Held<'_>) -> Option<P> {
+    fn take(&self, held: &Held<'_>) -> Option<Raw<P>> {
         // SAFETY: as in `pop`, and the gate is held.
-        let link = unsafe { pop::gated(held) }?;
-        // SAFETY: `push` gave the node up, and it left the list just now.
-        Some(unsafe { P::from_node(node_of(link)) })
+        let word = unsafe { pop::gated(held) }?;
+        Some(Raw { word })
+    }
+
+    unsafe fn element(&self, raw: Raw<P>) -> P {
+        // SAFETY: the caller's promise: `take` wrote the link, of a node that was given up and has left the list.
+        unsafe { P::from_node(node_of(raw.word)) }
     }
 
     fn seems_occupied(&self, cpu: usize) -> bool {

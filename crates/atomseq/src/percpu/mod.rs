@@ -16,7 +16,8 @@
 //! limit](crate::set_restart_limit) says. The slow path of [`Counter`] and [`Histogram`] is one
 //! atomic addition, so both are wait-free. That of the others closes the gate of this CPU, so it
 //! waits while another thread holds that gate: a thief, a drain, or another slow path. None of
-//! their operations runs code of yours while it holds a gate.
+//! their operations runs code of yours while it holds a gate: `steal` and `drain` convert what they
+//! took ([`Word::from_word`](crate::Word::from_word), [`Owner::from_node`]) when the gate is open again.
 //!
 //! # Cost
 //!
@@ -59,6 +60,8 @@ mod queue;
 mod remote;
 mod ring;
 mod stack;
+#[cfg(test)]
+mod tests;
 
 pub use area::{Area, Slots};
 pub use batch::Batch;

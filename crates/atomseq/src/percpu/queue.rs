@@ -19,7 +19,7 @@ use super::area::{Area, WORDS};
 use super::batch::Place;
 use super::error::Error;
 use super::gate::Held;
-use super::remote::{self, Drain, Take};
+use super::remote::{self, Drain, Raw, Take};
 use crate::sequence::model::Program;
 use crate::word::Invariant;
 use crate::{Word, platform};
@@ -317,11 +317,15 @@ impl<T: Word + Send> Take<T> for Queue<T> {
         &self.area
     }
 
-    fn take(&self, held: &Held<'_>) -> Option<T> {
+    fn take(&self, held: &Held<'_>) -> Option<Raw<T>> {
         // SAFETY: as in `push`, and the gate is held.
         let word = unsafe { pop::gated(held) }?;
-        // SAFETY: `push` made the word, and it left the queue just now.
-        Some(unsafe { T::from_word(word) })
+        Some(Raw { word })
+    }
+
+    unsafe fn element(&self, raw: Raw<T>) -> T {
+        // SAFETY: the caller's promise: `take` wrote the word, which `push` had made and which has left the structure.
+        unsafe { T::from_word(raw.word) }
     }
 
     fn seems_occupied(&self, cpu: usize) -> bool {

@@ -1,16 +1,36 @@
 //! Taking elements out of other CPUs' slots, the same for every structure: steal and drain.
+//!
+//! What leaves a slot under its gate is not yet an element of the user's type: making it one runs the
+//! user's code, which may use the same structure, or wait. So it becomes an element when the gate is
+//! open again.
 
 use std::fmt;
+use std::mem::ManuallyDrop;
 
 use super::area::Area;
 use super::gate::Held;
+
+/// An element as its slot keeps it. Dropped, it is only leaked.
+pub(super) union Raw<T> {
+    /// By a word that leads to it.
+    pub(super) word: usize,
+    /// In place.
+    pub(super) element: ManuallyDrop<T>,
+}
 
 /// A structure whose elements can be taken out of a slot whose gate is held.
 pub(super) trait Take<T>: Sync {
     fn area(&self) -> &Area;
 
-    /// Takes one element out of the held slot.
-    fn take(&self, held: &Held<'_>) -> Option<T>;
+    /// Takes one element out of the held slot. Runs no code of the user's.
+    fn take(&self, held: &Held<'_>) -> Option<Raw<T>>;
+
+    /// The element itself. Runs the user's code: never while a gate is held.
+    ///
+    /// # Safety
+    ///
+    /// This structure's `take` returned it, and this is done once.
+    unsafe fn element(&self, raw: Raw<T>) -> T;
 
     /// Does the slot seem to hold something? Read without the gate, so only a hint.
     fn seems_occupied(&self, cpu: usize) -> bool;
@@ -27,7 +47,11 @@ pub(super) fn steal_from<T>(structure: &dyn Take<T>, cpu: usize) -> Option<T> {
     if !structure.seems_occupied(cpu) {
         return None;
     }
-    structure.take(&area.close(cpu))
+    let held = area.close(cpu);
+    let raw = structure.take(&held);
+    drop(held);
+    // SAFETY: just taken.
+    raw.map(|raw| unsafe { structure.element(raw) })
 }
 
 /// Takes one element from any other CPU's slot, the next ones first.
@@ -69,15 +93,21 @@ impl<'a, T> Drain<'a, T> {
         (self.next, self.taken) = (0, 0);
         let area = self.structure.area();
         while self.cpu < area.cpus() {
+            let mut raw = [const { None }; BATCH];
             if self.structure.seems_occupied(self.cpu) {
                 let held = area.close(self.cpu);
-                while self.taken < BATCH {
-                    let Some(element) = self.structure.take(&held) else {
+                for place in &mut raw {
+                    *place = self.structure.take(&held);
+                    if place.is_none() {
                         break;
-                    };
-                    self.batch[self.taken] = Some(element);
-                    self.taken += 1;
+                    }
                 }
+            }
+            // The gate is open here.
+            for raw in raw.into_iter().map_while(|raw| raw) {
+                // SAFETY: just taken.
+                self.batch[self.taken] = Some(unsafe { self.structure.element(raw) });
+                self.taken += 1;
             }
             if self.taken < BATCH {
                 self.cpu += 1;

@@ -18,7 +18,7 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use super::area::{Area, WORDS};
 use super::error::Error;
 use super::gate::Held;
-use super::remote::{self, Drain, Take};
+use super::remote::{self, Drain, Raw, Take};
 use crate::sequence::model::Program;
 use crate::word::Invariant;
 
@@ -479,18 +479,6 @@ impl<T> Ring<T> {
     {
         Drain::new(self)
     }
-
-    /// Takes the oldest element out of a slot whose gate is held.
-    fn pop_held(held: &Held<'_>) -> Option<T> {
-        let mut padded = Padded {
-            element: ManuallyDrop::new(MaybeUninit::uninit()),
-        };
-        // SAFETY: room for one element in whole words, and the gate is held.
-        let popped = unsafe { pop_batch::gated(held, (&raw mut padded).expose_provenance(), 1, Self::WORDS) };
-        // SAFETY: if one was popped, it was just copied out of the ring, which has given it up.
-        (popped == 1)
-            .then(|| unsafe { ManuallyDrop::into_inner(padded.element).assume_init() })
-    }
 }
 
 impl<T: Send> Take<T> for Ring<T> {
@@ -498,8 +486,25 @@ impl<T: Send> Take<T> for Ring<T> {
         &self.area
     }
 
-    fn take(&self, held: &Held<'_>) -> Option<T> {
-        Ring::pop_held(held)
+    fn take(&self, held: &Held<'_>) -> Option<Raw<T>> {
+        let mut padded = Padded {
+            element: ManuallyDrop::new(MaybeUninit::uninit()),
+        };
+        let to = (&raw mut padded).expose_provenance();
+        // SAFETY: room for one element in whole words, and the gate is held.
+        if unsafe { pop_batch::gated(held, to, 1, Self::WORDS) } == 0 {
+            return None;
+        }
+        // SAFETY: just copied out of the ring, which has given it up.
+        let element = unsafe { ManuallyDrop::into_inner(padded.element).assume_init() };
+        Some(Raw {
+            element: ManuallyDrop::new(element),
+        })
+    }
+
+    unsafe fn element(&self, raw: Raw<T>) -> T {
+        // SAFETY: the caller's promise: `take` put it there.
+        ManuallyDrop::into_inner(unsafe { raw.element })
     }
 
     fn seems_occupied(&self, cpu: usize) -> bool {

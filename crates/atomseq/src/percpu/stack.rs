@@ -18,7 +18,7 @@ use super::area::{Area, WORDS};
 use super::batch::Place;
 use super::error::Error;
 use super::gate::Held;
-use super::remote::{self, Drain, Take};
+use super::remote::{self, Drain, Raw, Take};
 use crate::Word;
 use crate::sequence::{Closed, model::Program};
 use crate::word::Invariant;
@@ -316,11 +316,15 @@ impl<T: Word + Send> Take<T> for Stack<T> {
         &self.area
     }
 
-    fn take(&self, held: &Held<'_>) -> Option<T> {
+    fn take(&self, held: &Held<'_>) -> Option<Raw<T>> {
         // SAFETY: as in `push`, and the gate is held.
         let word = unsafe { pop::gated(held) }?;
-        // SAFETY: `push` made the word, and it left the stack just now.
-        Some(unsafe { T::from_word(word) })
+        Some(Raw { word })
+    }
+
+    unsafe fn element(&self, raw: Raw<T>) -> T {
+        // SAFETY: the caller's promise: `take` wrote the word, which `push` had made and which has left the structure.
+        unsafe { T::from_word(raw.word) }
     }
 
     fn seems_occupied(&self, cpu: usize) -> bool {
