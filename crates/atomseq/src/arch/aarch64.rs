@@ -27,11 +27,11 @@ global_asm!(
     concat!(".globl ", name!("thread_block")),
     concat!(".hidden ", name!("thread_block")),
     concat!(".type ", name!("thread_block"), ", @tls_object"),
-    concat!(".size ", name!("thread_block"), ", 224"),
+    concat!(".size ", name!("thread_block"), ", 256"),
     concat!(name!("thread_block"), ":"),
     ".word 0",          //  0 cpu_id_start
     ".word 0xffffffff", //  4 cpu_id = -1: not registered
-    ".zero 216",        //  8 rseq_cs and the rest; 32 registration; 36 forks; 40 quiet; 48 signals
+    ".zero 248", //  8 rseq_cs and the rest; 32 registration; 36 forks; 40 quiet; 44 counted; 48 signals; 224 mask
     ".popsection",
 );
 

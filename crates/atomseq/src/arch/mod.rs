@@ -19,15 +19,17 @@
 //! no destructor.
 //!
 //! ```text
-//! thread block, 224 bytes, 32-byte aligned
+//! thread block, 256 bytes, 32-byte aligned
 //!  0 ..32   struct rseq; cpu_id (offset 4) starts as -1, so that every section of a thread that is not
 //!           registered goes to a guard slot
 //! 32 ..36   registration: 0 not yet, 1 registered, 2 retired, 3 refused
 //! 36 ..40   nesting of forks that this thread is in the middle of
 //! 40 ..44   nesting of quiet stretches
+//! 44 ..48   do forks wait for their end?
 //! 48 ..56   how many masks (signal::mask) this thread is inside; with the highest bit: signals wait
 //! 56 ..64   the signals that deferral has blocked in the kernel
-//! 64 ..208  the rest of signal's words: signal/delivery/words.rs
+//! 64 ..216  the rest of signal's words: signal/delivery/words.rs
+//! 224..232  the signal mask that the outermost quiet stretch found
 //! ```
 
 #[cfg(target_arch = "x86_64")]

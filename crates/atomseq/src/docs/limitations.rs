@@ -80,7 +80,8 @@
 //! * fork: it would wait for itself;
 //! * run long, or run code it does not know, such as a destructor or a callback.
 //!
-//! A `Held` that is leaked, or skipped by `longjmp`, leaves its gate closed and signals blocked.
+//! Several may be dropped in any order: signals stay blocked, and forks wait, until the last one is. A `Held`
+//! that is leaked, or skipped by `longjmp`, leaves its gate closed and signals blocked.
 //! Gates do not inherit priority: a real-time thread may wait for an ordinary one that holds a
 //! gate.
 //!

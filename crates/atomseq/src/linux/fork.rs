@@ -21,24 +21,18 @@ pub fn generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)
 }
 
-/// Counts this thread as one that may close gates. `false`: not counted, since this thread itself is forking (an
-/// atfork handler or a signal handler runs on it between prepare and parent or child): it would wait for itself,
-/// and has opened its gates again before the fork goes on. Nor is a thread that another's fork has kept waiting for long,
-/// or one that is inside already: a fork that waits for it must not make it wait. Called with signals blocked.
-pub(super) fn enter() -> bool {
-    if rseq::quiet().fetch_add(1, Ordering::Relaxed) != 0 {
-        return false;
-    }
-    if rseq::forks().load(Ordering::Relaxed) != 0 {
-        return false;
-    }
-    TRAFFIC.enter()
+/// Counts this thread as one that may close gates, from the start of its first `Quiet` on. It is not counted while
+/// this thread itself is forking (an atfork handler or a signal handler runs on it between prepare and parent or child): it
+/// would wait for itself, and has opened its gates again before the fork goes on. Nor is a thread that another's fork has
+/// kept waiting for long. Called with signals blocked.
+pub(super) fn enter() {
+    let counted = rseq::forks().load(Ordering::Relaxed) == 0 && TRAFFIC.enter();
+    rseq::counted().store(counted.into(), Ordering::Relaxed);
 }
 
-/// Undoes an [`enter`]; `counted` is what it returned.
-pub(super) fn leave(counted: bool) {
-    rseq::quiet().fetch_sub(1, Ordering::Relaxed);
-    if counted {
+/// Undoes an [`enter`], at the end of the thread's last `Quiet`.
+pub(super) fn leave() {
+    if rseq::counted().swap(0, Ordering::Relaxed) != 0 {
         TRAFFIC.leave();
     }
 }

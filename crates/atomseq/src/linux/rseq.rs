@@ -72,6 +72,18 @@ pub(super) fn quiet() -> &'static AtomicU32 {
     unsafe { AtomicU32::from_ptr((block() + 40) as *mut u32) }
 }
 
+/// Whether forks wait for this thread's `Quiet`s to end.
+pub(super) fn counted() -> &'static AtomicU32 {
+    // SAFETY: as in `registration`.
+    unsafe { AtomicU32::from_ptr((block() + 44) as *mut u32) }
+}
+
+/// The signal mask that the first of this thread's `Quiet`s found.
+pub(super) fn found_mask() -> &'static AtomicU64 {
+    // SAFETY: as in `registration`.
+    unsafe { AtomicU64::from_ptr((block() + 224) as *mut u64) }
+}
+
 /// What user-level masks have blocked, if the last of them ended inside a `Quiet` that is over now; nothing otherwise.
 /// Called with signals blocked.
 pub(super) fn take_deferred() -> u64 {

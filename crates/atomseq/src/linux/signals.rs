@@ -10,23 +10,25 @@ use core::sync::atomic::Ordering;
 /// A thread enters before it closes a gate: a handler on the same thread that met the closed gate would wait
 /// for the very thread it interrupted, and a child forked meanwhile would find the gate closed for good.
 /// Run no code of a user's inside: one that forks would wait for itself.
+///
+/// They may end in any order: the first one's start and the last one's end count. What the first one found is kept
+/// with the thread.
 pub struct Quiet {
-    mask: u64,
-    counted: bool,
     /// The mask belongs to this thread.
     _not_send: PhantomData<*mut ()>,
 }
 
 impl Quiet {
     /// Blocks every signal (by the raw system call: two that glibc would leave open as well), then waits
-    /// until no fork is under way. Two system calls a use. Nested uses are fine if they end in the order of scopes: the
-    /// outermost counts.
+    /// until no fork is under way. Two system calls a use.
     pub fn enter() -> Quiet {
-        let mask = set_mask(u64::MAX);
-        let counted = fork::enter();
+        let found = set_mask(u64::MAX);
+        // Relaxed, here and below: words of this thread's, on which no handler runs now.
+        if rseq::quiet().fetch_add(1, Ordering::Relaxed) == 0 {
+            rseq::found_mask().store(found, Ordering::Relaxed);
+            fork::enter();
+        }
         Quiet {
-            mask,
-            counted,
             _not_send: PhantomData,
         }
     }
@@ -34,9 +36,11 @@ impl Quiet {
 
 impl Drop for Quiet {
     fn drop(&mut self) {
-        fork::leave(self.counted);
-        let ended = if is_quiet() { 0 } else { rseq::take_deferred() };
-        set_mask(self.mask & !ended);
+        if rseq::quiet().fetch_sub(1, Ordering::Relaxed) == 1 {
+            fork::leave();
+            let found = rseq::found_mask().load(Ordering::Relaxed);
+            set_mask(found & !rseq::take_deferred());
+        }
     }
 }
 
@@ -80,5 +84,30 @@ mod tests {
             assert_eq!(current_mask(), all);
         }
         assert_eq!(current_mask(), before);
+    }
+
+    #[test]
+    fn the_last_of_several_counts_whichever_it_is() {
+        let before = current_mask();
+        let counts_for_forks = || rseq::counted().load(Ordering::Relaxed) != 0 && is_quiet();
+        for order in [
+            [0, 1, 2],
+            [0, 2, 1],
+            [1, 0, 2],
+            [1, 2, 0],
+            [2, 0, 1],
+            [2, 1, 0],
+        ] {
+            let mut quiets = [const { None }; 3];
+            quiets.fill_with(|| Some(Quiet::enter()));
+            let all = current_mask();
+            for index in order {
+                assert_eq!(current_mask(), all, "{order:?}, before {index}");
+                assert!(counts_for_forks(), "{order:?}, before {index}");
+                quiets[index] = None;
+            }
+            assert_eq!(current_mask(), before, "{order:?}");
+            assert!(!counts_for_forks(), "{order:?}");
+        }
     }
 }

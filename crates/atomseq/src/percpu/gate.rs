@@ -107,6 +107,30 @@ mod tests {
 
     use super::*;
 
+    /// Does this thread block a signal that the tests never do?
+    #[cfg(unix)]
+    fn is_blocked() -> bool {
+        let mut mask = std::mem::MaybeUninit::uninit();
+        // SAFETY: a question: the first argument is ignored, and the answer initialises the mask.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), mask.as_mut_ptr());
+            libc::sigismember(mask.as_ptr(), libc::SIGUSR2) == 1
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn signals_stay_blocked_until_the_last_gate_is_open_whichever_it_is() {
+        let areas = [Area::new(0).unwrap(), Area::new(0).unwrap()];
+        for first in [0, 1] {
+            let mut held = [0, 1].map(|area| Some(areas[area].close(0)));
+            held[first] = None;
+            assert!(is_blocked(), "only {first} is open");
+            held[1 - first] = None;
+            assert!(!is_blocked(), "{first} was opened first");
+        }
+    }
+
     /// What a child of a fork finds where another thread of its parent had closed a gate.
     #[test]
     fn a_gate_closed_by_an_earlier_generation_is_taken_over() {

@@ -37,7 +37,7 @@ pub struct Words {
 /// deferral in the middle of an end, or of a nested start, may be overwritten. So the end looks at `added` too.
 const WAITING: u64 = 1 << 63;
 
-/// Where they lie in the thread block, which has 224 bytes.
+/// Where they lie in the thread block, in its first 224 bytes.
 const OFFSET: isize = 48;
 const _: () = assert!(OFFSET as usize + size_of::<Words>() <= 224);
 // What `arch` uses.
