@@ -2,6 +2,7 @@
 //! process a sandbox or an environment first.
 #![cfg(atomseq_sections)]
 
+use std::ffi::{CStr, CString};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Output};
 
@@ -19,6 +20,8 @@ pub struct Circumstances {
     pub ancient: bool,
     /// The test harness keeps what the test prints, as it usually does.
     pub captured: bool,
+    /// Files that are mounted over others: the one that is hidden, and the one that is there instead.
+    pub replaced: Vec<(CString, CString)>,
 }
 
 /// Runs `check` in a fresh process under `circumstances`; fails unless it ran there to its end.
@@ -30,7 +33,7 @@ pub fn in_fresh_process(
     circumstances: Circumstances,
     check: impl FnOnce(),
 ) -> Option<String> {
-    if std::env::var_os(MARK).is_some() {
+    if is_fresh_process() {
         check();
         println!("{}", ran_to_its_end(test));
         return None;
@@ -49,7 +52,7 @@ pub fn in_fresh_process(
 /// Runs `check` in a fresh process, which must be killed by `signal`; returns what it wrote on standard error
 /// itself, past the test harness, which loses what it keeps.
 pub fn killed_in_fresh_process(test: &str, signal: i32, check: impl FnOnce()) -> Option<String> {
-    if std::env::var_os(MARK).is_some() {
+    if is_fresh_process() {
         check();
         return None;
     }
@@ -66,6 +69,11 @@ pub fn killed_in_fresh_process(test: &str, signal: i32, check: impl FnOnce()) ->
         output.status
     );
     Some(errors)
+}
+
+/// Is this such a process?
+pub fn is_fresh_process() -> bool {
+    std::env::var_os(MARK).is_some()
 }
 
 fn ran_to_its_end(test: &str) -> String {
@@ -87,6 +95,7 @@ fn spawn(test: &str, circumstances: Circumstances) -> Output {
     }
     command.env(MARK, "1").envs(circumstances.environment);
     let (refused, ancient) = (circumstances.refused, circumstances.ancient);
+    let replaced = circumstances.replaced;
     // SAFETY: between fork and exec, only system calls and memory that is there already.
     unsafe {
         command.pre_exec(move || {
@@ -96,10 +105,44 @@ fn spawn(test: &str, circumstances: Circumstances) -> Output {
             if ancient && libc::personality(UNAME26) < 0 {
                 return Err(std::io::Error::last_os_error());
             }
+            if !replaced.is_empty() {
+                own_mounts()?;
+            }
+            for (hidden, instead) in &replaced {
+                mount(Some(instead), hidden, libc::MS_BIND)?;
+            }
             refused.iter().try_for_each(refuse)
         });
     }
     command.output().expect("a process")
+}
+
+/// Gives this process mounts of its own, and the right to change them.
+fn own_mounts() -> std::io::Result<()> {
+    let new = libc::CLONE_NEWUSER | libc::CLONE_NEWNS;
+    // SAFETY: of the calling process, which has a single thread.
+    if unsafe { libc::unshare(new) } != 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    mount(None, c"/", libc::MS_REC | libc::MS_PRIVATE)
+}
+
+fn mount(from: Option<&CStr>, to: &CStr, flags: libc::c_ulong) -> std::io::Result<()> {
+    let from = from.map_or(std::ptr::null(), CStr::as_ptr);
+    let (no_type, no_data) = (std::ptr::null(), std::ptr::null());
+    // SAFETY: null-terminated paths; a bind mount has no type and no data.
+    match unsafe { libc::mount(from, to.as_ptr(), no_type, flags, no_data) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
+/// Does this system let an ordinary process have mounts of its own?
+pub fn can_replace_files() -> bool {
+    let mut command = Command::new("true");
+    // SAFETY: system calls only.
+    unsafe { command.pre_exec(own_mounts) };
+    command.status().is_ok_and(|status| status.success())
 }
 
 /// A system call, and what the kernel answers instead of doing it.

@@ -5,8 +5,11 @@
 use atomseq::internals::{cpu_id, current_cpu, fence, register_this_thread};
 use atomseq::status::{Reason, Registrant};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::ffi::{CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
 use verify_linux::{
-    Answer, Circumstances, Refusal, When, in_fresh_process, killed_in_fresh_process, pin, refuse,
+    Answer, Circumstances, Refusal, When, can_replace_files, in_fresh_process, is_fresh_process,
+    killed_in_fresh_process, pin, refuse,
 };
 
 const OWN_REGISTRATION: (&str, &str) = ("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
@@ -423,4 +426,75 @@ fn start_up_is_short() {
     }
     println!("start-up: {best} us at best");
     assert!(best < 20_000, "{best} us");
+}
+
+/// Files that containers put in the place of the kernel's, and that tell of one CPU only.
+#[test]
+fn a_replaced_list_of_cpus_is_not_believed() {
+    const TEST: &str = "a_replaced_list_of_cpus_is_not_believed";
+    const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
+    const NODES: &str = "/sys/devices/system/node/possible";
+    if is_fresh_process() {
+        in_fresh_process(TEST, Circumstances::default(), every_cpu_has_a_slot);
+        return;
+    }
+    if !can_replace_files() {
+        eprintln!("{TEST}: does not apply, for mounts are refused here");
+        return;
+    }
+    let directory = std::env::temp_dir().join(format!("{TEST}-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory for two files");
+    let file = |name: &str, content: &str| {
+        let path = directory.join(name);
+        std::fs::write(&path, content).expect("a small file");
+        CString::new(path.into_os_string().into_encoded_bytes()).expect("a path")
+    };
+    let list = file("possible", "0\n");
+    let empty = CString::new(directory.as_os_str().as_encoded_bytes()).expect("a path");
+    let own = |path: &str| CString::new(path).expect("a path");
+    let replacements = [
+        vec![(own(POSSIBLE), list.clone())],
+        // A list in the right file system, of something else.
+        vec![(own(POSSIBLE), own(NODES))],
+        vec![(own("/sys"), empty.clone())],
+        vec![(own("/proc"), empty), (own(POSSIBLE), list)],
+    ];
+    for replaced in replacements {
+        let there = |(_, instead): &(_, CString)| {
+            std::path::Path::new(OsStr::from_bytes(instead.as_bytes())).exists()
+        };
+        if !replaced.iter().all(there) {
+            continue;
+        }
+        let circumstances = Circumstances {
+            replaced,
+            ..Circumstances::default()
+        };
+        in_fresh_process(TEST, circumstances, every_cpu_has_a_slot);
+    }
+    std::fs::remove_dir_all(&directory).expect("the directory is there");
+}
+
+/// On each CPU that this process may use, what is counted there is in the sum.
+fn every_cpu_has_a_slot() {
+    let counter = atomseq::percpu::Counter::new();
+    let mut counted = 0;
+    // SAFETY: sets of CPUs are plain old data; 0 is this thread.
+    unsafe {
+        let mut allowed: libc::cpu_set_t = core::mem::zeroed();
+        assert_eq!(
+            libc::sched_getaffinity(0, size_of_val(&allowed), &mut allowed),
+            0
+        );
+        for cpu in (0..libc::CPU_SETSIZE as usize).filter(|cpu| libc::CPU_ISSET(*cpu, &allowed)) {
+            let mut only: libc::cpu_set_t = core::mem::zeroed();
+            libc::CPU_SET(cpu, &mut only);
+            assert_eq!(libc::sched_setaffinity(0, size_of_val(&only), &only), 0);
+            assert_eq!(current_cpu(), cpu);
+            assert!(cpu < atomseq::status().features().cpus);
+            counter.increment();
+            counted += 1;
+        }
+    }
+    assert_eq!(counter.sum(), counted);
 }

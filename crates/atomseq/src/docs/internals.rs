@@ -175,9 +175,11 @@
 //!    and so to the slow path, which registers it. Threads that C code started are no exception. A
 //!    thread-specific key unregisters the thread before its storage goes; destructors that run
 //!    later use the slow path.
-//! 2. **CPUs.** The number of slots is the largest *possible* CPU number plus one, checked against
-//!    the width of the kernel's own CPU masks, which are the fallback where the list is missing or
-//!    contradicts them.
+//! 2. **CPUs.** The number of slots is the largest *possible* CPU number plus one, from a list in
+//!    sysfs. A section does not test its index, so that list counts only if it is the kernel's own: in
+//!    a file system of that type, with nothing mounted over it. The fallback is the width of the
+//!    kernel's CPU masks: as `/proc/self/status` prints them, if that is the kernel's own, else as
+//!    `sched_getaffinity` copies them. Each is an upper bound of every CPU number.
 //! 3. **Self-test.** A section of atomseq's own is interrupted by a helper process that shares this
 //!    process's memory, and must be seen to abort: there have been kernels that accept a
 //!    registration and abort nothing.

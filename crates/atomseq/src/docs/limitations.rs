@@ -220,8 +220,10 @@
 //!   is no safe way to go on. Where atomseq registers threads itself and `rseq` is forbidden later,
 //!   new threads use the slow path. k-CAS asks `getpid`, `gettid` and `tgkill` (of no signal) at any time: a filter may answer
 //!   with an error, but must not end the process.
-//! * **Containers** that hide or replace `/sys/devices/system/cpu/possible` are recognised by the
-//!   width of the kernel's CPU masks; then there may be more slots than CPUs.
+//! * **Containers** that hide or replace `/sys/devices/system/cpu/possible`: the file that is there
+//!   instead is not believed. The number of slots is then a multiple of four, and of 64 where
+//!   `/proc/self/status` is replaced as well, or the `openat2` system call is missing (before Linux 5.6)
+//!   or forbidden: structures take as much more memory, and sums read as many more words.
 //! * **Kernels.** Sections need Linux 5.5; structures other than `Counter` and `Histogram` need one
 //!   whose fence is [not known to get lost](super::internals#start-up). Distribution kernels that
 //!   carry the fix under an old number need `ATOMSEQ_TRUST_KERNEL=1`.

@@ -1,12 +1,22 @@
 //! Which CPUs there can be, and which one this is.
 //!
 //! A section uses its CPU number as an index without a test, so the number of slots must hold for every CPU that the
-//! kernel can ever name: the list of *possible* CPUs, never a count, an affinity mask or the CPUs online. Where the
-//! list is unreadable, or contradicts the kernel (containers may put a file of their own in its place), the width
-//! of the kernel's own CPU masks serves, which is never too small.
+//! kernel can ever name: the list of *possible* CPUs, never a count, an affinity mask or the CPUs online. Three sources
+//! give an upper bound, the tightest first:
+//!
+//! 1. the list of possible CPUs, in sysfs;
+//! 2. the number of digits with which procfs prints a CPU mask: a multiple of 4;
+//! 3. the size of the mask that `sched_getaffinity` copies: a multiple of 64.
+//!
+//! Containers and sandboxes put files of their own in the place of the first two. Such a file may say anything, and a
+//! number that is too small would lead sections to memory beyond the slots. So a file counts only if it is the kernel's own:
+//! opened below the root of a file system of the right type, without crossing into another mount ([`Descriptor::open_below`]). The third
+//! source cannot be replaced.
 
 use super::rseq;
 use crate::arch::syscall;
+use core::ffi::CStr;
+use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// More CPUs than any kernel is built for; a longer list is not one.
@@ -52,31 +62,32 @@ pub(super) enum Source {
 /// Finds out the number of slots, once, at start-up.
 pub(super) fn count() -> (usize, Source) {
     let mut text = [0u8; 16384];
-    let listed = read(c"/sys/devices/system/cpu/possible", &mut text).and_then(parse);
-    let digits = read(c"/proc/self/status", &mut text).and_then(mask_digits);
+    let listed = POSSIBLE.read(&mut text).and_then(parse);
+    let digits = STATUS.read(&mut text).and_then(mask_digits);
     let (slots, source) = decide(listed, digits, mask());
     SLOTS.store(slots, Ordering::Relaxed);
     (slots, source)
 }
 
 /// What the mask says: the upper bound that its size is, and the largest CPU that this thread may run on.
+#[derive(Clone, Copy)]
 struct Mask {
     bound: usize,
     highest: usize,
 }
 
-/// `digits`: how many hexadecimal digits the kernel prints a CPU mask with: one for every four CPUs it knows.
+/// The tightest upper bound that is not contradicted by another. `listed` and `digits` are from the kernel's own files;
+/// `digits` is how many hexadecimal digits the kernel prints a CPU mask with: one for every four CPUs.
 fn decide(listed: Option<usize>, digits: Option<usize>, mask: Option<Mask>) -> (usize, Source) {
-    let slots = listed.map(|largest| largest + 1);
-    match (slots, digits, mask) {
-        (Some(slots), Some(digits), _) if slots.div_ceil(4) == digits => (slots, Source::List),
-        (_, Some(digits), _) => (digits * 4, Source::Mask),
-        (Some(slots), None, None) => (slots, Source::List),
-        (Some(slots), None, Some(mask)) if slots <= mask.bound && mask.highest < slots => {
-            (slots, Source::List)
-        }
+    let believable =
+        |slots: &usize| mask.is_none_or(|mask| mask.highest < *slots && *slots <= mask.bound);
+    let list = listed.map(|largest| largest + 1).filter(believable);
+    let width = digits.map(|digits| digits * 4).filter(believable);
+    match (list, width, mask) {
+        (Some(list), width, _) if width.is_none_or(|width| list <= width) => (list, Source::List),
+        (list, Some(width), _) => (width.max(list.unwrap_or(0)), Source::Mask),
         (_, None, Some(mask)) => (mask.bound, Source::Mask),
-        (None, None, None) => {
+        (_, None, None) => {
             // SAFETY: a plain question to the C library.
             let configured = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
             (configured.clamp(1, MOST as i64) as usize, Source::Guess)
@@ -113,44 +124,108 @@ fn mask() -> Option<Mask> {
     })
 }
 
-/// The whole of a small file, or `None`: unreadable, or as long as the buffer and so perhaps longer.
-pub(super) fn read<'a>(path: &core::ffi::CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
-    let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
-    // SAFETY: the path is null-terminated; a result below 0 is an error.
-    let file = unsafe {
-        syscall(
-            libc::SYS_openat,
-            [
-                libc::AT_FDCWD as usize,
-                path.as_ptr() as usize,
-                flags,
-                0,
-                0,
-                0,
-            ],
-        )
-    };
-    let file = usize::try_from(file).ok()?;
-    let mut filled = 0;
-    let whole = loop {
-        let rest = &mut buffer[filled..];
-        // SAFETY: the kernel writes at most the length given to a buffer that is ours.
-        let got = unsafe {
-            syscall(
-                libc::SYS_read,
-                [file, rest.as_mut_ptr() as usize, rest.len(), 0, 0, 0],
-            )
-        };
-        match got {
-            0 => break filled < buffer.len(),
-            got if got > 0 => filled += got as usize,
-            got if got == -(libc::EINTR as isize) => {}
-            _ => break false,
+/// A small file of the kernel's, in one of its own file systems.
+#[derive(Clone, Copy)]
+pub(super) struct KernelFile {
+    /// Where that is mounted by custom.
+    root: &'static CStr,
+    /// By what number it is known.
+    magic: u64,
+    path: &'static CStr,
+}
+
+impl KernelFile {
+    const fn in_sysfs(path: &'static CStr) -> KernelFile {
+        KernelFile {
+            root: c"/sys",
+            magic: libc::SYSFS_MAGIC as u64,
+            path,
         }
-    };
-    // SAFETY: closes the descriptor that was opened above.
-    unsafe { syscall(libc::SYS_close, [file, 0, 0, 0, 0, 0]) };
-    if whole { Some(&buffer[..filled]) } else { None }
+    }
+
+    pub(super) const fn in_procfs(path: &'static CStr) -> KernelFile {
+        KernelFile {
+            root: c"/proc",
+            magic: libc::PROC_SUPER_MAGIC as u64,
+            path,
+        }
+    }
+
+    /// The whole file. `None`: unreadable, or as long as the buffer and so perhaps longer; or something else is in its
+    /// place, or the kernel has no way to say (before Linux 5.6).
+    pub(super) fn read(self, buffer: &mut [u8]) -> Option<&[u8]> {
+        let root = Descriptor::open(self.root)?;
+        if root.file_system()? != self.magic {
+            return None;
+        }
+        root.open_below(self.path)?.read(buffer)
+    }
+}
+
+const POSSIBLE: KernelFile = KernelFile::in_sysfs(c"devices/system/cpu/possible");
+const STATUS: KernelFile = KernelFile::in_procfs(c"self/status");
+
+/// An open file, closed when dropped.
+struct Descriptor(usize);
+
+impl Descriptor {
+    /// Opens a directory to look below it.
+    fn open(path: &CStr) -> Option<Descriptor> {
+        let flags = (libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC) as usize;
+        let (directory, path) = (libc::AT_FDCWD as usize, path.as_ptr() as usize);
+        // SAFETY: the path is null-terminated; a result below 0 is an error.
+        let file = unsafe { syscall(libc::SYS_openat, [directory, path, flags, 0, 0, 0]) };
+        usize::try_from(file).ok().map(Descriptor)
+    }
+
+    /// Opens a file below this directory that is in the same mount, as all directories on its way are: nothing was
+    /// mounted over any of them.
+    fn open_below(&self, path: &CStr) -> Option<Descriptor> {
+        let how = [
+            (libc::O_RDONLY | libc::O_CLOEXEC) as u64,
+            0,
+            libc::RESOLVE_NO_XDEV | libc::RESOLVE_BENEATH,
+        ];
+        let (path, how) = (path.as_ptr() as usize, &how);
+        let arguments = [self.0, path, how.as_ptr() as usize, size_of_val(how), 0, 0];
+        // SAFETY: the path is null-terminated, and the three words are `struct open_how`: flags, mode, resolve.
+        let file = unsafe { syscall(libc::SYS_openat2, arguments) };
+        usize::try_from(file).ok().map(Descriptor)
+    }
+
+    /// The number of the type of file system that the file is in.
+    fn file_system(&self) -> Option<u64> {
+        let mut status = MaybeUninit::<libc::statfs>::uninit();
+        let to = status.as_mut_ptr() as usize;
+        // SAFETY: the kernel fills the structure in.
+        let result = unsafe { syscall(libc::SYS_fstatfs, [self.0, to, 0, 0, 0, 0]) };
+        // SAFETY: filled in where the call succeeded.
+        (result == 0).then(|| unsafe { status.assume_init() }.f_type as u64)
+    }
+
+    fn read<'a>(&self, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
+        let mut filled = 0;
+        let whole = loop {
+            let rest = &mut buffer[filled..];
+            let (to, length) = (rest.as_mut_ptr() as usize, rest.len());
+            // SAFETY: the kernel writes at most the length given to a buffer that is ours.
+            let got = unsafe { syscall(libc::SYS_read, [self.0, to, length, 0, 0, 0]) };
+            match got {
+                0 => break filled < buffer.len(),
+                got if got > 0 => filled += got as usize,
+                got if got == -(libc::EINTR as isize) => {}
+                _ => break false,
+            }
+        };
+        whole.then(|| &buffer[..filled])
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        // SAFETY: opened by this structure, and used by nothing else.
+        unsafe { syscall(libc::SYS_close, [self.0, 0, 0, 0, 0, 0]) };
+    }
 }
 
 /// The largest CPU of a list such as `0-3,8-11`; `None` for anything that is not such a list.
@@ -230,34 +305,69 @@ mod tests {
         }
     }
 
+    /// However many CPUs the kernel can name, and whatever subset of the sources can be read, no number is too small, and the
+    /// tightest one is taken.
     #[test]
-    fn a_list_that_contradicts_the_kernel_gives_way_to_the_mask() {
-        let mask = |bound, highest| Some(Mask { bound, highest });
-        for listed in [0, 1, 3] {
-            assert_eq!(
-                decide(Some(listed), Some(1), None),
-                (listed + 1, Source::List)
-            );
+    fn every_number_is_an_upper_bound() {
+        for cpus in 1..=300usize {
+            let sources = [
+                (cpus, Source::List),
+                (cpus.next_multiple_of(4), Source::Mask),
+                (cpus.next_multiple_of(64), Source::Mask),
+            ];
+            for highest in [0, cpus / 2, cpus - 1] {
+                for readable in 1..8 {
+                    let [list, width, bound] = [0, 1, 2]
+                        .map(|source| readable >> source & 1 != 0)
+                        .map(Some);
+                    let listed = list.filter(|readable| *readable).map(|_| cpus - 1);
+                    let digits = width.filter(|readable| *readable).map(|_| cpus.div_ceil(4));
+                    let mask = bound.filter(|readable| *readable).map(|_| Mask {
+                        bound: cpus.next_multiple_of(64),
+                        highest,
+                    });
+                    let tightest = sources[(readable as u32).trailing_zeros() as usize];
+                    assert_eq!(decide(listed, digits, mask), tightest, "{cpus} CPUs");
+                }
+            }
         }
-        assert_eq!(decide(Some(4), Some(2), mask(64, 3)), (5, Source::List));
-        assert_eq!(
-            decide(Some(3), Some(2), mask(64, 3)),
-            (8, Source::Mask),
-            "list too short"
-        );
-        assert_eq!(
-            decide(Some(4), Some(1), mask(64, 3)),
-            (4, Source::Mask),
-            "list too long"
-        );
-        assert_eq!(decide(None, Some(3), None), (12, Source::Mask));
-        // Without the digits, the mask's size and content must do.
-        assert_eq!(decide(Some(3), None, mask(64, 3)), (4, Source::List));
-        assert_eq!(decide(Some(3), None, mask(64, 5)), (64, Source::Mask));
-        assert_eq!(decide(Some(200), None, mask(64, 5)), (64, Source::Mask));
-        assert_eq!(decide(None, None, mask(128, 5)), (128, Source::Mask));
-        assert_eq!(decide(Some(3), None, None), (4, Source::List));
+    }
+
+    #[test]
+    fn sources_that_contradict_each_other_give_way() {
+        let mask = |bound, highest| Some(Mask { bound, highest });
+        let masks = Source::Mask;
+        assert_eq!(decide(Some(2), Some(1), mask(64, 3)), (4, masks), "short");
+        assert_eq!(decide(Some(4), Some(1), mask(64, 3)), (5, masks), "long");
+        assert_eq!(decide(Some(3), Some(1), mask(64, 4)), (64, masks), "both");
+        assert_eq!(decide(Some(3), None, mask(64, 5)), (64, masks));
+        assert_eq!(decide(Some(200), None, mask(64, 5)), (64, masks));
+        assert_eq!(decide(Some(4), Some(1), None), (5, masks));
         assert_eq!(decide(None, None, None).1, Source::Guess);
+    }
+
+    /// What is no file of the kernel's, or is reached through another mount, is not read, whatever it says.
+    #[test]
+    fn only_the_kernels_own_files_count() {
+        let mut buffer = [0u8; 16384];
+        assert!(STATUS.read(&mut buffer).is_some());
+        // A directory that anybody may write to, with such a file in it.
+        let elsewhere = std::env::temp_dir().join(format!("atomseq-cpus-{}", std::process::id()));
+        let directory = elsewhere.join("devices/system/cpu");
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join("possible"), "0\n").unwrap();
+        let root = std::ffi::CString::new(elsewhere.to_str().unwrap()).unwrap();
+        let root: &'static CStr = Box::leak(root.into_boxed_c_str());
+        let replaced = KernelFile { root, ..POSSIBLE };
+        assert_eq!(replaced.read(&mut buffer), None);
+        std::fs::remove_dir_all(&elsewhere).unwrap();
+        // The right file, by a way that leads through other mounts: not to be told from one mounted over it.
+        let through = KernelFile {
+            path: c"self/root/sys/devices/system/cpu/possible",
+            ..STATUS
+        };
+        assert!(std::fs::exists("/proc/self/root/sys/devices/system/cpu/possible").unwrap());
+        assert_eq!(through.read(&mut buffer), None);
     }
 
     #[test]
@@ -280,7 +390,10 @@ mod tests {
     #[test]
     fn this_machine() {
         let (slots, source) = count();
-        assert_eq!(source, Source::List);
+        assert_ne!(source, Source::Guess);
+        if POSSIBLE.read(&mut [0; 16384]).is_some() {
+            assert_eq!(source, Source::List);
+        }
         assert_eq!(slots, cpu_slots());
         let mask = mask().expect("sched_getaffinity");
         assert!(mask.highest < slots && slots <= mask.bound);
@@ -293,7 +406,8 @@ mod tests {
     #[test]
     fn files_that_are_missing_or_too_long_are_none() {
         let mut buffer = [0u8; 4];
-        assert_eq!(read(c"/nonexistent/file", &mut buffer), None);
-        assert_eq!(read(c"/proc/self/status", &mut buffer), None);
+        let nowhere = KernelFile::in_procfs(c"nonexistent/file");
+        assert_eq!(nowhere.read(&mut buffer), None);
+        assert_eq!(STATUS.read(&mut buffer), None);
     }
 }

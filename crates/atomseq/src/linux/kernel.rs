@@ -11,7 +11,7 @@
 //! another thread ran on the same CPU in between (reported April 2026, after 7.0). x86-64 is not affected, nor is
 //! atomseq by the other change of that release (`cpu_id_start` is no longer rewritten at every return).
 
-use super::cpus;
+use super::cpus::KernelFile;
 use crate::status::KernelVersion;
 
 /// The first release of each maintained series before 6.18 that has the fix of the fence.
@@ -82,7 +82,7 @@ pub(super) fn version() -> Option<KernelVersion> {
     }
     // Distributions freeze the last number at 0 and say elsewhere what they are based on.
     let mut text = [0u8; 256];
-    let signature = cpus::read(c"/proc/version_signature", &mut text);
+    let signature = KernelFile::in_procfs(c"version_signature").read(&mut text);
     Some(refine(
         release,
         bytes(&name.version),
