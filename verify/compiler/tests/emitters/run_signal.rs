@@ -152,7 +152,7 @@ fn cases(subjects: &[Subject]) -> Vec<Case> {
         let mut random = fastrand::Rng::with_seed(subject as u64);
         for _ in 0..ROUNDS {
             let arguments = inputs::arguments(&mut random, &of.program, SLOTS, BULK);
-            let before = inputs::memory(&mut random, SLOTS, BULK);
+            let before = inputs::memory(&mut random, &of.program, SLOTS, BULK);
             // Before the first instruction nothing is done yet.
             for at in std::iter::once(None).chain((1..of.emitted.assembly.instructions).map(Some)) {
                 cases.push(Case {
