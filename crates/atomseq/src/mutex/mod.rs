@@ -85,6 +85,9 @@
 //! `lock` of a lock that the interrupted thread holds would wait indefinitely. In scope `SameThread` no other thread can hold it, so `lock`
 //! ends the process instead, with a sentence that says so, and a deadline is over at once.
 //!
+//! The first use of [`OnCpu`], [`Rehoming`] or [`Biased`] in a process [starts atomseq up](crate::status()), which a handler must not do:
+//! [`signal::install`](crate::signal::install) has done so before its handlers run; where handlers are installed otherwise, call `status()` first.
+//!
 //! **Panics.** `lock` never unwinds. [`unlocked`](lock_api::MutexGuard::unlocked) and [`Condvar`] take the lock again
 //! behind a guard that survives a panic, and two guards of one lock would be two exclusive references. So `lock` ends the process
 //! where it cannot succeed, or where a mechanism of your own panics.
