@@ -12,8 +12,9 @@ mod sections;
 use std::fmt::Write;
 use std::path::Path;
 
-/// How many sequences.
-const SEQUENCES: usize = 450;
+/// How many sequences, unless `ATOMSEQ_RANDOM_SEQUENCES` says another number. `ATOMSEQ_FIRST_SEED` has
+/// others made: longer searches go from one range of seeds to the next.
+const SEQUENCES: usize = 500;
 
 /// What may be wrong with a random sequence: it may be too much for a processor.
 const EXPECTED: [&str; 2] = ["too long", "too many words"];
@@ -24,7 +25,8 @@ fn main() {
     println!("cargo::rerun-if-changed=src/random");
     println!("cargo::rerun-if-changed=../../crates/atomseq-macros/src/compiler");
     let (mut sequences, mut table, mut seeds) = (String::new(), String::new(), Vec::new());
-    for seed in 0.. {
+    let count = number("ATOMSEQ_RANDOM_SEQUENCES").map_or(SEQUENCES, |count| count as usize);
+    for seed in number("ATOMSEQ_FIRST_SEED").unwrap_or(0).. {
         let program = random::generate(seed);
         let text = program.text();
         if let Err(error) = compiler::compile(text.parse().expect("it is made of tokens")) {
@@ -37,7 +39,7 @@ fn main() {
         }
         seeds.push(seed);
         write(&program, &text, &mut sequences, &mut table);
-        if seeds.len() == SEQUENCES {
+        if seeds.len() == count {
             break;
         }
     }
@@ -59,6 +61,13 @@ fn main() {
     .unwrap();
     let directory = std::env::var("OUT_DIR").expect("cargo says where");
     std::fs::write(Path::new(&directory).join("sequences.rs"), file).expect("cargo's directory");
+}
+
+/// A number in the environment.
+fn number(name: &str) -> Option<u64> {
+    println!("cargo::rerun-if-env-changed={name}");
+    let value = std::env::var(name).ok()?;
+    Some(value.parse().expect("a number"))
 }
 
 fn write(program: &random::Program, text: &str, sequences: &mut String, table: &mut String) {

@@ -20,6 +20,8 @@ use core::fmt;
 ///
 /// * comes before a seccomp filter that forbids `clone`, `rseq` or `membarrier`;
 /// * does not come from a signal handler: the C library may take memory for what start-up registers. Later calls may.
+///   [`signal::install`](crate::signal::install) starts up first. Where a handler that was installed otherwise may be the first to use a
+///   static such as a [`Biased`](crate::mutex::Biased), call `status()` before.
 ///
 /// ```
 /// let status = atomseq::status();
@@ -163,8 +165,10 @@ pub enum Reason {
     NoThreadExitHook(i32),
     /// Neither the kernel's list of possible CPUs nor its CPU mask can be read.
     CpusUnknown,
-    /// The self-test could not start its helper (an error number).
+    /// The self-test could not start or reap its helper (an error number).
     SelfTestBlocked(i32),
+    /// The kernel does not say on which CPU this thread is (an error number), so its rseq CPU number cannot be checked.
+    CpuNumberUnchecked(i32),
     /// The CPU number that the kernel keeps for this thread is wrong.
     CpuNumberWrong,
     /// The self-test interrupted a section, and the kernel did not abort it.
@@ -222,7 +226,11 @@ impl fmt::Display for Reason {
             ),
             Reason::SelfTestBlocked(errno) => write!(
                 f,
-                "the self-test could not start its helper process (error {errno}); allow the clone system call until atomseq::status() has returned"
+                "the self-test could not start or reap its helper process (error {errno}); allow the clone and wait4 system calls until atomseq::status() has returned"
+            ),
+            Reason::CpuNumberUnchecked(errno) => write!(
+                f,
+                "the kernel's rseq CPU number cannot be checked (error {errno}); allow the getcpu system call until atomseq::status() has returned"
             ),
             Reason::CpuNumberWrong => f.write_str(
                 "the kernel's rseq CPU number differs from getcpu; something else writes to this thread's rseq area",
@@ -289,6 +297,7 @@ mod tests {
             Reason::NoThreadExitHook(11),
             Reason::CpusUnknown,
             Reason::SelfTestBlocked(EPERM),
+            Reason::CpuNumberUnchecked(EPERM),
             Reason::CpuNumberWrong,
             Reason::SelfTestFailed,
             Reason::SelfTestInconclusive,

@@ -1,7 +1,7 @@
 //! What random sequences are run on: arguments and the words in memory.
 
 use crate::oracle::Memory;
-use crate::random::{Parameter, Program, BULK_ADDRESS};
+use crate::random::{Expression, Outcome, Parameter, Program, Statement, BULK_ADDRESS};
 
 /// The bytes of a slot before its first word.
 pub const GATE_BYTES: u64 = 8;
@@ -11,9 +11,51 @@ pub const SLOT_BYTES: u64 = 120;
 /// The bytes of bulk memory that sequences reach.
 pub const BULK_BYTES: u64 = 512;
 
+/// The values that a sequence names: it compares words with them, and exchanges them.
+fn named(program: &Program) -> Vec<u64> {
+    fn collect(expression: &Expression, values: &mut Vec<u64>) {
+        values.extend(expression.constant());
+        match expression {
+            Expression::Load(address, ..) => collect(address, values),
+            Expression::CompareExchange(at, expected, new) => {
+                for part in [at, expected, new] {
+                    collect(part, values);
+                }
+            }
+            Expression::Binary(_, a, b) => {
+                [a, b].into_iter().for_each(|part| collect(part, values))
+            }
+            Expression::Name(_)
+            | Expression::Literal(_)
+            | Expression::Constant(_)
+            | Expression::Cpu => {}
+        }
+    }
+    let mut values = vec![0];
+    for statement in &program.statements {
+        let outcome = match statement {
+            Statement::Exit(_, _, _, outcome) | Statement::Leave(_, _, _, outcome) => outcome,
+            _ => &Outcome::None,
+        };
+        let words = match statement {
+            Statement::Let(_, value) => vec![value],
+            Statement::Exit(_, a, b, _) | Statement::Leave(_, a, b, _) => vec![a, b],
+            Statement::Prepare(to, value, _)
+            | Statement::Store(to, value, _)
+            | Statement::Commit(to, value, ..) => vec![to, value],
+            Statement::Copy(to, from, words) => vec![to, from, words],
+        };
+        for word in words.into_iter().chain(outcome.words()) {
+            collect(word, &mut values);
+        }
+    }
+    values
+}
+
 /// A word that is likely to decide something.
-fn word(random: &mut fastrand::Rng) -> u64 {
-    match random.usize(0..6) {
+fn word(random: &mut fastrand::Rng, named: &[u64]) -> u64 {
+    match random.usize(0..9) {
+        6..=8 => named[random.usize(0..named.len())],
         0 => random.u64(0..5),
         1 => u64::MAX - random.u64(0..5),
         2 => random.u64(..) & 0xffff_ffff,
@@ -24,7 +66,8 @@ fn word(random: &mut fastrand::Rng) -> u64 {
 }
 
 /// The words of a slot and its bulk memory, at their addresses.
-pub fn memory(random: &mut fastrand::Rng, slot: u64, bulk: u64) -> Memory {
+pub fn memory(random: &mut fastrand::Rng, program: &Program, slot: u64, bulk: u64) -> Memory {
+    let named = named(program);
     let mut memory = Memory {
         stretches: vec![
             (slot + GATE_BYTES, vec![0; SLOT_BYTES as usize]),
@@ -33,7 +76,7 @@ pub fn memory(random: &mut fastrand::Rng, slot: u64, bulk: u64) -> Memory {
     };
     let addresses = (0..SLOT_BYTES / 8).map(|index| slot + GATE_BYTES + 8 * index);
     for address in addresses.chain((0..BULK_BYTES / 8).map(|index| bulk + 8 * index)) {
-        memory.store(address, word(random), 8);
+        memory.store(address, word(random, &named), 8);
     }
     memory.store(slot + BULK_ADDRESS, bulk, 8);
     memory
@@ -41,13 +84,14 @@ pub fn memory(random: &mut fastrand::Rng, slot: u64, bulk: u64) -> Memory {
 
 /// Arguments; a slot's is its address.
 pub fn arguments(random: &mut fastrand::Rng, program: &Program, slot: u64, bulk: u64) -> Vec<u64> {
+    let named = named(program);
     program
         .parameters
         .iter()
         .map(|parameter| match parameter {
             Parameter::Slot | Parameter::Base => slot,
             Parameter::Bulk => bulk,
-            Parameter::Word => word(random),
+            Parameter::Word => word(random, &named),
         })
         .collect()
 }

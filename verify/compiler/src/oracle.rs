@@ -139,18 +139,7 @@ impl Run<'_> {
             }
             Expression::Binary(operator, a, b) => {
                 let (a, b) = (self.word(a), self.word(b));
-                match *operator {
-                    "+" => a.wrapping_add(b),
-                    "-" => a.wrapping_sub(b),
-                    "*" => a.wrapping_mul(b),
-                    "&" => a & b,
-                    "|" => a | b,
-                    "^" => a ^ b,
-                    "<<" => a << (b % 64),
-                    ">>" => a >> (b % 64),
-                    "min" => a.min(b),
-                    other => panic!("no such operator: {other}"),
-                }
+                Expression::apply(operator, a, b)
             }
         }
     }

@@ -93,7 +93,7 @@ fn cases(place: &Place, mut with: impl FnMut(usize, &Program, &[u64], &Memory, &
         let program = random::generate(*seed);
         let mut random = fastrand::Rng::with_seed(*seed);
         for _ in 0..ROUNDS {
-            let memory = inputs::memory(&mut random, place.slot, place.bulk);
+            let memory = inputs::memory(&mut random, &program, place.slot, place.bulk);
             let arguments = inputs::arguments(&mut random, &program, place.slot, place.bulk);
             let mut after = memory.clone();
             let value = oracle::run(&program, &arguments, &mut after, place.cpu as u64);

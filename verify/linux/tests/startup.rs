@@ -3,6 +3,8 @@
 #![cfg(atomseq_sections)]
 
 use atomseq::internals::{cpu_id, current_cpu, fence, register_this_thread};
+use atomseq::mutex::{Biased, Condvar, Mutex, OnCpu, Semaphore};
+use atomseq::signal::{self, Event};
 use atomseq::status::{Reason, Registrant};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::ffi::{CString, OsStr};
@@ -183,6 +185,105 @@ fn without_clone_the_self_test_is_blocked() {
                 cpu_id() < 0,
                 "sections must be off in every thread, whoever registered it"
             );
+        },
+    );
+}
+
+/// Where helpers cannot be reaped, none is started: it would stay behind.
+#[test]
+fn without_wait4_the_self_test_is_blocked_and_leaves_nothing() {
+    in_fresh_process(
+        "without_wait4_the_self_test_is_blocked_and_leaves_nothing",
+        refused(always(libc::SYS_wait4, libc::EPERM)),
+        || {
+            let status = atomseq::status();
+            assert!(!status.is_active(), "{status}");
+            assert_eq!(status.reason(), Some(Reason::SelfTestBlocked(libc::EPERM)));
+            // SAFETY: plain old data; asks for a child of any kind, without waiting.
+            let child = unsafe {
+                let mut child: libc::siginfo_t = core::mem::zeroed();
+                let kinds = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+                libc::waitid(libc::P_ALL, 0, &mut child, kinds)
+            };
+            assert_eq!(
+                (child, std::io::Error::last_os_error().raw_os_error()),
+                (-1, Some(libc::ECHILD))
+            );
+        },
+    );
+}
+
+#[test]
+fn without_getcpu_nothing_else_is_blamed() {
+    for errno in [libc::ENOSYS, libc::EPERM] {
+        in_fresh_process(
+            "without_getcpu_nothing_else_is_blamed",
+            refused(always(libc::SYS_getcpu, errno)),
+            || {
+                let status = atomseq::status();
+                assert!(!status.is_active(), "{status}");
+                assert!(
+                    matches!(
+                        status.reason(),
+                        Some(Reason::CpuNumberUnchecked(libc::ENOSYS | libc::EPERM))
+                    ),
+                    "{status}"
+                );
+            },
+        );
+    }
+}
+
+/// Start-up takes memory and starts a process, which a handler must not. What a handler can be the first to use is all that
+/// has a `const` constructor.
+#[test]
+fn nothing_starts_up_in_a_handler() {
+    static ON_CPU: Mutex<u32, OnCpu> = Mutex::new(0);
+    static BIASED: Biased<u32> = Biased::new(0);
+    static PERMITS: Semaphore = Semaphore::new(1);
+    static CHANGED: Condvar = Condvar::new();
+    static USED: AtomicU32 = AtomicU32::new(0);
+    atomseq::sequence! {
+        /// Without a slot, so without an area that was made before.
+        unsafe fn set_here(word: Word) -> bool {
+            if cpu() > 0xffff { return false }
+            commit(word, 1);
+            true
+        }
+    }
+    fn uses(_event: &mut Event<'_>) {
+        let mut word = 0usize;
+        // SAFETY: a word of this function's.
+        let here = unsafe { set_here::on_cpu(&raw mut word as usize) };
+        let all = [
+            ON_CPU.try_lock().is_some(),
+            BIASED.try_lock().is_some(),
+            PERMITS.try_acquire().is_some(),
+            here == Ok(word == 1),
+        ];
+        CHANGED.notify_one();
+        USED.store(
+            all.iter().map(|used| u32::from(*used)).sum(),
+            Ordering::Relaxed,
+        );
+    }
+    in_fresh_process(
+        "nothing_starts_up_in_a_handler",
+        Circumstances::default(),
+        || {
+            // SAFETY: tries, a notification and an atomic.
+            unsafe { signal::install(libc::SIGUSR1, uses).unwrap() };
+            // From here on, start-up would end the process.
+            let no_child = Refusal {
+                call: libc::SYS_clone,
+                answer: Answer::Kill,
+                when: When::Lacks(libc::CLONE_THREAD as u32),
+            };
+            refuse(&no_child).unwrap();
+            // SAFETY: a signal to this thread.
+            unsafe { libc::raise(libc::SIGUSR1) };
+            assert_eq!(USED.load(Ordering::Relaxed), 4);
+            assert!(atomseq::status().is_active(), "{}", atomseq::status());
         },
     );
 }

@@ -6,10 +6,15 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
-use atomseq::mutex::{Condvar, Interlocked, Mutex, OnCpu, RawBiased, RawMutex, RawSpin, Semaphore};
-use lock_api::{RawMutex as _, RawMutexTimed};
+use atomseq::local::per_thread;
+use atomseq::mutex::{
+    Condvar, Interlocked, Masked, Mutex, OnCpu, RawBiased, RawMutex, RawSpin, Restarting, Rolling,
+    Semaphore, SpinLock, TestAndSet,
+};
+use atomseq::signal::{self, Event};
+use lock_api::{MutexGuard, RawMutex as _, RawMutexTimed};
 use verify_mutex::threads::{ended_after, this_thread, wait_until, wait_until_asleep};
-use verify_signals::fresh::{in_child, in_fresh_process};
+use verify_signals::fresh::{in_child, in_fresh_process, killed_in_fresh_process};
 use verify_signals::this_test;
 
 const SHORT: Duration = Duration::from_millis(5);
@@ -49,6 +54,145 @@ fn a_panic_while_a_condition_is_looked_at_lets_go_of_the_lock() {
         *lock.lock() = 1;
         changed.notify_one();
     });
+}
+
+/// A mechanism of a user's own, whose next test-and-set may be told to panic.
+#[derive(Debug)]
+struct Panics(Interlocked, AtomicU32);
+
+// SAFETY: sets, clears and looks as the mechanism inside does; a test-and-set that panics has set nothing.
+unsafe impl TestAndSet for Panics {
+    type Scope = <Interlocked as TestAndSet>::Scope;
+    type GuardMarker = <Interlocked as TestAndSet>::GuardMarker;
+    const NAME: &'static str = "panics";
+    const CLEAR: Panics = Panics(Interlocked::CLEAR, AtomicU32::new(0));
+
+    fn test_and_set(&self) -> bool {
+        assert_eq!(self.1.load(SeqCst), 0, "told to panic");
+        self.0.test_and_set()
+    }
+
+    unsafe fn clear(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.clear() }
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.is_set()
+    }
+
+    unsafe fn clear_then_look(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.clear_then_look() }
+    }
+
+    fn settle(&self) {
+        self.0.settle();
+    }
+}
+
+/// Runs `relocks` in a process of its own, with a lock that is held: where the lock cannot be taken again, no guard of it
+/// may outlive that, so the process must end there and not after a panic that was caught.
+fn no_guard_outlives<R: lock_api::RawMutex>(
+    test: &str,
+    why: &str,
+    relocks: impl FnOnce(&mut MutexGuard<'_, R, u32>, &lock_api::Mutex<R, u32>),
+) {
+    let errors = killed_in_fresh_process(test, libc::SIGABRT, || {
+        let lock = lock_api::Mutex::<R, u32>::new(0);
+        let mut guard = lock.lock();
+        let caught = catch_unwind(AssertUnwindSafe(|| relocks(&mut guard, &lock)));
+        eprintln!("a guard has outlived a panic: {}", caught.is_err());
+        // SAFETY: ends this process, which must have ended before.
+        unsafe { libc::_exit(0) };
+    });
+    if let Some(errors) = errors {
+        assert!(errors.contains(why), "{errors}");
+        assert!(!errors.contains("has outlived"), "{errors}");
+    }
+}
+
+fn keep_it_meanwhile<R: lock_api::RawMutex>(
+    guard: &mut MutexGuard<'_, R, u32>,
+    lock: &lock_api::Mutex<R, u32>,
+) {
+    MutexGuard::unlocked(guard, || std::mem::forget(lock.try_lock()));
+}
+
+fn panic_meanwhile<R: lock_api::RawMutex>(
+    tell: impl Fn(&R),
+) -> impl FnOnce(&mut MutexGuard<'_, R, u32>, &lock_api::Mutex<R, u32>) {
+    move |guard, lock| {
+        MutexGuard::unlocked(guard, || {
+            // SAFETY: the raw lock is only looked at.
+            tell(unsafe { lock.raw() });
+        });
+    }
+}
+
+macro_rules! never_two_guards {
+    ($($name:ident: $raw:ty, $why:expr, $relocks:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            no_guard_outlives::<$raw>(this_test!(), $why, $relocks);
+        }
+    )*};
+}
+
+never_two_guards! {
+    relocked_spin_restarting: RawSpin<Restarting>, "use try_lock", keep_it_meanwhile;
+    relocked_spin_rolling: RawSpin<Rolling>, "use try_lock", keep_it_meanwhile;
+    relocked_spin_masked: RawSpin<Masked>, "use try_lock", keep_it_meanwhile;
+    relocked_mutex_restarting: RawMutex<Restarting>, "use try_lock", keep_it_meanwhile;
+    relocked_mutex_rolling: RawMutex<Rolling>, "use try_lock", keep_it_meanwhile;
+    relocked_mutex_masked: RawMutex<Masked>, "use try_lock", keep_it_meanwhile;
+    relocked_spin_by_what_panics: RawSpin<Panics>, "`lock` panicked",
+        panic_meanwhile(|raw: &RawSpin<Panics>| raw.mechanism().1.store(1, SeqCst));
+    relocked_mutex_by_what_panics: RawMutex<Panics>, "`lock` panicked",
+        panic_meanwhile(|raw: &RawMutex<Panics>| raw.mechanism().1.store(1, SeqCst));
+}
+
+per_thread! {
+    static OWN: SpinLock<u32, Restarting> = SpinLock::new(0);
+}
+
+static CHANGED: Condvar = Condvar::new();
+
+#[test]
+fn a_wait_whose_lock_a_handler_keeps_ends_the_process() {
+    fn keeps(_event: &mut Event<'_>) {
+        OWN.with(|lock| std::mem::forget(lock.try_lock()));
+        CHANGED.notify_one();
+    }
+    let errors = killed_in_fresh_process(this_test!(), libc::SIGABRT, || {
+        // SAFETY: it sets a flag of this thread's, and makes a system call.
+        unsafe { signal::install(libc::SIGALRM, keeps).unwrap() };
+        // Until the wait has let go of the lock, `keeps` does not get it: then another signal comes.
+        let interval = libc::timeval {
+            tv_sec: 0,
+            tv_usec: 2_000,
+        };
+        let timer = libc::itimerval {
+            it_interval: interval,
+            it_value: interval,
+        };
+        OWN.with(|lock| {
+            let mut guard = lock.lock();
+            // SAFETY: reads the structure given.
+            unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()) };
+            loop {
+                let wait = AssertUnwindSafe(|| CHANGED.wait_for(&mut guard, Duration::MAX));
+                if catch_unwind(wait).is_err() {
+                    eprintln!("a guard has outlived a panic");
+                    // SAFETY: ends this process, which must have ended before.
+                    unsafe { libc::_exit(0) };
+                }
+            }
+        });
+    });
+    if let Some(errors) = errors {
+        assert!(errors.contains("use try_lock"), "{errors}");
+    }
 }
 
 /// Every lock made of it.

@@ -314,62 +314,63 @@ global_asm!(
     concat!(".hidden ", name!("spawn_kicker")),
     concat!(".type ", name!("spawn_kicker"), ", @function"),
     concat!(name!("spawn_kicker"), ":"),
-    "hint #34",           // bti c
-    "mov x9, x0",         // the shared words
-    "mov x8, #220",       // clone
-    "mov x0, #0x700",     // CLONE_VM | CLONE_FS | CLONE_FILES, no signal at the end
-    "mov x1, #0",         // no stack of its own
-    "mov x2, #0",         // no parent word
-    "mov x3, #0",         // no thread-local storage of its own
-    "mov x4, #0",         // no child word
-    "svc #0",             //
-    "cbz x0, 20f",        // 0: the child
-    "ret",                // the parent
-    "20:",                //
-    "mov x8, #274",       // sched_setattr
-    "mov x0, #0",         // of this child
-    "ldr x1, [x9, #56]",  // its parent's attributes with a short slice
-    "mov x2, #0",         //
-    "svc #0",             // a refusal only makes the test slower
-    "ldr x1, [x9, #40]",  // length of the set of CPUs to stay on
-    "cbz x1, 21f",        // none: anywhere
-    "mov x8, #122",       // sched_setaffinity
-    "mov x0, #0",         // of this child
-    "ldr x2, [x9, #48]",  // the set
-    "svc #0",             //
-    "str w0, [x9, #16]",  // 0, or why not
-    "21:",                //
-    "mov w12, #1",        //
-    "str w12, [x9, #64]", // prepared
-    "ldr w10, [x9, #20]", // how often to look
-    "22:",                //
-    "ldar w12, [x9]",     // does the section run yet?
-    "cbnz w12, 23f",      //
-    "mov x8, #101",       // nanosleep: on a machine with one CPU the parent must run
-    "add x0, x9, #24",    // this long
-    "mov x1, #0",         //
-    "svc #0",             //
-    "subs w10, w10, #1",  //
-    "b.ne 22b",           // look again
-    "b 25f",              // give up
-    "23:",                //
-    "ldr w11, [x9, #12]", // how to interrupt
-    "cbz w11, 24f",       // running here was the interruption
-    "mov x8, #283",       // membarrier
-    "mov x0, #128",       // MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ
-    "mov x1, #0",         // on every CPU
-    "mov x2, #0",         //
-    "svc #0",             // when it returns, every running section was aborted
-    "str w0, [x9, #16]",  // 0, or why not
-    "24:",                //
-    "mov w12, #1",        //
-    "add x13, x9, #4",    //
-    "stlr w12, [x13]",    // done
-    "25:",                //
-    "mov x8, #93",        // exit
-    "mov x0, #0",         //
-    "svc #0",             //
-    "udf #0",             // not reached
+    "hint #34",                // bti c
+    "mov x9, x0",              // the shared words
+    "mov x8, #220",            // clone
+    "mov x0, #0x700",          // CLONE_VM | CLONE_FS | CLONE_FILES, no signal at the end
+    "movk x0, #0x20, lsl #16", // CLONE_CHILD_CLEARTID
+    "mov x1, #0",              // no stack of its own
+    "mov x2, #0",              // no parent word
+    "mov x3, #0",              // no thread-local storage of its own
+    "add x4, x9, #68",         // the child word: `alive`
+    "svc #0",                  //
+    "cbz x0, 20f",             // 0: the child
+    "ret",                     // the parent
+    "20:",                     //
+    "mov x8, #274",            // sched_setattr
+    "mov x0, #0",              // of this child
+    "ldr x1, [x9, #56]",       // its parent's attributes with a short slice
+    "mov x2, #0",              //
+    "svc #0",                  // a refusal only makes the test slower
+    "ldr x1, [x9, #40]",       // length of the set of CPUs to stay on
+    "cbz x1, 21f",             // none: anywhere
+    "mov x8, #122",            // sched_setaffinity
+    "mov x0, #0",              // of this child
+    "ldr x2, [x9, #48]",       // the set
+    "svc #0",                  //
+    "str w0, [x9, #16]",       // 0, or why not
+    "21:",                     //
+    "mov w12, #1",             //
+    "str w12, [x9, #64]",      // prepared
+    "ldr w10, [x9, #20]",      // how often to look
+    "22:",                     //
+    "ldar w12, [x9]",          // does the section run yet?
+    "cbnz w12, 23f",           //
+    "mov x8, #101",            // nanosleep: on a machine with one CPU the parent must run
+    "add x0, x9, #24",         // this long
+    "mov x1, #0",              //
+    "svc #0",                  //
+    "subs w10, w10, #1",       //
+    "b.ne 22b",                // look again
+    "b 25f",                   // give up
+    "23:",                     //
+    "ldr w11, [x9, #12]",      // how to interrupt
+    "cbz w11, 24f",            // running here was the interruption
+    "mov x8, #283",            // membarrier
+    "mov x0, #128",            // MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ
+    "mov x1, #0",              // on every CPU
+    "mov x2, #0",              //
+    "svc #0",                  // when it returns, every running section was aborted
+    "str w0, [x9, #16]",       // 0, or why not
+    "24:",                     //
+    "mov w12, #1",             //
+    "add x13, x9, #4",         //
+    "stlr w12, [x13]",         // done
+    "25:",                     //
+    "mov x8, #93",             // exit
+    "mov x0, #0",              //
+    "svc #0",                  //
+    "udf #0",                  // not reached
     concat!(
         ".size ",
         name!("spawn_kicker"),

@@ -67,6 +67,8 @@ pub struct KickWords {
     pub attributes: *const u8,
     /// 64: set by the helper before it looks for `ready` for the first time.
     pub prepared: core::sync::atomic::AtomicU32,
+    /// 68: cleared by the kernel once the helper has ended and touches this memory no more.
+    pub alive: core::sync::atomic::AtomicU32,
 }
 
 /// How `watch` ended.

@@ -93,14 +93,8 @@ fn expedite(command: usize, flags: usize, cpu: usize) {
 
 #[cold]
 fn failed() -> ! {
-    let sentence = b"atomseq: the membarrier system call worked at start-up and fails now (was a sandbox set up \
-        since?); allow membarrier, or set ATOMSEQ_DISABLE_RSEQ=1\n";
-    // SAFETY: writes a constant to standard error; `abort` ends the process.
-    unsafe {
-        syscall(
-            libc::SYS_write,
-            [2, sentence.as_ptr() as usize, sentence.len(), 0, 0, 0],
-        );
-        libc::abort()
-    }
+    crate::end::abort(
+        "atomseq: the membarrier system call worked at start-up and fails now (was a sandbox set up \
+         since?); allow membarrier, or set ATOMSEQ_DISABLE_RSEQ=1\n",
+    )
 }

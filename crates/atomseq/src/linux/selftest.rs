@@ -33,7 +33,7 @@ pub(super) enum Outcome {
     Missed,
     /// The section was not interrupted in time.
     Nothing,
-    /// No helper (an error number).
+    /// No helper, for the kernel refuses to start one, or to reap one (an error number).
     Blocked(i32),
 }
 
@@ -51,6 +51,9 @@ const ATTEMPTS: u32 = 8;
 
 /// Interrupts a section. The caller has blocked all signals, and this thread is registered.
 pub(super) fn interrupt(kick: Kick) -> Outcome {
+    if let Err(errno) = may_reap() {
+        return Outcome::Blocked(errno);
+    }
     let attributes = Attributes::of_a_short_slice();
     let mut best = Outcome::Nothing;
     for _ in 0..ATTEMPTS {
@@ -77,20 +80,8 @@ fn attempt(kick: Kick, area: *mut u8, attributes: &Attributes) -> Outcome {
         Kick::Preemption => true,
         Kick::Fence => others(&mut mask, cpu),
     };
-    let words = KickWords {
-        ready: AtomicU32::new(0),
-        done: AtomicU32::new(0),
-        cpu: cpu as u32,
-        kick: kick as u32,
-        result: AtomicI32::new(0),
-        rounds: LOOKS,
-        nap: [0, NAP],
-        mask_bytes: if stay { size_of_val(&mask) } else { 0 },
-        mask: mask.as_ptr().cast(),
-        attributes: (&raw const *attributes).cast(),
-        prepared: AtomicU32::new(0),
-    };
-    // SAFETY: signals are blocked, no section is armed, and `words` outlives the child, which is waited for below.
+    let words = words(kick, cpu, if stay { &mask } else { &[] }, attributes);
+    // SAFETY: signals are blocked, no section is armed, and `words` outlives the child, whose end is waited for below.
     let child = unsafe { spawn_kicker(&words) };
     if child < 0 {
         return Outcome::Blocked(-child as i32);
@@ -100,19 +91,15 @@ fn attempt(kick: Kick, area: *mut u8, attributes: &Attributes) -> Outcome {
         if words.prepared.load(Ordering::Relaxed) != 0 {
             break;
         }
-        // SAFETY: the kernel reads the time given, and reports no rest.
-        unsafe {
-            syscall(
-                libc::SYS_nanosleep,
-                [words.nap.as_ptr() as usize, 0, 0, 0, 0, 0],
-            )
-        };
+        sleep(&words.nap);
     }
     // SAFETY: `area` is a struct rseq, this thread's own outside tests; `words` is valid.
     let end = unsafe { watch(area, &words, ROUNDS) };
     // Whatever happened, the helper must not wait on.
     words.ready.store(1, Ordering::Release);
-    reap(child as usize);
+    if let Err(errno) = reap(child as usize, &words) {
+        return Outcome::Blocked(errno);
+    }
     let kicked = words.result.load(Ordering::Relaxed) == 0;
     match end {
         watched::ABORTED => Outcome::Aborted,
@@ -121,6 +108,24 @@ fn attempt(kick: Kick, area: *mut u8, attributes: &Attributes) -> Outcome {
             debug_assert!([watched::MISSED, watched::NOTHING, watched::MOVED].contains(&end));
             Outcome::Nothing
         }
+    }
+}
+
+/// What the helper is told, before it has done anything; it may move to the CPUs in `mask`, to any if there is none.
+fn words(kick: Kick, cpu: usize, mask: &[u64], attributes: &Attributes) -> KickWords {
+    KickWords {
+        ready: AtomicU32::new(0),
+        done: AtomicU32::new(0),
+        cpu: cpu as u32,
+        kick: kick as u32,
+        result: AtomicI32::new(0),
+        rounds: LOOKS,
+        nap: [0, NAP],
+        mask_bytes: size_of_val(mask),
+        mask: mask.as_ptr().cast(),
+        attributes: (&raw const *attributes).cast(),
+        prepared: AtomicU32::new(0),
+        alive: AtomicU32::new(1),
     }
 }
 
@@ -184,25 +189,68 @@ fn involuntary_switches() -> i64 {
     usage.ru_nivcsw
 }
 
-/// Waits for the helper. It ends by itself within a few milliseconds; a debugger may reap it first.
-fn reap(child: usize) {
-    let children_of_any_kind = libc::__WALL as usize;
-    // SAFETY: no status and no usage are asked for.
-    while unsafe { syscall(libc::SYS_wait4, [child, 0, children_of_any_kind, 0, 0, 0]) }
-        == -(libc::EINTR as isize)
-    {}
+const CHILDREN_OF_ANY_KIND: usize = libc::__WALL as usize;
+
+/// Whether helpers may be reaped, asked about this process, which is no child of its own.
+fn may_reap() -> Result<(), i32> {
+    // SAFETY: no arguments, cannot fail.
+    let this_process = unsafe { syscall(libc::SYS_getpid, [0; 6]) } as usize;
+    match wait4(this_process) {
+        ECHILD => Ok(()),
+        refused => Err(-refused as i32),
+    }
 }
 
-/// Whether the CPU number that the kernel keeps for this thread is the one it tells.
-pub(super) fn cpu_number_is_right() -> bool {
+const ECHILD: isize = -(libc::ECHILD as isize);
+
+/// Waits for a child's end, as far as the kernel lets this process.
+fn wait4(child: usize) -> isize {
+    loop {
+        let arguments = [child, 0, CHILDREN_OF_ANY_KIND, 0, 0, 0];
+        // SAFETY: no status and no usage are asked for.
+        let result = unsafe { syscall(libc::SYS_wait4, arguments) };
+        if result != -(libc::EINTR as isize) {
+            return result;
+        }
+    }
+}
+
+/// Waits for the helper's end, whatever `wait4` says: the helper uses `words` until then. It ends by itself within a
+/// few milliseconds. An error number if the kernel does not let it be reaped; a debugger may have reaped it first.
+fn reap(child: usize, words: &KickWords) -> Result<(), i32> {
+    let result = wait4(child);
+    // Acquire: what the helper did with `words` was before; the kernel clears the word as the helper's last access.
+    while words.alive.load(Ordering::Acquire) != 0 {
+        sleep(&words.nap);
+    }
+    match result {
+        ECHILD => Ok(()),
+        result if result == child as isize => Ok(()),
+        refused => Err(-refused as i32),
+    }
+}
+
+fn sleep(nap: &[i64; 2]) {
+    // SAFETY: the kernel reads the time given, and reports no rest.
+    unsafe { syscall(libc::SYS_nanosleep, [nap.as_ptr() as usize, 0, 0, 0, 0, 0]) };
+}
+
+/// Whether the CPU number that the kernel keeps for this thread is the one it tells; an error number if it tells none.
+pub(super) fn cpu_number_is_right() -> Result<bool, i32> {
     // A thread may be moved between the two looks, but not every time.
-    (0..64).any(|_| {
+    for _ in 0..64 {
         let mut told = u32::MAX;
         let before = rseq::cpu_id();
         // SAFETY: the kernel writes one word of ours; the other two arguments are null.
         let result = unsafe { syscall(libc::SYS_getcpu, [&raw mut told as usize, 0, 0, 0, 0, 0]) };
-        result == 0 && before >= 0 && before as u32 == told && rseq::cpu_id() == before
-    })
+        if result != 0 || told == u32::MAX {
+            return Err(-result as i32);
+        }
+        if before >= 0 && before as u32 == told && rseq::cpu_id() == before {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 #[cfg(test)]
@@ -273,5 +321,25 @@ mod tests {
             [interrupt(Kick::Preemption), interrupt(Kick::Fence)]
         });
         assert_eq!(outcomes, [Outcome::Aborted, Outcome::Aborted]);
+    }
+
+    /// The helper uses this thread's memory. Here `wait4` says that there is no such child, as it does where a sandbox
+    /// refuses it or a debugger was first, while the helper still looks for a word that nobody sets.
+    #[test]
+    fn the_helpers_end_is_waited_for_whatever_wait4_says() {
+        let _blocked = Blocked::enter();
+        let attributes = Attributes::of_a_short_slice();
+        let words = KickWords {
+            rounds: 200,
+            ..words(Kick::Fence, 0, &[], &attributes)
+        };
+        // SAFETY: as in `attempt`.
+        let child = unsafe { spawn_kicker(&words) };
+        assert!(child > 0, "{child}");
+        // SAFETY: no arguments, cannot fail.
+        let no_child = unsafe { syscall(libc::SYS_getpid, [0; 6]) } as usize;
+        assert_eq!(reap(no_child, &words), Ok(()));
+        assert_eq!(words.alive.load(Ordering::Relaxed), 0);
+        assert_eq!(reap(child as usize, &words), Ok(()));
     }
 }

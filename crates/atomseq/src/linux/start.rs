@@ -164,8 +164,10 @@ fn sections(status: &mut Status, source: Source) -> Result<Registrant, Reason> {
             Registrant::Atomseq
         }
     };
-    if !selftest::cpu_number_is_right() {
-        return Err(Reason::CpuNumberWrong);
+    match selftest::cpu_number_is_right() {
+        Ok(true) => {}
+        Ok(false) => return Err(Reason::CpuNumberWrong),
+        Err(errno) => return Err(Reason::CpuNumberUnchecked(errno)),
     }
     match selftest::interrupt(Kick::Preemption) {
         Outcome::Aborted => Ok(registrant),

@@ -42,7 +42,8 @@ use crate::sync::AtomicU32;
 /// # With a lock of scope `SameThread`
 ///
 /// The thread that waits has let go of the lock, so a signal handler of its own may take it with `try_lock`, change what
-/// is waited for, and notify: that is async-signal-safe. A handler itself must not wait.
+/// is waited for, and notify: that is async-signal-safe. A handler itself must not wait, and must not keep the lock: the
+/// wait takes it again, and ends the process if it is held.
 ///
 /// # A waiter that ends
 ///

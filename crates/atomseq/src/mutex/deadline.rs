@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::end;
 use crate::sync::{AtomicU32, wait, wait_at_most, wait_briefly};
 
 /// When waiting ends. As large as an instant, so that it is handed over in registers.
@@ -16,6 +17,29 @@ pub(super) enum Deadline {
 
 const _: () = assert!(size_of::<Deadline>() == size_of::<Instant>());
 
+/// Takes a lock by `lock`, and ends the process if that unwinds.
+///
+/// `lock_api::MutexGuard::unlocked` takes the lock again in a destructor. Its guard survives a panic there, and would
+/// stand for a lock that another guard may hold.
+#[inline(always)]
+pub(super) fn without_unwinding(lock: impl FnOnce()) {
+    struct Unwinding;
+
+    impl Drop for Unwinding {
+        // Inlined, so that no stack is taken for a value that has no bytes.
+        #[inline(always)]
+        fn drop(&mut self) {
+            end::abort(
+                "atomseq: `lock` panicked, and a guard that stands for this lock may outlive the panic; aborting\n",
+            );
+        }
+    }
+
+    let unwinding = Unwinding;
+    lock();
+    std::mem::forget(unwinding);
+}
+
 impl Deadline {
     /// So long from now.
     pub fn after(duration: Duration) -> Deadline {
@@ -23,17 +47,15 @@ impl Deadline {
         instant.map_or(Deadline::BeyondClock, Deadline::At)
     }
 
-    /// For one that waits for what it has interrupted: that would be for ever.
-    ///
-    /// # Panics
-    ///
-    /// Without a deadline. With one, waiting comes to nothing: false, at once.
+    /// Returns false at once, for a lock whose holder cannot run until this call returns: this thread, or what
+    /// this handler has interrupted. Without a deadline the call may not return at all, and ends the process.
     pub fn in_vain(self) -> bool {
-        assert!(
-            !matches!(self, Deadline::Never),
-            "the lock is held by what this handler interrupted, or by this thread itself, and would be held for ever; \
-             use try_lock, and have something else to do when it returns None"
-        );
+        if matches!(self, Deadline::Never) {
+            end::abort(
+                "atomseq: `lock` would wait indefinitely, for the lock is held by this thread or by what this signal handler has \
+                 interrupted; use try_lock, and have something else to do when it returns None; aborting\n",
+            );
+        }
         false
     }
 

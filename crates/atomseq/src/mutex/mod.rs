@@ -82,8 +82,15 @@
 //! held, stays held there for ever. Take what the child needs before the fork, as with any lock.
 //!
 //! **Signal handlers.** `try_lock`, `unlock`, [`Semaphore::try_acquire`], [`Semaphore::release`] and notifications are async-signal-safe.
-//! `lock` of a lock that the interrupted thread holds would wait for ever. In scope `SameThread` nobody else can hold it, so it
-//! panics instead (in a handler, that ends the process with a sentence that says so), and a deadline is over at once.
+//! `lock` of a lock that the interrupted thread holds would wait indefinitely. In scope `SameThread` no other thread can hold it, so `lock`
+//! ends the process instead, with a sentence that says so, and a deadline is over at once.
+//!
+//! The first use of [`OnCpu`], [`Rehoming`] or [`Biased`] in a process [starts atomseq up](crate::status()), which a handler must not do:
+//! [`signal::install`](crate::signal::install) has done so before its handlers run; where handlers are installed otherwise, call `status()` first.
+//!
+//! **Panics.** `lock` never unwinds. [`unlocked`](lock_api::MutexGuard::unlocked) and [`Condvar`] take the lock again
+//! behind a guard that survives a panic, and two guards of one lock would be two exclusive references. So `lock` ends the process
+//! where it cannot succeed, or where a mechanism of your own panics.
 //!
 //! **Memory.** `unlock` reads the lock once more after it was let go: with the guard it holds a reference, so nothing safe can free it
 //! before. Do not free a lock by raw pointer in another thread on the grounds that that thread could lock it.

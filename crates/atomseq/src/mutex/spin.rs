@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::deadline::Deadline;
+use super::deadline::{Deadline, without_unwinding};
 use super::{Interlocked, TestAndSet};
 use crate::scope::Scope;
 use crate::sync::{pause, pauses};
@@ -29,9 +29,11 @@ unsafe impl<M: TestAndSet> lock_api::RawMutex for RawSpin<M> {
 
     #[inline]
     fn lock(&self) {
-        if !self.flag.test_and_set() {
-            self.lock_slowly(Deadline::Never);
-        }
+        without_unwinding(|| {
+            if !self.flag.test_and_set() {
+                self.lock_slowly(Deadline::Never);
+            }
+        });
     }
 
     #[inline]

@@ -25,6 +25,9 @@ use crate::scope::Scope;
 /// [`clear`](TestAndSet::clear), no other may return true: for whoever the type lets reach the variable, and in any case
 /// for the signal handlers of a thread that reaches it. What was written before a `clear` is seen after the
 /// `test_and_set` that follows it.
+///
+/// [`clear`](TestAndSet::clear) and [`clear_then_look`](TestAndSet::clear_then_look) do not unwind: the guard of a lock that
+/// was unlocked would unlock it again. The others may, although `lock` then ends the process.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no mechanism that a lock can be made of",
     label = "no test-and-set",

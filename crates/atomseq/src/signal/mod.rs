@@ -141,7 +141,8 @@ pub unsafe fn install(signal: i32, handler: Handler) -> Result<(), Error> {
 ///
 /// A handler that was installed here before is replaced; one of someone else's can be [chained](Event::chain) to. Takes a
 /// lock and memory, and about 130 system calls, since it looks at the handlers of all signals. Objects that were loaded
-/// since the last installation have their sequences protected from now on.
+/// since the last installation have their sequences protected from now on. The first call
+/// [starts atomseq up](crate::status()), so that no handler that is installed here does.
 ///
 /// # Errors
 ///

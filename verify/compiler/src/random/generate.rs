@@ -5,7 +5,7 @@ use super::{Kind, Outcome, Parameter, Program, Returns, Statement, BULK_ADDRESS,
 
 impl Kind {
     pub(super) fn of(seed: u64) -> Kind {
-        match seed % 5 {
+        match seed % 6 {
             0 | 1 => Kind::OnCpu,
             2 => Kind::Committing,
             3 => Kind::Storing,
@@ -49,6 +49,8 @@ pub fn generate(seed: u64) -> Program {
         numbers: at(Parameter::Word),
         next: parameters.len(),
         prepared: Vec::new(),
+        // So many instructions are allowed: with shorter steps, more of them.
+        plain: kind == Kind::Claiming && random.bool(),
         random,
     };
     let returns = *generator.pick(&[
@@ -67,7 +69,11 @@ pub fn generate(seed: u64) -> Program {
         let bulk = generator.bind(&mut statements, Load(Box::new(address), 8, acquire));
         generator.pointers.push(bulk);
     }
-    let most = if kind == Kind::Claiming { 4 } else { 9 };
+    let most = match kind {
+        Kind::Claiming if generator.plain => 2,
+        Kind::Claiming => 4,
+        _ => 9,
+    };
     for _ in 0..generator.random.usize(1..most) {
         generator.statement(returns, &mut statements);
     }
@@ -111,6 +117,8 @@ pub(super) struct Generator {
     pub(super) next: usize,
     /// What was prepared, to be read again.
     pub(super) prepared: Vec<(Expression, u64)>,
+    /// Are addresses and conditions the simplest?
+    pub(super) plain: bool,
 }
 
 impl Generator {
@@ -129,6 +137,31 @@ impl Generator {
         name
     }
 
+    /// Names a number, for later statements to use.
+    fn name_number(&mut self, value: Expression, statements: &mut Vec<Statement>) {
+        // Not a constant by itself, which the compiler would fold on.
+        let value = match value.is_constant() {
+            true => {
+                let number = Name(self.recent_number());
+                Binary("^", Box::new(number), Box::new(value))
+            }
+            false => value,
+        };
+        let name = self.bind(statements, value);
+        self.numbers.push(name);
+    }
+
+    /// A number that has a name, more often than not one of the last that got one: words that are used
+    /// again soon after their last use are where live ranges meet.
+    pub(super) fn recent_number(&mut self) -> usize {
+        let first = match self.random.bool() {
+            true => self.numbers.len().saturating_sub(3),
+            false => 0,
+        };
+        let numbers = self.numbers[first..].to_vec();
+        *self.pick(&numbers)
+    }
+
     pub(super) fn plus(base: Expression, offset: u64) -> Expression {
         Binary("+", Box::new(base), Box::new(Literal(offset)))
     }
@@ -136,16 +169,8 @@ impl Generator {
     pub(super) fn statement(&mut self, returns: Returns, statements: &mut Vec<Statement>) {
         match self.random.usize(0..12) {
             0..=3 => {
-                // Not a constant by itself, which the compiler would fold on.
-                let value = match self.number(2) {
-                    value @ (Literal(_) | Constant(_)) => {
-                        let number = Name(*self.pick(&self.numbers.clone()));
-                        Binary("^", Box::new(number), Box::new(value))
-                    }
-                    value => value,
-                };
-                let name = self.bind(statements, value);
-                self.numbers.push(name);
+                let value = self.number(2);
+                self.name_number(value, statements);
             }
             4..=6 => {
                 let (a, b) = self.condition();
@@ -191,11 +216,12 @@ impl Generator {
 
     /// The compare-and-swap, its test, and what follows; returns the commit.
     pub(super) fn claim(&mut self, returns: Returns, statements: &mut Vec<Statement>) -> Statement {
-        // What is committed is known beforehand: every way out commits the same.
-        let value = self.number(1);
-        let value = match value {
-            value @ (Literal(_) | Constant(_)) => value,
-            value => Name(self.bind(statements, value)),
+        // What is committed is known beforehand: every way out commits the same. A constant may need a
+        // register on the way to memory, at the one place that all ways out meet.
+        let value = self.exchanged();
+        let value = match value.is_constant() {
+            true => value,
+            false => Name(self.bind(statements, value)),
         };
         let (width, release) = *self.pick(&[(8, false), (8, true), (4, false)]);
         let to = self.address(Part::Committed, width, 8);
@@ -203,13 +229,18 @@ impl Generator {
 
         let at = self.address(Part::Committed, 8, 8);
         let expected = match self.one_in(4) {
-            true => self.leaf(),
+            true => match self.exchanged() {
+                value if value.is_constant() => value,
+                value => Name(self.bind(statements, value)),
+            },
             false => Name(self.bind(statements, Load(Box::new(at.clone()), 8, false))),
         };
-        let new = self.number(1);
+        let new = self.exchanged();
         let exchange = CompareExchange(Box::new(at), Box::new(expected.clone()), Box::new(new));
+        // Nothing is computed between the exchange and its test.
+        let failed = self.outcome(returns);
+        let failed = self.bound(failed, statements);
         let found = self.bind(statements, exchange);
-        let failed = self.outcome_of_leaves(returns);
         let (a, b) = match self.one_in(3) {
             true => (expected, Name(found)),
             false => (Name(found), expected),
@@ -219,33 +250,57 @@ impl Generator {
         if self.one_in(3) {
             self.numbers.push(found);
         }
-        let same = self.outcome_of_leaves(returns);
-        for _ in 0..self.random.usize(0..5) {
-            match self.random.usize(0..3) {
+        let same = self.outcome(returns);
+        for _ in 0..self.random.usize(0..6) {
+            match self.random.usize(0..6) {
                 0 => {
-                    let (a, b) = self.condition();
-                    let comparison = *self.pick(&["==", "!=", "<", "<=", ">", ">="]);
-                    let outcome = match self.random.bool() {
+                    let outcome = match self.one_in(3) {
                         true => same.clone(),
-                        false => self.outcome_of_leaves(returns),
+                        false => self.outcome(returns),
                     };
-                    statements.push(Statement::Leave(comparison, a, b, outcome));
+                    self.leave(outcome, statements);
                 }
+                1 => {
+                    let depth = self.random.usize(0..2);
+                    let value = self.number(depth);
+                    self.name_number(value, statements);
+                }
+                2 | 3 => self.return_and_read_again(returns, statements),
                 _ => self.store(statements),
             }
         }
         commit
     }
 
-    /// A result that is not computed.
-    pub(super) fn outcome_of_leaves(&mut self, returns: Returns) -> Outcome {
-        let words = |generator: &mut Self, count| (0..count).map(|_| generator.leaf()).collect();
-        match returns {
-            Returns::Nothing => Outcome::Words(vec![]),
-            Returns::Bool => Outcome::Flag(self.random.bool()),
-            Returns::Words(count) => Outcome::Words(words(self, count)),
-            Returns::OptionWords(_) if self.one_in(3) => Outcome::None,
-            Returns::OptionWords(count) => Outcome::Some(words(self, count)),
+    fn leave(&mut self, outcome: Outcome, statements: &mut Vec<Statement>) {
+        let (a, b) = self.condition();
+        let comparison = *self.pick(&["==", "!=", "<", "<=", ">", ">="]);
+        statements.push(Statement::Leave(comparison, a, b, outcome));
+    }
+
+    /// A word that an early return takes through the commit, and that is read for the last time before
+    /// the commit: its register must be free for neither.
+    fn return_and_read_again(&mut self, returns: Returns, statements: &mut Vec<Statement>) {
+        let value = self.load();
+        let name = self.bind(statements, value);
+        self.numbers.push(name);
+        let mut outcome = self.outcome(returns);
+        if let Outcome::Words(words) | Outcome::Some(words) = &mut outcome {
+            if let Some(first) = words.first_mut() {
+                *first = Name(name);
+            }
+        }
+        self.leave(outcome, statements);
+        let width = self.width();
+        let to = self.address(Part::Committed, width, 8);
+        statements.push(Statement::Store(to, Name(name), width));
+    }
+
+    /// A word as locks hold them: often a constant.
+    fn exchanged(&mut self) -> Expression {
+        match self.random.bool() {
+            true => self.literal(),
+            false => self.number(1),
         }
     }
 

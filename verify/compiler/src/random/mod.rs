@@ -131,6 +131,41 @@ pub enum Expression {
     Binary(&'static str, Box<Expression>, Box<Expression>),
 }
 
+impl Expression {
+    /// What the operators of the language compute.
+    pub fn apply(operator: &str, a: u64, b: u64) -> u64 {
+        match operator {
+            "+" => a.wrapping_add(b),
+            "-" => a.wrapping_sub(b),
+            "*" => a.wrapping_mul(b),
+            "&" => a & b,
+            "|" => a | b,
+            "^" => a ^ b,
+            "<<" => a << (b % 64),
+            ">>" => a >> (b % 64),
+            "min" => a.min(b),
+            other => panic!("no such operator: {other}"),
+        }
+    }
+
+    /// Its value, if that is known before the sequence runs.
+    pub fn constant(&self) -> Option<u64> {
+        match self {
+            Expression::Literal(value) => Some(*value),
+            Expression::Constant(index) => Some(CONSTANTS[*index].1),
+            Expression::Binary(operator, a, b) => {
+                Some(Expression::apply(operator, a.constant()?, b.constant()?))
+            }
+            _ => None,
+        }
+    }
+
+    /// Is its value known before the sequence runs?
+    pub fn is_constant(&self) -> bool {
+        self.constant().is_some()
+    }
+}
+
 impl Outcome {
     /// Its words, if any.
     pub fn words(&self) -> &[Expression] {

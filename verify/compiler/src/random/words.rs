@@ -39,7 +39,7 @@ impl Generator {
             offset += 4;
         }
         // An index only the run knows.
-        if words >= 4 && self.one_in(3) {
+        if words >= 4 && !self.plain && self.one_in(3) {
             let start = from + if width == 4 { offset % 8 } else { 0 };
             let mask = Literal(if words >= 8 { 7 } else { 3 });
             let number = *self.pick(&self.numbers.clone());
@@ -95,13 +95,34 @@ impl Generator {
         ]))
     }
 
+    /// A named constant, or an expression that rustc evaluates to a value that is as small.
+    fn constant(&mut self) -> Expression {
+        let (a, b) = (
+            self.random.usize(0..CONSTANTS.len()),
+            self.random.usize(0..CONSTANTS.len()),
+        );
+        if self.one_in(2) {
+            return Constant(a);
+        }
+        let other = match self.random.bool() {
+            true => Constant(b),
+            false => Literal(self.random.u64(0..64)),
+        };
+        let operator = *self.pick(&["+", "-", "*", "&", "|", "^", "<<", ">>", "min"]);
+        let both = Binary(operator, Box::new(Constant(a)), Box::new(other));
+        match both.constant() {
+            Some(value) if value <= 65_535 => both,
+            _ => Constant(a),
+        }
+    }
+
     /// A word without a load, never a constant alone where one would be folded.
     pub(super) fn leaf(&mut self) -> Expression {
         match self.random.usize(0..6) {
             0 => self.literal(),
-            1 => Constant(self.random.usize(0..CONSTANTS.len())),
+            1 => self.constant(),
             2 if self.one_in(4) => Name(*self.pick(&self.pointers.clone())),
-            _ => Name(*self.pick(&self.numbers.clone())),
+            _ => Name(self.recent_number()),
         }
     }
 
@@ -144,9 +165,8 @@ impl Generator {
         a: Expression,
         b: Expression,
     ) -> Expression {
-        let constant = |expression: &Expression| matches!(expression, Literal(_) | Constant(_));
-        let a = if constant(&a) && constant(&b) {
-            Name(*self.pick(&self.numbers.clone()))
+        let a = if a.is_constant() && b.is_constant() {
+            Name(self.recent_number())
         } else {
             a
         };
@@ -154,13 +174,15 @@ impl Generator {
     }
 
     pub(super) fn condition(&mut self) -> (Expression, Expression) {
-        let name = Name(*self.pick(&self.numbers.clone()));
-        let (a, b) = match self.random.usize(0..4) {
+        let name = Name(self.recent_number());
+        let kinds = if self.plain { 1..3 } else { 0..4 };
+        let (a, b) = match self.random.usize(kinds) {
             // Taken now and then.
             0 => {
                 let low = Binary("&", Box::new(name), Box::new(Literal(3)));
                 (low, Literal(self.random.u64(0..4)))
             }
+            1 if self.plain => (self.load(), self.leaf()),
             1 => (self.load(), self.load()),
             2 => (name, self.number(1)),
             _ => (self.load(), self.leaf()),
@@ -180,7 +202,7 @@ impl Generator {
                     let leaf = generator.leaf();
                     match generator.one_in(3) {
                         true => {
-                            let other = Name(*generator.pick(&generator.numbers.clone()));
+                            let other = Name(generator.recent_number());
                             generator.operation("+", other, leaf)
                         }
                         false => leaf,

@@ -1,6 +1,8 @@
 //! The assembled object file, read back: what the kernel demands of a section, and what a restart
-//! does. Instructions are told by their bits, so that nothing is shared with the emitter.
+//! does; and, on every path, a barrier between what is claimed and what is stored. Instructions are told
+//! by their bits, so that nothing is shared with the emitter.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget};
@@ -183,8 +185,57 @@ fn check(name: &str, start: u64, end: u64, instruction: impl Fn(u64) -> u32) -> 
         at += 4;
     }
     assert!(claims <= 1, "{name}: {claims} times something is claimed");
+    if let Some(at) = unordered_store(start, end, &instruction) {
+        panic!("{name}: a path leads from the claim to the store at {at:#x} without `dmb ishst`");
+    }
     assert!(count <= LONGEST, "{name}: {count} instructions");
     count
+}
+
+/// The first store that a path reaches from the compare-and-swap without `dmb ishst`: another CPU might
+/// see it before the claim.
+fn unordered_store(start: u64, end: u64, instruction: impl Fn(u64) -> u32) -> Option<u64> {
+    const DMB_ISHST: u32 = 0xd503_3abf;
+    // Is there such a path to this instruction? Branches lead forward, so one pass sees every path.
+    let mut unordered = false;
+    let mut reached = HashSet::new();
+    let mut at = start;
+    while at < end {
+        unordered |= reached.contains(&at);
+        if exchanges(at, &instruction) {
+            unordered = true;
+            at += 4 * EXCHANGE;
+            continue;
+        }
+        let word = instruction(at);
+        unordered |= is_casa(word);
+        unordered &= word != DMB_ISHST;
+        if unordered && is_store(word) {
+            return Some(at);
+        }
+        if let Some(to) = branch(word, at).filter(|_| unordered) {
+            reached.insert(to);
+        }
+        at += 4;
+    }
+    None
+}
+
+/// The check above must see a barrier that is missing, and one that a path leaves out.
+#[test]
+fn a_store_before_its_claim_is_noticed() {
+    const CASA: u32 = 0xc8e1_7c40;
+    const DMB: u32 = 0xd503_3abf;
+    const STR: u32 = 0xf900_0041;
+    // cbz x1, to the fourth instruction from here.
+    const CBZ: u32 = 0xb400_0081;
+    let found =
+        |words: &[u32]| unordered_store(0, 4 * words.len() as u64, |at| words[at as usize / 4]);
+    assert_eq!(found(&[CASA, DMB, STR, STR]), None);
+    assert_eq!(found(&[CASA, DMB, CBZ, STR, STR, STR, STR]), None);
+    assert_eq!(found(&[STR, CASA]), None);
+    assert_eq!(found(&[CASA, STR]), Some(4));
+    assert_eq!(found(&[CASA, CBZ, DMB, STR, STR, STR]), Some(20));
 }
 
 const COPY: u64 = 6;

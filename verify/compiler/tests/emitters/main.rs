@@ -19,6 +19,7 @@ mod golden;
 mod inspect;
 mod inspect_signal;
 mod library;
+mod results;
 mod run;
 mod run_signal;
 mod tools;

@@ -246,8 +246,27 @@ fn evaluate(constant: &Constant) -> u64 {
                 match call.method.to_string().as_str() {
                     "wrapping_add" => a.wrapping_add(b),
                     "wrapping_sub" => a.wrapping_sub(b),
-                    other => panic!("the random sequences combine no constants by {other}"),
+                    "wrapping_mul" => a.wrapping_mul(b),
+                    "wrapping_shl" => a.wrapping_shl(b as u32),
+                    "wrapping_shr" => a.wrapping_shr(b as u32),
+                    other => panic!("constants are not combined by {other}"),
                 }
+            }
+            syn::Expr::Binary(binary) => {
+                let (a, b) = (value(&binary.left), value(&binary.right));
+                match binary.op {
+                    syn::BinOp::BitAnd(_) => a & b,
+                    syn::BinOp::BitOr(_) => a | b,
+                    syn::BinOp::BitXor(_) => a ^ b,
+                    _ => panic!("constants are not combined so"),
+                }
+            }
+            // The smaller of two.
+            syn::Expr::If(smaller) => {
+                let syn::Expr::Binary(comparison) = &*smaller.cond else {
+                    panic!("a minimum compares");
+                };
+                value(&comparison.left).min(value(&comparison.right))
             }
             _ => panic!("the random sequences have no such constant"),
         }
@@ -272,7 +291,7 @@ fn cases(programs: &[Program]) -> Vec<Case> {
                 abort: round == 2,
                 gate: if round == 3 || cpu < 0 { 4 } else { 0 },
                 arguments: inputs::arguments(&mut random, program, slot, BULK),
-                before: inputs::memory(&mut random, slot, BULK),
+                before: inputs::memory(&mut random, program, slot, BULK),
             });
         }
     }

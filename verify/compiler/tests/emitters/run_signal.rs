@@ -76,12 +76,10 @@ fn a_wrong_clone_or_row_is_noticed() {
     let in_clones = |text: &str, right: &str, wrong: &str| {
         let mut spoilt = String::new();
         for (number, part) in text.split(".text.atomseq_clone").enumerate() {
-            let (clone, rest) = part
-                .split_once(".popsection")
-                .expect("there is a row at least");
             match number {
                 0 => spoilt.push_str(part),
                 _ => {
+                    let (clone, rest) = part.split_once(".popsection").expect("a clone ends");
                     assert!(clone.contains(".long"), "a clone says where to go on");
                     let clone = clone.replace(right, wrong);
                     spoilt.push_str(&format!(".text.atomseq_clone{clone}.popsection{rest}"));
@@ -152,7 +150,7 @@ fn cases(subjects: &[Subject]) -> Vec<Case> {
         let mut random = fastrand::Rng::with_seed(subject as u64);
         for _ in 0..ROUNDS {
             let arguments = inputs::arguments(&mut random, &of.program, SLOTS, BULK);
-            let before = inputs::memory(&mut random, SLOTS, BULK);
+            let before = inputs::memory(&mut random, &of.program, SLOTS, BULK);
             // Before the first instruction nothing is done yet.
             for at in std::iter::once(None).chain((1..of.emitted.assembly.instructions).map(Some)) {
                 cases.push(Case {

@@ -63,8 +63,11 @@ impl Registers {
         registers
     }
 
+    /// Extends the word's live range to a step, and never shortens it: a result that passes through
+    /// the commit lives to the end, wherever else the word is read.
     fn use_at(&mut self, register: Register, step: usize) {
-        self.last_use.insert(register, step);
+        let last = self.last_use.entry(register).or_insert(step);
+        *last = step.max(*last);
         *self.uses.entry(register).or_default() += 1;
     }
 
@@ -208,6 +211,31 @@ mod tests {
         registers.end_of_step(3);
         assert_eq!(registers.scratch(), 0, "the slot's temporary is free again");
         assert_eq!(registers.count(), 3);
+    }
+
+    /// Steps: cpu, exit, load, cas, exit, load, exit by the commit, store, load, commit.
+    #[test]
+    fn a_use_after_an_exit_through_the_commit_ends_no_live_range() {
+        let sequence = sequence(
+            "unsafe fn f(lock: Word, a: Word, b: Word) -> Word {
+                'abort: { return 7 }
+                if cpu() > 65535 { return 9 }
+                let expected = load(lock);
+                if cas(lock, expected, 1) != expected { return 8 }
+                let result = load(a);
+                if result < 10 { commit(lock, expected); return result }
+                store(b, result);
+                store(a, load(b));
+                commit(lock, expected);
+                3
+            }",
+        );
+        let mut registers = Registers::new(&sequence, &Indexed::none(&sequence), Form::OnCpu);
+        let result = loaded(&sequence, 5);
+        registers.define(result);
+        for step in 5..sequence.steps.len() {
+            assert!(!registers.dies(result, step), "it is returned at the end");
+        }
     }
 
     #[test]

@@ -9,8 +9,8 @@ use super::actions::{self, Action, By, Previous, RESERVED};
 use super::cover::{self, Owner};
 use super::{entry, fork};
 use crate::platform::{
-    Disposition, SIGNALS, bit, change_mask, disposition, install_entry, replace_disposition, wait,
-    wake_one,
+    Disposition, SIGNALS, bit, change_mask, disposition, install_entry, replace_disposition, start,
+    wait, wake_one,
 };
 use crate::sequence::table;
 
@@ -64,6 +64,8 @@ pub unsafe fn install(signal: c_int, handler: Handler, options: Options) -> Resu
     if let Some(bytes) = options.stack {
         check_alternate_stack(bytes)?;
     }
+    // The handler may be the first to use a static lock, and start-up is not for handlers.
+    start();
     table::refresh();
     let changing = Changing::start();
     fork::watch().map_err(|errno| Error::Refused { signal, errno })?;

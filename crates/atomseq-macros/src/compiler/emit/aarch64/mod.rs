@@ -53,7 +53,7 @@ struct Emitter<'a> {
     form: Form,
     /// What the status register says already, of ways out through the commit.
     pending: usize,
-    /// A compare-and-swap is to be visible before the next store.
+    /// A compare-and-swap is not ordered yet before the stores that follow it.
     claimed: bool,
     /// The temporary that holds the address of struct rseq throughout.
     rseq: String,

@@ -60,11 +60,7 @@ impl Emitter<'_> {
                 release,
                 ..
             } => {
-                if self.claimed {
-                    // Who sees what is stored now sees what was claimed.
-                    self.out.instruction("dmb ishst");
-                    self.claimed = false;
-                }
+                self.order_claim();
                 if sequence.steps[index].is_commit() && sequence.leaves_by_commit() {
                     self.out.instruction("mov {status:w}, wzr");
                     self.out.directive(format!("{}:", label::COMMIT));
@@ -178,10 +174,21 @@ impl Emitter<'_> {
         self.give_back(address_scratch);
     }
 
+    /// Orders the compare-and-swap before every store that may follow it: a reader that sees such a
+    /// store sees the claim. Emitted before the first of these stores or of the branches to the
+    /// commit, so that each path has one barrier.
+    fn order_claim(&mut self) {
+        if self.claimed {
+            self.out.instruction("dmb ishst");
+            self.claimed = false;
+        }
+    }
+
     /// Leaves if the comparison holds.
     pub(super) fn leave(&mut self, comparison: Comparison, a: &Operand, b: &Operand, exit: usize) {
         let target = match by_commit(self.sequence, exit) {
             Some(said) => {
+                self.order_claim();
                 if self.pending != said {
                     self.pending = said;
                     self.out.instruction(format!("mov {{status:w}}, #{said}"));
