@@ -56,6 +56,7 @@ mod error;
 mod free;
 mod hints;
 mod layout;
+mod moment;
 mod page;
 mod pool;
 mod reference;
