@@ -1,6 +1,6 @@
 //! `#[derive(Covered)]`: every field of a struct holds covered words, or none.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Error, Fields, GenericParam, Member, Result, parse_quote};
@@ -15,16 +15,17 @@ pub(crate) fn derive(input: TokenStream) -> Result<TokenStream> {
     };
     let members: Vec<Member> = data.fields.members().collect();
     let names: Vec<_> = (0..members.len())
-        .map(|number| format_ident!("field_{number}"))
+        .map(|number| format_ident!("field_{number}", span = Span::mixed_site()))
         .collect();
     let visits = data.fields.iter().zip(&names).map(|(field, name)| {
         let each = quote::quote_spanned!(field.ty.span()=> ::atomseq::dcas::Covered::each_word);
         quote!(#each(#name, visit);)
     });
-    // Names every field, and so does not compile should another macro add one.
+    // Names every field, and so does not compile should another macro add one. A name alone could be a constant of that name,
+    // which would be visited in the field's place; `@` always binds.
     let all = match &data.fields {
         Fields::Unit => quote!(Self {}),
-        _ => quote!(Self { #(#members: #names),* }),
+        _ => quote!(Self { #(#members: #names @ _),* }),
     };
     let mut generics = input.generics.clone();
     for parameter in &mut generics.params {

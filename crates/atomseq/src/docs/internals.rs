@@ -296,7 +296,7 @@
 //! end of its pool, allocated or not; no `&mut T` exists, and nothing is made or dropped in between. The alternative, a
 //! closure that makes instances, would have to drop them before their page goes, under the eyes of whoever still has the
 //! address; so the type says by an `unsafe` trait that zeros are an instance, and a macro says it for structs of
-//! atomics.
+//! atomics, whose fields it checks as the compiler finally sees them: attributes may have changed what the macro was given.
 //!
 //! **Why pages keep their addresses.** GC96's t_stable is a time after which nobody reads an old address any more. That is an assumption
 //! about how long a thread can be preempted, and a program that is stopped in a debugger breaks it. `MADV_DONTNEED`
@@ -305,11 +305,17 @@
 //! used in it, and the page goes on from there). With unmapped pages it would be killed: a test shows both.
 //!
 //! **t_stable without a clock on the fast path.** A trim that finds all of a page free notes the tag of the page's word and the time.
-//! If a later trim finds the same tag, nobody has taken or put anything there since. So freeing reads no clock,
-//! and no thread that is held up between the clock and the page can make the time too short.
+//! If a later trim finds the same tag, nobody has taken or put anything there since. So freeing reads no clock.
+//! A trim that is held up, or overtaken by others, does not shorten the time. It reads the clock for each page, after the
+//! page's word, and notes the time by an exchange, which fails if another trim has noted anything since. A noted time that
+//! is later than the clock means that no time has passed. (Times go round after 24 days. One that seems to lie ahead may also lie
+//! more than 12 days back, and is noted anew. A page whose word has changed 2^32 times between two trims, or a multiple of that,
+//! looks unused.)
 //!
 //! **Claims** work the same way round: an audit that finds a descriptor allocated writes the time beside it, and an
-//! allocation or a claim writes 0. A time that is still there was not overwritten since.
+//! allocation or a claim writes 0. A time that is still there was not overwritten since. Since a claim before the audit's
+//! write changes nothing that the audit could see, an audit first writes its own number, then reads the clock,
+//! and then exchanges its number for the time: a claim in between makes that fail.
 //!
 //! # Double compare-and-swap
 //!

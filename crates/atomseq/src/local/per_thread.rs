@@ -3,6 +3,8 @@
 use std::cell::UnsafeCell;
 use std::fmt;
 
+use super::Interruptible;
+
 /// A static of which each thread has its own; made by [`per_thread!`](super::per_thread!).
 pub struct PerThread<T: 'static> {
     address: fn() -> *const T,
@@ -13,10 +15,16 @@ impl<T> PerThread<T> {
     ///
     /// # Safety
     ///
-    /// `T` is [`Interruptible`](super::Interruptible), and `address` returns a valid pointer, the same every time in a thread, another one in each, good
-    /// until the thread ends.
+    /// `address` returns a valid pointer, the same every time in a thread, another one in each, good until the thread ends.
     #[doc(hidden)]
-    pub const unsafe fn new(address: fn() -> *const T) -> PerThread<T> {
+    pub const unsafe fn new(address: fn() -> *const T) -> PerThread<T>
+    where
+        T: Interruptible,
+    {
+        assert!(
+            !T::NEEDS_DROP,
+            "a per-thread static may hold nothing that has to be dropped: a thread ends without dropping what is left in it"
+        );
         PerThread { address }
     }
 
@@ -26,8 +34,8 @@ impl<T> PerThread<T> {
     #[inline]
     pub fn with<R>(&self, work: impl FnOnce(&T) -> R) -> R {
         // SAFETY: `new`'s caller: a valid pointer, good as long as this thread runs, and `work`
-        // returns before that ends. Handlers come in by shared reference too, and may: the type is
-        // interruptible.
+        // returns before that ends. Handlers come in by shared reference too, and may: `new` takes
+        // interruptible types only.
         work(unsafe { &*(self.address)() })
     }
 }
@@ -113,22 +121,23 @@ macro_rules! __per_thread {
     () => {};
     ($(#[$attribute:meta])* $visibility:vis static $name:ident: $type:ty = $value:expr $(; $($rest:tt)*)?) => {
         $(#[$attribute])*
-        $visibility const $name: $crate::local::PerThread<$type> = {
-            ::core::assert!(
-                !<$type as $crate::local::Interruptible>::NEEDS_DROP,
-                "a per-thread static may hold nothing that has to be dropped: a thread ends without \
-                 dropping what is left in it"
-            );
-            #[inline]
-            fn address() -> *const $type {
-                $crate::__thread_storage!($type, $value)
-            }
-            // SAFETY: the type is interruptible, or the assertion would not compile; what
-            // `__thread_storage!` expands to is the address of this thread's storage for this static.
-            unsafe {
-                $crate::local::PerThread::new(address)
-            }
-        };
+        $visibility const $name: $crate::local::PerThread<$type> = $crate::__this_thread! { $type, $value };
         $($crate::__per_thread! { $($rest)* })?
     };
+}
+
+/// What finds this thread's copy of a static: out of an attribute's reach, as a macro that is not expanded yet.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __this_thread {
+    ($type:ty, $value:expr) => {{
+        #[inline]
+        fn address() -> *const $type {
+            $crate::__thread_storage!($type, $value)
+        }
+        // SAFETY: what `__thread_storage!` expands to is the address of this thread's storage for this static.
+        unsafe {
+            $crate::local::PerThread::new(address)
+        }
+    }};
 }

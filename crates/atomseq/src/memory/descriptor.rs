@@ -67,6 +67,20 @@ unsafe impl<D: Descriptor, const N: usize> Descriptor for [D; N] {}
 ///     }
 /// }
 /// ```
+///
+/// The compiler checks the struct as it is after all attributes were applied, so an attribute may neither add
+/// a field nor remove one. A struct that has a field on some targets only is declared twice, each time with
+/// `#[cfg]` before the macro:
+///
+/// ```compile_fail,E0026
+/// atomseq::memory::descriptor! {
+///     struct Entry {
+///         key: std::sync::atomic::AtomicU64,
+///         #[cfg(any())]
+///         hint: std::sync::atomic::AtomicU64,
+///     }
+/// }
+/// ```
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __descriptor {
@@ -78,15 +92,29 @@ macro_rules! __descriptor {
             $($(#[$of_field])* $field_visibility $field: $type,)*
         }
 
-        // SAFETY: the assertion below holds for each field, so for all of them together.
-        unsafe impl $crate::memory::Descriptor for $name {}
-
         const _: () = {
-            const fn is_descriptor<D: $crate::memory::Descriptor>() {}
-            $(is_descriptor::<$type>();)*
+            // SAFETY: what follows compiles only if it is a struct of these fields and no others, each of which is a
+            // descriptor.
+            unsafe impl $crate::memory::Descriptor for $name {}
+
+            // By `$crate` alone: any other name, `::core` included, may mean something else where this is expanded. And
+            // without the types that were given: an attribute may have changed them, and a macro in a type's place may
+            // expand to another type each time.
+            $crate::memory::check_fields::<$name>(|descriptor| {
+                let $name { $($field: _,)* } = descriptor;
+                $($crate::memory::check_field(&descriptor.$field);)*
+            });
         };
     };
 }
 
 #[doc(inline)]
 pub use crate::__descriptor as descriptor;
+
+/// Of what a function of a whole descriptor says, the compiler has checked the types: that is all.
+#[doc(hidden)]
+pub const fn check_fields<D>(_: fn(&D)) {}
+
+/// Takes nothing but a descriptor, of whatever type the field has.
+#[doc(hidden)]
+pub const fn check_field<D: Descriptor>(_: &D) {}

@@ -56,6 +56,7 @@ mod error;
 mod free;
 mod hints;
 mod layout;
+mod moment;
 mod page;
 mod pool;
 mod reference;
@@ -65,6 +66,8 @@ mod trim;
 pub use audit::{Audit, Unclaimed};
 pub use cache::{Cache, Candidate, InUse, Loaded, WriteBack};
 pub use descriptor::{Descriptor, descriptor};
+#[doc(hidden)]
+pub use descriptor::{check_field, check_fields};
 pub use error::Error;
 pub use pool::{Allocated, Options, Pool};
 pub use reference::Reference;

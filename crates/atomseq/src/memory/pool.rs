@@ -4,12 +4,13 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::{self, NonNull, with_exposed_provenance_mut};
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::{Duration, Instant};
 
 use super::Error;
 use super::descriptor::Descriptor;
 use super::layout::{Framed, Geometry};
+use super::moment::Moment;
 use super::reference::Reference;
 use super::shared::{Address, Shared};
 use crate::{percpu, platform};
@@ -44,8 +45,8 @@ impl<T: Descriptor> Options<T> {
     }
 
     /// GC96's t_stable: a page goes back to the system, in a [`trim`](Pool::trim), only after all its
-    /// descriptors have been free for longer than this. Rounded up to milliseconds. Default: for ever; nothing goes
-    /// back before the pool is dropped.
+    /// descriptors have been free for longer than this. Rounded up to milliseconds; what is longer than 12 days counts as
+    /// for ever. Default: for ever; nothing goes back before the pool is dropped.
     pub fn stable_for(self, time: Duration) -> Options<T> {
         Options {
             stable: Some(time),
@@ -70,6 +71,7 @@ impl<T: Descriptor> Options<T> {
             cache,
             stable: self.stable,
             start: Instant::now(),
+            audits: AtomicU32::new(0),
             descriptors: PhantomData,
         })
     }
@@ -113,6 +115,8 @@ pub struct Pool<T: Descriptor> {
     pub(super) cache: percpu::Pool<Address, Shared>,
     pub(super) stable: Option<Duration>,
     start: Instant,
+    /// How many audits there were.
+    pub(super) audits: AtomicU32,
     descriptors: PhantomData<T>,
 }
 
@@ -264,9 +268,9 @@ impl<T: Descriptor> Pool<T> {
         self.cache.source()
     }
 
-    /// The time, for pages and audits. Goes round after 49 days.
-    pub(super) fn milliseconds(&self) -> u32 {
-        self.start.elapsed().as_millis() as u32
+    /// The time, for pages and audits.
+    pub(super) fn now(&self) -> Moment {
+        Moment::after(self.start.elapsed())
     }
 }
 

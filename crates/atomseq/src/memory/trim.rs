@@ -9,15 +9,16 @@
 //!
 //! A page whose tag is still the one that an earlier trim saw has not been touched since: all its descriptors have been
 //! free for the whole time, as far as the pool knows. The page is then taken like any other allocation would take
-//! it, only as a whole, by one exchange of its word; so nobody else has any of it while it goes.
+//! it, only as a whole, by one exchange of its word; so nobody else has any of it while it goes. `moment` tells why no trim
+//! that is held up, or overtaken by another one, makes the time shorter.
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use super::chunk::Chunk;
 use super::descriptor::Descriptor;
 use super::free::{Free, Word};
+use super::moment::{Moment, whole_milliseconds};
 use super::page::Page;
 use super::pool::Pool;
 use super::shared::Shared;
@@ -26,8 +27,36 @@ use crate::platform;
 /// What gives a page's memory back: `platform::discard`, or in tests one of its wrong twins.
 pub(super) type Discard = unsafe fn(NonNull<u8>, usize) -> bool;
 
-/// Stands for a time in [`Record::seen`](super::page::Record::seen) of a page that has no memory.
-const GIVEN_BACK: u32 = u32::MAX;
+/// What a trim has last seen of a page, a word.
+///
+/// ```text
+/// | tag of the page's word 32 | given back 1 | when 31 |
+/// ```
+#[derive(Clone, Copy)]
+struct Seen(u64);
+
+const GIVEN_BACK: u64 = 1 << 31;
+
+impl Seen {
+    fn free(word: Word, when: Moment) -> Seen {
+        Seen(u64::from(word.tag) << 32 | u64::from(when.word()))
+    }
+
+    /// The page has no memory.
+    fn given_back(word: Word) -> Seen {
+        Seen(u64::from(word.tag) << 32 | GIVEN_BACK)
+    }
+
+    /// Is it of the page as it is?
+    fn is_of(self, word: Word) -> bool {
+        (self.0 >> 32) as u32 == word.tag
+    }
+
+    /// When it was first seen free as it is; none if it has no memory.
+    fn since(self) -> Option<Moment> {
+        (self.0 & GIVEN_BACK == 0).then(|| Moment::of_word(self.0 as u32))
+    }
+}
 
 impl<T: Descriptor> Pool<T> {
     /// Gives pages back to the system all of whose descriptors have been free for longer than
@@ -59,10 +88,10 @@ impl<T: Descriptor> Pool<T> {
     /// # Ok::<(), atomseq::memory::Error>(())
     /// ```
     pub fn trim(&self) -> usize {
-        self.trim_by(platform::discard)
+        self.trim_by(platform::discard, || self.now())
     }
 
-    pub(super) fn trim_by(&self, discard: Discard) -> usize {
+    pub(super) fn trim_by(&self, discard: Discard, now: impl Fn() -> Moment) -> usize {
         let Some(stable) = self.stable else {
             return 0;
         };
@@ -71,7 +100,7 @@ impl<T: Descriptor> Pool<T> {
         }
         let trim = Trim {
             shared: self.shared(),
-            now: self.milliseconds(),
+            now,
             stable: whole_milliseconds(stable),
             discard,
         };
@@ -82,51 +111,48 @@ impl<T: Descriptor> Pool<T> {
     }
 }
 
-/// Rounded up. What does not fit is as good as for ever.
-pub(super) fn whole_milliseconds(time: Duration) -> u32 {
-    let milliseconds = time.as_nanos().div_ceil(1_000_000);
-    u32::try_from(milliseconds).unwrap_or(u32::MAX)
-}
-
-struct Trim<'a> {
+struct Trim<'a, N> {
     shared: &'a Shared,
-    now: u32,
+    now: N,
     stable: u32,
     discard: Discard,
 }
 
-impl Trim<'_> {
+impl<N: Fn() -> Moment> Trim<'_, N> {
     /// Returns how many bytes of the page went back.
     fn visit(&self, chunk: &Chunk, number: usize, page: Page<'_>) -> usize {
         let word = page.load();
         if word.used != 0 {
             return 0;
         }
-        // Relaxed: who writes it has seen the page all free with the tag that is written with it, and
-        // the word itself says whether it still has that tag.
-        let seen = page.record.seen.load(Ordering::Relaxed);
-        let (tag, time) = ((seen >> 32) as u32, seen as u32);
-        if tag != word.tag {
-            self.see(page, word, self.now);
-            if self.stable > 0 {
-                return 0;
+        // Acquire: the clock is read after it; pairs with the release in `see`.
+        let seen = Seen(page.record.seen.load(Ordering::Acquire));
+        let now = (self.now)();
+        if self.stable > 0 {
+            let since = match seen.is_of(word) {
+                true => seen.since(),
+                // Free since then at the latest.
+                false => return self.see(page, seen, Seen::free(word, now)),
+            };
+            match since.map(|since| since.before(now)) {
+                // Both times were cut to whole milliseconds, so an equal distance may have been a shorter one.
+                Some(Some(free_for)) if free_for > self.stable => {}
+                // So long ago that nobody can say how long.
+                Some(None) => return self.see(page, seen, Seen::free(word, now)),
+                _ => return 0,
             }
-        } else if time == GIVEN_BACK || self.is_too_early(time) {
+        } else if seen.is_of(word) && seen.since().is_none() {
             return 0;
         }
         self.give_back(chunk, number, page, word)
     }
 
-    /// Both times were cut to whole milliseconds, so an equal distance may have been a shorter one.
-    fn is_too_early(&self, since: u32) -> bool {
-        let free_for = self.now.wrapping_sub(since);
-        self.stable > 0 && free_for <= self.stable
-    }
-
-    fn see(&self, page: Page<'_>, word: Word, time: u32) {
-        let time = time.min(GIVEN_BACK - 1);
-        let seen = u64::from(word.tag) << 32 | u64::from(time);
-        page.record.seen.store(seen, Ordering::Relaxed);
+    /// Notes what was seen of a page that stays, unless another trim has noted anything meanwhile.
+    fn see(&self, page: Page<'_>, before: Seen, seen: Seen) -> usize {
+        let order = (Ordering::Release, Ordering::Relaxed);
+        // Failing or not: whatever is noted now says for itself which state of the page it is of.
+        let _ = (page.record.seen).compare_exchange(before.0, seen.0, order.0, order.1);
+        0
     }
 
     fn give_back(&self, chunk: &Chunk, number: usize, page: Page<'_>, word: Word) -> usize {
@@ -149,9 +175,12 @@ impl Trim<'_> {
             used: 0,
             ..taken.next()
         };
-        let time = if discarded { GIVEN_BACK } else { self.now };
-        let seen = u64::from(free.tag) << 32 | u64::from(time);
-        page.record.seen.store(seen, Ordering::Relaxed);
+        let seen = match discarded {
+            true => Seen::given_back(free),
+            false => Seen::free(free, (self.now)()),
+        };
+        // Release: as in `see`.
+        page.record.seen.store(seen.0, Ordering::Release);
         // SeqCst, for the order of `hints`. Nobody else changes the word of a page that has nothing free
         // and of which nobody has anything.
         page.record.word.store(free.word(), Ordering::SeqCst);

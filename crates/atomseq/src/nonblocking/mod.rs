@@ -56,6 +56,8 @@ pub use list::{
 };
 pub use one_visitor::{OneVisitorList, Visit};
 pub use plain::{Plain, plain};
+#[doc(hidden)]
+pub use plain::{check_plain, size_of_field};
 pub use queue::Queue;
 pub use ref_list::{NoMemory, Ref, RefIter, RefList};
 pub use stack::Stack;

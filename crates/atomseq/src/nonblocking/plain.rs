@@ -91,6 +91,21 @@ unsafe impl<T: Plain> Plain for std::cmp::Reverse<T> {}
 ///     }
 /// }
 /// ```
+///
+/// The compiler checks the struct as it is after all attributes were applied, so an attribute may neither add
+/// a field nor remove one. A struct that has a field on some targets only is declared twice, each time with
+/// `#[cfg]` before the macro:
+///
+/// ```compile_fail,E0026
+/// atomseq::nonblocking::plain! {
+///     struct Gap {
+///         small: u8,
+///         #[cfg(any())]
+///         gap: [u8; 7],
+///         large: u64,
+///     }
+/// }
+/// ```
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __plain {
@@ -104,16 +119,19 @@ macro_rules! __plain {
             $($(#[$of_field])* $field_visibility $field: $type,)+
         }
 
-        // SAFETY: the assertions below hold: all fields are plain, and no bytes lie between them.
-        unsafe impl $crate::nonblocking::Plain for $name {}
-
         const _: () = {
-            const fn size_of_plain<T: $crate::nonblocking::Plain>() -> usize {
-                ::core::mem::size_of::<T>()
-            }
-            assert!(
-                ::core::mem::size_of::<$name>() == 0 $(+ size_of_plain::<$type>())+,
-                "there is padding: order the fields by size, the largest first, or fill it with arrays of u8"
+            // SAFETY: what follows compiles only if it is a struct of these fields and no others, each of which is plain,
+            // and if they are together as large as it is, so that no bytes lie between or behind them.
+            unsafe impl $crate::nonblocking::Plain for $name {}
+
+            // By `$crate` alone: any other name, `::core` included, may mean something else where this is expanded. And
+            // without the types that were given: an attribute may have changed them, and a macro in a type's place may
+            // expand to another type each time.
+            $crate::nonblocking::check_plain::<$name>(
+                |plain| {
+                    let $name { $($field: _,)+ } = plain;
+                },
+                &[$($crate::nonblocking::size_of_field(|plain: &$name| plain.$field)),+],
             );
         };
     };
@@ -121,6 +139,26 @@ macro_rules! __plain {
 
 #[doc(inline)]
 pub use crate::__plain as plain;
+
+/// Does not compile if there are bytes in a type that belong to none of its fields, which a pattern has named.
+#[doc(hidden)]
+pub const fn check_plain<T: Plain>(_: fn(&T), sizes_of_fields: &[usize]) {
+    let (mut together, mut index) = (0, 0);
+    while index < sizes_of_fields.len() {
+        together += sizes_of_fields[index];
+        index += 1;
+    }
+    assert!(
+        size_of::<T>() == together,
+        "there is padding: order the fields by size, the largest first, or fill it with arrays of u8"
+    );
+}
+
+/// The size of whatever type the field has that the function gives, which must be plain.
+#[doc(hidden)]
+pub const fn size_of_field<T, F: Plain>(_: fn(&T) -> F) -> usize {
+    size_of::<F>()
+}
 
 /// A value that is written and read as atomic words. Zeroed memory is one that holds nothing meant.
 #[repr(C, align(8))]

@@ -7,6 +7,7 @@ use super::*;
 
 mod audits;
 mod caches;
+mod held_up;
 mod pools;
 mod trims;
 

@@ -136,7 +136,7 @@ mod on_linux {
         }
         let pool = stable_for(0);
         let references = churn(&pool, 10_000);
-        assert_eq!(pool.trim_by(refuse), 0);
+        assert_eq!(pool.trim_by(refuse, || pool.now()), 0);
         assert!(references.iter().all(|reference| contents(reference) == 7));
         assert_eq!(all(&pool).len(), 20_000);
     }
@@ -190,7 +190,7 @@ mod on_linux {
         let child = unsafe { libc::fork() };
         assert!(child >= 0);
         if child == 0 {
-            pool.trim_by(discard);
+            pool.trim_by(discard, || pool.now());
             let all_zero = references.iter().all(|reference| contents(reference) == 0);
             // SAFETY: ends the child.
             unsafe { libc::_exit(if all_zero { 0 } else { 1 }) };

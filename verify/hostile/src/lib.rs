@@ -1,0 +1,56 @@
+//! Macros that make something else of what they are given. All of them could be written for a good reason, and none emits
+//! `unsafe`: so no program that uses one may become unsound by that.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
+
+fn parsed(text: &str) -> TokenStream {
+    text.parse().expect("it is Rust")
+}
+
+/// Adds a field of a type that is neither plain, nor a descriptor, nor covered.
+#[proc_macro_attribute]
+pub fn adds_a_field(_arguments: TokenStream, item: TokenStream) -> TokenStream {
+    let with_another = |token| match token {
+        TokenTree::Group(fields) if fields.delimiter() == Delimiter::Brace => {
+            let another = parsed("pub name: &'static &'static str,");
+            let all = another.into_iter().chain(fields.stream()).collect();
+            TokenTree::Group(Group::new(Delimiter::Brace, all))
+        }
+        other => other,
+    };
+    item.into_iter().map(with_another).collect()
+}
+
+/// Replaces a word wherever it stands by others: `#[replaces(word, others)]`.
+#[proc_macro_attribute]
+pub fn replaces(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    let mut arguments = arguments.into_iter();
+    let word = arguments.next().map(|word| word.to_string());
+    let word = word.expect("the word to replace");
+    let others: TokenStream = arguments.skip(1).collect();
+    replaced(item, &word, &others)
+}
+
+fn replaced(tokens: TokenStream, word: &str, others: &TokenStream) -> TokenStream {
+    let replace = |token| match token {
+        TokenTree::Ident(found) if found.to_string() == word => others.clone(),
+        TokenTree::Group(group) => {
+            let inside = replaced(group.stream(), word, others);
+            TokenTree::Group(Group::new(group.delimiter(), inside)).into()
+        }
+        other => other.into(),
+    };
+    tokens.into_iter().flat_map(replace).collect()
+}
+
+/// Another type each time: a reference, and then an atomic.
+#[proc_macro]
+pub fn takes_turns(_nothing: TokenStream) -> TokenStream {
+    static TURN: AtomicUsize = AtomicUsize::new(0);
+    match TURN.fetch_add(1, Ordering::Relaxed) % 2 {
+        0 => parsed("&'static &'static str"),
+        _ => parsed("::std::sync::atomic::AtomicU64"),
+    }
+}

@@ -1,0 +1,13 @@
+//! Four of atomseq's macros make promises about a type that is declared elsewhere, without the caller's writing `unsafe`:
+//!
+//! | macro | promise |
+//! |---|---|
+//! | `nonblocking::plain!` | `unsafe impl Plain` |
+//! | `memory::descriptor!` | `unsafe impl Descriptor` |
+//! | `#[derive(dcas::Covered)]` | `unsafe impl Covered` |
+//! | `local::per_thread!` | a static of a type that is `Interruptible` and need not be dropped |
+//!
+//! What such a macro is given is not what the compiler finally sees: attributes add fields, remove them and replace their types; a macro
+//! in a type's place expands to another type each time; names that the macro uses mean something else where it is expanded. So each
+//! promise has to be checked against the final type. The files in `tests/ui` try to break it, without
+//! `unsafe` and in all of these ways, and must not compile; those in `tests/ui/pass` must.
