@@ -81,10 +81,7 @@ fn memory_that_the_system_refuses_is_no_crash() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_limit_on_memory_is_part_of_how_to_repeat() {
-    let output = limited(
-        16_000_000,
-        "counter --seconds 1 --seed 3 --sabotage lose",
-    );
+    let output = limited(16_000_000, "counter --seconds 1 --seed 3 --sabotage lose");
     let errors = text(&output.stderr);
     assert!(
         errors.contains("ulimit -v 16000000; atomseq torture counter --seed 3"),
