@@ -55,7 +55,7 @@ fn first_line(path: &str) -> Option<String> {
     text.lines().next().map(|line| line.trim().to_string())
 }
 
-pub use system::{current_cpu, kernel, libc_version, pin};
+pub use system::{address_space, current_cpu, kernel, libc_version, pin};
 
 #[cfg(target_os = "linux")]
 mod system {
@@ -91,6 +91,17 @@ mod system {
     pub fn current_cpu() -> usize {
         // SAFETY: it takes no argument and has no precondition.
         usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0)
+    }
+
+    /// The limit on this process's addresses (`ulimit -v`), in KiB, if there is one.
+    pub fn address_space() -> Option<u64> {
+        let mut limit = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        // SAFETY: the kernel fills in the structure given.
+        let result = unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut limit) };
+        (result == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then(|| limit.rlim_cur as u64 / 1024)
     }
 
     /// The kernel's name and release.
@@ -149,6 +160,11 @@ mod system {
 
     /// Not known here.
     pub fn libc_version() -> Option<String> {
+        None
+    }
+
+    /// Not known here.
+    pub fn address_space() -> Option<u64> {
         None
     }
 }

@@ -48,6 +48,48 @@ fn held(arguments: &[&str], environment: &[(&str, &str)]) -> String {
     stdout
 }
 
+/// The torture with so many KiB of addresses.
+#[cfg(target_os = "linux")]
+fn limited(kibibytes: u64, arguments: &str) -> Output {
+    let command = env!("CARGO_BIN_EXE_atomseq");
+    let script = format!("ulimit -v {kibibytes}; exec '{command}' torture {arguments}");
+    Command::new("sh")
+        .args(["-c", &script])
+        .output()
+        .expect("a shell")
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn memory_that_the_system_refuses_is_no_crash() {
+    // Where memory ends depends on the machine, and may be at any allocation: it is a crash nowhere.
+    let mut refused = 0;
+    for kibibytes in (20_000..80_000).step_by(4_000) {
+        let output = limited(kibibytes, "queue --seconds 1 --seed 1");
+        let errors = text(&output.stderr);
+        assert!(
+            !errors.contains("the process crashed"),
+            "{kibibytes}: {errors}"
+        );
+        if !output.status.success() {
+            refused += 1;
+        }
+    }
+    assert!(refused > 0, "20 MB were enough");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_limit_on_memory_is_part_of_how_to_repeat() {
+    let output = limited(16_000_000, "counter --seconds 1 --seed 3 --sabotage lose");
+    let errors = text(&output.stderr);
+    assert!(
+        errors.contains("ulimit -v 16000000; atomseq torture counter --seed 3"),
+        "{errors}"
+    );
+    assert!(errors.contains("16000000 KiB of addresses"), "{errors}");
+}
+
 /// The cells of a target's line in the table.
 fn row(stdout: &str, target: &str) -> Vec<String> {
     let rows = stdout

@@ -1,8 +1,9 @@
 //! The command's global allocator: the system's, which can say how much a piece of code asked for and kept. A call that
-//! nobody meters costs one thread-local load more.
+//! nobody meters costs one thread-local load more. What happens when the system refuses memory can be chosen.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 thread_local! {
     // Constant and without a destructor: no lazy initialisation, so it may be used inside the allocator.
@@ -21,6 +22,35 @@ pub fn kept_by<R>(work: impl FnOnce() -> R) -> (R, i64) {
     let result = work();
     let bytes = METER.replace(outer).unwrap_or(0);
     (result, bytes)
+}
+
+/// A `fn(usize) -> !`; 0 as long as none was chosen.
+static ON_REFUSAL: AtomicUsize = AtomicUsize::new(0);
+
+/// From now on, `act` is called with the size of an allocation that the system refuses. It must not allocate.
+pub fn on_refusal(act: fn(usize) -> !) {
+    // Relaxed: a function is there from the start.
+    ON_REFUSAL.store(act as usize, Ordering::Relaxed);
+}
+
+/// Looks whether the system refused a block.
+#[inline]
+fn granted(block: *mut u8, bytes: usize) -> *mut u8 {
+    if block.is_null() {
+        refused(bytes);
+    }
+    block
+}
+
+#[cold]
+fn refused(bytes: usize) {
+    // Relaxed: as above.
+    let act = ON_REFUSAL.load(Ordering::Relaxed);
+    if act != 0 {
+        // SAFETY: `on_refusal` put a function of this type there.
+        let act: fn(usize) -> ! = unsafe { std::mem::transmute(act) };
+        act(bytes);
+    }
 }
 
 #[inline]
@@ -42,13 +72,13 @@ unsafe impl GlobalAlloc for Metered {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(size(layout.size()));
         // SAFETY: the caller keeps GlobalAlloc's contract, which is the callee's.
-        unsafe { System.alloc(layout) }
+        granted(unsafe { System.alloc(layout) }, layout.size())
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(size(layout.size()));
         // SAFETY: as in `alloc`.
-        unsafe { System.alloc_zeroed(layout) }
+        granted(unsafe { System.alloc_zeroed(layout) }, layout.size())
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
@@ -60,7 +90,7 @@ unsafe impl GlobalAlloc for Metered {
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         count(size(new_size) - size(layout.size()));
         // SAFETY: as in `alloc`.
-        unsafe { System.realloc(block, layout, new_size) }
+        granted(unsafe { System.realloc(block, layout, new_size) }, new_size)
     }
 }
 

@@ -20,6 +20,7 @@ use self::harness::interrupts;
 use self::harness::sabotage::Sabotage;
 use self::harness::watch::{self, End};
 use self::report::{Incident, Summary};
+use crate::bench::heap;
 use crate::error::Error;
 use crate::machine;
 
@@ -52,6 +53,8 @@ pub fn run(plan: &Plan, output: &mut impl Write) -> Result<(), Error> {
     write!(output, "{}", report::opening(plan, &orders))?;
     output.flush()?;
 
+    // Memory that is refused is no fault of what is tortured.
+    heap::on_refusal(system::without_memory);
     let bar = bar(plan.length);
     let each = plan.length / plan.targets.len() as u32;
     let mut summary = Summary::new(orders.workers);

@@ -202,8 +202,11 @@ impl Incident {
 
 /// Where it happened, and how to make it happen again.
 fn circumstances(target: &Target, plan: &Plan, orders: &Orders) -> Vec<(&'static str, String)> {
+    let memory = machine::address_space();
+    let limited = memory.map(|kibibytes| format!("ulimit -v {kibibytes}; "));
     let mut repeat = format!(
-        "atomseq torture {} --seed {} --seconds {}",
+        "{}atomseq torture {} --seed {} --seconds {}",
+        limited.unwrap_or_default(),
         target.name,
         plan.seed,
         plan.length.as_secs()
@@ -218,6 +221,7 @@ fn circumstances(target: &Target, plan: &Plan, orders: &Orders) -> Vec<(&'static
         ("status", atomseq::status().to_string()),
         ("CPUs", cpus.join(",")),
         ("kernel", machine::kernel().unwrap_or_default()),
+        ("memory", memory.map_or_else(String::new, |kibibytes| format!("{kibibytes} KiB of addresses"))),
         ("C library", machine::libc_version().unwrap_or_default()),
         ("atomseq", env!("CARGO_PKG_VERSION").to_string()),
         ("repeat", repeat),
@@ -232,6 +236,7 @@ pub fn last_words(target: &Target, plan: &Plan, orders: &Orders) -> String {
         format!("{}, {} threads", target.name, orders.workers),
     )];
     lines.extend(circumstances(target, plan, orders));
+    lines.retain(|(_, value)| !value.is_empty());
     let head =
         "atomseq: torture: the process crashed (a bad memory access, or an abort)".to_string();
     Incident { head, lines }.to_string() + "\n"

@@ -326,58 +326,58 @@ global_asm!(
     concat!(name!("spawn_kicker"), ":"),
     "mov r9, rdi",                   // the shared words
     "mov eax, 56",                   // clone
-    "mov edi, 0x200700", // CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_CHILD_CLEARTID, no signal at the end
-    "xor esi, esi",      // no stack of its own
-    "xor edx, edx",      // no parent word
-    "lea r10, [r9 + 68]", // the child word: `alive`
-    "xor r8d, r8d",      // no thread-local storage of its own
-    "syscall",           //
-    "test eax, eax",     // which side is this?
-    "jz 20f",            // 0: the child
-    "ret",               // the parent
-    "20:",               //
-    "mov eax, 314",      // sched_setattr
-    "xor edi, edi",      // of this child
-    "mov rsi, qword ptr [r9 + 56]", // its parent's attributes with a short slice
-    "xor edx, edx",      //
-    "syscall",           // a refusal only makes the test slower
-    "cmp qword ptr [r9 + 40], 0", // a set of CPUs to stay on?
-    "je 21f",            // no: anywhere
-    "mov eax, 203",      // sched_setaffinity
-    "xor edi, edi",      // of this child
-    "mov rsi, qword ptr [r9 + 40]", // length of the set
-    "mov rdx, qword ptr [r9 + 48]", // the set
-    "syscall",           //
-    "mov dword ptr [r9 + 16], eax", // 0, or why not
-    "21:",               //
-    "mov dword ptr [r9 + 64], 1", // prepared
+    "mov edi, 0x200700",             // CLONE_VM | FS | FILES | CHILD_CLEARTID, no signal at the end
+    "xor esi, esi",                  // no stack of its own
+    "xor edx, edx",                  // no parent word
+    "lea r10, [r9 + 68]",            // the child word: `alive`
+    "xor r8d, r8d",                  // no thread-local storage of its own
+    "syscall",                       //
+    "test eax, eax",                 // which side is this?
+    "jz 20f",                        // 0: the child
+    "ret",                           // the parent
+    "20:",                           //
+    "mov eax, 314",                  // sched_setattr
+    "xor edi, edi",                  // of this child
+    "mov rsi, qword ptr [r9 + 56]",  // its parent's attributes with a short slice
+    "xor edx, edx",                  //
+    "syscall",                       // a refusal only makes the test slower
+    "cmp qword ptr [r9 + 40], 0",    // a set of CPUs to stay on?
+    "je 21f",                        // no: anywhere
+    "mov eax, 203",                  // sched_setaffinity
+    "xor edi, edi",                  // of this child
+    "mov rsi, qword ptr [r9 + 40]",  // length of the set
+    "mov rdx, qword ptr [r9 + 48]",  // the set
+    "syscall",                       //
+    "mov dword ptr [r9 + 16], eax",  // 0, or why not
+    "21:",                           //
+    "mov dword ptr [r9 + 64], 1",    // prepared
     "mov r12d, dword ptr [r9 + 20]", // how often to look
-    "22:",               //
-    "cmp dword ptr [r9], 0", // does the section run yet?
-    "jne 23f",           //
-    "mov eax, 35",       // nanosleep: on a machine with one CPU the parent must run
-    "lea rdi, [r9 + 24]", // this long
-    "xor esi, esi",      //
-    "syscall",           //
-    "dec r12d",          //
-    "jnz 22b",           // look again
-    "jmp 25f",           // give up
-    "23:",               //
-    "cmp dword ptr [r9 + 12], 0", // running here was the interruption
-    "je 24f",            //
-    "mov eax, 324",      // membarrier
-    "mov edi, 128",      // MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ
-    "xor esi, esi",      // on every CPU
-    "xor edx, edx",      //
-    "syscall",           // when it returns, every running section was aborted
-    "mov dword ptr [r9 + 16], eax", // 0, or why not
-    "24:",               //
-    "mov dword ptr [r9 + 4], 1", // done
-    "25:",               //
-    "mov eax, 60",       // exit
-    "xor edi, edi",      //
-    "syscall",           //
-    "ud2",               // not reached
+    "22:",                           //
+    "cmp dword ptr [r9], 0",         // does the section run yet?
+    "jne 23f",                       //
+    "mov eax, 35",                   // nanosleep: on a machine with one CPU the parent must run
+    "lea rdi, [r9 + 24]",            // this long
+    "xor esi, esi",                  //
+    "syscall",                       //
+    "dec r12d",                      //
+    "jnz 22b",                       // look again
+    "jmp 25f",                       // give up
+    "23:",                           //
+    "cmp dword ptr [r9 + 12], 0",    // running here was the interruption
+    "je 24f",                        //
+    "mov eax, 324",                  // membarrier
+    "mov edi, 128",                  // MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ
+    "xor esi, esi",                  // on every CPU
+    "xor edx, edx",                  //
+    "syscall",                       // when it returns, every running section was aborted
+    "mov dword ptr [r9 + 16], eax",  // 0, or why not
+    "24:",                           //
+    "mov dword ptr [r9 + 4], 1",     // done
+    "25:",                           //
+    "mov eax, 60",                   // exit
+    "xor edi, edi",                  //
+    "syscall",                       //
+    "ud2",                           // not reached
     concat!(
         ".size ",
         name!("spawn_kicker"),

@@ -214,8 +214,14 @@
 //! * **Stepping** in a debugger interrupts a section at every instruction. After
 //!   [`set_restart_limit`](crate::set_restart_limit) restarts the operation takes its slow path. To
 //!   see the steps one by one, step through the `gated` form: set `ATOMSEQ_DISABLE_RSEQ=1`.
-//! * **seccomp.** The self-test uses `clone`, `sched_setaffinity` and `membarrier`; call
-//!   [`status()`](crate::status()) before a filter forbids them. A `membarrier` that worked at
+//! * **seccomp.** Until [`status()`](crate::status()) has returned, start-up uses `openat`, `read`, `close`, `sched_getaffinity`, `uname`,
+//!   `getpid`, `gettid`, `futex`, `rt_sigprocmask`, `rseq`, `membarrier`, `getcpu`, `clone`, `wait4`, `nanosleep`, `getrusage`, `sched_getattr`,
+//!   `sched_setattr`, `sched_setaffinity` and `exit` (of the self-test's helper), and the C library's memory, `mmap`, `brk`
+//!   and `mprotect`. Call it before a filter forbids them; where one that decides something is refused, `status()` says which.
+//!   Later, operations use `membarrier`, `futex`, `rt_sigprocmask`, `getpid`, `gettid`, `tgkill`, `sched_yield`, `mmap`,
+//!   `munmap`, `madvise`, `getcpu`, `clock_gettime` (both only where the vDSO does not answer), and `rseq` for new threads, where atomseq
+//!   registers them. [`signal`](crate::signal) uses `rt_sigaction`, `rt_tgsigqueueinfo`, `rt_sigreturn`, `sigaltstack`
+//!   and `write` as well. `futex` and `rt_sigprocmask` must stay allowed. A `membarrier` that worked at
 //!   start-up and fails later aborts the process with a sentence on standard error, because there
 //!   is no safe way to go on. Where atomseq registers threads itself and `rseq` is forbidden later,
 //!   new threads use the slow path. k-CAS asks `getpid`, `gettid` and `tgkill` (of no signal) at any time: a filter may answer

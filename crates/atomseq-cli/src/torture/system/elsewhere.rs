@@ -34,6 +34,11 @@ pub fn install_handlers(_handler: fn(Signal), _managed: bool) {}
 /// A crash has no last words.
 pub fn on_crash(_text: String) {}
 
+/// Ends the process: the system has refused memory.
+pub fn without_memory(_bytes: usize) -> ! {
+    std::process::abort()
+}
+
 /// There is no such timer.
 #[derive(Debug)]
 pub struct Timer(Infallible);

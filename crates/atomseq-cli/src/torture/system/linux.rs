@@ -1,6 +1,7 @@
 //! Linux: affinity, signals, timers, the fence.
 
 use std::ffi::c_int;
+use std::io::Write;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -135,6 +136,24 @@ pub fn on_crash(text: String) {
             crashed as *const () as usize,
             libc::SA_ONSTACK | libc::SA_RESETHAND,
         );
+    }
+}
+
+/// Ends the process with exit code 1 and a sentence: the system has refused an allocation of so many bytes.
+pub fn without_memory(bytes: usize) -> ! {
+    let mut text = [0u8; 256];
+    let mut rest = &mut text[..];
+    // It does not allocate, and what does not fit is cut off.
+    let _ = writeln!(
+        rest,
+        "atomseq: the system refused {bytes} bytes of memory, which is no fault of what is tortured; raise the limit on memory \
+         (`ulimit -v`, the container's)"
+    );
+    let left = rest.len();
+    // SAFETY: a text of this length; the call ends the process.
+    unsafe {
+        libc::write(2, text.as_ptr().cast(), text.len() - left);
+        libc::_exit(1)
     }
 }
 

@@ -13,7 +13,10 @@ mod threads;
 #[cfg(target_os = "linux")]
 pub use {
     child::{Ending, fork},
-    linux::{Timer, fence, install_handlers, interrupt, move_thread, on_crash, own_number},
+    linux::{
+        Timer, fence, install_handlers, interrupt, move_thread, on_crash, own_number,
+        without_memory,
+    },
     threads::{run_on_c_thread, when_thread_ends},
 };
 
