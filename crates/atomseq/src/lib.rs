@@ -179,6 +179,7 @@ use portable as platform;
 
 pub mod dcas;
 pub mod docs;
+mod drops;
 mod end;
 pub mod local;
 pub mod memory;

@@ -36,3 +36,47 @@ impl<T> fmt::Debug for Drain<'_, T> {
         f.write_str("Drain")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::local;
+    use std::cell::Cell;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    thread_local!(static DROPPED: Cell<usize> = const { Cell::new(0) });
+
+    /// The second one that is dropped panics.
+    struct Loud;
+
+    impl Drop for Loud {
+        fn drop(&mut self) {
+            DROPPED.set(DROPPED.get() + 1);
+            assert!(DROPPED.get() != 2, "the second one");
+        }
+    }
+
+    fn is_dropped_as_a_whole<S>(structure: S) {
+        DROPPED.set(0);
+        let unwound = catch_unwind(AssertUnwindSafe(|| drop(structure)));
+        assert!(unwound.is_err());
+        assert_eq!(DROPPED.get(), 4, "{}", std::any::type_name::<S>());
+    }
+
+    #[test]
+    fn structures_of_a_thread_are_dropped_as_a_whole() {
+        let stack = local::Stack::<Box<Loud>, 4>::new();
+        let queue = local::Queue::<Box<Loud>, 4>::new();
+        let ring = local::Ring::<Loud, 4>::new();
+        let map = local::Map::<u8, Box<Loud>, 8>::new();
+        for number in 0..4 {
+            assert!(stack.push(Box::new(Loud)).is_ok());
+            assert!(queue.push(Box::new(Loud)).is_ok());
+            assert!(ring.push(Loud).is_ok());
+            assert!(map.insert(number, Box::new(Loud)).is_ok());
+        }
+        is_dropped_as_a_whole(stack);
+        is_dropped_as_a_whole(queue);
+        is_dropped_as_a_whole(ring);
+        is_dropped_as_a_whole(map);
+    }
+}

@@ -167,7 +167,8 @@ impl<T: Word, const N: usize> Take<T> for Queue<T, N> {
 impl<T: Word, const N: usize> Drop for Queue<T, N> {
     fn drop(&mut self) {
         if needs_drop::<T>() {
-            self.drain().for_each(drop);
+            let mut values = self.drain();
+            crate::drops::each(|| values.next().is_some());
         }
     }
 }

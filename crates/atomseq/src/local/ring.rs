@@ -508,7 +508,8 @@ impl<T, const N: usize> Take<T> for Ring<T, N> {
 impl<T, const N: usize> Drop for Ring<T, N> {
     fn drop(&mut self) {
         if needs_drop::<T>() {
-            self.drain().for_each(drop);
+            let mut values = self.drain();
+            crate::drops::each(|| values.next().is_some());
         }
     }
 }

@@ -168,7 +168,8 @@ impl<T: Word, const N: usize> Take<T> for Stack<T, N> {
 impl<T: Word, const N: usize> Drop for Stack<T, N> {
     fn drop(&mut self) {
         if needs_drop::<T>() {
-            self.drain().for_each(drop);
+            let mut values = self.drain();
+            crate::drops::each(|| values.next().is_some());
         }
     }
 }

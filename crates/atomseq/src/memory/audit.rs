@@ -1,16 +1,9 @@
 //! Walking through all descriptors of a type, and finding those that nobody has any more (GC96 2 and 5.1).
 //!
-//! ```text
-//! Header::unclaimed:  0 ──an audit finds it allocated──> the audit's number ──it reads the clock──> when that was
-//!                     0 <───────────────────────allocated or claimed──────────────┴──────────────────────┘
-//! ```
-//!
-//! A descriptor whose word still says when an earlier audit found it has been claimed by nobody since. The number goes first, so
-//! that an audit that is held up before it says when does not overlook claims: its exchange of its own number fails then
-//! (`moment`). A number is used again after 2^31 audits.
+//! `unclaimed` tells by which word.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::descriptor::Descriptor;
@@ -19,6 +12,7 @@ use super::moment::{Moment, whole_milliseconds};
 use super::page::Page;
 use super::pool::{Allocated, Pool};
 use super::reference::Reference;
+use super::unclaimed::Look;
 
 /// What an [audit](Pool::audit) has found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,16 +97,15 @@ impl<T: Descriptor> Pool<T> {
         now: impl Fn() -> Moment,
         mut found: impl FnMut(Unclaimed<'pool, T>),
     ) -> Audit {
-        let look = Look {
-            // Relaxed: a number on its own.
-            number: self.audits.fetch_add(1, Ordering::Relaxed) | LOOKED_AT,
-            now,
-            time: whole_milliseconds(time),
-        };
+        // Relaxed: a number on its own.
+        let number = self.audits.fetch_add(1, Ordering::Relaxed);
+        let look = Look::new(number, now, whole_milliseconds(time));
         let mut audit = Audit::default();
         for reference in self.allocated() {
             audit.allocated += 1;
-            if look.finds_unclaimed(&reference) {
+            let is_unclaimed = look.finds_unclaimed(&reference.framed().header.unclaimed);
+            // Perhaps freed meanwhile, or allocated by somebody else.
+            if is_unclaimed && reference.is_current() {
                 audit.unclaimed += 1;
                 found(Unclaimed {
                     pool: self,
@@ -129,52 +122,6 @@ fn allocated<T: Descriptor>(page: Page<'_>, index: usize) -> Option<Reference<'_
     let version = page.header(index).version.load(Ordering::Acquire);
     // SAFETY: a descriptor of a pool that is borrowed for as long as the page is.
     (version % 2 == 1).then(|| unsafe { Reference::new(page.descriptor(index).cast(), version) })
-}
-
-/// In [`Header::unclaimed`](super::layout::Header::unclaimed): an audit has this number and not yet said when.
-const LOOKED_AT: u32 = 1 << 31;
-
-/// One audit's way of looking at descriptors.
-struct Look<N> {
-    number: u32,
-    now: N,
-    time: u32,
-}
-
-impl<N: Fn() -> Moment> Look<N> {
-    /// Has nobody claimed it for longer than the time? If an audit has not yet said since when, or so long ago that nobody can
-    /// tell, the time runs from now.
-    fn finds_unclaimed<T: Descriptor>(&self, reference: &Reference<'_, T>) -> bool {
-        let word = &reference.framed().header.unclaimed;
-        // Acquire: the clock is read after it; pairs with the release in `start`.
-        let found = word.load(Ordering::Acquire);
-        let has_said_when = found != 0 && found & LOOKED_AT == 0;
-        let since = has_said_when.then(|| Moment::of_word(found));
-        let passed = since.and_then(|since| since.before((self.now)()));
-        if passed.is_none() {
-            self.start(word, found);
-        }
-        // Both times were cut to whole milliseconds, so an equal distance may have been a shorter one.
-        let is_over = match passed {
-            // Relaxed: a claim before the clock was read is seen, or counts for the next audit.
-            Some(passed) => passed > self.time && word.load(Ordering::Relaxed) == found,
-            None => false,
-        };
-        (is_over || self.time == 0) && reference.is_current()
-    }
-
-    /// Says that it is unclaimed, and then since when; unless somebody claims it meanwhile, or another audit does the same.
-    fn start(&self, word: &AtomicU32, found: u32) {
-        let exchange = |old, new| {
-            // AcqRel: the clock is read between the two; pairs with the acquire of who reads it later.
-            let order = (Ordering::AcqRel, Ordering::Relaxed);
-            word.compare_exchange(old, new, order.0, order.1).is_ok()
-        };
-        if exchange(found, self.number) {
-            let since = (self.now)().not_zero();
-            exchange(self.number, since.word());
-        }
-    }
 }
 
 /// A descriptor that an audit has found allocated and unclaimed.

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::Error;
 use super::descriptor::Descriptor;
 use super::pool::{Allocated, Pool};
+use crate::drops;
 
 const LOADED: u64 = 1 << 15;
 const USES: u64 = LOADED - 1;
@@ -240,12 +241,17 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
 impl<T: Descriptor, W: WriteBack<T>> Drop for Cache<T, W> {
     fn drop(&mut self) {
         // Nobody is left who could use anything; a use that was never ended does not count.
-        for reference in self.pool.allocated() {
+        let mut entries = self.pool.allocated();
+        drops::each(|| {
+            let Some(reference) = entries.next() else {
+                return false;
+            };
             let entry = reference.descriptor();
             if entry.state.load(Ordering::Acquire) & LOADED != 0 {
                 self.owner.write_back(&entry.descriptor);
             }
-        }
+            true
+        });
     }
 }
 

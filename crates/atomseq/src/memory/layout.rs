@@ -33,7 +33,8 @@ pub(super) struct Header {
     /// Odd while allocated. Grows by one with each change and never repeats; 0: not used since
     /// the page is fresh.
     pub version: AtomicUsize,
-    /// When an audit first found it unclaimed, or that one is about to say when: see `audit`. 0: claimed since.
+    /// When an audit first found it unclaimed, or that one is about to say when: see `unclaimed`. 0: claimed
+    /// since.
     pub unclaimed: AtomicU32,
     /// While free in its page: how far the next free one lies beyond the next one.
     pub link: AtomicU32,

@@ -60,8 +60,10 @@ mod moment;
 mod page;
 mod pool;
 mod reference;
+mod seen;
 mod shared;
 mod trim;
+mod unclaimed;
 
 pub use audit::{Audit, Unclaimed};
 pub use cache::{Cache, Candidate, InUse, Loaded, WriteBack};

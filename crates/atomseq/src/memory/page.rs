@@ -12,7 +12,7 @@ use crate::sync::{AtomicU32, AtomicU64};
 pub(super) struct Record {
     /// Which descriptors are free: see `free`.
     pub word: AtomicU64,
-    /// When a trim first found it all free, and the tag that it had then: see `trim`.
+    /// When a trim first found it all free, and the tag that it had then: see `seen`.
     pub seen: AtomicU64,
     /// What versions were used here before the page was last given back.
     pub past: AtomicUsize,

@@ -9,8 +9,8 @@
 //!
 //! A page whose tag is still the one that an earlier trim saw has not been touched since: all its descriptors have been
 //! free for the whole time, as far as the pool knows. The page is then taken like any other allocation would take
-//! it, only as a whole, by one exchange of its word; so nobody else has any of it while it goes. `moment` tells why no trim
-//! that is held up, or overtaken by another one, makes the time shorter.
+//! it, only as a whole, by one exchange of its word; so nobody else has any of it while it goes. `seen` tells
+//! why no trim that is held up, or overtaken by another one, makes the time shorter.
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
@@ -21,42 +21,12 @@ use super::free::{Free, Word};
 use super::moment::{Moment, whole_milliseconds};
 use super::page::Page;
 use super::pool::Pool;
+use super::seen::{self, Seen};
 use super::shared::Shared;
 use crate::platform;
 
 /// What gives a page's memory back: `platform::discard`, or in tests one of its wrong twins.
 pub(super) type Discard = unsafe fn(NonNull<u8>, usize) -> bool;
-
-/// What a trim has last seen of a page, a word.
-///
-/// ```text
-/// | tag of the page's word 32 | given back 1 | when 31 |
-/// ```
-#[derive(Clone, Copy)]
-struct Seen(u64);
-
-const GIVEN_BACK: u64 = 1 << 31;
-
-impl Seen {
-    fn free(word: Word, when: Moment) -> Seen {
-        Seen(u64::from(word.tag) << 32 | u64::from(when.word()))
-    }
-
-    /// The page has no memory.
-    fn given_back(word: Word) -> Seen {
-        Seen(u64::from(word.tag) << 32 | GIVEN_BACK)
-    }
-
-    /// Is it of the page as it is?
-    fn is_of(self, word: Word) -> bool {
-        (self.0 >> 32) as u32 == word.tag
-    }
-
-    /// When it was first seen free as it is; none if it has no memory.
-    fn since(self) -> Option<Moment> {
-        (self.0 & GIVEN_BACK == 0).then(|| Moment::of_word(self.0 as u32))
-    }
-}
 
 impl<T: Descriptor> Pool<T> {
     /// Gives pages back to the system all of whose descriptors have been free for longer than
@@ -121,38 +91,11 @@ struct Trim<'a, N> {
 impl<N: Fn() -> Moment> Trim<'_, N> {
     /// Returns how many bytes of the page went back.
     fn visit(&self, chunk: &Chunk, number: usize, page: Page<'_>) -> usize {
-        let word = page.load();
-        if word.used != 0 {
+        let (noted, now) = (&page.record.seen, &self.now);
+        let Some(word) = seen::free_for_longer(&page, noted, now, self.stable) else {
             return 0;
-        }
-        // Acquire: the clock is read after it; pairs with the release in `see`.
-        let seen = Seen(page.record.seen.load(Ordering::Acquire));
-        let now = (self.now)();
-        if self.stable > 0 {
-            let since = match seen.is_of(word) {
-                true => seen.since(),
-                // Free since then at the latest.
-                false => return self.see(page, seen, Seen::free(word, now)),
-            };
-            match since.map(|since| since.before(now)) {
-                // Both times were cut to whole milliseconds, so an equal distance may have been a shorter one.
-                Some(Some(free_for)) if free_for > self.stable => {}
-                // So long ago that nobody can say how long.
-                Some(None) => return self.see(page, seen, Seen::free(word, now)),
-                _ => return 0,
-            }
-        } else if seen.is_of(word) && seen.since().is_none() {
-            return 0;
-        }
+        };
         self.give_back(chunk, number, page, word)
-    }
-
-    /// Notes what was seen of a page that stays, unless another trim has noted anything meanwhile.
-    fn see(&self, page: Page<'_>, before: Seen, seen: Seen) -> usize {
-        let order = (Ordering::Release, Ordering::Relaxed);
-        // Failing or not: whatever is noted now says for itself which state of the page it is of.
-        let _ = (page.record.seen).compare_exchange(before.0, seen.0, order.0, order.1);
-        0
     }
 
     fn give_back(&self, chunk: &Chunk, number: usize, page: Page<'_>, word: Word) -> usize {
@@ -179,8 +122,7 @@ impl<N: Fn() -> Moment> Trim<'_, N> {
             true => Seen::given_back(free),
             false => Seen::free(free, (self.now)()),
         };
-        // Release: as in `see`.
-        page.record.seen.store(seen.0, Ordering::Release);
+        seen.note(&page.record.seen);
         // SeqCst, for the order of `hints`. Nobody else changes the word of a page that has nothing free
         // and of which nobody has anything.
         page.record.word.store(free.word(), Ordering::SeqCst);

@@ -20,6 +20,7 @@ use std::mem::MaybeUninit;
 use super::NoMemory;
 use super::nodes::{self, Chain, address, between, until_unchanged};
 use crate::dcas::{Mechanism, Object, StableWord, Version};
+use crate::drops;
 use crate::memory::{self, Descriptor};
 
 /// A node.
@@ -102,7 +103,10 @@ impl<T: Send> LinkedStack<T> {
         made.unwrap_or_else(|error| panic!("{error}"))
     }
 
-    fn made(object: Object, limit: Option<usize>) -> Result<LinkedStack<T>, memory::Error> {
+    pub(super) fn made(
+        object: Object,
+        limit: Option<usize>,
+    ) -> Result<LinkedStack<T>, memory::Error> {
         Ok(LinkedStack {
             chain: Chain::new(object, limit)?,
             tail: StableWord::default(),
@@ -264,11 +268,20 @@ impl<T: Send> LinkedStack<T> {
 
 impl<T: Send> Drop for LinkedStack<T> {
     fn drop(&mut self) {
-        self.drain().for_each(drop);
-        // Undoes what a thread has left half done that ended in the middle.
-        self.chain.object.begin();
-        // SAFETY: the word goes, and nobody else has the stack.
-        unsafe { self.chain.object.release(&self.tail) };
+        /// The stack's other word, which goes with it, also if a value panics when it is dropped.
+        struct Tail<'a>(&'a Object, &'a StableWord);
+
+        impl Drop for Tail<'_> {
+            fn drop(&mut self) {
+                // Undoes what a thread has left half done that ended in the middle.
+                self.0.begin();
+                // SAFETY: the word goes, and nobody else has the stack.
+                unsafe { self.0.release(self.1) };
+            }
+        }
+
+        let _tail = Tail(&self.chain.object, &self.tail);
+        drops::each(|| self.pop().is_some());
     }
 }
 

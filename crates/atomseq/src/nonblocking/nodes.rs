@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::dcas::{Mechanism, Object, StableWord, Version};
+use crate::drops;
 use crate::memory::{Allocated, Descriptor, Error, Pool};
 use crate::sync::spin_loop;
 
@@ -305,17 +306,23 @@ impl<N: Node> Chain<N> {
         Err(Changed::Forestalled)
     }
 
-    /// Takes all nodes out of a list that nobody else has.
-    pub(super) fn clear(&mut self, mut last_look: impl FnMut(&Self, &N)) {
+    /// Takes all nodes out of a list that nobody else has. What the last look at each takes out of it is dropped.
+    pub(super) fn clear<V>(&mut self, mut last_look: impl FnMut(&Self, &N) -> V) {
         // Undoes what a thread has left half done that ended in the middle.
         self.object.begin();
         let mut address = self.load(&self.head);
-        while let Some(node) = self.node(address) {
+        drops::each(|| {
+            let Some(node) = self.node(address) else {
+                return false;
+            };
             address = self.load(node.next());
-            last_look(self, node);
-            // SAFETY: it was in the list, which nobody else has, and which is not looked at any more.
+            let value = last_look(self, node);
+            // SAFETY: it was in the list, which nobody else has, and which is not looked at any more. Before the value is
+            // dropped, which may panic.
             unsafe { self.free(node) };
-        }
+            drop(value);
+            true
+        });
     }
 }
 

@@ -160,6 +160,12 @@ pub const fn size_of_field<T, F: Plain>(_: fn(&T) -> F) -> usize {
     size_of::<F>()
 }
 
+/// The bytes of a value.
+pub(super) fn bytes<T: Plain>(value: &T) -> &[u8] {
+    // SAFETY: all of them are initialized, and none changes by shared reference.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
+}
+
 /// A value that is written and read as atomic words. Zeroed memory is one that holds nothing meant.
 #[repr(C, align(8))]
 pub(super) struct Words<T>(UnsafeCell<MaybeUninit<T>>);

@@ -21,6 +21,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::{Error, check_capacity};
+use crate::drops;
 use crate::sync::{AtomicUsize, Ordering, fence};
 
 mod consumer;
@@ -265,7 +266,8 @@ impl<T> End<'_, T> {
 
 impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
-        self.split().1.drain().for_each(drop);
+        let (_, mut consumer) = self.split();
+        drops::each(|| consumer.pop().is_some());
     }
 }
 

@@ -7,6 +7,7 @@ mod arrays;
 mod linked;
 mod list;
 mod one_visitor;
+mod panics;
 mod plain;
 mod ref_list;
 mod values;

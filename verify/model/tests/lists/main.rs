@@ -10,6 +10,8 @@
 )]
 
 mod dcas;
+#[path = "../../../../crates/atomseq/src/drops.rs"]
+mod drops;
 mod explore;
 mod figure_5_7;
 mod memory;

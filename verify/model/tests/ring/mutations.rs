@@ -26,8 +26,8 @@ pub const IN_MODELS: &[(&str, &str)] = &[
     ),
     // What a model that has failed leaves behind may be anything.
     (
-        "self.split().1.drain().for_each(drop);",
-        "if !std::thread::panicking() { self.split().1.drain().for_each(drop) }",
+        "drops::each(|| consumer.pop().is_some());",
+        "if !std::thread::panicking() { drops::each(|| consumer.pop().is_some()) }",
     ),
 ];
 

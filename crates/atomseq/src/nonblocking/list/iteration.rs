@@ -10,6 +10,9 @@ use crate::nonblocking::nodes::{Changed, until_unchanged};
 impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// Folds all entries, as they were at one time: if the list changes meanwhile, begins again with `init`.
     ///
+    /// The closure is called in each attempt. If it changes the list itself, this never returns: go through [`iter`](List::iter)
+    /// or a [`snapshot`](List::snapshot) then.
+    ///
     /// Allocates nothing. Entries that somebody has [removed for change](List::remove_for_change) are not among them, here
     /// and wherever else a list is gone through.
     ///

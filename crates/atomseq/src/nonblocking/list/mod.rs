@@ -79,6 +79,10 @@ impl<K: Plain, V: Plain> nodes::Node for Node<K, V> {
 /// instruction OS-assisted, 5 by k-CAS). Memory is a node an entry, whose memory is used again at once: nothing waits
 /// for readers. What is allocated is never given back before the list is dropped; a [limit](List::with_limit) bounds it.
 ///
+/// Closures and the comparison of keys (`Ord` or `PartialEq`) run while nothing is held. They may panic: then the operation has
+/// changed nothing. Comparisons, and [`fold`](List::fold)'s closure, are repeated whenever the list has changed since the operation began,
+/// so an operation whose comparison changes the same list never returns.
+///
 /// Every operation may be called in a signal handler that interrupted any other one, but for those that return a `Vec`,
 /// allocate for the caller, or panic. See [`remove_for_change`](List::remove_for_change) for the one rule (GC96 5.1).
 ///

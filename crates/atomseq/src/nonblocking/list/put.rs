@@ -5,6 +5,7 @@ use crate::dcas::{StableWord, Version};
 use crate::memory::Allocated;
 use crate::nonblocking::Plain;
 use crate::nonblocking::nodes::{Changed, Place, address, between, until_unchanged};
+use crate::nonblocking::plain;
 
 impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
     /// Inserts an entry at its place.
@@ -61,8 +62,9 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
 
     /// Replaces a key's value by what `change` makes of it, and returns the old one. `None`: the key is not there.
     ///
-    /// By a duplicate (GC96 5.1): who searches at the same time finds the one or the other. `change` may be called
-    /// more than once, also with values that nobody ever stored; only what its last call returned is stored.
+    /// By a duplicate (GC96 5.1): who searches at the same time finds the one or the other. `change` is called again, with the new
+    /// value, if the key's value has changed meanwhile; only what its last call returned is stored. It may use the list, and
+    /// change it at other keys. One that changes the value of this very key, to another one each time, is called without end.
     ///
     /// # Errors
     ///
@@ -86,7 +88,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
 
     /// The same with what `make` makes of the value that is there, if one is.
     ///
-    /// `make` may be called as often as [`update`](List::update)'s closure.
+    /// `make` may be called as often as [`update`](List::update)'s closure, and do what that may.
     ///
     /// ```
     /// let counts = atomseq::nonblocking::List::new();
@@ -115,7 +117,10 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         mut gap: impl FnMut(Version) -> Version,
     ) -> Result<Option<V>, Refused> {
         // Only when something is to be linked, and kept for the next attempt.
-        let mut new = None;
+        let mut new: Option<Allocated<'_, Node<K, V>>> = None;
+        // What `make` got when the new node's value was made, if it is to be linked in a further attempt. `make` is not called
+        // again for the same value, so it may change the list, at other keys.
+        let mut made_of = None;
         let put = until_unchanged(|| {
             let version = between(self.chain.object.begin(), &mut gap);
             let Place { link, node } = self.place(version, &key)?;
@@ -125,29 +130,38 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
             };
             // `make` gets no value that nobody stored, and no answer is given that does not count.
             self.chain.check(version)?;
-            let linked = value.and_then(|old| {
-                let made = make(old)?;
-                let node_of = |made| self.node_of(key, made);
-                let new: &Allocated<'_, _> = match &mut new {
-                    Some(new) => new,
-                    none => none.insert(node_of(made)?),
-                };
-                new.value.store(made);
-                Ok((old, new))
+            let prepared = value.and_then(|old| {
+                if !made_of.is_some_and(|of| is_same(of, old)) {
+                    let made = make(old)?;
+                    match &new {
+                        Some(new) => new.value.store(made),
+                        None => new = Some(self.node_of(key, made)?),
+                    }
+                }
+                Ok(old)
             });
-            let (old, new) = match linked {
-                Ok(linked) => linked,
-                Err(refused) => return Ok(Err(refused)),
+            let (old, new) = match (prepared, &new) {
+                (Ok(old), Some(new)) => (old, new),
+                (Ok(_), None) => {
+                    unreachable!("a node was allocated just now, or for an earlier attempt")
+                }
+                (Err(refused), _) => return Ok(Err(refused)),
             };
-            match node {
-                None => self.link(version, link, new)?,
+            let linked = match node {
+                None => self.link(version, link, new),
                 Some(node) => {
                     let behind = self.chain.load(&node.next);
-                    let exchange = ((link, address(&**new)), (&new.next, behind));
-                    self.chain.exchange(version, exchange.0, exchange.1)?;
-                    // SAFETY: this call has just unlinked it.
-                    unsafe { self.chain.free(node) };
+                    let exchange = ((link, address::<Node<K, V>>(new)), (&new.next, behind));
+                    self.chain.exchange(version, exchange.0, exchange.1)
                 }
+            };
+            if let Err(changed) = linked {
+                made_of = Some(old);
+                return Err(changed);
+            }
+            if let Some(node) = node {
+                // SAFETY: this call has just unlinked it.
+                unsafe { self.chain.free(node) };
             }
             Ok(Ok(old))
         });
@@ -176,5 +190,13 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         let behind = self.chain.load(link);
         self.chain
             .exchange(version, (link, address(node)), (&node.next, behind))
+    }
+}
+
+/// Are both the same to the last bit?
+fn is_same<V: Plain>(one: Option<V>, other: Option<V>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => plain::bytes(&one) == plain::bytes(&other),
+        (one, other) => one.is_none() && other.is_none(),
     }
 }

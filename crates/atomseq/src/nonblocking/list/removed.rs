@@ -7,6 +7,7 @@ use std::mem::ManuallyDrop;
 use super::error::this_thread;
 use super::{Arrangement, BeingChanged, GIVEN_UP, List, Node, Refused};
 use crate::dcas::Version;
+use crate::memory::Allocated;
 use crate::nonblocking::Plain;
 use crate::nonblocking::nodes::{Changed, until_unchanged};
 use crate::sync::{Ordering, fence};
@@ -169,12 +170,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> Removed<'_, K, V, A> {
             return Ok(());
         }
         let (list, chain) = (self.list, &self.list.chain);
-        let new = list.node_of(key, self.value)?;
-        // A free node's word, but covered, and so changed like any other.
-        let mark = |changer| {
-            until_unchanged(|| chain.exchange_one(chain.object.begin(), (&new.changer, changer)));
-        };
-        mark(this_thread());
+        let new = Marked::new(list, list.node_of(key, self.value)?);
         let linked = until_unchanged(|| {
             let version = chain.object.begin();
             let place = list.place(version, &key)?;
@@ -196,12 +192,9 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> Removed<'_, K, V, A> {
             } else {
                 place.link
             };
-            list.link(version, link, &new).map(Ok)
+            list.link(version, link, new.node()).map(Ok)
         });
-        if let Err(refused) = linked {
-            mark(0);
-            return Err(refused);
-        }
+        linked?;
         let old = std::mem::replace(&mut self.node, new.into_raw());
         self.key = key;
         // Had it been given up meanwhile, the new one would still be this call's.
@@ -225,6 +218,48 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> Removed<'_, K, V, A> {
                 .chain
                 .exchange_one(version, (&self.node.changer, 0))
         })
+    }
+}
+
+/// A node that is in no list yet, but says already that this thread has removed it for change. Dropped, also by a panic of
+/// the caller's `Ord`, it says so no more, and is free.
+struct Marked<'a, K: Plain, V: Plain, A> {
+    list: &'a List<K, V, A>,
+    node: Option<Allocated<'a, Node<K, V>>>,
+}
+
+impl<'a, K: Plain, V: Plain, A> Marked<'a, K, V, A> {
+    fn new(list: &'a List<K, V, A>, node: Allocated<'a, Node<K, V>>) -> Self {
+        let marked = Marked {
+            list,
+            node: Some(node),
+        };
+        marked.mark(this_thread());
+        marked
+    }
+
+    fn node(&self) -> &Node<K, V> {
+        self.node.as_ref().expect("until it is linked")
+    }
+
+    fn mark(&self, changer: u64) {
+        let (chain, node) = (&self.list.chain, self.node());
+        // A free node's word, but covered, and so changed like any other.
+        until_unchanged(|| chain.exchange_one(chain.object.begin(), (&node.changer, changer)));
+    }
+
+    /// Leaves it to the list.
+    fn into_raw(mut self) -> &'a Node<K, V> {
+        let node = self.node.take().expect("until it is linked");
+        node.into_raw()
+    }
+}
+
+impl<K: Plain, V: Plain, A> Drop for Marked<'_, K, V, A> {
+    fn drop(&mut self) {
+        if self.node.is_some() {
+            self.mark(0);
+        }
     }
 }
 

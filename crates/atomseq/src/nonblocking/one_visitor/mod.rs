@@ -137,7 +137,10 @@ impl<T: Send> OneVisitorList<T> {
         made.unwrap_or_else(|error| panic!("{error}"))
     }
 
-    fn made(object: Object, limit: Option<usize>) -> Result<OneVisitorList<T>, memory::Error> {
+    pub(super) fn made(
+        object: Object,
+        limit: Option<usize>,
+    ) -> Result<OneVisitorList<T>, memory::Error> {
         let chain = Chain::new(object, limit)?;
         Ok(OneVisitorList { chain })
     }
@@ -292,7 +295,7 @@ impl<T: Send> Drop for OneVisitorList<T> {
     fn drop(&mut self) {
         self.chain.clear(|_, node| {
             // SAFETY: in the list, so there is a value; nobody else has the list, so there is no visit.
-            unsafe { (*node.value.get()).assume_init_drop() };
+            unsafe { (*node.value.get()).assume_init_read() }
         });
     }
 }

@@ -45,6 +45,8 @@ impl<'a, T: Send + Sync> Iterator for RefIter<'a, T> {
         if self.ended {
             return None;
         }
+        // Should the last value panic when it is dropped, this is the end.
+        self.ended = true;
         // Two guards at once: one stays here.
         let next = match self.last.take() {
             None => self.list.visit(None, 2).0,

@@ -149,7 +149,7 @@ impl<T: Send + Sync> RefList<T> {
         RefList::made(Object::forced(mechanism), None).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    fn made(object: Object, limit: Option<usize>) -> Result<RefList<T>, memory::Error> {
+    pub(super) fn made(object: Object, limit: Option<usize>) -> Result<RefList<T>, memory::Error> {
         let chain = Chain::new(object, limit)?;
         Ok(RefList { chain })
     }
@@ -291,7 +291,7 @@ impl<T: Send + Sync> RefList<T> {
         })
     }
 
-    /// S92's `VisitNextNode`: counts so many guards for the node behind one that the caller has a guard of, or for the first
+    /// S92's `VisitNextNode`: counts so many guards, one or two, for the node behind one that the caller has a guard of, or for the first
     /// one. And whether the caller's guard is gone with that: never at the end of the list.
     fn visit(&self, from: Option<(&Node<T>, bool)>, guards: u64) -> (Option<Ref<'_, T>>, bool) {
         let mut ended = None;
@@ -316,12 +316,17 @@ impl<T: Send + Sync> RefList<T> {
             }
             Ok(Some(next))
         });
-        // Before a value is dropped, which may panic.
-        let next = next.map(|node| Ref { list: self, node });
+        // All guards that were counted, before a value is dropped, which may panic.
+        let [next, another] = [1, 2].map(|number| {
+            let node = next.filter(|_| number <= guards);
+            node.map(|node| Ref { list: self, node })
+        });
         if let Some(node) = ended {
             // SAFETY: this call has just taken the count of a removed node to zero.
             drop(unsafe { self.end(node) });
         }
+        // The caller's, who knows how many were asked for.
+        std::mem::forget(another);
         let let_go = next.is_some() && from.is_some_and(|(_, let_go)| let_go);
         (next, let_go)
     }
@@ -375,7 +380,7 @@ impl<T: Send + Sync> Drop for RefList<T> {
     fn drop(&mut self) {
         self.chain.clear(|_, node| {
             // SAFETY: in the list, so there is a value; nobody else has the list, so there is no guard.
-            unsafe { (*node.value.get()).assume_init_drop() };
+            unsafe { (*node.value.get()).assume_init_read() }
         });
     }
 }

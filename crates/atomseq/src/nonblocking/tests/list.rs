@@ -5,6 +5,7 @@ use crate::dcas::{Object, bound_descriptors};
 use crate::memory;
 
 mod changes;
+mod closures;
 mod model;
 mod races;
 
