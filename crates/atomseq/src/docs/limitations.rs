@@ -19,9 +19,15 @@
 //! twice more for the guard slots. Small structures share pages, which stay with the process once
 //! it has them; others are mappings of their own. The list of possible CPUs is what the firmware or
 //! the hypervisor announced, often more than are there; see `/sys/devices/system/cpu/possible`.
-//! Pages that no CPU touches take address space only. To keep many small counters close together
-//! put several words into one [`Area`](crate::percpu::Area) (last part of
-//! [`patterns`](super::patterns)) or use a [`Histogram`](crate::percpu::Histogram).
+//! Pages that no CPU touches take address space only, with exceptions: a
+//! [`Ring`](crate::percpu::Ring) writes two words to the slot of each possible CPU when it is made, and
+//! so takes a page for each where a part is larger than a page; a [`Queue`](crate::percpu::Queue)
+//! writes its first 32 cells, 768 bytes for each; structures whose gates are closed for good from the
+//! start ([when](super::internals#start-up)) write those.
+//!
+//! To keep many small counters close together put several words into one
+//! [`Area`](crate::percpu::Area) (last part of [`patterns`](super::patterns)) or use a
+//! [`Histogram`](crate::percpu::Histogram).
 //!
 //! A [`Queue`](crate::percpu::Queue) that has grown gives nothing back until it is dropped.
 //!

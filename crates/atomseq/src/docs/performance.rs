@@ -107,8 +107,9 @@
 //! assert_eq!(Area::new(1000).unwrap().bytes(), (128 + 1024) * slots);
 //! ```
 //!
-//! Elements take room for each possible CPU, but pages that are never touched take none. Nothing is
-//! kept for a thread, so a thousand threads cost what two do.
+//! Elements take room for each possible CPU, but pages that are never touched take none
+//! ([exceptions](super::limitations#memory)). Nothing is kept for a thread, so a thousand threads cost
+//! what two do.
 //!
 //! A sum reads one word for each possible CPU, each in a cache line that its CPU may just have
 //! written. `len` and `is_empty` are the same. `steal` looks before it closes a gate, so that an

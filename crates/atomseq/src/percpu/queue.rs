@@ -9,6 +9,17 @@
 //!
 //! One cell is always free: the one at the tail. A full ring grows by a chain of new cells spliced
 //! in behind it, again with one visible store.
+//!
+//! # Is it empty?
+//!
+//! It is if head and tail are the same cell at the same time. An outsider reads one after the other,
+//! while the ring may go round, and come to the same cells again. So each cell has a *number*: which
+//! push made it the tail. The push before writes it, while the cell is free, and so not before the
+//! head has left it. As long as a cell is the head, its number does not change.
+//!
+//! An outsider reads the head's number, the head, the tail, the head and the number once more. If
+//! both are unchanged, the head was there all the while, and where the tail was then tells. If not, it
+//! has moved: there was an element.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -29,6 +40,7 @@ const TAIL: usize = WORDS + 8;
 
 const LINK: usize = 0;
 const VALUE: usize = 8;
+const NUMBER: usize = 16;
 
 crate::sequence! {
     /// Fills the cell at the tail; `false` when the ring is full.
@@ -37,6 +49,7 @@ crate::sequence! {
         let next = load(cell + LINK);
         if next == load(slot + HEAD) { return false }
         prepare(cell + VALUE, value);
+        prepare(next + NUMBER, load(cell + NUMBER) + 1);
         commit(slot + TAIL, next);
         true
     }
@@ -47,7 +60,7 @@ crate::sequence! {
         if cell == load(slot + TAIL) { return None }
         let value = load(cell + VALUE);
         let next = load(cell + LINK);
-        commit(slot + HEAD, next);
+        commit_release(slot + HEAD, next);
         Some(value)
     }
 
@@ -63,25 +76,26 @@ crate::sequence! {
 /// For the checkers in `verify/`.
 pub(super) const SEQUENCES: &[&Program] = &[&push::MODEL, &pop::MODEL, &grow::MODEL];
 
-/// A word and the address of the next cell, as [`LINK`] and [`VALUE`] say.
+/// The address of the next cell, a word and the cell's number, as [`LINK`], [`VALUE`] and [`NUMBER`] say.
 #[repr(C)]
 struct Cell {
     link: Place,
     value: Place,
+    number: Place,
 }
 
 /// Cells each CPU starts with.
 const FIRST_CELLS: usize = 32;
 
 /// A mapping that a full ring took its new cells from; freed with the queue.
-#[repr(C, align(16))]
+#[repr(C)]
 struct Chunk {
     next: *mut Chunk,
     bytes: usize,
 }
 
 /// A chunk's header takes the place of one cell.
-const _: () = assert!(size_of::<Chunk>() == size_of::<Cell>());
+const _: () = assert!(size_of::<Chunk>() <= size_of::<Cell>());
 
 /// What the first chunk takes; each next one takes twice as much, up to the largest.
 const SMALLEST_CHUNK: usize = 4096;
@@ -94,7 +108,7 @@ const LARGEST_CHUNK: usize = 1 << 20;
 /// wait only while another thread holds this CPU's gate. Every operation may be used in signal
 /// handlers. A part that is full takes a chunk of memory from the operating system and keeps it
 /// until the queue is dropped, so nothing allocates once a queue has been as long as it gets. Order
-/// holds on each CPU alone. Takes a slot and sixteen bytes an element for each CPU; [the
+/// holds on each CPU alone. Takes a slot and 24 bytes an element for each CPU, and for 32 of them from the start; [the
 /// module](super) tells the rest.
 ///
 /// ```
@@ -168,7 +182,36 @@ impl<T: Word> Queue<T> {
     ///
     /// If there is no such CPU.
     pub fn is_empty_on(&self, cpu: usize) -> bool {
-        self.area.peek(cpu, 0) == self.area.peek(cpu, 1)
+        self.was_empty(cpu, || ())
+    }
+
+    /// Was there no element on a CPU at some time between the first load and the last? As the file's head
+    /// says; `gap` is for tests, which let others in between the loads.
+    #[inline(always)]
+    fn was_empty(&self, cpu: usize, mut gap: impl FnMut()) -> bool {
+        let head = self.area.peek(cpu, 0);
+        gap();
+        if self.area.peek(cpu, 1) != head {
+            return false;
+        }
+        let number = || {
+            let number = std::ptr::with_exposed_provenance_mut(head + NUMBER);
+            // SAFETY: a head is a cell, and cells live as long as the queue; sequences store their numbers, each as a
+            // whole. Acquire: the loads after it stay there. Those before it are acquires as well, which pair with the
+            // release of `pop`: numbers written before the head came here are seen. (On AArch64 one may be seen before
+            // the head has left, but not a whole round of the ring before.)
+            unsafe { AtomicUsize::from_ptr(number) }.load(Ordering::Acquire)
+        };
+        gap();
+        let before = number();
+        gap();
+        let was_there = self.area.peek(cpu, 0) == head;
+        gap();
+        let had_reached_it = self.area.peek(cpu, 1) == head;
+        gap();
+        let is_there = self.area.peek(cpu, 0) == head;
+        gap();
+        was_there && had_reached_it && is_there && number() == before
     }
 
     /// Puts an element at the end of this CPU's queue. A full one costs a system call for memory,
@@ -237,7 +280,7 @@ impl<T: Word> Queue<T> {
             }
         }
         let count = bytes / size_of::<Cell>() - 1;
-        // SAFETY: behind its header the chunk has room for so many cells, aligned like the header.
+        // SAFETY: behind its header the chunk has room for so many cells, aligned to words like it.
         Some(unsafe { chain(chunk.cast::<Cell>().add(1), count) })
     }
 
@@ -261,7 +304,7 @@ impl<T: Word> Queue<T> {
 
     /// Takes the oldest element pushed on a CPU, through its gate.
     ///
-    /// Costs two loads if there seems to be none, else as much as [`Area::close`]; waits while
+    /// Costs seven loads if there is none, else as much as [`Area::close`]; waits while
     /// another thread holds that gate.
     ///
     /// # Panics
@@ -306,6 +349,7 @@ unsafe fn chain(cells: NonNull<Cell>, count: usize) -> (usize, usize) {
             cells.add(index).write(Cell {
                 link: Place::new(at(index + 1)),
                 value: Place::EMPTY,
+                number: Place::new(0),
             })
         };
     }
@@ -340,7 +384,7 @@ impl<T: Word> Drop for Queue<T> {
             while cell != tail {
                 let at = std::ptr::with_exposed_provenance::<Cell>(cell);
                 // SAFETY: a cell of the ring; nobody else has the queue now.
-                let Cell { link, value } = unsafe { at.read() };
+                let Cell { link, value, .. } = unsafe { at.read() };
                 // SAFETY: from head to tail, cells hold words that `push` made.
                 drop(unsafe { T::from_word(value.word()) });
                 // SAFETY: every cell has a link.

@@ -10,9 +10,10 @@ const HEAD: usize = Area::FIRST_WORD;
 const TAIL: usize = Area::FIRST_WORD + 8;
 const LINK: usize = 0;
 const VALUE: usize = 8;
+const NUMBER: usize = 16;
 
 mod never_full {
-    use super::{LINK, TAIL, VALUE};
+    use super::{LINK, NUMBER, TAIL, VALUE};
 
     atomseq::sequence! {
         /// Does not ask whether the next cell is free.
@@ -20,6 +21,41 @@ mod never_full {
             let cell = load(slot + TAIL);
             let next = load(cell + LINK);
             prepare(cell + VALUE, value);
+            prepare(next + NUMBER, load(cell + NUMBER) + 1);
+            commit(slot + TAIL, next);
+            true
+        }
+    }
+}
+
+mod unnumbered {
+    use super::{HEAD, LINK, TAIL, VALUE};
+
+    atomseq::sequence! {
+        /// Does not number the next cell.
+        pub(super) unsafe fn push(slot: Slot, value: Word) -> bool {
+            let cell = load(slot + TAIL);
+            let next = load(cell + LINK);
+            if next == load(slot + HEAD) { return false }
+            prepare(cell + VALUE, value);
+            commit(slot + TAIL, next);
+            true
+        }
+    }
+}
+
+mod numbered_anew {
+    use super::{HEAD, LINK, NUMBER, TAIL, VALUE};
+
+    atomseq::sequence! {
+        /// Numbers the next cell by what was there: the attempts of one push count as several.
+        pub(super) unsafe fn push(slot: Slot, value: Word) -> bool {
+            let cell = load(slot + TAIL);
+            let next = load(cell + LINK);
+            if next == load(slot + HEAD) { return false }
+            prepare(cell + VALUE, value);
+            let alias = next + (cell - cell);
+            prepare(alias + NUMBER, load(next + NUMBER) + 1);
             commit(slot + TAIL, next);
             true
         }
@@ -78,7 +114,20 @@ pub fn all() -> Vec<Broken> {
             "a full ring takes one more",
             queue(),
             &never_full::push::MODEL,
-            |fault| matches!(fault, Fault::WrongContent { .. }),
+            // It numbers a full cell, before it fills it.
+            |fault| matches!(fault, Fault::Broken(_)),
+        ),
+        Broken::new(
+            "a cell keeps the number that it had a round before",
+            queue(),
+            &unnumbered::push::MODEL,
+            |fault| matches!(fault, Fault::Broken(_)),
+        ),
+        Broken::new(
+            "a cell's number counts attempts",
+            queue(),
+            &numbered_anew::push::MODEL,
+            |fault| matches!(fault, Fault::Broken(_)),
         ),
         Broken::new(
             "the grown ring does not close",
@@ -90,7 +139,7 @@ pub fn all() -> Vec<Broken> {
             "a full part of the ring grows",
             queue(),
             &grows_at_the_head::grow::MODEL,
-            |fault| matches!(fault, Fault::WrongContent { .. }),
+            |fault| matches!(fault, Fault::Broken(_)),
         ),
         Broken::new(
             "the ring is opened before the commit",

@@ -41,7 +41,7 @@ pub fn all() -> Vec<Box<dyn Structure>> {
         Box::new(Queue {
             cpus: 1,
             chains: 1,
-            history: usize::MAX,
+            history: 10,
         }),
         Box::new(Queue {
             cpus: 2,

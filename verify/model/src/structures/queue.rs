@@ -1,5 +1,5 @@
 //! `Queue`: words 0 and 1 of each slot are the cells at the head and at the tail of a ring of cells,
-//! each a link and a value.
+//! each a link, a value and a number.
 
 use atomseq::sequence::model::Memory;
 
@@ -13,11 +13,12 @@ pub struct Queue {
     pub cpus: usize,
     /// How many chains the callers have.
     pub chains: usize,
-    /// How many calls in a row.
+    /// How many calls in a row: numbers only ever rise.
     pub history: usize,
 }
 
-const CELL_BYTES: usize = 16;
+const CELL_BYTES: usize = 24;
+const NUMBER: usize = 16;
 const FIRST_CELLS: usize = 2;
 const CHAIN_CELLS: usize = 2;
 
@@ -33,7 +34,7 @@ impl Queue {
         let (mut full, mut free) = (Vec::new(), Vec::new());
         let mut cell = head;
         loop {
-            let known = cell % CELL_BYTES == 0
+            let known = cell.is_multiple_of(8)
                 && crate::layout::is_mapped(cell, self.cpus, self.bulk_bytes());
             if !known {
                 return Err(format!("{cell:#x} in the ring of CPU {cpu} is no cell"));
@@ -53,6 +54,11 @@ impl Queue {
         }
         if free.is_empty() {
             return Err(format!("the tail of CPU {cpu} is outside its ring"));
+        }
+        let numbers = full.iter().chain(&free[..1]);
+        let numbers: Vec<usize> = numbers.map(|cell| memory.load(cell + NUMBER)).collect();
+        if numbers.windows(2).any(|pair| pair[1] != pair[0] + 1) {
+            return Err(format!("the cells of CPU {cpu} are numbered {numbers:?}"));
         }
         Ok((full, free))
     }
@@ -87,6 +93,7 @@ impl Structure for Queue {
                 let last = index + 1 == cells;
                 memory.store(cell, if last { end } else { cell + CELL_BYTES });
                 memory.store(cell + 8, 0);
+                memory.store(cell + NUMBER, 0);
             }
         };
         for cpu in 0..self.cpus {

@@ -52,3 +52,80 @@ fn drops_what_it_holds_once() {
     drop(queue);
     assert_eq!(Arc::strong_count(&shared), 1);
 }
+
+/// What an owner does in a gap of somebody's look: elements taken out and put in, none of them the last.
+fn go_round(queue: &Queue<usize>, taken: usize, put: usize) {
+    let held = queue.area.close(0);
+    // SAFETY: as in `push` and `pop`, and the gate is held.
+    unsafe {
+        for _ in 0..taken.max(put) {
+            if put > 0 {
+                assert!(push::gated(&held, 1));
+            }
+            if taken > 0 {
+                assert!(pop::gated(&held).is_some());
+            }
+        }
+    }
+}
+
+/// Looks with something between two of the loads, and between two others; returns what all of them said.
+fn looks(
+    look: impl Fn(&Queue<usize>, &mut dyn FnMut()) -> bool,
+    elements: usize,
+) -> (usize, usize) {
+    const GAPS: usize = 6;
+    let (mut looks, mut empty) = (0, 0);
+    // Several rounds of a ring of 32 cells, and all that is less than one.
+    let moves = || (0..=FIRST_CELLS + 1).chain([2 * FIRST_CELLS - 1, 2 * FIRST_CELLS]);
+    for (one, another) in (0..GAPS).flat_map(|one| (one + 1..GAPS).map(move |other| (one, other))) {
+        for (first, second) in moves().flat_map(|first| moves().map(move |second| (first, second)))
+        {
+            let queue = Queue::new();
+            go_round(&queue, 0, elements);
+            let mut at = 0;
+            let mut gap = || {
+                match at {
+                    at if at == one => go_round(&queue, first, first),
+                    at if at == another => go_round(&queue, second, second),
+                    _ => {}
+                }
+                at += 1;
+            };
+            looks += 1;
+            empty += usize::from(look(&queue, &mut gap));
+        }
+    }
+    (looks, empty)
+}
+
+#[test]
+fn what_is_never_empty_is_never_found_empty() {
+    for elements in [1, 2, FIRST_CELLS - 2] {
+        let (looks, empty) = looks(|queue, gap| queue.was_empty(0, gap), elements);
+        assert!(looks > 10_000);
+        assert_eq!(empty, 0, "of {looks} looks at {elements} elements");
+    }
+    let queue = Queue::<usize>::new();
+    assert!(queue.was_empty(0, || ()));
+    assert!(queue.was_empty(0, || go_round(&queue, 0, 0)));
+}
+
+/// The test would notice: head and tail read one after the other, and the head once more.
+#[test]
+fn a_look_without_numbers_is_found_out() {
+    let pair = |queue: &Queue<usize>, gap: &mut dyn FnMut()| {
+        let head = queue.area.peek(0, 0);
+        gap();
+        queue.area.peek(0, 1) == head
+    };
+    let thrice = |queue: &Queue<usize>, gap: &mut dyn FnMut()| {
+        let head = queue.area.peek(0, 0);
+        gap();
+        let same = queue.area.peek(0, 1) == head;
+        gap();
+        same && queue.area.peek(0, 0) == head
+    };
+    let elements = FIRST_CELLS - 2;
+    assert!(looks(pair, elements).1 > 0 && looks(thrice, elements).1 > 0);
+}
