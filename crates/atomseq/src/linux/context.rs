@@ -97,6 +97,23 @@ impl Context {
         unsafe { self.mask_place().write(mask) }
     }
 
+    fn link_place(self) -> *mut usize {
+        // SAFETY: valid by the promise made to `new`; only an address is made.
+        unsafe { (&raw mut (*self.0).uc_link).cast() }
+    }
+
+    /// A word of the frame that the kernel clears when it makes one and ignores when the handler returns.
+    pub fn link(self) -> usize {
+        // SAFETY: a word in a valid context.
+        unsafe { self.link_place().read() }
+    }
+
+    /// Changes that word.
+    pub fn set_link(self, link: usize) {
+        // SAFETY: as above; this handler owns its context.
+        unsafe { self.link_place().write(link) }
+    }
+
     /// Takes over general registers, flags, stack pointer and program counter; vector registers stay as they are.
     pub fn copy_registers(self, from: Context) {
         // The x86-64 kernel's order ends with rsp, rip and the flags, before what it tells about faults; AArch64's with

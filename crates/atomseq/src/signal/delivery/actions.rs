@@ -6,8 +6,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use super::super::event::{Chained, Handler};
 use super::super::options::Options;
 use super::controls;
-use super::words::Words;
-use crate::platform::{Disposition, SIGNALS, bit, change_mask};
+use crate::platform::{Context, Disposition, SIGNALS, bit, change_mask};
 
 /// Signals that faults raise. Blocked, they would kill.
 pub const FAULTS: [c_int; 6] = [
@@ -97,6 +96,20 @@ impl Action {
         covering_mask() | own | self.extra_mask()
     }
 
+    /// Whose previous handler is called with this context. That is this action's, unless the context comes back: a handler
+    /// that was installed over ours, and that we took the place of, passes on to us what we passed to it. Then it is the
+    /// one that it took the place of.
+    pub fn next(&'static self, context: Context) -> Option<&'static Action> {
+        let mut caller = Some(self);
+        while let Some(action) = caller {
+            if action.previous.mark() == context.link() {
+                return action.older;
+            }
+            caller = action.older;
+        }
+        Some(self)
+    }
+
     fn is_adopted_without_defer(&self) -> bool {
         matches!(self.by, By::Adopted) && self.previous.0.has(libc::SA_NODEFER)
     }
@@ -177,8 +190,10 @@ impl Previous {
         info: *const libc::siginfo_t,
         context: *mut c_void,
     ) {
-        let chained = &Words::of_this_thread().chained;
-        let before = chained.swap(context as u64, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        let frame = unsafe { Context::new(context) };
+        let before = frame.link();
+        frame.set_link(self.mark());
         if self.0.has(libc::SA_SIGINFO) {
             // SAFETY: the flag says that it is a function of three arguments.
             let function: unsafe extern "C" fn(c_int, *const libc::siginfo_t, *mut c_void) =
@@ -192,6 +207,14 @@ impl Previous {
             // SAFETY: the caller's promise.
             unsafe { function(signal) };
         }
-        chained.store(before, Ordering::Relaxed);
+        frame.set_link(before);
+    }
+
+    /// What a context's link says while this one is called with it.
+    ///
+    /// The mark is in the frame, not in the thread's words: a handler that never returns, because it jumps, takes its mark
+    /// along, and the kernel clears the link of the next frame.
+    fn mark(&self) -> usize {
+        (&raw const *self).addr()
     }
 }

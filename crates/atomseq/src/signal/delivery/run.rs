@@ -6,7 +6,6 @@ use core::sync::atomic::Ordering;
 use super::super::event::{Event, Handler, Interrupted};
 use super::super::statistics::COUNTS;
 use super::actions::{self, Action, By};
-use super::words::Words;
 use crate::arch::syscall;
 use crate::platform::{Context, Disposition, change_mask, replace_disposition};
 
@@ -67,16 +66,11 @@ fn call(handler: Handler, action: &Action, delivery: &Delivery) {
 ///
 /// # Safety
 /// As [`run`].
-unsafe fn call_adopted(action: &Action, delivery: &Delivery) {
-    let context = delivery.context.as_ptr();
-    let mut previous = &action.previous;
-    // A handler that was installed over ours, and that we took the place of, hands on to us what we handed to it.
-    if Words::of_this_thread().chained.load(Ordering::Relaxed) == context as u64 {
-        match action.older {
-            Some(older) => previous = &older.previous,
-            None => return super::default_action(delivery.signal, delivery.info),
-        }
-    }
+unsafe fn call_adopted(action: &'static Action, delivery: &Delivery) {
+    let Some(next) = action.next(delivery.context) else {
+        return super::default_action(delivery.signal, delivery.info);
+    };
+    let (previous, context) = (&next.previous, delivery.context.as_ptr());
     if previous.0.is_function() {
         // SAFETY: the caller's promise.
         unsafe { previous.call_function(delivery.signal, delivery.info, context) };

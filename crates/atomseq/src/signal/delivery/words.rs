@@ -15,7 +15,6 @@
 //!    104 record   the signal's siginfo
 //! 152 saved
 //!    152 signal   0: none                 160 record   its siginfo
-//! 208 chained  the context for which a handler of others is being called
 //! ```
 
 use core::ffi::c_void;
@@ -30,7 +29,6 @@ pub struct Words {
     pub taken: AtomicU64,
     pub rollforward: Rollforward,
     pub saved: Saved,
-    pub chained: AtomicU64,
 }
 
 /// In `depth`: `added` is not empty. The end of a mask sees it in the very load that tells it which mask it is; but a
