@@ -109,7 +109,8 @@
 //! refuses long sequences, loops and calls; what assembler and linker have made of the rest is
 //! decoded once more, at each refresh of a debug build and in tests: by decoders of atomseq's own
 //! that know exactly the instructions that are emitted, and refuse all else. They also compare each
-//! clone with its sequence, and follow its ends.
+//! clone with its sequence, and follow its ends. A sequence that has a breakpoint, of a debugger or a uprobe, is left out
+//! until it has none.
 //!
 //! # Closing a gate
 //!
