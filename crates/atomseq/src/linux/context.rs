@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 
 /// What a handler gets as its third argument.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Context(*mut libc::ucontext_t);
 
 impl Context {
@@ -78,6 +78,17 @@ impl Context {
     pub fn registers(self) -> *mut c_void {
         // SAFETY: valid by the promise made to `new`; only an address is made.
         unsafe { (&raw mut (*self.0).uc_mcontext.regs).cast() }
+    }
+
+    /// The third argument of a function, of which the interrupted code is at the beginning.
+    pub fn third_argument(self) -> usize {
+        let registers: *const u64 = self.registers().cast();
+        #[cfg(target_arch = "x86_64")]
+        const THIRD: usize = libc::REG_RDX as usize;
+        #[cfg(target_arch = "aarch64")]
+        const THIRD: usize = 2;
+        // SAFETY: a register in a valid context.
+        unsafe { registers.add(THIRD).read() as usize }
     }
 
     fn mask_place(self) -> *mut u64 {

@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
-use super::super::event::{Chained, Handler};
+use super::super::event::{Chained, Handler, Interrupted};
 use super::super::options::Options;
 use super::controls;
 use crate::platform::{Context, Disposition, SIGNALS, bit, change_mask};
@@ -31,6 +31,16 @@ pub const NEVER_BLOCKED: u64 = {
     }
     set | bit(RESERVED[0]) | bit(RESERVED[1])
 };
+
+/// The faults and `SIGABRT`.
+pub fn unmaskable() -> impl Iterator<Item = c_int> {
+    FAULTS.into_iter().chain([libc::SIGABRT])
+}
+
+/// Has one of these a handler that was installed through this module? No mask holds it back.
+pub fn handles_unmaskable() -> bool {
+    unmaskable().any(has_handler)
+}
 
 /// Managed signals that can be blocked.
 static MANAGED: AtomicU64 = AtomicU64::new(0);
@@ -114,16 +124,18 @@ impl Action {
         matches!(self.by, By::Adopted) && self.previous.0.has(libc::SA_NODEFER)
     }
 
-    /// The mask that the handler runs with, where the interrupted code had `mask`.
-    pub fn mask_while_running(&self, signal: c_int, mask: u64) -> u64 {
-        let own = match self.by {
-            By::Handler(_) if self.options.no_defer => 0,
-            By::Adopted if self.is_adopted_without_defer() => 0,
-            _ => bit(signal),
-        };
+    /// The mask that the handler runs with, where the interrupted code had `mask`. As long as a sequence is half done, no
+    /// signal that can be blocked is let in.
+    pub fn mask_while_running(&self, signal: c_int, mask: u64, interrupted: Interrupted) -> u64 {
+        let is_whole = interrupted != Interrupted::Inside;
+        let lets_itself_in = match self.by {
+            By::Handler(_) => self.options.no_defer,
+            By::Adopted => self.is_adopted_without_defer(),
+        } && (is_whole || bit(signal) & NEVER_BLOCKED != 0);
+        let own = if lets_itself_in { 0 } else { bit(signal) };
         let others = match self.by {
-            By::Handler(_) if self.options.nesting => 0,
-            By::Handler(_) if self.options.no_defer => covering_mask() & !bit(signal),
+            By::Handler(_) if self.options.nesting && is_whole => 0,
+            By::Handler(_) if lets_itself_in => covering_mask() & !bit(signal),
             _ => covering_mask(),
         };
         mask | own | others | self.extra_mask()

@@ -34,7 +34,7 @@ pub unsafe fn run(
 ) -> Option<Interrupted> {
     let pc = context.program_counter();
     let rollforward = &Words::of_this_thread().rollforward;
-    rollforward.start(signal, info, context.mask(), context.as_ptr());
+    rollforward.start(signal, info, context.mask());
     // SAFETY: the caller's promise; a clone is the same instructions in the same places.
     let place = unsafe { roll(context.registers(), clone.start + (pc - row.start)) };
     // A fault's handler may have left the sequence, changed the mask that the thread goes on with, or forked.

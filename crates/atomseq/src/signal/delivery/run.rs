@@ -6,16 +6,20 @@ use core::sync::atomic::Ordering;
 use super::super::event::{Event, Handler, Interrupted};
 use super::super::statistics::COUNTS;
 use super::actions::{self, Action, By};
+use super::words::Words;
 use crate::arch::syscall;
 use crate::platform::{Context, Disposition, change_mask, replace_disposition};
 
 /// One delivery.
+#[derive(Clone, Copy)]
 pub struct Delivery<'a> {
     pub signal: c_int,
     pub info: &'a libc::siginfo_t,
     pub context: Context,
     pub original_pc: usize,
     pub interrupted: Interrupted,
+    /// Does it interrupt a handler that is in the middle of a sequence?
+    pub in_handler_inside: bool,
     /// The mask of the interrupted code.
     pub mask: u64,
     /// The kernel's mask now, if it is known.
@@ -30,7 +34,18 @@ pub unsafe fn run(action: &'static Action, delivery: &Delivery) {
     if action.options.once && !is_first(action, delivery) {
         return;
     }
-    let wanted = action.mask_while_running(delivery.signal, delivery.mask);
+    let Delivery {
+        signal,
+        mask,
+        interrupted,
+        ..
+    } = *delivery;
+    let wanted = action.mask_while_running(signal, mask, interrupted);
+    if interrupted == Interrupted::Inside && !delivery.in_handler_inside {
+        Words::of_this_thread()
+            .inside
+            .note(delivery.context, wanted & !mask);
+    }
     if delivery.blocked != Some(wanted) {
         change_mask(libc::SIG_SETMASK, wanted);
     }
