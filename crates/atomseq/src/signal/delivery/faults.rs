@@ -98,9 +98,13 @@ unsafe fn deliver_in_clone(
     context.set_stack_pointer(interrupted.stack_pointer());
     context.set_program_counter(original);
     context.set_mask(rollforward.mask());
+    let go_back = |frame: &Frame, interrupted| match controls::is_off(controls::OUTER_HANDLER) {
+        true => frame.skip_before(),
+        false => leave(interrupted, context, stack_pointer, mask),
+    };
     if is_over_limit(outer) {
         // The sequence goes on in the original. The pending signal is handled first.
-        return leave(interrupted, context, stack_pointer, mask);
+        return go_back(frame, interrupted);
     }
     let number = rollforward.number();
     delivery.original_pc = original;
@@ -120,7 +124,7 @@ unsafe fn deliver_in_clone(
     if is_under_way {
         abandon_rollforward();
     }
-    leave(interrupted, context, stack_pointer, mask);
+    go_back(frame, interrupted);
 }
 
 /// A fault that is not in a clone.

@@ -73,19 +73,20 @@ unsafe extern "C" fn dispatch(
     }
     let outer = frame.before().filter(|_| is_watched);
     let in_delivery = outer.is_some() || frame.context() != own;
-    // SAFETY: the caller's promise.
     match actions::action(signal) {
         None => unhandled(signal, info),
+        // SAFETY: the caller's promise.
         Some(action) if arrived.is_fault() => unsafe { faults::deliver(action, &arrived, frame) },
         // It has become managed since that delivery began.
         Some(_) if in_delivery && arrived.can_wait() => mask::hold_back(signal, info, own),
         Some(action) => match outer {
             Some(outer) => outer.keep(signal, info),
+            // SAFETY: the caller's promise.
             None => unsafe { deliver(action, &arrived, frame) },
         },
     }
     frame.end();
-    // SAFETY: as above.
+    // SAFETY: the caller's promise.
     unsafe { deliver_waiting(&arrived, frame, own.mask(), None) };
 }
 

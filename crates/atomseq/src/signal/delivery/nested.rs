@@ -130,6 +130,11 @@ impl Frame {
         }
     }
 
+    /// The delivery whose code this one has interrupted never goes on: for a control.
+    pub fn skip_before(&self) {
+        self.before.store(core::ptr::null_mut(), Relaxed);
+    }
+
     /// How long ago the first fault of the clone was that this delivery runs, if this is not the first.
     pub fn faulting_for(&self, now: u64) -> u64 {
         match self.faulted.load(Relaxed) {

@@ -41,10 +41,10 @@ pub unsafe fn run(action: &'static Action, delivery: &Delivery) {
         ..
     } = *delivery;
     let wanted = action.mask_while_running(signal, mask, interrupted);
+    let words = Words::of_this_thread();
+    let added = words.added.load(Ordering::Relaxed);
     if interrupted == Interrupted::Inside && !delivery.in_handler_inside {
-        Words::of_this_thread()
-            .inside
-            .note(delivery.context, wanted & !mask);
+        words.inside.note(delivery.context, wanted & !mask);
     }
     if delivery.blocked != Some(wanted) {
         change_mask(libc::SIG_SETMASK, wanted);
@@ -53,6 +53,12 @@ pub unsafe fn run(action: &'static Action, delivery: &Delivery) {
         By::Handler(handler) => call(handler, action, delivery),
         // SAFETY: the caller's promise.
         By::Adopted => unsafe { call_adopted(action, delivery) },
+    }
+    // The handler may have ended the mask that what is in `added` was blocked for.
+    let ended = added & !words.added.load(Ordering::Relaxed);
+    if ended != 0 {
+        let context = delivery.context;
+        context.set_mask(context.mask() & !ended);
     }
 }
 

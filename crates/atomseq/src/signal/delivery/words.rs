@@ -75,16 +75,41 @@ impl Words {
 
     /// Leaves all masks for a while. Managed signals must be blocked.
     pub fn leave_masks(&self) -> Masks {
+        self.end_left_mask();
+        let before = self.left.load(Relaxed);
+        let depth = self.depth.swap(0, Relaxed) & !WAITING;
+        self.left.store(before + depth, Relaxed);
         Masks {
-            depth: self.depth.swap(0, Relaxed),
+            before,
             added: self.added.swap(0, Relaxed),
         }
     }
 
-    /// The opposite. Guards that were dropped or forgotten in between count.
+    /// After the end of a mask, which counted one less: if there was none to end, it was one that the thread has left, and is
+    /// counted as such. Returns whether it was.
+    pub fn end_left_mask(&self) -> bool {
+        // One less than none, whatever the highest bit was.
+        let is_left = self.depth() == !WAITING;
+        if is_left {
+            let waiting = if self.added.load(Relaxed) != 0 {
+                WAITING
+            } else {
+                0
+            };
+            self.depth.store(waiting, Relaxed);
+            let left = self.left.load(Relaxed);
+            self.left.store(left.saturating_sub(1), Relaxed);
+        }
+        is_left
+    }
+
+    /// The opposite of `leave_masks`. Guards that were dropped or forgotten in between count.
     pub fn restore_masks(&self, masks: &Masks) {
-        let now = self.depth.load(Relaxed);
-        let depth = masks.depth.wrapping_add(now) & !WAITING;
+        self.end_left_mask();
+        let left = self.left.load(Relaxed);
+        let still = left.saturating_sub(masks.before);
+        self.left.store(left - still, Relaxed);
+        let depth = self.depth() + still;
         let added = self.added.fetch_or(masks.added, Relaxed) | masks.added;
         let waiting = if added != 0 { WAITING } else { 0 };
         self.depth.store(depth | waiting, Relaxed);
@@ -93,7 +118,8 @@ impl Words {
 
 /// The masks that a thread has left.
 pub struct Masks {
-    depth: u64,
+    /// How many it had left before.
+    before: u64,
     added: u64,
 }
 
