@@ -5,6 +5,8 @@
 pub mod fresh;
 #[cfg(atomseq_sections)]
 pub mod interrupt;
+#[cfg(atomseq_sections)]
+pub mod jump;
 pub mod log;
 #[cfg(atomseq_sections)]
 pub mod sequences;

@@ -553,3 +553,159 @@ fn control_without_regard_for_gates_the_handler_runs_while_one_is_held() {
         drop(held);
     });
 }
+
+/// What a thread does with guards, and around them.
+#[derive(Clone, Copy)]
+enum Step {
+    Begin,
+    EndOldest,
+    EndNewest,
+    EnterKernelMask,
+    LeaveKernelMask,
+}
+
+const STEPS: [Step; 5] = [
+    Step::Begin,
+    Step::EndOldest,
+    Step::EndNewest,
+    Step::EnterKernelMask,
+    Step::LeaveKernelMask,
+];
+
+/// Masks as they should be counted: outside of every `with_kernel_mask`, and inside of each.
+struct Counted(Vec<usize>);
+
+impl Counted {
+    fn begin(&mut self) {
+        *self.0.last_mut().expect("the outermost one") += 1;
+    }
+
+    /// One of the innermost that has any.
+    fn end(&mut self) {
+        let level = self.0.iter_mut().rev().find(|level| **level > 0);
+        *level.expect("there is a guard") -= 1;
+    }
+
+    fn leave(&mut self) {
+        let inner = self.0.pop().expect("entered");
+        *self.0.last_mut().expect("the outermost one") += inner;
+    }
+
+    fn is_masked(&self) -> bool {
+        self.0.last().is_some_and(|level| *level > 0)
+    }
+}
+
+/// Follows the steps up to the end of the `with_kernel_mask` that it is inside of; returns those that are left.
+fn follow<'a>(
+    mut steps: &'a [Step],
+    guards: &mut Vec<signal::Masked>,
+    counted: &mut Counted,
+) -> &'a [Step] {
+    while let Some((step, rest)) = steps.split_first() {
+        steps = rest;
+        match step {
+            Step::Begin => {
+                guards.push(mask());
+                counted.begin();
+            }
+            Step::EndOldest | Step::EndNewest if guards.is_empty() => {}
+            Step::EndOldest => {
+                drop(guards.remove(0));
+                counted.end();
+            }
+            Step::EndNewest => {
+                drop(guards.pop());
+                counted.end();
+            }
+            Step::EnterKernelMask => {
+                counted.0.push(0);
+                steps = signal::with_kernel_mask(|| follow(rest, guards, counted));
+                counted.leave();
+            }
+            Step::LeaveKernelMask if counted.0.len() > 1 => return steps,
+            Step::LeaveKernelMask => {}
+        }
+        assert_eq!(signal::is_masked(), counted.is_masked());
+        assert!(counted.0.len() == 1 || is_blocked(ONE));
+    }
+    steps
+}
+
+/// Guards that are made and dropped in every order inside and outside of `with_kernel_mask`, which is nested too, with a
+/// signal sent at each step: 78,125 runs.
+#[test]
+fn guards_in_any_order_around_kernel_masks() {
+    const LENGTH: usize = 6;
+    in_fresh_process(this_test!(), || {
+        install(ONE, note);
+        for number in 0..STEPS.len().pow(LENGTH as u32) {
+            let mut rest = number;
+            let steps = [(); LENGTH].map(|()| {
+                let step = STEPS[rest % STEPS.len()];
+                rest /= STEPS.len();
+                step
+            });
+            for sent in 0..LENGTH - 1 {
+                clear_log();
+                let mut guards = Vec::new();
+                let mut counted = Counted(vec![0]);
+                let inside = follow(&steps[..sent], &mut guards, &mut counted);
+                assert!(inside.is_empty());
+                let is_masked = counted.is_masked();
+                raise(ONE);
+                assert_eq!(logged().len(), usize::from(!is_masked));
+                follow(&steps[sent..], &mut guards, &mut counted);
+                drop(guards);
+                assert_eq!(logged(), [ONE as usize], "once, whatever was done");
+                assert!(!signal::is_masked() && !is_blocked(ONE));
+            }
+        }
+    });
+}
+
+/// A mask whose only guard was dropped inside is over there: what `f` lets in is delivered at once.
+#[test]
+fn a_guard_that_is_dropped_inside_a_kernel_mask_no_longer_holds_anything_back() {
+    in_fresh_process(this_test!(), || {
+        install(ONE, note);
+        let guard = mask();
+        signal::with_kernel_mask(|| {
+            drop(guard);
+            assert!(!signal::is_masked());
+            raise(ONE);
+            assert_eq!(logged(), []);
+            // SAFETY: waits with no signal blocked; one is pending.
+            unsafe { libc::sigsuspend(&set(&[])) };
+            assert_eq!(logged(), [ONE as usize]);
+            let inner = mask();
+            assert!(signal::is_masked());
+            drop(inner);
+            assert!(!signal::is_masked());
+        });
+        assert!(!signal::is_masked() && !is_blocked(ONE));
+    });
+}
+
+/// A handler that no mask holds back ends the mask of the thread that it interrupts: the thread goes on without.
+#[cfg(atomseq_sections)]
+#[test]
+fn a_guard_that_a_handler_drops_leaves_nothing_blocked() {
+    in_fresh_process(this_test!(), || {
+        std::thread_local!(static GUARD: std::cell::Cell<Option<signal::Masked>> = const { std::cell::Cell::new(None) });
+        install(ONE, note);
+        install(libc::SIGABRT, |event| {
+            drop(GUARD.take());
+            note(event);
+        });
+        for _ in 0..2 {
+            clear_log();
+            GUARD.set(Some(mask()));
+            raise(ONE);
+            raise(libc::SIGABRT);
+            assert!(!signal::is_masked());
+            assert_eq!(logged(), [ONE as usize, libc::SIGABRT as usize]);
+            assert!(!is_blocked(ONE));
+        }
+    });
+}

@@ -184,7 +184,7 @@ fn two_signals_at_once_both_find_the_sequence_done() {
 fn control_without_the_covering_mask_one_of_them_does_not() {
     in_fresh_process(this_test!(), || {
         // SAFETY: this test expects what follows.
-        unsafe { signal_controls::set(signal_controls::COVERING_MASK) };
+        unsafe { signal_controls::set(signal_controls::COVERING_MASK | signal_controls::NESTED) };
         let seen = two_at_once();
         assert!(
             seen.chunks(4).any(|seen| seen[1..] != [1, 1, 1]),

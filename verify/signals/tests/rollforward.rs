@@ -8,6 +8,7 @@ use atomseq::internals::table;
 use atomseq::signal::{self, Event, Interrupted, Options};
 use verify_signals::fresh::{in_child, in_fresh_process, killed_in_fresh_process};
 use verify_signals::interrupt::{Page, install_fault_handler, mask, program_counter};
+use verify_signals::jump;
 use verify_signals::sequences::add_to_three;
 use verify_signals::signals::{
     change_mask, install, install_plainly, install_with, is_blocked, raise,
@@ -386,49 +387,6 @@ fn rolled_forward_again() -> [usize; 3] {
     seen()
 }
 
-/// A buffer for `sigsetjmp`, larger than any C library's.
-#[repr(align(16))]
-struct Environment(#[allow(dead_code, reason = "the C library uses it")] [u8; 1024]);
-static mut ENVIRONMENT: Environment = Environment([0; 1024]);
-
-/// Calls `body`, and returns when it returns or somebody jumps to `ENVIRONMENT`.
-fn with_jump_target(body: extern "C" fn()) {
-    // SAFETY: `sigsetjmp` returns twice, both times inside this block, which says that it changes all that a call may
-    // change; the registers that a call must leave alone are what the jump restores.
-    unsafe {
-        #[cfg(target_arch = "x86_64")]
-        std::arch::asm!(
-            "call {setjmp}",
-            "test eax, eax",
-            "jne 2f",
-            "call r12",
-            "2:",
-            setjmp = sym sigsetjmp,
-            in("r12") body,
-            in("rdi") &raw mut ENVIRONMENT,
-            in("rsi") 1,
-            clobber_abi("C"),
-        );
-        #[cfg(target_arch = "aarch64")]
-        std::arch::asm!(
-            "bl {setjmp}",
-            "cbnz w0, 2f",
-            "blr x20",
-            "2:",
-            setjmp = sym sigsetjmp,
-            in("x20") body,
-            in("x0") &raw mut ENVIRONMENT,
-            in("x1") 1,
-            clobber_abi("C"),
-        );
-    }
-}
-
-unsafe extern "C" {
-    #[cfg_attr(target_env = "gnu", link_name = "__sigsetjmp")]
-    fn sigsetjmp(environment: *mut libc::c_void, save_mask: i32) -> i32;
-}
-
 /// Jumps out of a fault's handler in a clone.
 fn jump_out(second: extern "C" fn(*mut libc::c_void)) {
     static SECOND: AtomicUsize = AtomicUsize::new(0);
@@ -440,7 +398,7 @@ fn jump_out(second: extern "C" fn(*mut libc::c_void)) {
         unreachable!("the handler jumps out");
     }
     SECOND.store(second as *const () as usize, SeqCst);
-    with_jump_target(body);
+    jump::with_target(body);
     INNER.get().expect("made").release();
 }
 
@@ -449,8 +407,8 @@ fn siglongjmp_out_of_a_clone_delivers_the_signal_that_waited() {
     in_fresh_process(this_test!(), || {
         extern "C" fn jump(_: *mut libc::c_void) {
             repair(std::ptr::null_mut());
-            // SAFETY: `with_jump_target` is still there; between are only frames without anything to drop.
-            unsafe { signal::siglongjmp((&raw mut ENVIRONMENT).cast(), 1) };
+            // SAFETY: `with_target` is still there; between are only frames without anything to drop.
+            unsafe { signal::siglongjmp(jump::environment(), 1) };
         }
         jump_out(jump);
         assert_eq!((seen(), how()), ([1, 0, 0], [1, 0, 0, 0]));
@@ -462,14 +420,10 @@ fn siglongjmp_out_of_a_clone_delivers_the_signal_that_waited() {
 #[test]
 fn control_a_plain_jump_leaves_the_signal_waiting_for_ever() {
     in_fresh_process(this_test!(), || {
-        unsafe extern "C" {
-            #[link_name = "siglongjmp"]
-            fn plain_siglongjmp(environment: *mut libc::c_void, value: i32) -> !;
-        }
         extern "C" fn jump(_: *mut libc::c_void) {
             repair(std::ptr::null_mut());
             // SAFETY: as above, but for what this test is about.
-            unsafe { plain_siglongjmp((&raw mut ENVIRONMENT).cast(), 1) };
+            unsafe { jump::back() };
         }
         jump_out(jump);
         assert_eq!(how(), [0; 4]);

@@ -142,6 +142,68 @@ fn thread_block() -> usize {
     thread_pointer().wrapping_add_signed(thread_block_offset())
 }
 
+// What the kernel calls on a signal: announces the delivery before anything else happens, and has it dispatched.
+//
+//   x0, x1, x2  the signal, its siginfo, the context of what it interrupted; x2 stays so until the delivery is known
+//   x9          this thread's block
+//   x10         the delivery whose code the signal has interrupted, or 0
+//   x3          this one
+//
+//   stack while it is dispatched: signal/delivery/nested.rs has the layout, 368 bytes
+//   [sp]        the delivery that this one has interrupted
+//   [sp, #8]    the context
+//   [sp, #16]   what waits for this one: nothing yet
+//   [sp, #24]   when the clone that it runs first faulted: never yet
+//   [sp, #368]  x29, x30
+//
+// A signal that arrives before the label `entered` finds the context in x2; one that arrives later finds this delivery in the
+// thread's block, at 200.
+macro_rules! signal_entry {
+    ($entry:ident calls $dispatch:path) => {
+        core::arch::global_asm!(
+            ".pushsection .text.atomseq_entry,\"ax\",@progbits",
+            ".balign 4",
+            concat!(".globl ", $crate::arch::name!("entry")),
+            concat!(".hidden ", $crate::arch::name!("entry")),
+            concat!(".type ", $crate::arch::name!("entry"), ", @function"),
+            concat!(".globl ", $crate::arch::name!("entered")),
+            concat!(".hidden ", $crate::arch::name!("entered")),
+            ".cfi_startproc",
+            concat!($crate::arch::name!("entry"), ":"),
+            "hint #34",                 // bti c
+            concat!("adrp x9, :gottprel:", $crate::arch::name!("thread_block")),
+            concat!("ldr x9, [x9, :gottprel_lo12:", $crate::arch::name!("thread_block"), "]"),
+            "mrs x10, tpidr_el0",       //
+            "add x9, x9, x10",          // the block
+            "ldr x10, [x9, #200]",      // whose code is interrupted?
+            "sub sp, sp, #384",         // room
+            ".cfi_adjust_cfa_offset 384",
+            "stp x29, x30, [sp, #368]", //
+            ".cfi_rel_offset x29, 368",
+            ".cfi_rel_offset x30, 376",
+            "stp x10, x2, [sp]",        // that one, and the context
+            "stp xzr, xzr, [sp, #16]",  // nothing waits, no fault yet
+            "mov x3, sp",               // this one
+            "str x3, [x9, #200]",       // known
+            concat!($crate::arch::name!("entered"), ":"),
+            "add x29, sp, #368",        // a frame as others have
+            "bl {dispatch}",            //
+            "ldp x29, x30, [sp, #368]", //
+            ".cfi_restore x29",
+            ".cfi_restore x30",
+            "add sp, sp, #384",         //
+            ".cfi_adjust_cfa_offset -384",
+            "ret",                      // to the kernel's way back
+            ".cfi_endproc",
+            concat!(".size ", $crate::arch::name!("entry"), ", . - ", $crate::arch::name!("entry")),
+            ".popsection",
+            dispatch = sym $dispatch,
+        );
+        $crate::arch::declare_entry!($entry);
+    };
+}
+pub(crate) use {name, signal_entry};
+
 // Running a clone inside the handler that has interrupted its sequence.
 //
 //   x0   the interrupted registers, as the kernel has saved them: x0 to x30, sp, pc, pstate, eight bytes each

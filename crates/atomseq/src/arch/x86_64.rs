@@ -152,6 +152,56 @@ pub fn leave_mask(waiting: extern "C" fn()) {
     }
 }
 
+// What the kernel calls on a signal: announces the delivery before anything else happens, and has it dispatched.
+//
+//   rdi, rsi, rdx  the signal, its siginfo, the context of what it interrupted; rdx stays so until the delivery is known
+//   rax            this thread's block
+//   rcx            the delivery whose code the signal has interrupted, or 0; then this one
+//
+//   stack while it is dispatched: signal/delivery/nested.rs has the layout, 368 bytes
+//   [rsp]       the delivery that this one has interrupted
+//   [rsp + 8]   the context
+//   [rsp + 16]  what waits for this one: nothing yet
+//   [rsp + 24]  when the clone that it runs first faulted: never yet
+//
+// A signal that arrives before the label `entered` finds the context in rdx; one that arrives later finds this delivery in the
+// thread's block, at 200.
+macro_rules! signal_entry {
+    ($entry:ident calls $dispatch:path) => {
+        core::arch::global_asm!(
+            ".pushsection .text.atomseq_entry,\"ax\",@progbits",
+            concat!(".globl ", $crate::arch::name!("entry")),
+            concat!(".hidden ", $crate::arch::name!("entry")),
+            concat!(".type ", $crate::arch::name!("entry"), ", @function"),
+            concat!(".globl ", $crate::arch::name!("entered")),
+            concat!(".hidden ", $crate::arch::name!("entered")),
+            ".cfi_startproc",
+            concat!($crate::arch::name!("entry"), ":"),
+            concat!("mov rax, qword ptr [rip + ", $crate::arch::name!("thread_block"), "@GOTTPOFF]"),
+            "mov rcx, qword ptr fs:[rax + 200]", // whose code is interrupted?
+            "sub rsp, 376",                      // room, and rsp aligned for the call
+            ".cfi_adjust_cfa_offset 376",
+            "mov qword ptr [rsp], rcx",          // that one
+            "mov qword ptr [rsp + 8], rdx",      // the context
+            "mov qword ptr [rsp + 16], 0",       // nothing waits
+            "mov qword ptr [rsp + 24], 0",       // no fault yet
+            "mov qword ptr fs:[rax + 200], rsp", // known
+            concat!($crate::arch::name!("entered"), ":"),
+            "mov rcx, rsp",                      // this one
+            "call {dispatch}",                   //
+            "add rsp, 376",                      //
+            ".cfi_adjust_cfa_offset -376",
+            "ret",                               // to the kernel's way back
+            ".cfi_endproc",
+            concat!(".size ", $crate::arch::name!("entry"), ", . - ", $crate::arch::name!("entry")),
+            ".popsection",
+            dispatch = sym $dispatch,
+        );
+        $crate::arch::declare_entry!($entry);
+    };
+}
+pub(crate) use {name, signal_entry};
+
 // Running a clone inside the handler that has interrupted its sequence.
 //
 //   rdi  the interrupted registers, as the kernel has saved them (gregs): r8 to r15, rdi, rsi, rbp, rbx, rdx, rax,

@@ -109,7 +109,8 @@
 //! refuses long sequences, loops and calls; what assembler and linker have made of the rest is
 //! decoded once more, at each refresh of a debug build and in tests: by decoders of atomseq's own
 //! that know exactly the instructions that are emitted, and refuse all else. They also compare each
-//! clone with its sequence, and follow its ends.
+//! clone with its sequence, and follow its ends. A sequence that has a breakpoint, of a debugger or a uprobe, is left out
+//! until it has none.
 //!
 //! # Closing a gate
 //!
@@ -229,10 +230,19 @@
 //! instruction of the first one. And the handlers of others are installed again with wider masks.
 //! Otherwise a managed signal inside one of them runs over what that has interrupted.
 //!
+//! **Deliveries inside deliveries.** Signals that must not be blocked, because faults raise them, may still be sent, and arrive
+//! in the middle of a delivery. So the entry, a few instructions of assembly, notes in the thread's words where the delivery
+//! keeps its state, before anything else. One that arrives in front of that store finds the context in a register, and is
+//! delivered first, as if it had come earlier. One that arrives later leaves its record with the delivery and returns; the
+//! delivery passes it on as soon as the sequence is whole. That takes no system call, and blocks nothing that a fault of the
+//! clone may need. `verify/every-instruction` has each such signal arrive at each instruction of deliveries.
+//!
 //! **Faults** cannot wait. Handlers of `SIGSEGV`, `SIGBUS`, `SIGFPE`, `SIGILL`, `SIGTRAP` and `SIGSYS` that
 //! others have installed are adopted, that is called by way of atomseq, so that a fault in a clone is
 //! reported in the original. They may leave the program counter (the clone goes on) or
-//! change it (the sequence is left, and the signal that was waiting for its end is delivered).
+//! change it (the sequence is left, and the signal that was waiting for its end is delivered). They may also jump: nothing
+//! that has to be reset is kept about a handler that runs. That it has interrupted a sequence, handlers that interrupt it are told as
+//! long as what it has blocked is blocked; that it was called by way of atomseq, a word in the kernel's frame says.
 //!
 //! **The watchdog** of M94 2.3.1 would be a timer, and two system calls a rollforward. A clone has no
 //! loop, so it can take long only by faulting again and again; time is looked at when it faults.

@@ -129,7 +129,9 @@
 //! * **exec.** A program that takes this one's place inside a mask inherits what was put off as blocked.
 //!   Threads, commands and `posix_spawn` have their helpers; for `exec` itself, leave the mask first.
 //! * **Faults** and `SIGABRT` are not put off. A sequence that faults is not atomic against the fault's
-//!   handler.
+//!   handler, nor against handlers that interrupt that one; all of them are told.
+//! * **Faults in others' handlers.** If a handler that atomseq does not call has interrupted a sequence, and a signal that cannot be
+//!   blocked arrives while it runs, that signal's handler finds the sequence half done and is not told.
 //! * **Debuggers** that stop on a fault inside a rollforward see it at a program counter in the clone,
 //!   on the stack of the delivery that runs it.
 //! * **Two copies.** Each copy of atomseq in a process manages its own signals; masks of one do not hold

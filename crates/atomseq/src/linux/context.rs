@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 
 /// What a handler gets as its third argument.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Context(*mut libc::ucontext_t);
 
 impl Context {
@@ -80,6 +80,17 @@ impl Context {
         unsafe { (&raw mut (*self.0).uc_mcontext.regs).cast() }
     }
 
+    /// The third argument of a function, of which the interrupted code is at the beginning.
+    pub fn third_argument(self) -> usize {
+        let registers: *const u64 = self.registers().cast();
+        #[cfg(target_arch = "x86_64")]
+        const THIRD: usize = libc::REG_RDX as usize;
+        #[cfg(target_arch = "aarch64")]
+        const THIRD: usize = 2;
+        // SAFETY: a register in a valid context.
+        unsafe { registers.add(THIRD).read() as usize }
+    }
+
     fn mask_place(self) -> *mut u64 {
         // SAFETY: valid by the promise made to `new`; the kernel's set is the first 8 bytes of the C library's.
         unsafe { (&raw mut (*self.0).uc_sigmask).cast() }
@@ -95,6 +106,23 @@ impl Context {
     pub fn set_mask(self, mask: u64) {
         // SAFETY: as above; this handler owns its context.
         unsafe { self.mask_place().write(mask) }
+    }
+
+    fn link_place(self) -> *mut usize {
+        // SAFETY: valid by the promise made to `new`; only an address is made.
+        unsafe { (&raw mut (*self.0).uc_link).cast() }
+    }
+
+    /// A word of the frame that the kernel clears when it makes one and ignores when the handler returns.
+    pub fn link(self) -> usize {
+        // SAFETY: a word in a valid context.
+        unsafe { self.link_place().read() }
+    }
+
+    /// Changes that word.
+    pub fn set_link(self, link: usize) {
+        // SAFETY: as above; this handler owns its context.
+        unsafe { self.link_place().write(link) }
     }
 
     /// Takes over general registers, flags, stack pointer and program counter; vector registers stay as they are.

@@ -53,6 +53,8 @@ pub mod masks {
 
     std::thread_local!(static QUIETS: Cell<u64> = const { Cell::new(0) });
     std::thread_local!(static MASKS: Cell<u64> = const { Cell::new(0) });
+    // Those that the thread has left.
+    std::thread_local!(static LEFT: Cell<u64> = const { Cell::new(0) });
     // The mask that the first of them found. Written while signals are blocked.
     std::thread_local!(static FOUND: Cell<Set> = const { Cell::new(Set::uninit()) });
 
@@ -131,8 +133,12 @@ pub mod masks {
         MASKS.set(MASKS.get() + 1);
     }
 
-    /// One mask less.
+    /// One mask less: one that the thread has left, if it is inside none.
     pub fn end_mask() {
+        if MASKS.get() == 0 {
+            LEFT.set(LEFT.get().saturating_sub(1));
+            return;
+        }
         let found = found();
         MASKS.set(MASKS.get() - 1);
         if QUIETS.get() + MASKS.get() == 0 {
@@ -157,6 +163,8 @@ pub mod masks {
     /// The masks that a thread has left for a while.
     pub struct Left {
         masks: u64,
+        /// How many it had left before.
+        before: u64,
         found: Set,
         mask: libc::sigset_t,
     }
@@ -164,8 +172,11 @@ pub mod masks {
     /// Leaves all masks, with the signals that they hold back blocked.
     pub fn leave() -> Left {
         let mask = change(libc::SIG_BLOCK, &blockable());
+        let (masks, before) = (MASKS.replace(0), LEFT.get());
+        LEFT.set(before + masks);
         Left {
-            masks: MASKS.replace(0),
+            masks,
+            before,
             found: FOUND.get(),
             mask,
         }
@@ -173,7 +184,9 @@ pub mod masks {
 
     /// The opposite. Guards that were dropped or forgotten meanwhile count.
     pub fn come_back(left: &Left) {
-        let masks = left.masks.wrapping_add(MASKS.get());
+        let still = LEFT.get().saturating_sub(left.before);
+        LEFT.set(LEFT.get() - still);
+        let masks = still + MASKS.get();
         MASKS.set(masks);
         if QUIETS.get() > 0 {
             // One that began meanwhile found the signals blocked that were blocked for this.

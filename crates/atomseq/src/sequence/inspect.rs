@@ -3,7 +3,8 @@
 //! M94 2.3.1 proposes to inspect a sequence before it is rolled forward: no backward jump, no call, so that
 //! it ends. The compiler refuses such sequences already; this looks at what the assembler and the linker
 //! made of them. It knows the instructions that the emitters write, and refuses all else. Debug builds run
-//! it over every row that a [`refresh`](super::table::refresh) finds, and tests do.
+//! it over every row that a [`refresh`](super::table::refresh) finds, and tests do. A breakpoint hides an
+//! instruction; a sequence that has one is left to the next refresh.
 
 #[cfg(any(target_arch = "aarch64", test))]
 mod aarch64;
@@ -44,6 +45,17 @@ struct Machine {
     longest: usize,
     /// What leads from a clone back to the handler that runs it.
     back: &'static [u8],
+    /// Does a breakpoint lie over the instruction that this place belongs to? The code starts with an instruction.
+    is_breakpoint: fn(&[u8], usize) -> bool,
+}
+
+impl Machine {
+    /// Is all that keeps this code from being what it should be a breakpoint over an instruction of it?
+    fn is_broken_into(&self, code: &[u8], expected: &[u8]) -> bool {
+        let mut pairs = code.iter().zip(expected);
+        let differing = pairs.position(|(byte, expected)| byte != expected);
+        differing.is_some_and(|at| (self.is_breakpoint)(code, at))
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -79,6 +91,9 @@ pub enum Why {
     NoWayBack,
     /// The end does not say where the sequence goes on.
     Landing,
+    /// A debugger, or the kernel for a tracer, has put a breakpoint over an instruction: what lies under it is not to be
+    /// seen. Nothing is wrong with the row.
+    Breakpoint,
 }
 
 impl fmt::Display for Refused {
@@ -92,6 +107,13 @@ impl fmt::Display for Refused {
             Why::CloneLimit => "has a clone with another limit",
             Why::NoWayBack => "has a clone that does not come back",
             Why::Landing => "has a clone that goes on at another place",
+            Why::Breakpoint => {
+                return write!(
+                    f,
+                    "a sequence has a breakpoint, at {:#x}: remove it to have the sequence inspected",
+                    self.at
+                );
+            }
         };
         write!(
             f,
@@ -135,7 +157,10 @@ unsafe fn inspect_as(machine: &Machine, row: &Row) -> Result<usize, Refused> {
     while offset < length {
         let at = row.start + offset;
         let Some(instruction) = (machine.decode)(&code[offset..]) else {
-            return refuse(at, Why::Instruction);
+            return match (machine.is_breakpoint)(&code[offset..], 0) {
+                true => refuse(at, Why::Breakpoint),
+                false => refuse(at, Why::Instruction),
+            };
         };
         if count == LONGEST {
             return refuse(at, Why::TooLong);
@@ -219,6 +244,9 @@ impl Cloned<'_> {
         let Some(branch) = instruction.branch else {
             return match own == &code[..bytes] {
                 true => Ok(()),
+                false if self.machine.is_broken_into(own, code) => {
+                    self.refuse(offset, Why::Breakpoint)
+                }
                 false => self.refuse(offset, Why::CloneDiffers),
             };
         };
@@ -226,6 +254,9 @@ impl Cloned<'_> {
             Some(Instruction {
                 branch: Some(own), ..
             }) if own.rest == branch.rest => own,
+            _ if self.machine.is_broken_into(own, code) => {
+                return self.refuse(offset, Why::Breakpoint);
+            }
             _ => return self.refuse(offset, Why::CloneDiffers),
         };
         let length = self.original.1 - self.original.0;
@@ -243,8 +274,12 @@ impl Cloned<'_> {
 
     fn end_leads(&self, offset: usize, to: usize) -> Result<(), Refused> {
         let place = offset + self.machine.back.len();
-        if self.code.get(offset..place) != Some(self.machine.back) {
-            return self.refuse(offset, Why::NoWayBack);
+        match self.code.get(offset..place) {
+            Some(back) if back == self.machine.back => {}
+            Some(back) if self.machine.is_broken_into(back, self.machine.back) => {
+                return self.refuse(offset, Why::Breakpoint);
+            }
+            _ => return self.refuse(offset, Why::NoWayBack),
         }
         let Some(Ok(landing)) = self.code.get(place..place + 4).map(TryInto::try_into) else {
             return self.refuse(offset, Why::NoWayBack);

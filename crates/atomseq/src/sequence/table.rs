@@ -15,6 +15,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::index::{Entry, Index};
+use super::inspect::{Refused, Why};
 use crate::platform::objects::{self, Holder, Object};
 
 /// A sequence's place in this process.
@@ -133,8 +134,14 @@ pub fn refresh() {
 fn inspect_all(rows: &[Row]) {
     for row in rows {
         // SAFETY: a note of a loaded object says that its code is there.
-        if let Err(refused) = unsafe { super::inspect::inspect(row) } {
-            panic!("{refused}");
+        match unsafe { super::inspect::inspect(row) } {
+            // Somebody debugs or traces this program: no reason to end it.
+            Ok(_)
+            | Err(Refused {
+                why: Why::Breakpoint,
+                ..
+            }) => {}
+            Err(refused) => panic!("{refused}"),
         }
     }
 }

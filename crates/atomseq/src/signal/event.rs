@@ -28,8 +28,8 @@ pub enum Interrupted {
     Restarted,
     /// A `rolling` sequence, which was run to its end before.
     RolledForward,
-    /// A `rolling` sequence that could not be run to its end, or a sequence that has a fault: it is **not** atomic
-    /// against this handler, which must leave alone what it shares with the thread.
+    /// A `rolling` sequence that could not be run to its end, or a sequence that has a fault; or a handler that was told the
+    /// same. The sequence is **not** atomic against this handler, which must leave alone what it shares with the thread.
     Inside,
 }
 

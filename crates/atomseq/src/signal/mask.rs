@@ -69,6 +69,9 @@ pub fn is_masked() -> bool {
 /// if it were not blocked: they would be interrupted, and the handler would still wait. Inside `f` they behave as after
 /// `pthread_sigmask`, and where they unblock a signal, its handler runs.
 ///
+/// Inside `f`, masks that were begun outside do not count, and those that `f` begins do. A guard may be dropped on the other side
+/// of where it was made: masks are counted, so inside `f` the end of any mask ends one of `f`'s own, if there is one.
+///
 /// Costs two system calls. `f` must leave the blocked signals as it found them; those that are pending are put off or
 /// delivered when it ends, also by a panic.
 ///

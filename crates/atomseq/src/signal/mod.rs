@@ -55,9 +55,14 @@
 //! # Signals that are never held back
 //!
 //! `SIGSEGV`, `SIGBUS`, `SIGFPE`, `SIGILL`, `SIGTRAP` and `SIGSYS`, which faults raise, `SIGABRT`, and the C library's 32 and
-//! 33 are never blocked by this module, so a mask does not hold them back, even when somebody `kill`s with them. Faults pass
-//! straight through: their handler runs in the middle of the sequence that has the fault
-//! ([`Interrupted::Inside`]), which is atomic only as long as it has none (M94 2.3.2). A fault during a rollforward is
+//! 33 are never blocked by this module, so a mask does not hold them back, even when another process sends them.
+//!
+//! One that is sent finds sequences as any managed signal does. If it interrupts another signal's delivery, it waits until the
+//! sequence that this one has interrupted is whole, and its handler then runs first.
+//!
+//! One that an instruction raises, a fault, passes straight through: its handler runs in the middle of the sequence that has
+//! the fault ([`Interrupted::Inside`]), which is atomic only as long as it has none (M94 2.3.2). Handlers that interrupt that
+//! handler are told the same. Managed signals that can be blocked are, until it returns. A fault during a rollforward is
 //! reported where the sequence itself would have had it. If the handler changes the program counter, the sequence
 //! is left there, and the signal that waited for its end is delivered.
 //!

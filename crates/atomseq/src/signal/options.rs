@@ -45,7 +45,7 @@ impl Options {
     }
 
     /// Lets other managed signals interrupt the handler, except for those that [`blocking`](Options::blocking)
-    /// names. Costs a system call a delivery.
+    /// names, unless it runs [inside](crate::signal::Interrupted::Inside) a sequence. Costs a system call a delivery.
     pub const fn nesting(mut self) -> Options {
         self.nesting = true;
         self

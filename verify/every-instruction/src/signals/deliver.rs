@@ -77,13 +77,20 @@ pub fn with<R>(actions: [&mut dyn FnMut(); 3], body: impl FnOnce() -> R) -> R {
 
 fn act(signal: c_int) {
     let actions = ACTIONS.load(Ordering::SeqCst);
-    assert!(!actions.is_null(), "signal {signal}, which nobody sent");
+    if actions.is_null() {
+        // Not by a panic: where SIGABRT is handled, that would not end the process.
+        eprintln!("signal {signal}, which nobody sent");
+        std::process::exit(1);
+    }
     // SAFETY: `with` waits on this thread's stack until the pointer is null again; the lifetime is shorter than said.
     let actions = unsafe { &*actions.cast::<Actions<'static>>() };
-    let index = [FIRST, SECOND, FOREIGN]
-        .iter()
-        .position(|known| *known == signal);
-    if let Some(action) = index.and_then(|index| actions[index].take()) {
+    let index = match signal {
+        FIRST => 0,
+        FOREIGN => 2,
+        // The second one, and those that take its place.
+        _ => 1,
+    };
+    if let Some(action) = actions[index].take() {
         action();
     }
 }
@@ -106,6 +113,30 @@ pub fn install_managed() {
         signal::install(SECOND, on_event).expect("a signal of ours");
     }
     stepper::install();
+}
+
+/// Signals that cannot be blocked, other than the stepper's own: they take the place of the second one.
+pub const UNMASKABLE: [c_int; 6] = [
+    libc::SIGABRT,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGSEGV,
+    libc::SIGSYS,
+];
+
+/// Handlers of the library's, for the first signal and those that cannot be blocked.
+pub fn install_unmaskable() {
+    for signal in [FIRST].into_iter().chain(UNMASKABLE) {
+        // SAFETY: as in `install_managed`.
+        unsafe { signal::install(signal, on_event).expect("a signal of ours") };
+    }
+    stepper::install();
+}
+
+/// Where the handlers that the library calls begin.
+pub fn handler() -> usize {
+    on_event as *const () as usize
 }
 
 /// Handlers that the library knows nothing of: its protection is switched off.

@@ -13,6 +13,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
+use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -34,6 +35,9 @@ pub struct Stop {
 
 struct Run<'a> {
     stops: &'a [Stop],
+    /// Where the record ends.
+    ends: &'a [Range<usize>],
+    has_ended: Cell<bool>,
     /// How many of them were met.
     met: Cell<usize>,
     /// The breakpoint that is planted, and the byte it lies on.
@@ -55,6 +59,23 @@ pub fn run<R>(stops: &[Stop], body: impl FnOnce() -> R) -> (R, usize) {
     run.lift();
     RUN.store(ptr::null_mut(), Ordering::SeqCst);
     (result, run.met.get())
+}
+
+/// Calls `body`, which meets the stops one after the other. Returns the address of each instruction that it runs from then on,
+/// up to the first one that lies in one of `ends`.
+pub fn trace_after(stops: &[Stop], ends: &[Range<usize>], body: impl FnOnce()) -> Vec<usize> {
+    let run = Run {
+        ends,
+        ..Run::new(stops, Some(RefCell::new(Vec::with_capacity(MOST))))
+    };
+    RUN.store((&raw const run).cast_mut().cast(), Ordering::SeqCst);
+    run.plant();
+    body();
+    run.lift();
+    RUN.store(ptr::null_mut(), Ordering::SeqCst);
+    assert_eq!(run.met.get(), stops.len(), "every stop is met");
+    let record = run.record.map(RefCell::into_inner);
+    record.unwrap_or_default()
 }
 
 /// Calls `body`, and returns the address of each instruction it runs, in order.
@@ -93,6 +114,8 @@ impl<'a> Run<'a> {
     fn new(stops: &'a [Stop], record: Option<RefCell<Vec<usize>>>) -> Run<'a> {
         Run {
             stops,
+            ends: &[],
+            has_ended: Cell::new(false),
             met: Cell::new(0),
             planted: Cell::new(None),
             steps: Cell::new(0),
@@ -123,7 +146,9 @@ impl<'a> Run<'a> {
 
     /// The thread is about to run the instruction at `pointer`. Does it go on one instruction at a time?
     fn arrive(&self, pointer: usize) -> bool {
-        let stop = &self.stops[self.met.get()];
+        let Some(stop) = self.stops.get(self.met.get()) else {
+            return self.record(pointer);
+        };
         if pointer != stop.at {
             self.steps.set(self.steps.get() + 1);
             return self.steps.get() < MOST;
@@ -131,7 +156,25 @@ impl<'a> Run<'a> {
         self.met.set(self.met.get() + 1);
         self.plant();
         stop.send.iter().for_each(|signal| send(*signal));
-        false
+        self.met.get() == self.stops.len() && self.record(pointer)
+    }
+
+    /// Records an instruction, if a record is wanted and goes on.
+    fn record(&self, pointer: usize) -> bool {
+        let Some(record) = self.record.as_ref().filter(|_| !self.has_ended.get()) else {
+            return false;
+        };
+        if self.ends.iter().any(|end| end.contains(&pointer)) {
+            self.has_ended.set(true);
+            return false;
+        }
+        let mut record = record.borrow_mut();
+        assert!(
+            record.len() < MOST,
+            "the operation takes too long to record"
+        );
+        record.push(pointer);
+        true
     }
 }
 
@@ -143,13 +186,9 @@ extern "C" fn on_trap(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes the interrupted thread's context to an SA_SIGINFO handler.
     let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
     let registers = &mut context.uc_mcontext.gregs;
-    if let Some(record) = &run.record {
-        let mut record = record.borrow_mut();
-        assert!(
-            record.len() < MOST,
-            "the operation takes too long to record"
-        );
-        record.push(registers[libc::REG_RIP as usize] as usize);
+    if run.stops.is_empty() {
+        // A trace, which ends when the thread clears the flag itself.
+        run.record(registers[libc::REG_RIP as usize] as usize);
         return;
     }
     if let Some(address) = run.lift() {

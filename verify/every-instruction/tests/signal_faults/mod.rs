@@ -42,10 +42,10 @@ pub const CONTROLS: &[Control] = &[
         handling: Handling::Without(signal_controls::ROLLFORWARD),
         found: [false, true, true],
     },
-    // The last handler to run is that of the signal that found the sequence half done: it still restarts it.
+    // A signal that interrupts the code of a delivery is noticed even so, which is why that is off as well. The last handler to run is that of the signal that found the sequence half done: it still restarts it.
     Control {
         name: "no-covering-mask",
-        handling: Handling::Without(signal_controls::COVERING_MASK),
+        handling: Handling::Without(signal_controls::COVERING_MASK | signal_controls::NESTED),
         found: [false, true, true],
     },
     Control {

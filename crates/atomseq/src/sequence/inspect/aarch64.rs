@@ -10,6 +10,11 @@ pub const MACHINE: Machine = Machine {
         0x90, 0x00, 0x00, 0x10, 0xf0, 0x07, 0x00, 0xf9, 0xf0, 0x03, 0x40, 0xf9, 0x00, 0x02, 0x5f,
         0xd6,
     ],
+    is_breakpoint: |code, at| {
+        // brk, whatever its number
+        let word = code.get(at / 4 * 4..).and_then(|code| code.first_chunk());
+        word.is_some_and(|word| u32::from_le_bytes(*word) & 0xffe0_001f == 0xd420_0000)
+    },
 };
 
 /// Bits that matter, and what they are.

@@ -39,6 +39,8 @@ struct Samples {
     store: &'static [u8],
     /// A branch at this place to that place.
     branch: fn(usize, usize) -> Vec<u8>,
+    /// What debuggers and the kernel put over an instruction.
+    breakpoints: &'static [&'static [u8]],
     /// Instructions that no sequence holds.
     refused: &'static [(&'static str, &'static [u8])],
 }
@@ -52,6 +54,7 @@ const X86_64: Samples = Samples {
         bytes.extend((to as i32 - at as i32 - 6).to_le_bytes());
         bytes
     },
+    breakpoints: &[&[0xcc]],
     refused: &[
         ("call", &[0xe8, 0, 0, 0, 0]),
         ("call by a register", &[0xff, 0xd0]),
@@ -102,6 +105,8 @@ const AARCH64: Samples = Samples {
             .to_le_bytes()
             .into()
     },
+    // Of debuggers; of uprobes.
+    breakpoints: &[&[0x00, 0x00, 0x20, 0xd4], &[0xa0, 0x00, 0x20, 0xd4]],
     refused: &[
         ("bl", &0x9400_0000u32.to_le_bytes()),
         ("blr", &0xd63f_0020u32.to_le_bytes()),
@@ -309,6 +314,45 @@ fn wrong_clones_are_refused() {
             laid.bytes[at..at + bytes.len()].copy_from_slice(&bytes);
         });
         assert_eq!(wrong, Err(Why::NoWayBack));
+    }
+}
+
+/// Whichever instruction of a sequence, of its clone or of the way back a breakpoint lies over, that is what is found; other
+/// bytes there are no breakpoint.
+#[test]
+fn a_breakpoint_over_any_instruction_is_no_fault() {
+    for samples in ALL {
+        let branch = samples.load.len();
+        let store = branch + (samples.branch)(0, 0).len();
+        let end = store + samples.store.len();
+        let each = samples.machine.back.len() + 4;
+        let steps = samples.machine.back.len().min(4);
+        let back = (0..samples.machine.back.len()).step_by(steps);
+        let ways = back.flat_map(|at| [end + at, end + each + at]);
+        let in_clone: Vec<usize> = [0, branch, store].into_iter().chain(ways).collect();
+        let places = [0, branch, store].map(|at| (0, at));
+        let clones = in_clone.into_iter().map(|at| (2, at));
+        for (row, at) in places.into_iter().chain(clones) {
+            let planted = |bytes: &[u8]| {
+                spoilt(samples, |laid| {
+                    let place = laid.row[row] + at;
+                    laid.bytes[place..place + bytes.len()].copy_from_slice(bytes);
+                })
+            };
+            for breakpoint in samples.breakpoints {
+                let found = planted(breakpoint);
+                assert_eq!(found, Err(Why::Breakpoint), "at {at} of address {row}");
+                let mut other = breakpoint.to_vec();
+                if let Some(last) = other.last_mut() {
+                    *last ^= 1;
+                }
+                let found = planted(&other);
+                assert!(
+                    found.is_err() && found != Err(Why::Breakpoint),
+                    "{found:?} at {at} of address {row}"
+                );
+            }
+        }
     }
 }
 

@@ -3,11 +3,10 @@
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
-use super::super::event::{Chained, Handler};
+use super::super::event::{Chained, Handler, Interrupted};
 use super::super::options::Options;
 use super::controls;
-use super::words::Words;
-use crate::platform::{Disposition, SIGNALS, bit, change_mask};
+use crate::platform::{Context, Disposition, SIGNALS, bit, change_mask};
 
 /// Signals that faults raise. Blocked, they would kill.
 pub const FAULTS: [c_int; 6] = [
@@ -32,6 +31,16 @@ pub const NEVER_BLOCKED: u64 = {
     }
     set | bit(RESERVED[0]) | bit(RESERVED[1])
 };
+
+/// The faults and `SIGABRT`.
+pub fn unmaskable() -> impl Iterator<Item = c_int> {
+    FAULTS.into_iter().chain([libc::SIGABRT])
+}
+
+/// Has one of these a handler that was installed through this module? No mask holds it back.
+pub fn handles_unmaskable() -> bool {
+    unmaskable().any(has_handler)
+}
 
 /// Managed signals that can be blocked.
 static MANAGED: AtomicU64 = AtomicU64::new(0);
@@ -97,20 +106,36 @@ impl Action {
         covering_mask() | own | self.extra_mask()
     }
 
+    /// Whose previous handler is called with this context. That is this action's, unless the context comes back: a handler
+    /// that was installed over ours, and that we took the place of, passes on to us what we passed to it. Then it is the
+    /// one that it took the place of.
+    pub fn next(&'static self, context: Context) -> Option<&'static Action> {
+        let mut caller = Some(self);
+        while let Some(action) = caller {
+            if action.previous.mark() == context.link() {
+                return action.older;
+            }
+            caller = action.older;
+        }
+        Some(self)
+    }
+
     fn is_adopted_without_defer(&self) -> bool {
         matches!(self.by, By::Adopted) && self.previous.0.has(libc::SA_NODEFER)
     }
 
-    /// The mask that the handler runs with, where the interrupted code had `mask`.
-    pub fn mask_while_running(&self, signal: c_int, mask: u64) -> u64 {
-        let own = match self.by {
-            By::Handler(_) if self.options.no_defer => 0,
-            By::Adopted if self.is_adopted_without_defer() => 0,
-            _ => bit(signal),
-        };
+    /// The mask that the handler runs with, where the interrupted code had `mask`. As long as a sequence is half done, no
+    /// signal that can be blocked is let in.
+    pub fn mask_while_running(&self, signal: c_int, mask: u64, interrupted: Interrupted) -> u64 {
+        let is_whole = interrupted != Interrupted::Inside;
+        let lets_itself_in = match self.by {
+            By::Handler(_) => self.options.no_defer,
+            By::Adopted => self.is_adopted_without_defer(),
+        } && (is_whole || bit(signal) & NEVER_BLOCKED != 0);
+        let own = if lets_itself_in { 0 } else { bit(signal) };
         let others = match self.by {
-            By::Handler(_) if self.options.nesting => 0,
-            By::Handler(_) if self.options.no_defer => covering_mask() & !bit(signal),
+            By::Handler(_) if self.options.nesting && is_whole => 0,
+            By::Handler(_) if lets_itself_in => covering_mask() & !bit(signal),
             _ => covering_mask(),
         };
         mask | own | others | self.extra_mask()
@@ -177,8 +202,10 @@ impl Previous {
         info: *const libc::siginfo_t,
         context: *mut c_void,
     ) {
-        let chained = &Words::of_this_thread().chained;
-        let before = chained.swap(context as u64, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        let frame = unsafe { Context::new(context) };
+        let before = frame.link();
+        frame.set_link(self.mark());
         if self.0.has(libc::SA_SIGINFO) {
             // SAFETY: the flag says that it is a function of three arguments.
             let function: unsafe extern "C" fn(c_int, *const libc::siginfo_t, *mut c_void) =
@@ -192,6 +219,14 @@ impl Previous {
             // SAFETY: the caller's promise.
             unsafe { function(signal) };
         }
-        chained.store(before, Ordering::Relaxed);
+        frame.set_link(before);
+    }
+
+    /// What a context's link says while this one is called with it.
+    ///
+    /// The mark is in the frame, not in the thread's words: a handler that never returns, because it jumps, takes its mark
+    /// along, and the kernel clears the link of the next frame.
+    fn mark(&self) -> usize {
+        (&raw const *self).addr()
     }
 }

@@ -29,6 +29,9 @@ pub const GATES: u32 = 2048;
 /// A rollforward that is left goes back through the handler that runs it.
 pub const OUTER_HANDLER: u32 = 4096;
 
+/// A signal that interrupts the code of a delivery waits until that has decided, or comes before it.
+pub const NESTED: u32 = 8192;
+
 static OFF: AtomicU32 = AtomicU32::new(0);
 
 /// Switches off, in this process, the protections in `off`, and all others on.

@@ -6,12 +6,12 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::super::statistics::COUNTS;
-use super::actions::Action;
+use super::actions::{self, Action};
+use super::nested::Frame;
 use super::rollforward::{abandon_rollforward, leave};
 use super::run::{self, Delivery};
 use super::words::Words;
-use super::{Interrupted, controls};
-use crate::platform::Context;
+use super::{Arrived, Interrupted, controls};
 use crate::sequence::table;
 
 /// In nanoseconds.
@@ -46,52 +46,75 @@ fn now() -> u64 {
 /// Passes a fault to its handler.
 ///
 /// # Safety
-/// `info` and `context` are those of a handler that runs on this thread.
-pub unsafe fn deliver(
-    action: &'static Action,
-    signal: c_int,
-    info: &libc::siginfo_t,
-    context: Context,
-) {
-    let words = Words::of_this_thread();
-    let pc = context.program_counter();
+/// As [`dispatch`](super::dispatch), of which `arrived` and `frame` are.
+pub unsafe fn deliver(action: &'static Action, arrived: &Arrived, frame: &Frame) {
+    let context = arrived.own;
     let mask = context.mask();
     let mut delivery = Delivery {
-        signal,
-        info,
+        signal: arrived.signal,
+        info: arrived.info,
         context,
-        original_pc: pc,
+        original_pc: context.program_counter(),
         interrupted: Interrupted::Plain,
+        in_handler_inside: arrived.in_handler_inside,
         mask,
-        blocked: Some(mask | action.kernel_mask(signal)),
+        blocked: Some(mask | action.kernel_mask(arrived.signal)),
     };
-    let is_mapped = words.rollforward.is_under_way() && !controls::is_off(controls::MAPPING);
+    let pc = context.program_counter();
+    let is_mapped =
+        Words::of_this_thread().rollforward.is_under_way() && !controls::is_off(controls::MAPPING);
     let clone = table::find_clone(pc).filter(|_| is_mapped);
-    let Some(original) = clone.and_then(|row| row.original(pc)) else {
+    let original = clone.and_then(|row| row.original(pc));
+    match frame.before().zip(original) {
         // SAFETY: the caller's promise.
-        return unsafe { deliver_outside(action, &mut delivery) };
-    };
-    COUNTS.faults.add();
-    // The clone runs on the stack of the handler that it interrupted the thread for.
-    let stack_pointer = context.stack_pointer();
-    // SAFETY: that handler is below this one on the stack.
-    let outer = unsafe { Context::new(words.rollforward.context()) };
-    context.set_stack_pointer(outer.stack_pointer());
-    context.set_program_counter(original);
-    context.set_mask(words.rollforward.mask());
-    if is_over_limit(words) {
-        // The sequence goes on in the original. The pending signal is handled first.
-        return leave(outer, context, stack_pointer, mask);
+        Some((outer, original)) => unsafe {
+            deliver_in_clone(action, &mut delivery, frame, outer, original);
+        },
+        // SAFETY: the caller's promise.
+        None => unsafe { deliver_outside(action, &mut delivery, frame) },
     }
-    let number = words.rollforward.number();
+}
+
+/// A fault in the clone that the delivery `outer` runs; `original` is where the sequence would have had it.
+///
+/// # Safety
+/// As [`deliver`].
+unsafe fn deliver_in_clone(
+    action: &'static Action,
+    delivery: &mut Delivery,
+    frame: &Frame,
+    outer: &Frame,
+    original: usize,
+) {
+    COUNTS.faults.add();
+    let rollforward = &Words::of_this_thread().rollforward;
+    let (context, interrupted) = (delivery.context, outer.context());
+    // The clone runs on the stack of the handler that it interrupted the thread for.
+    let (pc, stack_pointer, mask) = (
+        context.program_counter(),
+        context.stack_pointer(),
+        context.mask(),
+    );
+    context.set_stack_pointer(interrupted.stack_pointer());
+    context.set_program_counter(original);
+    context.set_mask(rollforward.mask());
+    let go_back = |frame: &Frame, interrupted| match controls::is_off(controls::OUTER_HANDLER) {
+        true => frame.skip_before(),
+        false => leave(interrupted, context, stack_pointer, mask),
+    };
+    if is_over_limit(outer) {
+        // The sequence goes on in the original. The pending signal is handled first.
+        return go_back(frame, interrupted);
+    }
+    let number = rollforward.number();
     delivery.original_pc = original;
     delivery.interrupted = Interrupted::Inside;
     // SAFETY: the caller's promise.
-    unsafe { run::run(action, &delivery) };
-    let is_under_way = words.rollforward.is_under_way() && words.rollforward.number() == number;
+    unsafe { run(action, delivery, frame) };
+    let is_under_way = rollforward.is_under_way() && rollforward.number() == number;
     if is_under_way && context.program_counter() == original {
         // As if the sequence went on: the clone does, and what the handler did to the mask is for later.
-        words.rollforward.set_mask(context.mask());
+        rollforward.set_mask(context.mask());
         context.set_program_counter(pc);
         context.set_stack_pointer(stack_pointer);
         context.set_mask(mask);
@@ -101,34 +124,65 @@ pub unsafe fn deliver(
     if is_under_way {
         abandon_rollforward();
     }
-    leave(outer, context, stack_pointer, mask);
+    go_back(frame, interrupted);
 }
 
 /// A fault that is not in a clone.
 ///
 /// # Safety
 /// As [`deliver`].
-unsafe fn deliver_outside(action: &'static Action, delivery: &mut Delivery) {
+unsafe fn deliver_outside(action: &'static Action, delivery: &mut Delivery, frame: &Frame) {
     let pc = delivery.original_pc;
-    let sequence = table::find(pc);
-    if sequence.is_some() {
+    if frame.is_inside() || delivery.in_handler_inside {
         delivery.interrupted = Interrupted::Inside;
     }
     // SAFETY: the caller's promise.
-    unsafe { run::run(action, delivery) };
+    unsafe { run(action, delivery, frame) };
     // What a handler does in the middle of a restartable sequence, the sequence sees if it starts again. Not on a
     // trap: a debugger that steps through it would never come to its end.
     let is_untouched = delivery.context.program_counter() == pc;
     let may_restart =
         is_untouched && delivery.signal != libc::SIGTRAP && !controls::is_off(controls::RESTART);
-    if let Some(row) = sequence.filter(|row| may_restart && row.clone.is_none()) {
+    let sequence = table::find(pc).filter(|row| may_restart && row.clone.is_none());
+    if let Some(row) = sequence {
         delivery.context.set_program_counter(row.start);
         COUNTS.restarts.add();
     }
 }
 
-fn is_over_limit(words: &Words) -> bool {
-    let faulting = words.rollforward.faulting_for(now());
+/// Runs the handler of a fault; first those of signals that wait for the delivery that has the fault. They would wait for ever
+/// if this handler jumped away, and are told what it is told.
+///
+/// # Safety
+/// As [`deliver`].
+unsafe fn run(action: &'static Action, delivery: &Delivery, frame: &Frame) {
+    frame.decided();
+    let mut delivery = *delivery;
+    for waited_for in [Some(frame), frame.before()].into_iter().flatten() {
+        while let Some((signal, info)) = waited_for.take() {
+            delivery.blocked = None;
+            if let Some(action) = actions::action(signal) {
+                let info = &info;
+                // SAFETY: the caller's promise.
+                unsafe {
+                    run::run(
+                        action,
+                        &Delivery {
+                            signal,
+                            info,
+                            ..delivery
+                        },
+                    )
+                };
+            }
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { run::run(action, &delivery) };
+}
+
+fn is_over_limit(delivery: &Frame) -> bool {
+    let faulting = delivery.faulting_for(now());
     // Relaxed: a number on its own.
     faulting > LIMIT.load(Ordering::Relaxed) && !controls::is_off(controls::WATCHDOG)
 }

@@ -33,7 +33,7 @@ pub fn is_masked() -> bool {
     Words::of_this_thread().depth() > 0
 }
 
-/// After the end of a mask, when signals wait: unblocks them if it was the outermost one. (C: it does not unwind, and the end of
+/// After the end of a mask, when signals wait, or one ended that `with_kernel_mask` has left: unblocks them if it was the outermost one. (C: it does not unwind, and the end of
 /// a mask needs no code for that.)
 ///
 /// A handler of someone else's may run before `added` is read here, have a mask itself and, at the end of that, take
@@ -45,6 +45,9 @@ pub fn is_masked() -> bool {
 #[inline(never)]
 extern "C" fn unblock() {
     let words = Words::of_this_thread();
+    if words.end_left_mask() && words.added.load(Relaxed) == 0 {
+        return;
+    }
     // Where all signals are blocked, they stay so; the end of that sees to what is left here.
     if words.depth() > 0 || is_quiet() && !controls::is_off(controls::GATES) {
         return;

@@ -14,7 +14,7 @@ use core::ffi::{c_int, c_void};
 
 use super::super::statistics::COUNTS;
 use super::words::{NOTHING, Words};
-use super::{Interrupted, controls, faults, mask};
+use super::{Interrupted, faults, mask};
 use crate::arch::{roll, roll_abandoned};
 use crate::platform::Context;
 use crate::sequence::table::{self, Row};
@@ -34,7 +34,7 @@ pub unsafe fn run(
 ) -> Option<Interrupted> {
     let pc = context.program_counter();
     let rollforward = &Words::of_this_thread().rollforward;
-    rollforward.start(signal, info, context.mask(), context.as_ptr());
+    rollforward.start(signal, info, context.mask());
     // SAFETY: the caller's promise; a clone is the same instructions in the same places.
     let place = unsafe { roll(context.registers(), clone.start + (pc - row.start)) };
     // A fault's handler may have left the sequence, changed the mask that the thread goes on with, or forked.
@@ -60,9 +60,6 @@ pub unsafe fn run(
 ///
 /// Not straight to where the thread goes on: its vector registers are only in `outer`.
 pub fn leave(outer: Context, context: Context, stack_pointer: usize, mask: u64) {
-    if controls::is_off(controls::OUTER_HANDLER) {
-        return;
-    }
     outer.copy_registers(context);
     outer.set_mask(context.mask());
     context.set_program_counter(roll_abandoned());

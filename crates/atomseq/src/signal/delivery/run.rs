@@ -11,12 +11,15 @@ use crate::arch::syscall;
 use crate::platform::{Context, Disposition, change_mask, replace_disposition};
 
 /// One delivery.
+#[derive(Clone, Copy)]
 pub struct Delivery<'a> {
     pub signal: c_int,
     pub info: &'a libc::siginfo_t,
     pub context: Context,
     pub original_pc: usize,
     pub interrupted: Interrupted,
+    /// Does it interrupt a handler that is in the middle of a sequence?
+    pub in_handler_inside: bool,
     /// The mask of the interrupted code.
     pub mask: u64,
     /// The kernel's mask now, if it is known.
@@ -31,7 +34,18 @@ pub unsafe fn run(action: &'static Action, delivery: &Delivery) {
     if action.options.once && !is_first(action, delivery) {
         return;
     }
-    let wanted = action.mask_while_running(delivery.signal, delivery.mask);
+    let Delivery {
+        signal,
+        mask,
+        interrupted,
+        ..
+    } = *delivery;
+    let wanted = action.mask_while_running(signal, mask, interrupted);
+    let words = Words::of_this_thread();
+    let added = words.added.load(Ordering::Relaxed);
+    if interrupted == Interrupted::Inside && !delivery.in_handler_inside {
+        words.inside.note(delivery.context, wanted & !mask);
+    }
     if delivery.blocked != Some(wanted) {
         change_mask(libc::SIG_SETMASK, wanted);
     }
@@ -39,6 +53,12 @@ pub unsafe fn run(action: &'static Action, delivery: &Delivery) {
         By::Handler(handler) => call(handler, action, delivery),
         // SAFETY: the caller's promise.
         By::Adopted => unsafe { call_adopted(action, delivery) },
+    }
+    // The handler may have ended the mask that what is in `added` was blocked for.
+    let ended = added & !words.added.load(Ordering::Relaxed);
+    if ended != 0 {
+        let context = delivery.context;
+        context.set_mask(context.mask() & !ended);
     }
 }
 
@@ -67,16 +87,11 @@ fn call(handler: Handler, action: &Action, delivery: &Delivery) {
 ///
 /// # Safety
 /// As [`run`].
-unsafe fn call_adopted(action: &Action, delivery: &Delivery) {
-    let context = delivery.context.as_ptr();
-    let mut previous = &action.previous;
-    // A handler that was installed over ours, and that we took the place of, hands on to us what we handed to it.
-    if Words::of_this_thread().chained.load(Ordering::Relaxed) == context as u64 {
-        match action.older {
-            Some(older) => previous = &older.previous,
-            None => return super::default_action(delivery.signal, delivery.info),
-        }
-    }
+unsafe fn call_adopted(action: &'static Action, delivery: &Delivery) {
+    let Some(next) = action.next(delivery.context) else {
+        return super::default_action(delivery.signal, delivery.info);
+    };
+    let (previous, context) = (&next.previous, delivery.context.as_ptr());
     if previous.0.is_function() {
         // SAFETY: the caller's promise.
         unsafe { previous.call_function(delivery.signal, delivery.info, context) };

@@ -10,18 +10,19 @@
 //!  64 taken    what the last end of a mask has unblocked again
 //!  72 rollforward
 //!     72 signal   0: none is under way     76 number   how many there were
-//!     80 mask     of the interrupted code  88 context  that the handler that runs the clone has got
-//!     96 faulted  when its first fault was, in ns; 0: none
-//!    104 record   the signal's siginfo
-//! 152 saved
-//!    152 signal   0: none                 160 record   its siginfo
-//! 208 chained  the context for which a handler of others is being called
+//!     80 mask     of the interrupted code  88 record   the signal's siginfo
+//! 136 saved
+//!    136 signal   0: none                 144 record   its siginfo
+//! 192 left     masks that `with_kernel_mask` has left
+//! 200 delivery whose code runs, until it has decided; 0: none
+//! 208 inside   a handler runs in the middle of a sequence
+//!    208 context  it has got               216 mask     what is blocked because it runs
 //! ```
 
-use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::arch::{thread_block_offset, thread_pointer};
+use crate::platform::Context;
 
 #[repr(C)]
 pub struct Words {
@@ -30,7 +31,9 @@ pub struct Words {
     pub taken: AtomicU64,
     pub rollforward: Rollforward,
     pub saved: Saved,
-    pub chained: AtomicU64,
+    left: AtomicU64,
+    pub delivery: AtomicU64,
+    pub inside: Inside,
 }
 
 /// In `depth`: `added` is not empty. The end of a mask sees it in the very load that tells it which mask it is; but a
@@ -43,6 +46,7 @@ const _: () = assert!(OFFSET as usize + size_of::<Words>() <= 224);
 // What `arch` uses.
 const _: () = assert!(core::mem::offset_of!(Words, depth) == 0);
 const _: () = assert!(core::mem::offset_of!(Words, added) == 8);
+const _: () = assert!(OFFSET as usize + core::mem::offset_of!(Words, delivery) == 200);
 
 impl Words {
     /// This thread's.
@@ -71,16 +75,41 @@ impl Words {
 
     /// Leaves all masks for a while. Managed signals must be blocked.
     pub fn leave_masks(&self) -> Masks {
+        self.end_left_mask();
+        let before = self.left.load(Relaxed);
+        let depth = self.depth.swap(0, Relaxed) & !WAITING;
+        self.left.store(before + depth, Relaxed);
         Masks {
-            depth: self.depth.swap(0, Relaxed),
+            before,
             added: self.added.swap(0, Relaxed),
         }
     }
 
-    /// The opposite. Guards that were dropped or forgotten in between count.
+    /// After the end of a mask, which counted one less: if there was none to end, it was one that the thread has left, and is
+    /// counted as such. Returns whether it was.
+    pub fn end_left_mask(&self) -> bool {
+        // One less than none, whatever the highest bit was.
+        let is_left = self.depth() == !WAITING;
+        if is_left {
+            let waiting = if self.added.load(Relaxed) != 0 {
+                WAITING
+            } else {
+                0
+            };
+            self.depth.store(waiting, Relaxed);
+            let left = self.left.load(Relaxed);
+            self.left.store(left.saturating_sub(1), Relaxed);
+        }
+        is_left
+    }
+
+    /// The opposite of `leave_masks`. Guards that were dropped or forgotten in between count.
     pub fn restore_masks(&self, masks: &Masks) {
-        let now = self.depth.load(Relaxed);
-        let depth = masks.depth.wrapping_add(now) & !WAITING;
+        self.end_left_mask();
+        let left = self.left.load(Relaxed);
+        let still = left.saturating_sub(masks.before);
+        self.left.store(left - still, Relaxed);
+        let depth = self.depth() + still;
         let added = self.added.fetch_or(masks.added, Relaxed) | masks.added;
         let waiting = if added != 0 { WAITING } else { 0 };
         self.depth.store(depth | waiting, Relaxed);
@@ -89,7 +118,8 @@ impl Words {
 
 /// The masks that a thread has left.
 pub struct Masks {
-    depth: u64,
+    /// How many it had left before.
+    before: u64,
     added: u64,
 }
 
@@ -98,9 +128,16 @@ const RECORD: usize = 48;
 
 /// What the kernel tells about one signal.
 #[repr(C)]
-struct Record([AtomicU64; RECORD / 8]);
+pub struct Record([AtomicU64; RECORD / 8]);
 
 impl Record {
+    /// As `save`, of a new one.
+    pub fn of(info: &libc::siginfo_t) -> Record {
+        let record = Record([const { AtomicU64::new(0) }; RECORD / 8]);
+        record.save(info);
+        record
+    }
+
     fn save(&self, info: &libc::siginfo_t) {
         let words: *const u64 = (info as *const libc::siginfo_t).cast();
         for (index, word) in self.0.iter().enumerate() {
@@ -109,7 +146,8 @@ impl Record {
         }
     }
 
-    fn load(&self) -> libc::siginfo_t {
+    /// A siginfo as it was saved.
+    pub fn load(&self) -> libc::siginfo_t {
         // SAFETY: plain old data.
         let mut info: libc::siginfo_t = unsafe { core::mem::zeroed() };
         let words: *mut u64 = (&raw mut info).cast();
@@ -130,8 +168,6 @@ pub struct Rollforward {
     signal: AtomicU32,
     number: AtomicU32,
     mask: AtomicU64,
-    context: AtomicU64,
-    faulted: AtomicU64,
     record: Record,
 }
 
@@ -157,11 +193,9 @@ impl Rollforward {
     }
 
     /// Starts one. There must be none under way.
-    pub fn start(&self, signal: i32, info: &libc::siginfo_t, mask: u64, context: *mut c_void) {
+    pub fn start(&self, signal: i32, info: &libc::siginfo_t, mask: u64) {
         self.record.save(info);
         self.mask.store(mask, Relaxed);
-        self.context.store(context as u64, Relaxed);
-        self.faulted.store(0, Relaxed);
         self.number.fetch_add(1, Relaxed);
         self.signal.store(signal as u32, Relaxed);
     }
@@ -186,11 +220,6 @@ impl Rollforward {
         self.mask.load(Relaxed)
     }
 
-    /// The context of the interrupted code, which the handler that runs the clone has got.
-    pub fn context(&self) -> *mut c_void {
-        self.context.load(Relaxed) as *mut c_void
-    }
-
     /// Changes the mask that the interrupted code goes on with.
     pub fn set_mask(&self, mask: u64) {
         self.mask.store(mask, Relaxed);
@@ -202,16 +231,44 @@ impl Rollforward {
             self.signal.store(NOTHING as u32, Relaxed);
         }
     }
+}
 
-    /// How long ago the first fault was, if this is not the first.
-    pub fn faulting_for(&self, now: u64) -> u64 {
-        match self.faulted.load(Relaxed) {
-            0 => {
-                self.faulted.store(now, Relaxed);
-                0
-            }
-            first => now.saturating_sub(first),
+/// A handler that runs in the middle of a sequence: of a fault, or of a signal whose rollforward was given up. Handlers that
+/// interrupt it are in the middle of that sequence too.
+///
+/// It never says when it ends: it may jump. But when it is over, however it ended, the thread's mask is again as it was,
+/// and then this note no longer holds.
+#[repr(C)]
+pub struct Inside {
+    context: AtomicU64,
+    mask: AtomicU64,
+}
+
+impl Inside {
+    /// Notes that a handler is about to run that was given `context`; `mask` is what is blocked because it runs.
+    pub fn note(&self, context: Context, mask: u64) {
+        self.mask.store(mask, Relaxed);
+        self.context.store(context.as_ptr() as u64, Relaxed);
+    }
+
+    /// Does such a handler run, below the one that was given `context`? (If not, the note is withdrawn.)
+    pub fn holds(&self, context: Context) -> bool {
+        let noted = self.context.load(Relaxed);
+        let mask = self.mask.load(Relaxed);
+        // A handler of others passes on what it was passed: that is the same delivery, and nothing lies below it.
+        let is_same = noted == context.as_ptr() as u64 && context.link() != 0;
+        if noted == 0 || is_same {
+            return false;
         }
+        let holds = match mask {
+            // It blocks nothing. While it runs, the stack lies below its frame.
+            0 => context.stack_pointer() as u64 <= noted,
+            _ => context.mask() & mask == mask,
+        };
+        if !holds {
+            self.context.store(0, Relaxed);
+        }
+        holds
     }
 }
 
@@ -267,10 +324,7 @@ mod tests {
             unsafe { bytes.add(index).write(index as u8 + 1) };
         }
         assert!(words.rollforward.take().is_none());
-        words
-            .rollforward
-            .start(10, &info, 0x55, core::ptr::without_provenance_mut(0x8000));
-        assert_eq!(words.rollforward.context().addr(), 0x8000);
+        words.rollforward.start(10, &info, 0x55);
         let pending = words.rollforward.take().expect("one was started");
         assert!(!words.rollforward.is_under_way());
         assert_eq!((pending.signal, pending.mask), (10, 0x55));

@@ -1,0 +1,153 @@
+//! Deliveries inside deliveries. Some signals cannot be blocked, so one of them may arrive at any instruction of another
+//! one's delivery: below that lies what it has interrupted, maybe a sequence that is half done.
+//!
+//! ```text
+//!                      entry   known                    decided
+//!  thread   a b │        │       │                         │                    │ c d
+//!  delivery     └────────┴───────┴── look up, roll forward ┴── handler ─────────┘
+//!  a signal     first: before    waits: after the          interrupts the
+//!  that comes   the other one    sequence is whole,        handler, as it
+//!  meanwhile                     before the handler        would any code
+//! ```
+//!
+//! Until a delivery has decided how the interrupted sequence goes on, and has seen to it, it is what this thread's words point
+//! at. A signal that finds such a delivery right below it leaves its record there and returns; the delivery passes it to its
+//! handler as soon as the sequence is whole, with the context that it has itself. That needs neither a system call nor a mask: a fault
+//! of the clone must not find its signal blocked.
+//!
+//! A real fault cannot wait. Its handler is told that it is inside, and so is every handler that interrupts that one: see
+//! [`Inside`](super::words::Inside).
+
+use core::cell::UnsafeCell;
+use core::ffi::{c_int, c_void};
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
+
+use super::actions::{FAULTS, unmaskable};
+use super::words::{Record, Words};
+use crate::arch::is_entering;
+use crate::platform::{Context, bit};
+use crate::sequence::table;
+
+/// How many signals may have to wait: faults that somebody sends, and `SIGABRT`.
+const MAY_WAIT: usize = FAULTS.len() + 1;
+
+/// A delivery under way, on its own stack. Only this thread and its handlers use it; atomics, because a handler may come between
+/// any two instructions. The assembly makes it; it knows the first four words and the size.
+#[repr(C)]
+pub struct Frame {
+    before: AtomicPtr<Frame>,
+    context: AtomicPtr<c_void>,
+    /// A set: which records are filled in.
+    waiting: AtomicU64,
+    faulted: AtomicU64,
+    records: [UnsafeCell<MaybeUninit<Record>>; MAY_WAIT],
+}
+
+const _: () = assert!(size_of::<Frame>() == 368);
+
+impl Frame {
+    /// The delivery whose code this one has interrupted.
+    pub fn before(&self) -> Option<&Frame> {
+        // SAFETY: null, or a delivery that was under way when this one began, and ends after it.
+        unsafe { self.before.load(Relaxed).as_ref() }
+    }
+
+    /// The context of what was interrupted.
+    pub fn context(&self) -> Context {
+        // SAFETY: what the kernel has passed to this delivery, or to one that it interrupted.
+        unsafe { Context::new(self.context.load(Relaxed)) }
+    }
+
+    /// Where this delivery has interrupted the entry of another one, of which nothing is known yet, it takes that one's
+    /// context for its own: it comes first.
+    pub fn come_first(&self) {
+        while is_entering(self.context().program_counter()) {
+            let context = self.context().third_argument();
+            self.context
+                .store(core::ptr::with_exposed_provenance_mut(context), Relaxed);
+        }
+    }
+
+    /// Is a sequence half done that this delivery, or one whose code it has interrupted, has interrupted?
+    pub fn is_inside(&self) -> bool {
+        let mut frame = Some(self);
+        while let Some(at) = frame {
+            if table::find(at.context().program_counter()).is_some() {
+                return true;
+            }
+            frame = at.before();
+        }
+        false
+    }
+
+    /// Keeps a signal until this delivery has decided. Of one that waits already, nothing more is kept: so it is with
+    /// signals that the kernel keeps.
+    pub fn keep(&self, signal: c_int, info: &libc::siginfo_t) {
+        let Some(place) = place(signal) else { return };
+        if self.waiting.load(Relaxed) & bit(signal) != 0 {
+            return;
+        }
+        // SAFETY: nobody reads it before the bit is set. A handler in between that keeps the same signal writes all of
+        // it, and then this does.
+        unsafe { (*self.records[place].get()).write(Record::of(info)) };
+        self.waiting.fetch_or(bit(signal), Relaxed);
+    }
+
+    /// Takes one that waits.
+    pub fn take(&self) -> Option<(c_int, libc::siginfo_t)> {
+        let signal = match self.waiting.load(Relaxed) {
+            0 => return None,
+            waiting => waiting.trailing_zeros() as c_int + 1,
+        };
+        let record = &self.records[place(signal)?];
+        // SAFETY: written before its bit was set.
+        let info = unsafe { (*record.get()).assume_init_ref().load() };
+        self.waiting.fetch_and(!bit(signal), Relaxed);
+        Some((signal, info))
+    }
+
+    /// From now on, what arrives waits for this delivery.
+    pub fn begin(&self) {
+        let delivery = &Words::of_this_thread().delivery;
+        delivery.store((&raw const *self).expose_provenance() as u64, Relaxed);
+    }
+
+    /// From now on, what arrives does not wait: a handler is about to run.
+    pub fn decided(&self) {
+        Words::of_this_thread().delivery.store(0, Relaxed);
+    }
+
+    /// This delivery ends. What still waits for it waits for the one before; if there is none, it is left to the caller.
+    pub fn end(&self) {
+        let before = self.before.load(Relaxed);
+        let delivery = &Words::of_this_thread().delivery;
+        delivery.store(before.expose_provenance() as u64, Relaxed);
+        while let Some(outer) = self.before()
+            && let Some((signal, info)) = self.take()
+        {
+            outer.keep(signal, &info);
+        }
+    }
+
+    /// The delivery whose code this one has interrupted never goes on: for a control.
+    pub fn skip_before(&self) {
+        self.before.store(core::ptr::null_mut(), Relaxed);
+    }
+
+    /// How long ago the first fault of the clone was that this delivery runs, if this is not the first.
+    pub fn faulting_for(&self, now: u64) -> u64 {
+        match self.faulted.load(Relaxed) {
+            0 => {
+                self.faulted.store(now, Relaxed);
+                0
+            }
+            first => now.saturating_sub(first),
+        }
+    }
+}
+
+/// Where the record of a signal lies.
+fn place(signal: c_int) -> Option<usize> {
+    unmaskable().position(|unmaskable| unmaskable == signal)
+}

@@ -1,0 +1,191 @@
+//! Signals that cannot be blocked arrive at each instruction of another signal's delivery.
+//!
+//! ```text
+//! sequence  a b │                                                             │ end
+//! delivery      └ entry … look-up … rollforward, clone … decision … handler … ┘
+//!                 └──────────── each of these instructions ────────┘
+//! ```
+
+use std::collections::HashSet;
+use std::ffi::c_int;
+
+use super::deliver::{self, FIRST, UNMASKABLE};
+pub use super::order::Part;
+use super::order::{Outcome, serial};
+use super::rows::{self, Row};
+use super::stepper::{self, Stop};
+use crate::scenario::Scenario;
+use crate::table::Program;
+use crate::trap;
+
+/// What must be so of the order in which the operation and the handlers of both signals appear to run.
+pub type Order = fn(&[Part]) -> bool;
+
+/// Interrupts deliveries, and keeps what went wrong.
+pub struct Deliveries {
+    program: Program,
+    rows: Vec<Row>,
+    /// At how many instructions a signal arrived.
+    pub places: usize,
+    /// How many interrupted runs there were.
+    pub runs: usize,
+    /// What went wrong.
+    pub violations: Vec<String>,
+}
+
+impl Deliveries {
+    /// Of this program; handlers are installed already.
+    pub fn new() -> Deliveries {
+        let program = Program::this();
+        trap::unlock(program.text());
+        let rows = rows::of(&program);
+        for clone in rows.iter().filter_map(|row| row.clone.as_ref()) {
+            trap::unlock(clone.start..clone.end + 1);
+        }
+        Deliveries {
+            program,
+            rows,
+            places: 0,
+            runs: 0,
+            violations: Vec::new(),
+        }
+    }
+
+    /// Lets a signal interrupt the scenario's operation in the middle of its first sequence, and others the delivery of that
+    /// signal at each instruction of the library, and of what it calls: every one of them at the library's, one of them in
+    /// turn at the others', which are reached one instruction at a time. (Debug builds leave those out: they are many.)
+    pub fn check<S: 'static>(&mut self, scenario: &Scenario<S>, order: Order) {
+        let trace = {
+            let structure = (scenario.fresh)();
+            stepper::trace(|| drop((scenario.operation)(&structure)))
+        };
+        let row = trace
+            .iter()
+            .find_map(|at| self.rows.iter().find(|row| row.start == *at))
+            .expect("the operation comes by a sequence")
+            .clone();
+        let interruption = Stop {
+            from: row.boundaries[2],
+            at: row.boundaries[2],
+            send: vec![FIRST],
+        };
+        let right: Vec<Outcome> = permutations()
+            .into_iter()
+            .filter(|parts| order(parts))
+            .map(|parts| serial(scenario, &parts))
+            .collect();
+        let from = entry();
+        let places = self.places(scenario, &row, &interruption, from);
+        for (index, at) in places.into_iter().enumerate() {
+            // The harness runs none of it, so a breakpoint may lie there.
+            let function = self.program.function_at(at);
+            let is_ours = function.is_some_and(|(_, name)| name.contains("atomseq"));
+            if !is_ours && cfg!(debug_assertions) {
+                continue;
+            }
+            self.places += 1;
+            let from = if is_ours { at } else { from };
+            for (number, signal) in UNMASKABLE.into_iter().enumerate() {
+                if !is_ours && index % UNMASKABLE.len() != number {
+                    continue;
+                }
+                let send = vec![signal];
+                let then = Stop { from, at, send };
+                self.run(scenario, &[interruption.clone(), then], &right);
+            }
+        }
+    }
+
+    /// The instructions of a delivery, up to the handler or to where the interrupted code goes on.
+    fn places<S: 'static>(
+        &self,
+        scenario: &Scenario<S>,
+        row: &Row,
+        interruption: &Stop,
+        entry: usize,
+    ) -> Vec<usize> {
+        let handler = deliver::handler();
+        let (function, _) = self
+            .program
+            .function_at(row.start)
+            .expect("a function holds the sequence");
+        let structure = (scenario.fresh)();
+        let stops = [
+            interruption.clone(),
+            Stop {
+                from: entry,
+                at: entry,
+                send: Vec::new(),
+            },
+        ];
+        let mut places = Vec::new();
+        deliver::with([&mut || {}, &mut || {}, &mut || {}], || {
+            places = stepper::trace_after(&stops, &[handler..handler + 1, function], || {
+                drop((scenario.operation)(&structure));
+            });
+        });
+        let mut seen = HashSet::new();
+        places.retain(|place| seen.insert(*place));
+        places
+    }
+
+    fn run<S: 'static>(&mut self, scenario: &Scenario<S>, stops: &[Stop; 2], right: &[Outcome]) {
+        let structure = (scenario.fresh)();
+        let mut outcome = Outcome::default();
+        let interfere = |index: usize| (scenario.interferences[index].1)(&structure);
+        let (operation, met) = {
+            let (of_first, of_second) = (&mut outcome.first, &mut outcome.second);
+            let mut first = || *of_first = interfere(0);
+            let mut second = || *of_second = interfere(1);
+            deliver::with([&mut first, &mut second, &mut || {}], || {
+                stepper::run(stops, || (scenario.operation)(&structure))
+            })
+        };
+        outcome.operation = operation;
+        outcome.content = (scenario.content)(&structure);
+        self.runs += 1;
+        let at = stops[1].at;
+        let signal: c_int = stops[1].send[0];
+        if met < 2 || !right.contains(&outcome) {
+            self.violations.push(format!(
+                "{}, its delivery interrupted by {signal} at {}, stop {met} of 2: {outcome:?} is none of {right:?}",
+                scenario.name,
+                self.program.place(at),
+            ));
+        }
+    }
+}
+
+impl Default for Deliveries {
+    fn default() -> Deliveries {
+        Deliveries::new()
+    }
+}
+
+/// What the kernel calls.
+fn entry() -> usize {
+    // SAFETY: zero is a valid action; asks only.
+    let action = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        let result = libc::sigaction(FIRST, std::ptr::null(), &mut action);
+        assert_eq!(result, 0);
+        action
+    };
+    action.sa_sigaction
+}
+
+/// Every order of the three parts.
+fn permutations() -> Vec<[Part; 3]> {
+    let parts = [Part::Operation, Part::First(0), Part::Second(1)];
+    let orders = [
+        [0, 1, 2],
+        [0, 2, 1],
+        [1, 0, 2],
+        [1, 2, 0],
+        [2, 0, 1],
+        [2, 1, 0],
+    ];
+    orders
+        .map(|order: [usize; 3]| order.map(|index| parts[index]))
+        .to_vec()
+}

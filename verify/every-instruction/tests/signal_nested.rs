@@ -1,0 +1,186 @@
+//! Lets signals that cannot be blocked arrive at each instruction of another signal's delivery, which has interrupted a
+//! sequence: their handlers find it whole, or not begun. Without the protection, the same harness finds it torn.
+
+#[cfg(all(atomseq_sections, target_arch = "x86_64"))]
+mod nested {
+    use std::process::Command;
+
+    use atomseq::internals::signal_controls;
+    use verify_every_instruction::scenario::{Scenario, Words};
+    use verify_every_instruction::signals::deliver;
+    use verify_every_instruction::signals::nested::{Deliveries, Order};
+    use verify_every_instruction::signals::registry::words::Memory;
+
+    type Three = Memory<3>;
+
+    atomseq::sequence! {
+        /// Changes three words, each by itself.
+        unsafe fn change(words: Word) {
+            let first = load(words);
+            store(words, first + 1);
+            let second = load(words + 8);
+            store(words + 8, second + 1);
+            let third = load(words + 16);
+            store(words + 16, third + 1);
+        }
+
+        /// Adds three words up in the first of them.
+        unsafe fn sum(words: Word) -> Word {
+            let first = load(words);
+            let second = load(words + 8);
+            let third = load(words + 16);
+            let both = first + second;
+            commit(words, both + third);
+            both
+        }
+    }
+
+    #[inline(never)]
+    fn change_rolling(memory: &Three) -> Words {
+        // SAFETY: three words that nothing else changes but these sequences.
+        unsafe { change::rolling(memory.at(0)) };
+        vec![]
+    }
+
+    #[inline(never)]
+    fn sum_restarting(memory: &Three) -> Words {
+        // SAFETY: as above.
+        vec![unsafe { sum::restarting(memory.at(0)) } as u64]
+    }
+
+    fn change_masked(memory: &Three) -> Words {
+        let _masked = atomseq::signal::mask();
+        change_rolling(memory)
+    }
+
+    fn sum_masked(memory: &Three) -> Words {
+        let _masked = atomseq::signal::mask();
+        sum_restarting(memory)
+    }
+
+    /// What a handler does: it notes what it finds.
+    fn double(memory: &Three) -> Words {
+        let before = memory.words();
+        for index in 0..3 {
+            memory.set(index, memory.word(index) * 2);
+        }
+        before
+    }
+
+    fn add(memory: &Three) -> Words {
+        let before = memory.words();
+        for index in 0..3 {
+            memory.set(index, memory.word(index) + 100);
+        }
+        before
+    }
+
+    fn operation_first(parts: &[Part]) -> bool {
+        parts[0] == Part::Operation
+    }
+
+    fn operation_last(parts: &[Part]) -> bool {
+        parts[2] == Part::Operation
+    }
+
+    /// The mask holds the first signal back.
+    fn first_last(parts: &[Part]) -> bool {
+        parts[2] == Part::First(0)
+    }
+
+    fn operation_then_first_last(parts: &[Part]) -> bool {
+        operation_first(parts) && first_last(parts)
+    }
+
+    use verify_every_instruction::signals::nested::Part;
+
+    type Named = (&'static str, fn(&Three) -> Words, Order);
+
+    const OPERATIONS: [Named; 4] = [
+        ("a rolling sequence", change_rolling, operation_first),
+        ("a restarting sequence", sum_restarting, operation_last),
+        (
+            "a rolling sequence in a mask",
+            change_masked,
+            operation_then_first_last,
+        ),
+        ("a restarting sequence in a mask", sum_masked, first_last),
+    ];
+
+    fn check(deliveries: &mut Deliveries, operation: Named) {
+        let (name, call, order) = operation;
+        let scenario = Scenario {
+            name: name.to_string(),
+            fresh: || Memory::holding([10, 20, 30]),
+            operation: call,
+            interferences: &[("doubling", double), ("adding", add)],
+            whole: true,
+            signal_safe: true,
+            content: Three::words,
+            total: Three::words,
+        };
+        deliveries.check(&scenario, order);
+    }
+
+    const CONTROL: &str = "without-noticing-deliveries";
+
+    fn control() {
+        // SAFETY: this process exists to show what happens then; nothing that is shared is a pointer.
+        unsafe { signal_controls::set(signal_controls::NESTED) };
+        deliver::install_unmaskable();
+        let mut deliveries = Deliveries::new();
+        check(&mut deliveries, OPERATIONS[0]);
+        println!(
+            "control {CONTROL}: {} violations in {} runs",
+            deliveries.violations.len(),
+            deliveries.runs
+        );
+        assert!(!deliveries.violations.is_empty());
+    }
+
+    pub fn main() {
+        if std::env::args().any(|argument| argument == CONTROL) {
+            return control();
+        }
+        deliver::install_unmaskable();
+        let mut deliveries = Deliveries::new();
+        for operation in OPERATIONS {
+            check(&mut deliveries, operation);
+        }
+        println!(
+            "signals in deliveries: {} instructions of deliveries met signals, in {} runs; {} violations",
+            deliveries.places,
+            deliveries.runs,
+            deliveries.violations.len()
+        );
+        for violation in deliveries.violations.iter().take(20) {
+            println!("violation: {violation}");
+        }
+        let program = std::env::current_exe().expect("a program knows its own path");
+        let output = Command::new(program)
+            .arg(CONTROL)
+            .output()
+            .expect("a program can start itself");
+        print!("{}", String::from_utf8_lossy(&output.stdout));
+        if !output.status.success() {
+            println!(
+                "control: WRONG, {}\n{}",
+                output.status,
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+        if !output.status.success() || !deliveries.violations.is_empty() {
+            std::process::exit(1);
+        }
+    }
+}
+
+#[cfg(all(atomseq_sections, target_arch = "x86_64"))]
+fn main() {
+    nested::main();
+}
+
+#[cfg(not(all(atomseq_sections, target_arch = "x86_64")))]
+fn main() {
+    println!("signals in deliveries: do not apply, for sequences are not built so here");
+}

@@ -1,0 +1,80 @@
+//! Breakpoints in sequences: a debugger's, or those that the kernel puts there for a tracer. Debug builds decode every
+//! sequence when a handler is installed, and must not take them for damage.
+#![cfg(all(atomseq_sections, debug_assertions))]
+
+use atomseq::internals::table::{self, Row};
+use atomseq::signal::{self, Event};
+use verify_signals::fresh::in_fresh_process;
+use verify_signals::sequences::add_to_three;
+use verify_signals::signals::install;
+use verify_signals::this_test;
+
+#[cfg(target_arch = "x86_64")]
+const BREAKPOINT: &[u8] = &[0xcc];
+#[cfg(target_arch = "aarch64")]
+const BREAKPOINT: &[u8] = &0xd420_0000u32.to_le_bytes();
+
+/// What is no instruction that a sequence has: `ud2`, `udf`.
+#[cfg(target_arch = "x86_64")]
+const DAMAGE: &[u8] = &[0x0f, 0x0b];
+#[cfg(target_arch = "aarch64")]
+const DAMAGE: &[u8] = &[0; 4];
+
+/// Puts bytes over code, does something, and puts the code back.
+fn with_bytes_over(address: usize, bytes: &[u8], body: impl FnOnce()) {
+    let page = address & !4095;
+    // SAFETY: pages of this program's code, which stays executable, and which no other thread changes. Nothing runs the
+    // sequence meanwhile.
+    unsafe {
+        let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+        let result = libc::mprotect(page as *mut libc::c_void, 8192, all);
+        assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+        let code = std::slice::from_raw_parts_mut(address as *mut u8, bytes.len());
+        let before = code.to_vec();
+        code.copy_from_slice(bytes);
+        body();
+        code.copy_from_slice(&before);
+    }
+}
+
+fn nothing(_: &mut Event<'_>) {}
+
+/// The rows of this program, at least one of which has a clone.
+fn rows() -> Vec<Row> {
+    let mut words = [0usize; 3];
+    // SAFETY: three words of this function's.
+    unsafe { add_to_three::rolling(words.as_mut_ptr() as usize, 99) };
+    table::refresh();
+    let rows: Vec<Row> = table::rows().collect();
+    assert!(rows.iter().any(|row| row.clone.is_some()));
+    rows
+}
+
+#[test]
+fn a_breakpoint_in_a_sequence_or_its_clone_does_not_keep_a_handler_from_being_installed() {
+    in_fresh_process(this_test!(), || {
+        let mut planted = 0;
+        for row in rows() {
+            for place in [Some(row.start), row.clone.map(|clone| clone.start)] {
+                let Some(place) = place else { continue };
+                with_bytes_over(place, BREAKPOINT, || {
+                    install(libc::SIGUSR1, nothing);
+                    assert!(signal::audit().is_clean());
+                });
+                planted += 1;
+            }
+        }
+        assert!(planted > 1, "{planted}");
+    });
+}
+
+#[test]
+fn control_damage_is_noticed() {
+    in_fresh_process(this_test!(), || {
+        let row = rows()[0];
+        with_bytes_over(row.start, DAMAGE, || {
+            let refused = std::panic::catch_unwind(|| install(libc::SIGUSR1, nothing));
+            assert!(refused.is_err());
+        });
+    });
+}

@@ -1,0 +1,326 @@
+//! Signals that cannot be blocked, and what they find when they interrupt another signal's delivery, or a handler that is in
+//! the middle of a sequence.
+#![cfg(atomseq_sections)]
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
+
+use atomseq::internals::signal_controls;
+use atomseq::signal::{self, Event, Interrupted, Options};
+use verify_signals::fresh::in_fresh_process;
+use verify_signals::interrupt::{Page, mask};
+use verify_signals::jump;
+use verify_signals::log::{clear_log, log, logged};
+use verify_signals::sequences::{add_second_to_first, add_to_three};
+use verify_signals::signals::{
+    change_mask, install, install_plainly, install_with, is_blocked, raise,
+};
+use verify_signals::this_test;
+
+/// Those that a test can send without meeting them by itself.
+const UNMASKABLE: [i32; 6] = [
+    libc::SIGABRT,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGSYS,
+];
+
+/// The one that a test sends.
+static UNMASKED: AtomicI32 = AtomicI32::new(0);
+static PAGE: OnceLock<Page> = OnceLock::new();
+
+fn page() -> &'static Page {
+    PAGE.get_or_init(Page::new)
+}
+
+/// The words that sequences work on; the second one lies on the page that faults.
+fn words() -> [usize; 3] {
+    // SAFETY: three words of the page, which no other thread changes.
+    unsafe { page().words(1).cast::<[usize; 3]>().read_volatile() }
+}
+
+/// Logs the signal, what it is told, and the words; if they may be touched.
+fn look(event: &mut Event<'_>) {
+    log(event.signal() as usize);
+    log(match event.interrupted() {
+        Interrupted::Plain => 0,
+        Interrupted::Restarted => 1,
+        Interrupted::RolledForward => 2,
+        _ => 3,
+    });
+    if event.interrupted() != Interrupted::Inside {
+        words().into_iter().for_each(log);
+    }
+}
+
+/// How many faults there were, and what their handler does on the first and on the second.
+static FAULTS: AtomicUsize = AtomicUsize::new(0);
+static HANDLERS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+/// Installed as a library would that knows nothing of atomseq.
+extern "C" fn on_fault(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let handler = HANDLERS[FAULTS.fetch_add(1, SeqCst)].load(SeqCst);
+    // SAFETY: stored by `run`; the context's set is its handler's.
+    unsafe {
+        let handler: fn(&mut libc::sigset_t) = std::mem::transmute(handler);
+        handler(&mut *mask(context));
+    }
+}
+
+/// Runs the sequence, at whose second word the page faults: `first` handles the fault
+/// in the sequence, `second` one in the clone that runs the rest of it. Returns what the handlers logged.
+fn run(first: fn(&mut libc::sigset_t), second: fn(&mut libc::sigset_t)) -> Vec<usize> {
+    FAULTS.store(0, SeqCst);
+    clear_log();
+    for (place, handler) in HANDLERS.iter().zip([first, second]) {
+        place.store(handler as *const () as usize, SeqCst);
+    }
+    // SAFETY: three words of the page.
+    unsafe {
+        page().release();
+        page().words(1).write_bytes(0, 3);
+        page().interrupt(0);
+        add_to_three::rolling(page().words(1) as usize, 99);
+    }
+    logged()
+}
+
+fn unblock(set: &mut libc::sigset_t, signal: i32) {
+    // SAFETY: a set of a context.
+    unsafe { libc::sigdelset(set, signal) };
+}
+
+/// Lets the signal in that waits since before.
+fn let_in(set: &mut libc::sigset_t) {
+    unblock(set, libc::SIGHUP);
+}
+
+/// Lets both in, and the sequence go on.
+fn let_both_in(set: &mut libc::sigset_t) {
+    page().release();
+    unblock(set, libc::SIGHUP);
+    unblock(set, UNMASKED.load(SeqCst));
+}
+
+/// Sends a signal that the handler blocks: it arrives as soon as that returns.
+fn send_for_later(_: &mut libc::sigset_t) {
+    page().release();
+    let signal = UNMASKED.load(SeqCst);
+    change_mask(libc::SIG_BLOCK, &[signal]);
+    raise(signal);
+}
+
+fn send_now(_: &mut libc::sigset_t) {
+    page().release();
+    raise(UNMASKED.load(SeqCst));
+}
+
+fn never(_: &mut libc::sigset_t) {
+    unreachable!("one fault only");
+}
+
+/// For each signal: prepares handlers, and checks.
+fn for_each(check: impl Fn(usize)) {
+    install_plainly(libc::SIGSEGV, on_fault, 0, &[]);
+    for signal in UNMASKABLE {
+        UNMASKED.store(signal, SeqCst);
+        // SIGHUP comes before SIGABRT if both are pending.
+        install(libc::SIGHUP, look);
+        install(signal, look);
+        check(signal as usize);
+        assert!(!is_blocked(libc::SIGHUP) && !is_blocked(signal));
+        signal::uninstall(signal).expect("installed");
+    }
+}
+
+const HUP: usize = libc::SIGHUP as usize;
+
+/// Blocks signals and sends them.
+fn hold(signals: &[i32]) {
+    change_mask(libc::SIG_BLOCK, signals);
+    signals.iter().copied().for_each(raise);
+}
+
+/// Whichever the kernel delivers first, the other one comes at the first instruction of its delivery.
+fn both_at_once() -> Vec<usize> {
+    hold(&[libc::SIGHUP, UNMASKED.load(SeqCst)]);
+    run(let_both_in, never)
+}
+
+#[test]
+fn both_at_once_find_the_sequence_done() {
+    in_fresh_process(this_test!(), || {
+        for_each(|signal| {
+            assert_eq!(
+                both_at_once(),
+                [signal, 2, 1, 1, 1, HUP, 0, 1, 1, 1],
+                "what cannot wait comes first"
+            );
+        });
+    });
+}
+
+#[test]
+fn control_without_noticing_deliveries_one_finds_it_half_done() {
+    in_fresh_process(this_test!(), || {
+        // SAFETY: this test expects what follows.
+        unsafe { signal_controls::set(signal_controls::NESTED) };
+        UNMASKED.store(libc::SIGABRT, SeqCst);
+        install_plainly(libc::SIGSEGV, on_fault, 0, &[]);
+        install(libc::SIGHUP, look);
+        install(libc::SIGABRT, look);
+        let abort = libc::SIGABRT as usize;
+        assert_eq!(both_at_once()[..5], [abort, 0, 1, 0, 0]);
+    });
+}
+
+/// In the clone: it waits until the clone has come to its end, and comes before the handler of the other one.
+#[test]
+fn in_the_clone_it_waits_for_the_sequence() {
+    in_fresh_process(this_test!(), || {
+        for_each(|signal| {
+            hold(&[libc::SIGHUP]);
+            assert_eq!(
+                run(let_in, send_for_later),
+                [signal, 0, 1, 1, 1, HUP, 2, 1, 1, 1]
+            );
+        });
+    });
+}
+
+#[test]
+fn in_the_handler_of_a_fault_in_the_clone_it_is_told_that_it_is_inside() {
+    in_fresh_process(this_test!(), || {
+        for_each(|signal| {
+            hold(&[libc::SIGHUP]);
+            assert_eq!(run(let_in, send_now), [signal, 3, HUP, 2, 1, 1, 1]);
+        });
+    });
+}
+
+#[test]
+fn in_the_handler_of_a_fault_in_the_sequence_it_is_told_that_it_is_inside() {
+    in_fresh_process(this_test!(), || {
+        for_each(|signal| {
+            assert_eq!(run(send_now, never), [signal, 3]);
+            clear_log();
+            raise(signal as i32);
+            assert_eq!(logged(), [signal, 0, 1, 1, 1], "and not later");
+        });
+    });
+}
+
+/// A signal that can be blocked waits for a sequence that has a fault, whatever the fault's handler lets in.
+#[test]
+fn a_handler_in_the_middle_of_a_sequence_lets_nothing_in() {
+    in_fresh_process(this_test!(), || {
+        install_with(
+            libc::SIGSEGV,
+            |event| {
+                look(event);
+                page().release();
+                raise(libc::SIGHUP);
+                log(1000);
+            },
+            Options::new().nesting(),
+        );
+        install(libc::SIGHUP, look);
+        page().interrupt(0);
+        // SAFETY: three words of the page.
+        unsafe { add_to_three::rolling(page().words(1) as usize, 99) };
+        let fault = libc::SIGSEGV as usize;
+        // It arrives where the fault was, when that handler returns.
+        assert_eq!(logged(), [fault, 3, 1000, HUP, 2, 1, 1, 1]);
+    });
+}
+
+/// A sequence that a fault's handler has left by a jump is over: what comes later is told nothing of it.
+#[test]
+fn nothing_is_left_of_a_sequence_that_was_left_by_a_jump() {
+    in_fresh_process(this_test!(), || {
+        fn jump_back(_: &mut libc::sigset_t) {
+            // SAFETY: `with_target` waits, and the frames between have nothing to drop.
+            unsafe { jump::back() };
+        }
+        extern "C" fn in_the_sequence() {
+            run(jump_back, never);
+        }
+        extern "C" fn in_the_clone() {
+            run(let_in, jump_back);
+        }
+        for_each(|signal| {
+            jump::with_target(in_the_sequence);
+            page().release();
+            raise(signal as i32);
+            assert_eq!(logged(), [signal, 0, 1, 0, 0]);
+            hold(&[libc::SIGHUP]);
+            jump::with_target(in_the_clone);
+            page().release();
+            change_mask(libc::SIG_UNBLOCK, &[libc::SIGHUP]);
+            // The delivery that was left has not run its handler. The next one sees to that.
+            raise(signal as i32);
+            let mut signals: Vec<usize> = logged().chunks(5).map(|entry| entry[0]).collect();
+            signals.sort_unstable();
+            assert_eq!(signals, [HUP, signal]);
+            assert!(logged().chunks(5).all(|entry| entry[1..] == [0, 1, 0, 0]));
+        });
+    });
+}
+
+/// In a mask a signal is put off, and the sequence that it has interrupted is not its business; but it is that of one that no
+/// mask holds back.
+#[test]
+fn in_a_mask_the_sequence_is_whole_before_what_no_mask_holds_back() {
+    in_fresh_process(this_test!(), || {
+        for_each(|signal| {
+            hold(&[libc::SIGHUP, signal as i32]);
+            let guard = signal::mask();
+            assert_eq!(run_masked(), [signal, 2, 1, 1, 1]);
+            drop(guard);
+            assert_eq!(logged()[5..], [HUP, 0, 1, 1, 1]);
+        });
+    });
+    fn run_masked() -> Vec<usize> {
+        run(let_both_in, never)
+    }
+}
+
+/// A restarting sequence has not begun for those that interrupt the delivery of what restarts it.
+#[test]
+fn a_restarting_sequence_starts_again_after_both() {
+    in_fresh_process(this_test!(), || {
+        fn add_ten(event: &mut Event<'_>) {
+            log(event.signal() as usize);
+            // SAFETY: a word of the page.
+            unsafe { *page().words(1) += 10 };
+        }
+        extern "C" fn let_in(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+            // SAFETY: the context's set.
+            let_both_in(unsafe { &mut *mask(context) });
+        }
+        install_plainly(libc::SIGSEGV, let_in, 0, &[]);
+        for signal in UNMASKABLE {
+            UNMASKED.store(signal, SeqCst);
+            install(libc::SIGHUP, add_ten);
+            install(signal, add_ten);
+            clear_log();
+            // SAFETY: two words of the page.
+            unsafe {
+                page().release();
+                page().words(1).write_bytes(0, 2);
+                *page().words(1).add(1) = 1;
+                hold(&[libc::SIGHUP, signal]);
+                page().interrupt(0);
+                assert_eq!(
+                    add_second_to_first::restarting(page().words(1) as usize),
+                    20
+                );
+                assert_eq!(*page().words(1), 21);
+            }
+            assert_eq!(logged(), [signal as usize, HUP]);
+            signal::uninstall(signal).expect("installed");
+        }
+    });
+}
