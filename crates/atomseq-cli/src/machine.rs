@@ -101,7 +101,7 @@ mod system {
         };
         // SAFETY: the kernel fills in the structure given.
         let result = unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut limit) };
-        (result == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then(|| limit.rlim_cur as u64 / 1024)
+        (result == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur / 1024)
     }
 
     /// The kernel's name and release.
