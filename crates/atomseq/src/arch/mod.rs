@@ -10,6 +10,7 @@
 //! | `glibc_rseq_symbols` | static builds only: the C library's `__rseq_offset` and `__rseq_size`, or nulls |
 //! | `enter_mask`, `leave_mask` | the user-level signal mask's fast path |
 //! | `has_double_width`, `compare_exchange_double` | two adjacent words, compared and changed at once |
+//! | `place` | the caller's program counter, stack pointer and frame pointer |
 //! | `roll` | runs the rest of an interrupted sequence's clone with the interrupted registers |
 //! | `spawn_kicker` | the self-test's helper: a child that interrupts its parent |
 //! | `watch` | the self-test's section: spins until it is interrupted |
@@ -19,7 +20,7 @@
 //! no destructor.
 //!
 //! ```text
-//! thread block, 224 bytes, 32-byte aligned
+//! thread block, 256 bytes, 32-byte aligned
 //!  0 ..32   struct rseq; cpu_id (offset 4) starts as -1, so that every section of a thread that is not
 //!           registered goes to a guard slot
 //! 32 ..36   registration: 0 not yet, 1 registered, 2 retired, 3 refused
@@ -27,7 +28,7 @@
 //! 40 ..44   nesting of quiet stretches
 //! 48 ..56   how many masks (signal::mask) this thread is inside; with the highest bit: signals wait
 //! 56 ..64   the signals that deferral has blocked in the kernel
-//! 64 ..208  the rest of signal's words: signal/delivery/words.rs
+//! 64 ..216  the rest of signal's words: signal/delivery/words.rs
 //! ```
 
 #[cfg(target_arch = "x86_64")]

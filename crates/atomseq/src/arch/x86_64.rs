@@ -27,11 +27,11 @@ global_asm!(
     concat!(".globl ", name!("thread_block")),
     concat!(".hidden ", name!("thread_block")),
     concat!(".type ", name!("thread_block"), ", @tls_object"),
-    concat!(".size ", name!("thread_block"), ", 224"),
+    concat!(".size ", name!("thread_block"), ", 256"),
     concat!(name!("thread_block"), ":"),
     ".long 0",          //  0 cpu_id_start
     ".long 0xffffffff", //  4 cpu_id = -1: not registered
-    ".zero 216",        //  8 rseq_cs and the rest; 32 registration; 36 forks; 40 quiet; 48 signals
+    ".zero 248",        //  8 rseq_cs and the rest; 32 registration; 36 forks; 40 quiet; 48 signals
     ".popsection",
 );
 
@@ -264,6 +264,25 @@ pub fn roll_abandoned() -> usize {
 pub unsafe fn roll(registers: *mut c_void, entry: usize) -> usize {
     // SAFETY: keeps to C's calling convention; a clone uses no stack, and its end comes back.
     unsafe { roll_asm(registers, entry) }
+}
+
+/// The caller's program counter, stack pointer and frame pointer.
+#[inline(always)]
+pub fn place() -> [usize; 3] {
+    let (counter, stack, frame);
+    // SAFETY: reads three registers.
+    unsafe {
+        asm!(
+            "lea {counter}, [rip]", // the next instruction
+            "mov {stack}, rsp",     //
+            "mov {frame}, rbp",     //
+            counter = out(reg) counter,
+            stack = out(reg) stack,
+            frame = out(reg) frame,
+            options(nomem, nostack, preserves_flags)
+        );
+    }
+    [counter, stack, frame]
 }
 
 /// Calls the kernel; a negative result is an error number with its sign changed. `errno` stays as it is, since this

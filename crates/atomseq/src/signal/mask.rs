@@ -69,7 +69,9 @@ pub fn is_masked() -> bool {
 /// if it were not blocked: they would be interrupted, and the handler would still wait. Inside `f` they behave as after
 /// `pthread_sigmask`, and where they unblock a signal, its handler runs.
 ///
-/// Costs two system calls. `f` must leave the blocked signals as it found them; those that are pending are put off or
+/// Costs two system calls, and some more if the thread [keeps](crate::signal#deferred-signals) a signal, which goes to the
+/// kernel first. (A signal of the opposite kind that arrives in that very moment is discarded.) `f` must leave the blocked
+/// signals as it found them; those that are pending are deferred or
 /// delivered when it ends, also by a panic.
 ///
 /// ```

@@ -15,12 +15,14 @@
 //!    104 record   the signal's siginfo
 //! 152 saved
 //!    152 signal   0: none                 160 record   its siginfo
+//! 208 kept     signals that the thread will handle itself (keep.rs)
 //! ```
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::arch::{thread_block_offset, thread_pointer};
+use crate::platform::{bit, own_process};
 
 #[repr(C)]
 pub struct Words {
@@ -29,15 +31,16 @@ pub struct Words {
     pub taken: AtomicU64,
     pub rollforward: Rollforward,
     pub saved: Saved,
+    pub kept: AtomicU64,
 }
 
 /// In `depth`: `added` is not empty. The end of a mask sees it in the very load that tells it which mask it is; but a
 /// deferral in the middle of an end, or of a nested start, may be overwritten. So the end looks at `added` too.
 const WAITING: u64 = 1 << 63;
 
-/// Where they lie in the thread block, which has 224 bytes.
+/// Where they lie in the thread block, which has 256 bytes.
 const OFFSET: isize = 48;
-const _: () = assert!(OFFSET as usize + size_of::<Words>() <= 224);
+const _: () = assert!(OFFSET as usize + size_of::<Words>() <= 256);
 // What `arch` uses.
 const _: () = assert!(core::mem::offset_of!(Words, depth) == 0);
 const _: () = assert!(core::mem::offset_of!(Words, added) == 8);
@@ -213,7 +216,7 @@ impl Rollforward {
     }
 }
 
-/// The record of a signal for which the kernel's queue had no room.
+/// The record of a signal that the kernel did not take with it.
 #[repr(C)]
 pub struct Saved {
     signal: AtomicU32,
@@ -221,7 +224,7 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// Keeps it; `false` if another one is kept.
+    /// Saves it; `false` if another one is saved.
     pub fn keep(&self, signal: i32, info: &libc::siginfo_t) -> bool {
         let free = self.signal.load(Relaxed) == 0;
         if free {
@@ -231,18 +234,48 @@ impl Saved {
         free
     }
 
-    /// The record kept for `signal`, if `info` is what the kernel delivers when it has none.
+    /// The record saved for `signal`, if `info` is what the kernel delivers in its place.
     pub fn take(&self, signal: i32, info: &libc::siginfo_t) -> Option<libc::siginfo_t> {
-        if self.signal.load(Relaxed) != signal as u32 || info.si_code != libc::SI_USER {
+        if self.signal.load(Relaxed) != signal as u32
+            || !matches!(info.si_code, libc::SI_USER | libc::SI_TKILL)
+        {
             return None;
         }
-        // SAFETY: the sender is in every record with this code.
-        if unsafe { info.si_pid() != 0 || info.si_uid() != 0 } {
+        // SAFETY: the sender is in every record with these codes.
+        let sender = unsafe { info.si_pid() };
+        let is_bare = match info.si_code {
+            // SAFETY: as above.
+            libc::SI_USER => sender == 0 && unsafe { info.si_uid() } == 0,
+            // `tgkill` by this process. Another signal that it sent so has the same record: either gets the saved one.
+            _ => sender == own_process() as i32,
+        };
+        if !is_bare {
             return None;
         }
         let kept = self.record.load();
         self.clear();
         Some(kept)
+    }
+
+    /// The record of a signal that the thread keeps; a bare one if there was no room.
+    pub fn take_kept(&self, signal: i32) -> libc::siginfo_t {
+        if self.signal.load(Relaxed) == signal as u32 {
+            let record = self.record.load();
+            self.clear();
+            return record;
+        }
+        // SAFETY: plain old data.
+        let mut bare: libc::siginfo_t = unsafe { core::mem::zeroed() };
+        bare.si_signo = signal;
+        bare
+    }
+
+    /// Drops the record if it belongs to one of `signals`.
+    pub fn forget(&self, signals: u64) {
+        let signal = self.signal.load(Relaxed);
+        if signal != 0 && signals & bit(signal as i32) != 0 {
+            self.clear();
+        }
     }
 
     pub fn clear(&self) {
