@@ -81,7 +81,7 @@ pub(super) fn counted() -> &'static AtomicU32 {
 /// The signal mask that the first of this thread's `Quiet`s found.
 pub(super) fn found_mask() -> &'static AtomicU64 {
     // SAFETY: as in `registration`.
-    unsafe { AtomicU64::from_ptr((block() + 224) as *mut u64) }
+    unsafe { AtomicU64::from_ptr((block() + 232) as *mut u64) }
 }
 
 /// What user-level masks have blocked, if the last of them ended inside a `Quiet` that is over now; nothing otherwise.
