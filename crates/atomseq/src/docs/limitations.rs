@@ -222,7 +222,7 @@
 //! * **Stepping** in a debugger interrupts a section at every instruction. After
 //!   [`set_restart_limit`](crate::set_restart_limit) restarts the operation takes its slow path. To
 //!   see the steps one by one, step through the `gated` form: set `ATOMSEQ_DISABLE_RSEQ=1`.
-//! * **seccomp.** Until [`status()`](crate::status()) has returned, start-up uses `openat`, `read`, `close`, `sched_getaffinity`, `uname`,
+//! * **seccomp.** Until [`status()`](crate::status()) has returned, start-up uses `openat`, `openat2`, `fstatfs`, `read`, `close`, `sched_getaffinity`, `uname`,
 //!   `getpid`, `gettid`, `futex`, `rt_sigprocmask`, `rseq`, `membarrier`, `getcpu`, `clone`, `wait4`, `nanosleep`, `getrusage`, `sched_getattr`,
 //!   `sched_setattr`, `sched_setaffinity` and `exit` (of the self-test's helper), and the C library's memory, `mmap`, `brk`
 //!   and `mprotect`. Call it before a filter forbids them; where one that decides something is refused, `status()` says which.
