@@ -26,13 +26,14 @@ mod shelf;
 /// The largest batch: with its length it fills four cache lines.
 const LARGEST: usize = 31;
 
-/// How many batches there are for each CPU at most: enough for bursts of some hundred objects.
+/// How many batches there is room for at least, and for each CPU at most: for bursts of some hundred objects.
+const FEWEST_BATCHES: usize = 8;
 const MOST_BATCHES: usize = 16;
 
 /// A bounded store of batches of words, shared by all CPUs.
 ///
-/// Lock-free: a thread retries only after another has claimed the cell that it wanted. Allocates when it is made only. May be used in signal
-/// handlers, whatever they interrupt.
+/// Lock-free: a thread retries only after another has claimed the cell that it wanted. May be used in signal handlers, whatever
+/// they interrupt. Nothing allocates after construction.
 #[derive(Debug)]
 pub(super) struct Depot {
     start: NonNull<u8>,
@@ -44,16 +45,17 @@ pub(super) struct Depot {
     cpus: usize,
 }
 
-// SAFETY: words, which each belong to the one thread that claimed their cell.
+// SAFETY: the memory is the depot's own; what its words stand for is up to the pool, which is Sync only if objects are Send.
 unsafe impl Send for Depot {}
-// SAFETY: as above.
+// SAFETY: as above; a cell's words are used only by the thread that has claimed the cell.
 unsafe impl Sync for Depot {}
 
 impl Depot {
-    /// A depot of as many words as all CPUs have room for, `capacity` each, or of fewer.
+    /// A depot of about as many words as all CPUs have room for, `capacity` each.
     pub fn try_new(capacity: usize, cpus: usize) -> Result<Depot, Error> {
         let room = (capacity / 2 + 1).min(LARGEST);
-        let cells = (capacity.saturating_mul(cpus) / room).clamp(1, MOST_BATCHES * cpus);
+        let cells =
+            (capacity.saturating_mul(cpus) / room).clamp(FEWEST_BATCHES, MOST_BATCHES * cpus);
         let shelves = cells.div_ceil(CELLS);
         let cells_per_shelf = cells / shelves;
         let bytes = shelves * (size_of::<Shelf>() + cells_per_shelf * stride(room));
@@ -76,6 +78,11 @@ impl Depot {
             };
         }
         Ok(depot)
+    }
+
+    /// How many batches it has room for.
+    pub fn cells(&self) -> usize {
+        self.shelves * self.cells_per_shelf
     }
 
     /// The largest batch that it takes.

@@ -9,6 +9,7 @@
 //! put a full one, sooner or later, and a batch at a time goes back the way that the objects came.
 
 use std::fmt;
+use std::iter::FusedIterator;
 use std::ops::{Deref, DerefMut};
 
 use super::batch::{Batch, Place};
@@ -48,11 +49,12 @@ impl<T: Word, F: Fn() -> T> Source<T> for F {
 /// only while another thread holds this CPU's gate. A batch from or to the depot costs two atomic
 /// instructions and never waits: a thread that is stopped meanwhile keeps its batch, and the others
 /// go on. When the source is asked, it is the source that decides. So objects that are got on one CPU
-/// and put back on another cost two atomic instructions a batch on either side.
+/// and put back on another cost two atomic instructions a batch on either side, and the source
+/// nothing, as long as the depot has room.
 ///
 /// Usable in signal handlers if the source is. Once warm, nothing allocates. Dropped, it spills
-/// everything. A thread that exits in the middle of an operation may take a batch with it. Takes a
-/// slot and sixteen bytes an object for each CPU; [the module](super) tells the rest.
+/// everything. Takes a slot and sixteen bytes an object for each CPU; [the module](super) tells the
+/// rest.
 ///
 /// ```
 /// use atomseq::percpu::Pool;
@@ -70,8 +72,8 @@ pub struct Pool<T: Word, S: Source<T>> {
 }
 
 impl<T: Word, S: Source<T>> Pool<T, S> {
-    /// A pool that caches up to `capacity` objects a CPU, and up to as many again of all CPUs on
-    /// their way between them.
+    /// A pool that caches up to `capacity` objects a CPU; and as many again of all CPUs, at most, in
+    /// the depot, or eight batches where that is more.
     ///
     /// # Panics
     ///
@@ -186,6 +188,7 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
         PoolDrain {
             cpus: self.cache.drain(),
             depot: &self.depot,
+            batches: self.depot.cells(),
             batch: Batch::new(),
         }
     }
@@ -305,7 +308,9 @@ impl<T: Word, S: Source<T> + fmt::Debug> fmt::Debug for Pool<T, S> {
 pub struct PoolDrain<'a, T: Word> {
     cpus: Drain<'a, T>,
     depot: &'a Depot,
-    /// The last one from the depot.
+    /// How many more batches it takes from the depot.
+    batches: usize,
+    /// The last one.
     batch: Batch<T>,
 }
 
@@ -316,12 +321,18 @@ impl<T: Word> Iterator for PoolDrain<'_, T> {
         if let Some(object) = self.cpus.next() {
             return Some(object);
         }
-        if self.batch.is_empty() {
+        if self.batch.is_empty() && self.batches > 0 {
             self.batch = from(self.depot);
+            self.batches = match self.batch.len() {
+                0 => 0,
+                _ => self.batches - 1,
+            };
         }
         self.batch.pop()
     }
 }
+
+impl<T: Word> FusedIterator for PoolDrain<'_, T> {}
 
 impl<T: Word> fmt::Debug for PoolDrain<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -414,8 +425,8 @@ mod tests {
         let pool = Pool::new(8, source.clone());
         let out: Vec<_> = (0..50).map(|_| pool.get().unwrap()).collect();
         out.into_iter().for_each(|object| pool.put(object));
-        // Each CPU's eight, and as many again between them.
-        assert!(pool.cached() <= 16 * pool.cpus());
+        // Each CPU's eight, and as many again or eight batches of five in the depot.
+        assert!(pool.cached() <= 8 * pool.cpus() + 40.max(8 * pool.cpus()));
         drop(pool);
         let made = source.made.load(Ordering::Relaxed);
         assert!(made >= 50);
@@ -426,7 +437,7 @@ mod tests {
     #[cfg(atomseq_sections)]
     #[test]
     fn objects_flow_from_cpu_to_cpu_without_the_source() {
-        // Bursts of three batches: the depot has room for four where there are only two CPUs.
+        // Bursts of three batches, for which every depot has room.
         const CAPACITY: usize = 64;
         const BURST: usize = 96;
         const ROUNDS: usize = 500;

@@ -32,14 +32,14 @@ fn what_was_put_is_taken_whole() {
 }
 
 #[test]
-fn there_is_no_more_room_than_as_much_again_as_on_all_cpus() {
+fn there_is_as_much_room_again_as_on_all_cpus_but_for_bounds() {
     for capacity in [1, 2, 3, 7, 64, 500, 1 << 20] {
         for cpus in [1, 2, 5, 48, 300] {
             let depot = Depot::try_new(capacity, cpus).unwrap();
             let batch = words(0..depot.room());
             let batches = (0..).take_while(|_| depot.put(&batch)).count();
-            assert!((1..=MOST_BATCHES * cpus).contains(&batches));
-            let most = (capacity * cpus).max(depot.room());
+            assert!((FEWEST_BATCHES..=MOST_BATCHES * cpus).contains(&batches));
+            let most = (capacity * cpus).max(FEWEST_BATCHES * depot.room());
             assert!(depot.len() <= most, "{capacity} {cpus}: {}", depot.len());
             assert_eq!(depot.len(), batches * depot.room());
             let taken = (0..).take_while(|_| !take(&depot).is_empty()).count();
@@ -72,10 +72,34 @@ fn a_stopped_thread_keeps_one_cell_and_nothing_else() {
 }
 
 #[test]
+fn a_thread_that_exits_takes_its_cell_with_it_and_nothing_else() {
+    let depot = Depot::try_new(64, 2).unwrap();
+    assert!(depot.put(&words(1..4)) && depot.put(&words(4..5)));
+    let exits = |inside: &dyn Fn()| {
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(inside)).unwrap_err();
+    };
+    exits(&|| {
+        _ = depot
+            .shelf(0)
+            .put(|_| panic!("exits while it fills a cell"))
+    });
+    exits(&|| {
+        _ = depot
+            .shelf(0)
+            .take(|_| -> () { panic!("exits while it empties one") })
+    });
+    // The first of both batches is gone, and no other.
+    assert_eq!(take(&depot), [4]);
+    assert_eq!(take(&depot), [0; 0]);
+    let left = (0..).take_while(|_| depot.put(&words(0..1))).count();
+    assert_eq!(left, depot.cells() - 2);
+}
+
+#[test]
 fn every_word_is_in_one_place_whatever_threads_do() {
     const THREADS: usize = 4;
     const ROUNDS: usize = if cfg!(miri) { 50 } else { 20_000 };
-    // As many cells as threads: they are often all full, and often all empty.
+    // Twice as many cells as threads: they are often all full, and often all empty.
     let depot = Depot::try_new(4, THREADS).unwrap();
     let left: Vec<Vec<usize>> = thread::scope(|scope| {
         let work = |thread: usize| {
