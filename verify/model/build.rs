@@ -1,11 +1,14 @@
-//! Writes the library's k-CAS, its OS-assisted changes and its ring anew, as they are and with one protection less each, with a
-//! control for each protection: see `tests/controls/mod.rs`, and `main.rs` of `tests/kcas`, `kcas_loom`, `assisted` and `ring`.
+//! Writes the library's k-CAS, its OS-assisted changes, its ring and the shelves of its depot anew, as they are and with one
+//! protection less each, with a control for each protection: see `tests/controls/mod.rs`, and `main.rs` of `tests/kcas`,
+//! `kcas_loom`, `assisted`, `ring` and `depot`.
 
 use std::fmt::Write;
 use std::path::Path;
 
 #[path = "tests/assisted/mutations.rs"]
 mod assisted;
+#[path = "tests/depot/mutations.rs"]
+mod depot;
 #[path = "tests/kcas/mutations.rs"]
 mod kcas;
 #[path = "tests/kcas_loom/mutations.rs"]
@@ -26,6 +29,7 @@ fn main() {
         "tests/kcas_loom/mutations.rs",
         "tests/assisted/mutations.rs",
         "tests/ring/mutations.rs",
+        "tests/depot/mutations.rs",
     ] {
         println!("cargo::rerun-if-changed={file}");
     }
@@ -61,6 +65,8 @@ fn main() {
         text = text.replace(what, with);
     }
     write("ring", &[(name, text)], ring::MUTATIONS);
+    let shelf = source(&library.join("../percpu/depot/shelf.rs"));
+    write("depot", &[shelf], depot::MUTATIONS);
 }
 
 /// A file with those of its modules, but for tests.

@@ -165,6 +165,8 @@
 // Generated code names this crate from outside; inside, this makes the same name work.
 extern crate self as atomseq;
 
+#[cfg(all(test, atomseq_sections))]
+mod affinity;
 #[cfg(atomseq_sections)]
 mod arch;
 #[cfg(atomseq_sections)]

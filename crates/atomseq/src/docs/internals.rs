@@ -132,6 +132,23 @@
 //! gate. Their slow path adds with an atomic instruction to words that no section touches, and
 //! `drain` moves a base line instead of resetting words.
 //!
+//! # Objects that change CPU
+//!
+//! Objects that one CPU gets and another puts back leave the first one's stack empty and the second one's full. Each
+//! [`Pool`](crate::percpu::Pool) has a depot for them, which moves batches, as tcmalloc's transfer cache and the depot of
+//! Bonwick and Adams's magazines do:
+//!
+//! ```text
+//! get, stack empty:  claim a full cell;  copy its batch;   the cell is free      2 atomic instructions
+//! put, stack full:   claim a free cell;  copy half of it;  the cell is full      2 atomic instructions
+//! ```
+//!
+//! Theirs have locks, which neither a handler nor a thread that must not wait can take. Here a word says which cells are free, and
+//! another which are full. Clearing a bit by one atomic instruction claims the cell, and setting the cell's bit in the
+//! other word gives it back. The owner of a cell is alone with it meanwhile; a thread that is stopped, or a handler that
+//! interrupts it, leaves all other cells to the others, and there is nothing to be mistaken for its former self (ABA), since
+//! a cell's history does not matter to the thread that claims it. Without a cell, the pool asks its source, as it would without a depot.
+//!
 //! # Locks with a home
 //!
 //! [`mutex::OnCpu`](crate::mutex::OnCpu) and [`mutex::Rehoming`](crate::mutex::Rehoming) are two words, the home and the flag:
@@ -287,7 +304,9 @@
 //!
 //! ```text
 //! this CPU's stack of free descriptors
-//!    │ empty: up to 32 of one page                 │ full: half of them, each to its page
+//!    │ empty: a batch                              │ full: half of them, at most 31
+//! the depot that all CPUs share
+//!    │ empty: up to 32 of one page                 │ full: each to its page
 //! the lowest page with something free, found by bits ── none: the next chunk is mapped, twice as large
 //!
 //! a page's word:  tag 32 | used 16 | first 16      links: how far the next free one lies beyond the next

@@ -31,13 +31,18 @@
 //!
 //! A [`Queue`](crate::percpu::Queue) that has grown gives nothing back until it is dropped.
 //!
+//! A [`Pool`](crate::percpu::Pool) may keep its capacity on each possible CPU, and as many objects again in its depot (or eight
+//! batches of half the capacity, at most 31, where that is more), before its source gets any back. A thread that exits in the middle of a `get` or a `put`, by a system call of its own, may take a batch
+//! of objects with it (31, or 32 from the source), and with them one of the depot's cells. So may a fork: the child does not get the
+//! batches that other threads of its parent were just moving.
+//!
 //! # Type-stable memory
 //!
 //! * **A limit counts all.** Of a [`memory::Pool`](crate::memory::Pool) with a limit, an allocation may fail although something
 //!   is free: up to 32 descriptors are in the hands of each thread that is just filling or emptying a CPU's
 //!   stack, and a page's in those of a trim. Give a limit some room.
 //! * **A thread that ends** inside an allocation or a free, by a system call of its own, may take up to 32 free descriptors
-//!   with it for good, a trim a page. What it had allocated is found by an audit.
+//!   with it for good, and the room for them between the CPUs; a trim a page. What it had allocated is found by an audit.
 //! * **Address space.** Chunks double, and stay until the pool is dropped; a pool has up to twice the addresses that it needs. Where the
 //!   system does not overcommit, they count.
 //! * **Pages go back** only on Linux, only to a [`trim`](crate::memory::Pool::trim), and as a whole: one descriptor that is in use keeps a
