@@ -40,17 +40,13 @@ impl<T: Send> nodes::Node for Node<T> {
     fn next(&self) -> &StableWord {
         &self.next
     }
-
-    fn words(&self) -> [&StableWord; 2] {
-        [&self.next; 2]
-    }
 }
 
 /// An unbounded last-in-first-out store of values of any type, to whose end values can be added as well (S92 figure 5.4).
 ///
 /// With [`push_back`](LinkedStack::push_back) and [`pop`](LinkedStack::pop) alone it is a first-in-first-out queue.
 /// Scope `Machine`; progress as the [mechanism](crate::dcas)'s. An operation costs one exchange of one or two words (1 atomic
-/// instruction OS-assisted, up to 5 by k-CAS), and a node taken from this CPU's free ones or given back to them, which costs
+/// instruction OS-assisted, up to 6 by k-CAS), and a node taken from this CPU's free ones or given back to them, which costs
 /// none. Memory is a node a value, used again as soon as the value is popped: nothing waits for readers. A value
 /// is its popper's own, and nobody looks at one that is on the stack.
 ///
@@ -267,8 +263,6 @@ impl<T: Send> Drop for LinkedStack<T> {
         self.drain().for_each(drop);
         // Undoes what a thread has left half done that ended in the middle.
         self.chain.object.begin();
-        // SAFETY: the word goes, and nobody else has the stack.
-        unsafe { self.chain.object.release(&self.tail) };
     }
 }
 
