@@ -212,7 +212,7 @@ fn uses(sections: bool, gates: bool, table: bool, mechanism: Mechanism) -> Vec<U
         ),
         Mechanism::Kcas => (
             "k-cas",
-            "k-CAS, 4 to 6 atomic instructions a change: lock-free; what somebody has begun is finished for them",
+            "k-CAS, 4 to 8 atomic instructions a change: lock-free; what somebody has begun is finished for them",
         ),
     };
     let by_mechanism = of(&BY_MECHANISM, path, how);

@@ -96,13 +96,13 @@
 //! | structure | what it is | progress | cost |
 //! |---|---|---|---|
 //! | [`Domain`](dcas::Domain) | words that change two at a time, with a version number, OS-assisted | obstruction-free | 1, a read 0 |
-//! | | the same by k-CAS, where the kernel does not help | lock-free | 5, a read 0 |
-//! | [`Domain::wide`](dcas::Domain::wide) | up to eight words at a time, by k-CAS | lock-free | k + 3, what is only compared 0 |
+//! | | the same by k-CAS, where the kernel does not help | lock-free | 6, a read 0 |
+//! | [`Domain::wide`](dcas::Domain::wide) | up to eight words at a time, by k-CAS | lock-free | 2k + 2, what is only compared 0 |
 //! | [`Adjacent`](dcas::Adjacent) | two words side by side | lock-free | 1 |
 //! | [`Packed`](dcas::Packed) | two numbers in one word | lock-free | 1 |
 //!
 //! For values that all CPUs share, [`nonblocking`] has scope `Machine`, made of [`dcas`]; progress and cost are for the OS-assisted
-//! mechanism, by k-CAS all are lock-free, at 4 to 6 a change.
+//! mechanism, by k-CAS all are lock-free, at 4 to 8 a change.
 //!
 //! | structure | what it is | progress | cost |
 //! |---|---|---|---|

@@ -375,18 +375,22 @@
 //! writing the lock*: the lock's line holds the version and the log, one line for all. *Unsynchronized readers see
 //! tentative values*: a reader looks at the version before and after.
 //!
-//! k-CAS leaves its references in the words, as Guerraoui and others do. Putting values back would
-//! cost as many instructions again, and allow a helper that comes late to take an old value for a new one.
-//! Reclamation is no epoch's business: each reference that is replaced is noted in its descriptor, and a
-//! descriptor without references and helpers is used again. To know that costs no atomic instruction: blocks of
-//! descriptors are homes of threads, and a thread takes descriptors of its own by plain stores. It moves out
-//! when all there are bound, and whoever looks for a home afterwards moves in; or when it has ended, which the kernel says (`tgkill` of no
-//! signal). Where that call is forbidden, or those that tell a thread its number, and in a handler that has interrupted its thread while it takes one, descriptors are taken by
-//! a compare-and-swap, from blocks that are shared. (To throw out a thread that only sleeps, by a barrier on all CPUs, does not do: if
-//! it is stopped between the look at whose home it is and its mark that it is inside, the mark comes late, and keeps everybody out for
-//! good: so a million operations of threads that were often preempted, and ended, cost about one block.)
+//! k-CAS puts values back. Leaving references in the words, as Guerraoui and others do, costs fewer compare-and-swaps, k + 2
+//! and not 2k + 2, but binds a descriptor to every word that was ever changed: as much memory again as the words of a large structure take
+//! several times over, and removing a value may need memory. It was also slower here, 58 ns a change of two words beside 33
+//! (`bench dcas`, 1 thread, least of three interleaved runs each). What allows a helper that comes late
+//! to do no harm is the reference in between, which is unique; `dcas/kcas.rs` lists why it holds.
 //!
-//! Who meets an undecided operation waits a little before helping: as long as others stay away, its words and its
+//! A descriptor is free when its thread leaves the operation. To know that costs no atomic instruction: blocks of
+//! descriptors are homes of threads, and a thread takes descriptors of its own by plain stores. It moves out
+//! when all there are taken, and a thread that looks for a home afterwards moves in; or when it has exited, which the kernel says (`tgkill` of no
+//! signal). Where that call is forbidden, or those that tell a thread its number, where there is no memory for a home, and in a handler that has
+//! interrupted its thread while it takes one, descriptors are taken by
+//! a compare-and-swap, from blocks that are shared. (To evict a thread that only sleeps, by a barrier on all CPUs, does not do: if
+//! it is stopped between the look at whose home it is and its mark that it is inside, the mark comes late, and keeps all others out
+//! indefinitely.)
+//!
+//! A thread that meets an operation under way waits a little before helping: as long as others stay away, its words and its
 //! descriptor stay with the processor that is about to end it.
 //!
 //! # Stacks and queues in arrays

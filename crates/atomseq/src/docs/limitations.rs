@@ -170,8 +170,13 @@
 //!   is given some microseconds.
 //! * Each exchange changes the version's cache line: domains are to be as small as what changes together
 //!   (GC96 5.3).
-//! * Values are below 2^63. k-CAS keeps a descriptor for every word whose last change it still is, and 64 for every
-//!   thread that has used it; of 2,097,152, so 32,768 such threads can be alive at once.
+//! * Values are below 2^63.
+//! * k-CAS has a page of descriptors for every thread that has used it and is alive, for 32,768 threads; further ones share those that
+//!   are left over. The pages are never unmapped. A thread that *exits* in the middle of a k-CAS operation, by `pthread_exit` in a
+//!   handler for example, may take its descriptor along: 256 bytes of such a page.
+//! * Sequence numbers of k-CAS have 40 bits, in each of a thread's 15 descriptors. A thread that is stopped between reading a reference and
+//!   its next step, wakes when exactly a multiple of 2^40 uses of that descriptor have passed, and finds that reference in that
+//!   word again, is deceived. At 20 million changes a second by the thread that owns the descriptor, 2^40 uses take nine days.
 //! * Versions have 48 bits: at 100 million changes a second they begin again after a month. A thread that
 //!   sleeps in a read meanwhile, and wakes at the same number, is deceived.
 //! * Not across processes: the fence reaches one address space.

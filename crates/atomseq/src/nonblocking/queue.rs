@@ -71,7 +71,7 @@ pub(super) const SEQUENCES: &[&Program] = &[&put::MODEL, &get::MODEL];
 /// A bounded first-in-first-out store (S92 figure 5.6).
 ///
 /// Scope `Machine`; progress and values as [the module](super) says. [`push`](Queue::push) and
-/// [`pop`](Queue::pop) cost one atomic instruction each (by k-CAS, one for each word and two more), and none when the
+/// [`pop`](Queue::pop) cost one atomic instruction each (by k-CAS, two for each word and two more), and none when the
 /// queue is full or empty. Nothing allocates after construction. Memory: a word for each value, the capacity
 /// rounded up to a power of two, and two cache lines.
 ///
@@ -339,15 +339,6 @@ impl Covered {
             if unsafe { self.object.exchange_one_since_by_kcas(version, next) } {
                 return Some(word as usize);
             }
-        }
-    }
-}
-
-impl Drop for Covered {
-    fn drop(&mut self) {
-        for word in [&self.first, &self.end] {
-            // SAFETY: nobody else has the object.
-            unsafe { self.object.release(word) };
         }
     }
 }
