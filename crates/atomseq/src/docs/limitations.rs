@@ -45,7 +45,8 @@
 //! # Stacks and queues that all CPUs share
 //!
 //! * **One lock word a [`nonblocking::Stack`](crate::nonblocking::Stack).** Pushing and popping meet at the same cache line; they do not go on
-//!   side by side. Where one thread pushes what another one pops, a [`Queue`](crate::nonblocking::Queue) is many times faster.
+//!   side by side. Where some threads push what others pop, a [`Queue`](crate::nonblocking::Queue) is faster, up to
+//!   five times where a thread each polls.
 //! * **Unfair.** Who fails stays away for up to some microseconds, while another does many operations.
 //! * **A thread that cannot run sections** (a debugger steps it, or it is ending) locks a stack or a linked stack with its signals blocked, and the others wait for
 //!   it, as for a gate.

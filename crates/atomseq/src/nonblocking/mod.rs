@@ -37,7 +37,6 @@
 //! was in its hands, at most.
 
 mod array;
-mod backoff;
 mod error;
 mod linked_stack;
 mod list;

@@ -2,10 +2,9 @@
 
 /// What is there once, and what is there instead.
 pub const IN_MODELS: &[(&str, &str)] = &[
-    ("crate::dcas::zeros", "crate::outside::zeros"),
     (
-        "crate::nonblocking::backoff::Backoff",
-        "crate::outside::Backoff",
+        "crate::dcas::{Backoff, zeros}",
+        "crate::outside::{Backoff, zeros}",
     ),
     // Hints of loom's must be made.
     (

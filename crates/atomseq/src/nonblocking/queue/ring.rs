@@ -27,8 +27,7 @@
 //! A thread that stops anywhere keeps no other waiting: its change is one instruction, and either was made or was not. Of the threads
 //! that fail to make a change, another one has made it: lock-free.
 
-use crate::dcas::zeros;
-use crate::nonblocking::backoff::Backoff;
+use crate::dcas::{Backoff, zeros};
 use crate::sync::{AtomicU64, Ordering, Pair};
 
 /// A hint, on cache lines of its own, for processors that fetch them in pairs.
