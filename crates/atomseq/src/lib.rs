@@ -107,7 +107,7 @@
 //! | structure | what it is | progress | cost |
 //! |---|---|---|---|
 //! | [`Stack`](nonblocking::Stack) | bounded, last in first out, one-word elements | obstruction-free | 1 |
-//! | [`Queue`](nonblocking::Queue) | bounded, first in first out, one-word elements | obstruction-free | 1 |
+//! | [`Queue`](nonblocking::Queue) | bounded, first in first out, one-word elements | lock-free | 1, of double width |
 //! | [`LinkedStack`](nonblocking::LinkedStack) | unbounded, last in first out, elements of any type; put in at either end | obstruction-free | 1 |
 //! | [`List`](nonblocking::List) | keys and values to be copied, in order or not | obstruction-free | 1 a change, 0 a search |
 //! | [`RefList`](nonblocking::RefList) | values of any type, looked at through guards that count | obstruction-free | 1 a value that is visited, and 1 to let it go |

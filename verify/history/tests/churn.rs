@@ -71,7 +71,10 @@ fn memory_stays_what_it_was() {
                 stack.pop();
             }
         });
-        let queue = Queue::<Box<u64>>::forced(64, mechanism);
+        let queue = match mechanism {
+            Mechanism::Assisted => Queue::<Box<u64>>::new(64),
+            Mechanism::Kcas => Queue::by_kcas(64),
+        };
         stays_small("Queue", |thread, round| {
             _ = queue.push(Box::new(thread));
             if round % 3 != 0 {

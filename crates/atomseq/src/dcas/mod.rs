@@ -48,7 +48,8 @@
 //! Threads on several CPUs that change the same words at the same time cost each other more than their turns. So who is forestalled
 //! gives way: it spins at first, and if it is forestalled again within microseconds, time after time, it sleeps, for 60 to
 //! 480 µs. The others get their changes done at the speed of one thread, and the CPU is free meanwhile. A thread that only reads never sleeps, nor does one
-//! that finds a stopped holder. In a signal handler the sleep is one system call, and a further signal ends it.
+//! that finds a stopped holder. In a signal handler the sleep is one system call, and a further signal ends it. Threads that use a
+//! [`nonblocking::Stack`](crate::nonblocking::Stack) only spin: one that polls would keep the others waiting for what it sleeps over.
 //!
 //! # A process, and what comes after
 //!
@@ -58,6 +59,7 @@
 
 mod adjacent;
 mod assisted;
+mod backoff;
 mod bare;
 mod blocks;
 mod cells;
@@ -84,6 +86,7 @@ pub use mechanism::{AlreadyChosen, Mechanism, force_kcas, mechanism};
 pub use packed::Packed;
 pub use word::Word;
 
+pub(crate) use backoff::Backoff;
 pub(crate) use cells::{Cells, zeros};
 pub(crate) use object::Object;
 pub(crate) use word::StableWord;

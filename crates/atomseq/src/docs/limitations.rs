@@ -55,10 +55,11 @@
 //!
 //! # Stacks and queues that all CPUs share
 //!
-//! * **One lock word each.** Putting in and taking out of a [`nonblocking::Queue`](crate::nonblocking::Queue) meet at the same cache line; they
-//!   do not go on side by side.
+//! * **One lock word a [`nonblocking::Stack`](crate::nonblocking::Stack).** Pushing and popping meet at the same cache line; they do not go on
+//!   side by side. Where some threads push what others pop, a [`Queue`](crate::nonblocking::Queue) is faster, up to
+//!   five times where a thread each polls.
 //! * **Unfair.** Who fails stays away for up to some microseconds, while another does many operations.
-//! * **A thread that cannot run sections** (a debugger steps it, or it is ending) locks with its signals blocked, and the others wait for
+//! * **A thread that cannot run sections** (a debugger steps it, or it is ending) locks a stack or a linked stack with its signals blocked, and the others wait for
 //!   it, as for a gate.
 //! * **A [`LinkedStack`](crate::nonblocking::LinkedStack)** keeps the memory of its nodes until it is dropped; its `len` counts.
 //! * **The ends of a [`spsc::Ring`](crate::nonblocking::spsc::Ring)** are one of each: a handler must not use the end that its thread
