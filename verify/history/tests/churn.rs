@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use atomseq::Word;
 use atomseq::dcas::Mechanism;
 use atomseq::nonblocking::{LinkedStack, List, OneVisitorList, Queue, RefList, Stack, Unordered};
 
@@ -71,10 +72,7 @@ fn memory_stays_what_it_was() {
                 stack.pop();
             }
         });
-        let queue = match mechanism {
-            Mechanism::Assisted => Queue::<Box<u64>>::new(64),
-            Mechanism::Kcas => Queue::by_kcas(64),
-        };
+        let queue = queue_by::<Box<u64>>(mechanism, 64);
         stays_small("Queue", |thread, round| {
             _ = queue.push(Box::new(thread));
             if round % 3 != 0 {
@@ -112,6 +110,14 @@ fn memory_stays_what_it_was() {
             assert!(visited.push_front(Box::new(thread)).is_ok());
             drop(visited.pop_front());
         });
+    }
+}
+
+/// A queue by k-CAS, or as the processor allows.
+fn queue_by<T: Word>(mechanism: Mechanism, capacity: usize) -> Queue<T> {
+    match mechanism {
+        Mechanism::Assisted => Queue::new(capacity),
+        Mechanism::Kcas => Queue::by_kcas(capacity),
     }
 }
 
@@ -168,7 +174,7 @@ fn memory_stays_what_it_was_while_values_flow() {
             |value| stack.push(value).expect("room"),
             || stack.pop(),
         );
-        let queue = Queue::<u64>::forced(room, mechanism);
+        let queue = queue_by::<u64>(mechanism, room);
         flows(
             "Queue",
             |value| queue.push(value).expect("room"),
