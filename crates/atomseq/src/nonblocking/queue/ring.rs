@@ -122,7 +122,12 @@ impl Ring {
         let mut backoff = Backoff::new();
         loop {
             backoff.spin();
-            place = self.search::<DUE>(place);
+            // Acquire: as in `change`. A hint that moves on shows others to be at it: a search would meet them at once.
+            let hint = self.hint::<DUE>().load(Ordering::Acquire);
+            place = match hint > place {
+                true => hint,
+                false => self.search::<DUE>(place),
+            };
             match self.try_change::<DUE>(place, word) {
                 Tried::Changed(old) => return Some(old),
                 Tried::Refused => return None,
