@@ -1,15 +1,20 @@
-//! Writes the library's k-CAS, its OS-assisted changes and its ring anew, as they are and with one protection less each, with a
-//! control for each protection: see `tests/controls/mod.rs`, and `main.rs` of `tests/kcas`, `kcas_loom`, `assisted` and `ring`.
+//! Writes the library's k-CAS, its OS-assisted changes, its rings and the shelves of its depot anew, as they are and with one
+//! protection less each, with a control for each protection: see `tests/controls/mod.rs`, and `main.rs` of `tests/kcas`,
+//! `kcas_loom`, `assisted`, `ring`, `queue` and `depot`.
 
 use std::fmt::Write;
 use std::path::Path;
 
 #[path = "tests/assisted/mutations.rs"]
 mod assisted;
+#[path = "tests/depot/mutations.rs"]
+mod depot;
 #[path = "tests/kcas/mutations.rs"]
 mod kcas;
 #[path = "tests/kcas_loom/mutations.rs"]
 mod kcas_loom;
+#[path = "tests/queue/mutations.rs"]
+mod queue;
 #[path = "tests/ring/mutations.rs"]
 mod ring;
 
@@ -25,7 +30,9 @@ fn main() {
         "tests/kcas/mutations.rs",
         "tests/kcas_loom/mutations.rs",
         "tests/assisted/mutations.rs",
+        "tests/queue/mutations.rs",
         "tests/ring/mutations.rs",
+        "tests/depot/mutations.rs",
     ] {
         println!("cargo::rerun-if-changed={file}");
     }
@@ -55,12 +62,27 @@ fn main() {
     let end = start + lock[start..].find(';').expect("an end");
     lock.replace_range(start..end, "1");
     write("assisted", &sources, assisted::MUTATIONS);
-    let (name, mut text) = source(&library.join("../nonblocking/spsc.rs"));
-    for (what, with) in ring::IN_MODELS {
+    let spsc = changed(
+        source(&library.join("../nonblocking/spsc.rs")),
+        ring::IN_MODELS,
+    );
+    write("ring", &[spsc], ring::MUTATIONS);
+    let cells = changed(
+        source(&library.join("../nonblocking/queue/ring.rs")),
+        queue::IN_MODELS,
+    );
+    write("queue", &[cells], queue::MUTATIONS);
+    let shelf = source(&library.join("../percpu/depot/shelf.rs"));
+    write("depot", &[shelf], depot::MUTATIONS);
+}
+
+/// The same with other texts, in place of some that are there once.
+fn changed((name, mut text): Source, changes: &[(&str, &str)]) -> Source {
+    for (what, with) in changes {
         assert_eq!(text.matches(what).count(), 1, "`{what}` is not there once");
         text = text.replace(what, with);
     }
-    write("ring", &[(name, text)], ring::MUTATIONS);
+    (name, text)
 }
 
 /// A file with those of its modules, but for tests.

@@ -31,6 +31,8 @@ pub enum Command {
     ///
     /// Cases are run in turns within one process, on pinned threads, and compared round by round. One ns/op is the wall
     /// time of a run, all threads running, divided by the operations of one thread: what a thread waits for an operation.
+    /// In the flow experiments half of the threads produce and half consume: there one is the wall time of a run divided by
+    /// the elements that passed from the ones to the others, and an odd number of threads is rounded up.
     #[command(after_long_help = catalogue(), after_help = "`--help` lists the experiments and their cases.")]
     Bench(Bench),
     /// Tests whether the structures hold on this machine, under everything that could disturb them.
@@ -58,7 +60,7 @@ pub struct Bench {
     #[arg(value_name = "EXPERIMENT", value_parser = experiment)]
     pub experiments: Vec<String>,
     /// How many threads to run at once; several numbers are measured one after the other. [default: 1 and the number of
-    /// CPUs; for locks, four a CPU as well; 1 for what threads do without each other]
+    /// CPUs; for locks, four a CPU as well; 2, one and two a CPU for flows; 1 for what threads do without each other]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = threads, action = ArgAction::Append,
           allow_hyphen_values = true)]
     pub threads: Vec<usize>,

@@ -104,10 +104,9 @@ const WITH_GATE: [&str; 5] = [
     "percpu::Pool",
 ];
 /// The structures whose changes take one mechanism or the other, chosen once for the process.
-const BY_MECHANISM: [&str; 7] = [
+const BY_MECHANISM: [&str; 6] = [
     "dcas::Domain",
     "nonblocking::Stack",
-    "nonblocking::Queue",
     "nonblocking::LinkedStack",
     "nonblocking::List",
     "nonblocking::RefList",
@@ -212,7 +211,7 @@ fn uses(sections: bool, gates: bool, table: bool, mechanism: Mechanism) -> Vec<U
         ),
         Mechanism::Kcas => (
             "k-cas",
-            "k-CAS, 4 to 6 atomic instructions a change: lock-free; what somebody has begun is finished for them",
+            "k-CAS, 4 to 8 atomic instructions a change: lock-free; what somebody has begun is finished for them",
         ),
     };
     let by_mechanism = of(&BY_MECHANISM, path, how);
@@ -227,16 +226,16 @@ fn uses(sections: bool, gates: bool, table: bool, mechanism: Mechanism) -> Vec<U
     let (path, how) = match atomseq::internals::has_double_width() {
         true => (
             "double-width",
-            "the processor's compare-and-swap of two words",
+            "the processor's compare-and-swap of two words, 1 atomic instruction a change: lock-free",
         ),
-        false => ("k-cas", "k-CAS of two words"),
+        false => ("k-cas", "k-CAS of several words: lock-free"),
     };
-    let adjacent = of(&["dcas::Adjacent"], path, how);
+    let by_processor = of(&["dcas::Adjacent", "nonblocking::Queue"], path, how);
     let local = without_gate.chain(with_gate).chain(local);
     local
         .chain(memory)
         .chain(by_mechanism)
-        .chain(adjacent)
+        .chain(by_processor)
         .collect()
 }
 

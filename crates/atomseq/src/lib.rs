@@ -96,18 +96,18 @@
 //! | structure | what it is | progress | cost |
 //! |---|---|---|---|
 //! | [`Domain`](dcas::Domain) | words that change two at a time, with a version number, OS-assisted | obstruction-free | 1, a read 0 |
-//! | | the same by k-CAS, where the kernel does not help | lock-free | 5, a read 0 |
-//! | [`Domain::wide`](dcas::Domain::wide) | up to eight words at a time, by k-CAS | lock-free | k + 3, what is only compared 0 |
+//! | | the same by k-CAS, where the kernel does not help | lock-free | 6, a read 0 |
+//! | [`Domain::wide`](dcas::Domain::wide) | up to eight words at a time, by k-CAS | lock-free | 2k + 2, what is only compared 0 |
 //! | [`Adjacent`](dcas::Adjacent) | two words side by side | lock-free | 1 |
 //! | [`Packed`](dcas::Packed) | two numbers in one word | lock-free | 1 |
 //!
 //! For values that all CPUs share, [`nonblocking`] has scope `Machine`, made of [`dcas`]; progress and cost are for the OS-assisted
-//! mechanism, by k-CAS all are lock-free, at 4 to 6 a change.
+//! mechanism, by k-CAS all are lock-free, at 4 to 8 a change.
 //!
 //! | structure | what it is | progress | cost |
 //! |---|---|---|---|
 //! | [`Stack`](nonblocking::Stack) | bounded, last in first out, one-word elements | obstruction-free | 1 |
-//! | [`Queue`](nonblocking::Queue) | bounded, first in first out, one-word elements | obstruction-free | 1 |
+//! | [`Queue`](nonblocking::Queue) | bounded, first in first out, one-word elements | lock-free | 1, of double width |
 //! | [`LinkedStack`](nonblocking::LinkedStack) | unbounded, last in first out, elements of any type; put in at either end | obstruction-free | 1 |
 //! | [`List`](nonblocking::List) | keys and values to be copied, in order or not | obstruction-free | 1 a change, 0 a search |
 //! | [`RefList`](nonblocking::RefList) | values of any type, looked at through guards that count | obstruction-free | 1 a value that is visited, and 1 to let it go |
@@ -165,6 +165,8 @@
 // Generated code names this crate from outside; inside, this makes the same name work.
 extern crate self as atomseq;
 
+#[cfg(all(test, atomseq_sections))]
+mod affinity;
 #[cfg(atomseq_sections)]
 mod arch;
 #[cfg(atomseq_sections)]

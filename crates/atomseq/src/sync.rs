@@ -9,6 +9,41 @@ pub(crate) use crate::platform::{
     generation, wait, wait_at_most, wait_briefly, wake_all, wake_one,
 };
 
+/// Two words side by side, for a double-width compare-and-swap.
+#[derive(Debug)]
+#[repr(C, align(16))]
+pub(crate) struct Pair {
+    first: AtomicU64,
+    second: AtomicU64,
+}
+
+// SAFETY: two descriptors, one after the other, and nothing else.
+unsafe impl crate::memory::Descriptor for Pair {}
+
+impl Pair {
+    #[inline(always)]
+    pub fn first(&self) -> &AtomicU64 {
+        &self.first
+    }
+
+    #[inline(always)]
+    pub fn second(&self) -> &AtomicU64 {
+        &self.second
+    }
+
+    /// Changes both words if both are as expected; says whether it has. Acquires what made them so, and releases what came before.
+    ///
+    /// # Safety
+    ///
+    /// The processor has the instruction ([`has_double_width`](crate::platform::has_double_width)).
+    #[inline(always)]
+    pub unsafe fn exchange(&self, expected: (u64, u64), new: (u64, u64)) -> bool {
+        let words = (&raw const *self).cast_mut().cast();
+        // SAFETY: two atomic words, aligned to 16 bytes; the instruction is there, as the caller promises.
+        unsafe { crate::platform::compare_exchange_double(words, expected, new) }.is_ok()
+    }
+}
+
 /// How often a thread looks again before it parks.
 pub(crate) const SPINS: usize = 100;
 

@@ -1,4 +1,5 @@
-//! The way of an operation that nothing disturbs: from its entry through a window to its return, without a call.
+//! The way of an operation that nothing disturbs: from its entry through a window, or through one atomic instruction, to its return,
+//! without a call.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -14,11 +15,7 @@ pub fn through(
     function: Range<u64>,
     windows: &[Descriptor],
 ) -> Option<Vec<Instruction>> {
-    let code: HashMap<u64, Instruction> = executable
-        .instructions(function.clone())
-        .into_iter()
-        .map(|instruction| (instruction.ip(), instruction))
-        .collect();
+    let code = code(executable, function.clone());
     let windows = windows
         .iter()
         .filter(|window| function.contains(&window.start));
@@ -26,11 +23,40 @@ pub fn through(
         .filter_map(|window| {
             let before = shortest(&code, function.start, |each| each.next_ip() == window.start)?;
             let inside = executable.instructions(window.start..window.end());
-            let returns = |each: &Instruction| each.flow_control() == FlowControl::Return;
             let after = shortest(&code, window.end(), returns)?;
             Some([before, inside, after].concat())
         })
         .min_by_key(Vec::len)
+}
+
+/// The instructions on the shortest way through one of the instructions that `commits` says; `None` if there is none.
+pub fn through_one(
+    executable: &Executable,
+    function: Range<u64>,
+    commits: impl Fn(&Instruction) -> bool,
+) -> Option<Vec<Instruction>> {
+    let code = code(executable, function.clone());
+    let ways = code
+        .values()
+        .filter(|each| commits(each))
+        .filter_map(|one| {
+            let before = shortest(&code, function.start, |each| each.ip() == one.ip())?;
+            let after = shortest(&code, one.next_ip(), returns)?;
+            Some([before, after].concat())
+        });
+    ways.min_by_key(Vec::len)
+}
+
+fn code(executable: &Executable, function: Range<u64>) -> HashMap<u64, Instruction> {
+    executable
+        .instructions(function)
+        .into_iter()
+        .map(|instruction| (instruction.ip(), instruction))
+        .collect()
+}
+
+fn returns(instruction: &Instruction) -> bool {
+    instruction.flow_control() == FlowControl::Return
 }
 
 /// The shortest way from an address to an instruction that ends it.

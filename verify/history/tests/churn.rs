@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use atomseq::Word;
 use atomseq::dcas::Mechanism;
-use atomseq::nonblocking::{LinkedStack, List, OneVisitorList, Queue, RefList, Stack};
+use atomseq::nonblocking::{LinkedStack, List, OneVisitorList, Queue, RefList, Stack, Unordered};
 
 const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];
 
@@ -71,7 +72,7 @@ fn memory_stays_what_it_was() {
                 stack.pop();
             }
         });
-        let queue = Queue::<Box<u64>>::forced(64, mechanism);
+        let queue = queue_by::<Box<u64>>(mechanism, 64);
         stays_small("Queue", |thread, round| {
             _ = queue.push(Box::new(thread));
             if round % 3 != 0 {
@@ -110,6 +111,116 @@ fn memory_stays_what_it_was() {
             drop(visited.pop_front());
         });
     }
+}
+
+/// A queue by k-CAS, or as the processor allows.
+fn queue_by<T: Word>(mechanism: Mechanism, capacity: usize) -> Queue<T> {
+    match mechanism {
+        Mechanism::Assisted => Queue::new(capacity),
+        Mechanism::Kcas => Queue::by_kcas(capacity),
+    }
+}
+
+/// How many values are under way between a producer and a consumer, at most.
+const UNDER_WAY: u64 = 2_000;
+
+/// One thread puts values in and another one takes them out, of all that come about as many as there are operations. The most that can
+/// be under way are once, before.
+fn flows<T>(name: &str, put: impl Fn(u64) + Sync, take: impl Fn() -> Option<T> + Sync) {
+    let (put, take) = (&put, &take);
+    thread::scope(|scope| {
+        scope.spawn(|| (0..UNDER_WAY).for_each(put));
+    });
+    (0..UNDER_WAY).for_each(|_| assert!(take().is_some()));
+    let before = resident();
+    let taken = &AtomicU64::new(0);
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            for value in 0..operations() {
+                while value - taken.load(Ordering::Relaxed) >= UNDER_WAY {
+                    thread::yield_now();
+                }
+                put(value);
+            }
+        });
+        scope.spawn(move || {
+            while taken.load(Ordering::Relaxed) < operations() {
+                match take() {
+                    Some(_) => _ = taken.fetch_add(1, Ordering::Relaxed),
+                    None => thread::yield_now(),
+                }
+            }
+        });
+    });
+    let after = resident();
+    println!(
+        "{name}: {} values from one thread to another, {before} pages before, {after} after",
+        operations()
+    );
+    assert!(
+        after < before + CEILING,
+        "{name}: {before} pages have become {after}"
+    );
+}
+
+#[test]
+fn memory_stays_what_it_was_while_values_flow() {
+    let _alone = alone();
+    for mechanism in MECHANISMS {
+        let room = UNDER_WAY as usize;
+        let stack = Stack::<u64>::forced(room, mechanism);
+        flows(
+            "Stack",
+            |value| stack.push(value).expect("room"),
+            || stack.pop(),
+        );
+        let queue = queue_by::<u64>(mechanism, room);
+        flows(
+            "Queue",
+            |value| queue.push(value).expect("room"),
+            || queue.pop(),
+        );
+        let linked = LinkedStack::<u64>::forced(mechanism);
+        flows(
+            "LinkedStack, both ends",
+            |value| linked.push_back(value).expect("memory"),
+            || linked.pop(),
+        );
+        let list = List::<u64, u64, Unordered>::unordered_forced(mechanism);
+        flows(
+            "List",
+            |value| list.push_front(value, value).expect("memory"),
+            || list.pop_first(),
+        );
+        let counted = RefList::<u64>::forced(mechanism);
+        flows(
+            "RefList",
+            |value| counted.push_front(value).expect("memory"),
+            || counted.pop_front(),
+        );
+        let visited = OneVisitorList::<u64>::forced(mechanism);
+        flows(
+            "OneVisitorList",
+            |value| visited.push_front(value).expect("memory"),
+            || visited.pop_front(),
+        );
+    }
+}
+
+/// k-CAS keeps nothing for a word that it has changed: so many nodes, and hardly anything else.
+#[test]
+fn a_changed_word_costs_nothing() {
+    const VALUES: u64 = 100_000;
+    let _alone = alone();
+    let linked = LinkedStack::<u64>::forced(Mechanism::Kcas);
+    let before = resident();
+    (0..VALUES).for_each(|value| linked.push_back(value).expect("memory"));
+    let full = resident();
+    println!("LinkedStack: {before} pages before, {full} with {VALUES} values");
+    // A cache line a value, if that.
+    assert!(full < before + VALUES * 64 / 4096 + CEILING);
+    while linked.pop().is_some() {}
+    assert!(resident() < full + CEILING);
 }
 
 /// A control: one value in a hundred that is never taken out.

@@ -1,13 +1,16 @@
-//! k-CAS takes its descriptors as the thread that it is told to be: where a sandbox keeps that back, and where it changes in the middle.
+//! k-CAS takes its descriptors as the thread that it is told to be: where a sandbox keeps that back, and where it changes in the middle. And
+//! it takes them where there is no memory for new ones.
 #![cfg(atomseq_sections)]
 
 use std::panic::catch_unwind;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 
-use atomseq::dcas::{Change, Domain, Word};
+use atomseq::dcas::{Change, Domain, Mechanism, Word};
 use atomseq::internals::knows_who_has_ended;
+use atomseq::nonblocking::{LinkedStack, List};
 use verify_linux::{Answer, Circumstances, Refusal, When, exit_code, in_fresh_process, refuse};
 
 /// Changes two words that nobody else knows, so many times.
@@ -118,5 +121,68 @@ fn a_child_of_a_handler_goes_on_with_a_search() {
         other.join().unwrap();
     };
     let name = "a_child_of_a_handler_goes_on_with_a_search";
+    in_fresh_process(name, Circumstances::default(), check);
+}
+
+/// Threads that find no memory for a descriptor make their changes all the same, whether they take values out of structures, drop
+/// these, or change words of their own.
+#[test]
+fn threads_without_memory_make_their_changes() {
+    const THREADS: u64 = 8;
+    const EACH: u64 = 500;
+    let check = || {
+        for knows in [true, false] {
+            in_child(move || {
+                let stack = LinkedStack::<u64>::forced(Mechanism::Kcas);
+                let list = List::<u64>::forced(Mechanism::Kcas);
+                for value in (0..THREADS * EACH).rev() {
+                    stack.push(value).expect("memory");
+                    list.insert(value, ()).expect("memory");
+                }
+                if !knows {
+                    let (call, answer, when) =
+                        (libc::SYS_tgkill, Answer::Error(libc::EPERM), When::Always);
+                    refuse(&Refusal { call, answer, when }).expect("a filter");
+                }
+                let all_are_ready = &Barrier::new(THREADS as usize);
+                let (stack, list) = (&stack, &list);
+                thread::scope(|scope| {
+                    for thread in 0..THREADS {
+                        scope.spawn(move || {
+                            // All threads have their stacks before the memory runs out for one of them.
+                            all_are_ready.wait();
+                            let (call, answer, when) =
+                                (libc::SYS_mmap, Answer::Error(libc::ENOMEM), When::Always);
+                            refuse(&Refusal { call, answer, when }).expect("a filter");
+                            for step in 0..EACH {
+                                assert!(stack.pop().is_some());
+                                let key = thread * EACH + step;
+                                assert_eq!(list.delete(&key), Ok(Some(())));
+                            }
+                            count(2_000);
+                        });
+                    }
+                });
+                assert!(stack.is_empty() && list.is_empty());
+            });
+        }
+        // The whole end of two structures falls to a thread without memory.
+        in_child(|| {
+            let stack: LinkedStack<u64> = LinkedStack::forced(Mechanism::Kcas);
+            let list: List<u64> = List::forced(Mechanism::Kcas);
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    for value in 0..100 {
+                        stack.push(value).expect("memory");
+                        list.insert(value, ()).expect("memory");
+                    }
+                });
+            });
+            let (call, answer, when) = (libc::SYS_mmap, Answer::Error(libc::ENOMEM), When::Always);
+            refuse(&Refusal { call, answer, when }).expect("a filter");
+            drop((stack, list));
+        });
+    };
+    let name = "threads_without_memory_make_their_changes";
     in_fresh_process(name, Circumstances::default(), check);
 }

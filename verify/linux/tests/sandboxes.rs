@@ -12,8 +12,10 @@ use atomseq::{nonblocking, percpu};
 use verify_linux::{Circumstances, allow_only, in_fresh_process};
 
 /// By name. One that the documentation names and this does not is missing here.
-const NUMBERS: [(&str, libc::c_long); 36] = [
+const NUMBERS: [(&str, libc::c_long); 39] = [
     ("openat", libc::SYS_openat),
+    ("openat2", libc::SYS_openat2),
+    ("fstatfs", libc::SYS_fstatfs),
     ("read", libc::SYS_read),
     ("close", libc::SYS_close),
     ("sched_getaffinity", libc::SYS_sched_getaffinity),
@@ -43,6 +45,7 @@ const NUMBERS: [(&str, libc::c_long); 36] = [
     ("clock_gettime", libc::SYS_clock_gettime),
     ("rt_sigaction", libc::SYS_rt_sigaction),
     ("rt_tgsigqueueinfo", libc::SYS_rt_tgsigqueueinfo),
+    ("rt_sigpending", libc::SYS_rt_sigpending),
     ("rt_sigreturn", libc::SYS_rt_sigreturn),
     ("sigaltstack", libc::SYS_sigaltstack),
     ("write", libc::SYS_write),

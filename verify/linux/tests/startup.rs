@@ -506,29 +506,6 @@ fn start_up_in_a_storm_of_signals() {
     }
 }
 
-/// Half a millisecond on a quiet machine. The best of many runs, and much room: other tests keep the CPUs busy.
-#[test]
-fn start_up_is_short() {
-    let test = "start_up_is_short";
-    let mut best = u64::MAX;
-    for _ in 0..20 {
-        let printed = in_fresh_process(test, Circumstances::default(), || {
-            let begin = std::time::Instant::now();
-            let status = atomseq::status();
-            let took = begin.elapsed().as_micros();
-            assert!(status.is_active(), "{status}");
-            println!("\ntook {took} us");
-        });
-        let Some(printed) = printed else { return };
-        let took = printed
-            .lines()
-            .find_map(|line| line.strip_prefix("took ")?.strip_suffix(" us"));
-        best = best.min(took.expect("a time").parse().expect("a number"));
-    }
-    println!("start-up: {best} us at best");
-    assert!(best < 20_000, "{best} us");
-}
-
 /// Files that containers put in the place of the kernel's, and that tell of one CPU only.
 #[test]
 fn a_replaced_list_of_cpus_is_not_believed() {

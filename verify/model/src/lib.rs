@@ -9,7 +9,7 @@
 //! | [`layout`] | where things lie in the memory of a model |
 //! | [`structures`] | the structures of `atomseq::percpu` in these terms |
 //! | [`dcas`] | OS-assisted DCAS, with interruptions, fences and revocation as steps |
-//! | [`shadow`] | stacks and queues in arrays, likewise |
+//! | [`shadow`] | stacks in arrays, likewise |
 //! | [`broken`] | sequences that are wrong, each in its own way, and must be found out |
 //!
 //! The meaning of each call is written down a second time here, as plain Rust on lists, and shares

@@ -1,35 +1,29 @@
-//! Stacks and queues in arrays where the kernel helps: the protocol holds, and without any one of its protections it does not.
+//! Stacks in arrays where the kernel helps: the protocol holds, and without any one of its protections it does not.
 
 use std::collections::BTreeSet;
 
 use atomseq::sequence::model::{Program, Step};
-use verify_model::shadow::{Kind, Rules, Setting, Task, check};
+use verify_model::shadow::{Rules, Setting, Task, check};
 
-const KINDS: [Kind; 2] = [Kind::Stack, Kind::Queue];
 const PUT: Task = Task::Put(11);
 
 fn setting(
     name: &'static str,
-    kind: Kind,
     words: &[usize],
     threads: &[&[Task]],
     interruptions: usize,
 ) -> Setting {
     Setting {
         name,
-        kind,
         words: words.to_vec(),
         threads: threads.iter().map(|tasks| tasks.to_vec()).collect(),
         interruptions,
     }
 }
 
-fn settings(kind: Kind) -> Vec<Setting> {
-    let setting = |name, words: &[usize], threads: &[&[Task]], interruptions| {
-        setting(name, kind, words, threads, interruptions)
-    };
+fn settings() -> Vec<Setting> {
     let other = Task::Put(22);
-    let mut all = vec![
+    vec![
         setting(
             "two put, and take",
             &[],
@@ -62,117 +56,110 @@ fn settings(kind: Kind) -> Vec<Setting> {
             &[&[Task::PutLocked(11)], &[Task::TakeLocked], &[Task::Length]],
             0,
         ),
-    ];
-    // The largest, once: the lock is the same for both.
-    if kind == Kind::Stack {
-        all.push(setting(
-            "three",
-            &[1],
-            &[&[PUT], &[Task::Take], &[other]],
-            0,
-        ));
-    }
-    all
+        setting("three", &[1], &[&[PUT], &[Task::Take], &[other]], 0),
+    ]
 }
 
 #[test]
 fn the_protocol_holds() {
-    for kind in KINDS {
-        let mut ways_out = BTreeSet::new();
-        for setting in settings(kind) {
-            let explored =
-                check(&setting, &Rules::of(kind)).unwrap_or_else(|wrong| panic!("{wrong}"));
-            println!(
-                "{kind:?}: {}: {} states, {} aborts, {} changes, {} read",
-                setting.name, explored.states, explored.aborts, explored.done, explored.read
-            );
-            assert!(explored.states > 100 && explored.done > 10);
-            for (name, taken) in explored.ways_out {
-                ways_out.extend(taken.into_iter().map(|way| (name, way)));
-            }
+    let mut ways_out = BTreeSet::new();
+    for setting in settings() {
+        let explored = check(&setting, &Rules::library()).unwrap_or_else(|wrong| panic!("{wrong}"));
+        println!(
+            "{}: {} states, {} aborts, {} changes, {} read",
+            setting.name, explored.states, explored.aborts, explored.done, explored.read
+        );
+        assert!(explored.states > 100 && explored.done > 10);
+        for (name, taken) in explored.ways_out {
+            ways_out.extend(taken.into_iter().map(|way| (name, way)));
         }
-        let rules = Rules::of(kind);
-        for program in [rules.put, rules.take, rules.free_here] {
-            for way in (0..program.exits.len()).map(Some).chain([None]) {
-                let name = program.name;
-                assert!(
-                    ways_out.contains(&(name, way)),
-                    "{name} never left by {way:?}"
-                );
-            }
+    }
+    let rules = Rules::library();
+    for program in [rules.put, rules.take, rules.free_here] {
+        for way in (0..program.exits.len()).map(Some).chain([None]) {
+            let name = program.name;
+            assert!(
+                ways_out.contains(&(name, way)),
+                "{name} never left by {way:?}"
+            );
         }
     }
 }
 
 /// Without the rule, something is found wrong, in one of the settings.
-fn is_found_out(what: &str, rules: impl Fn(Kind) -> Rules) {
-    KINDS
+fn is_found_out(what: &str, rules: Rules) {
+    let found = settings()
         .into_iter()
-        .for_each(|kind| is_found_out_for(kind, what, &rules));
-}
-
-fn is_found_out_for(kind: Kind, what: &str, rules: impl Fn(Kind) -> Rules) {
-    let found = settings(kind)
-        .into_iter()
-        .find_map(|setting| check(&setting, &rules(kind)).err());
+        .find_map(|setting| check(&setting, &rules).err());
     let Some(found) = found else {
         panic!("{what}: nobody noticed");
     };
-    println!(
-        "{kind:?}: {what}: {}",
-        found.lines().next().unwrap_or_default()
-    );
+    println!("{what}: {}", found.lines().next().unwrap_or_default());
 }
 
 /// A claimant that is stopped, one that takes the claim over, and holders that come after.
 #[test]
 fn stale_claims_do_no_harm() {
     let threads: &[&[Task]] = &[&[PUT], &[Task::Length], &[Task::Length, Task::Take]];
-    let setting = setting("stale claims", Kind::Queue, &[1], threads, 0);
-    let explored =
-        check(&setting, &Rules::of(Kind::Queue)).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let setting = setting("stale claims", &[1], threads, 0);
+    let explored = check(&setting, &Rules::library()).unwrap_or_else(|wrong| panic!("{wrong}"));
     println!("stale claims: {} states", explored.states);
     assert!(explored.states > 100_000 && explored.aborts > 10_000);
 }
 
 #[test]
 fn without_the_fence_it_does_not_hold() {
-    is_found_out("no fence", |kind| Rules {
-        fence: false,
-        ..Rules::of(kind)
-    });
+    is_found_out(
+        "no fence",
+        Rules {
+            fence: false,
+            ..Rules::library()
+        },
+    );
 }
 
 #[test]
 fn with_no_fence_for_claims_it_does_not_hold() {
-    is_found_out_for(Kind::Stack, "no fence for claims", |kind| Rules {
-        fence_for_claims: false,
-        ..Rules::of(kind)
-    });
+    is_found_out(
+        "no fence for claims",
+        Rules {
+            fence_for_claims: false,
+            ..Rules::library()
+        },
+    );
 }
 
 #[test]
 fn with_claims_that_look_alike_it_does_not_hold() {
-    is_found_out_for(Kind::Stack, "claims alike", |kind| Rules {
-        claim_by_call: false,
-        ..Rules::of(kind)
-    });
+    is_found_out(
+        "claims alike",
+        Rules {
+            claim_by_call: false,
+            ..Rules::library()
+        },
+    );
 }
 
 #[test]
 fn giving_back_what_is_anothers_is_found_out() {
-    is_found_out("freed blindly", |kind| Rules {
-        free_own: false,
-        ..Rules::of(kind)
-    });
+    is_found_out(
+        "freed blindly",
+        Rules {
+            free_own: false,
+            ..Rules::library()
+        },
+    );
 }
 
 #[test]
 fn readers_that_do_not_look_again_are_found_out() {
-    is_found_out("no second look", |kind| Rules {
-        validate: false,
-        ..Rules::of(kind)
-    });
+    is_found_out(
+        "no second look",
+        Rules {
+            validate: false,
+            ..Rules::library()
+        },
+    );
 }
 
 /// The program with its steps changed.
@@ -198,11 +185,14 @@ fn a_state_after_the_lock_is_found_out() {
             steps.insert(last, store);
         })
     };
-    is_found_out("a state after the lock", |kind| Rules {
-        put: late(Rules::of(kind).put),
-        take: late(Rules::of(kind).take),
-        ..Rules::of(kind)
-    });
+    is_found_out(
+        "a state after the lock",
+        Rules {
+            put: late(Rules::library().put),
+            take: late(Rules::library().take),
+            ..Rules::library()
+        },
+    );
 }
 
 /// A put that stores its word first, before the place is its own.
@@ -222,36 +212,45 @@ fn a_word_before_the_lock_is_found_out() {
             steps.splice(claim..claim, moved);
         })
     };
-    is_found_out("a word before the lock", |kind| Rules {
-        put: early(Rules::of(kind).put),
-        ..Rules::of(kind)
-    });
+    is_found_out(
+        "a word before the lock",
+        Rules {
+            put: early(Rules::library().put),
+            ..Rules::library()
+        },
+    );
 }
 
 /// Freeing the lock of a holder on another CPU, which runs, without a fence.
 #[test]
 fn freeing_from_another_cpu_is_found_out() {
-    is_found_out("freed from anywhere", |kind| Rules {
-        free_here: changed(Rules::of(kind).free_here, |steps| {
-            let exit = steps
-                .iter()
-                .position(|step| matches!(step, Step::Exit { .. }));
-            steps.remove(exit.expect("it asks for the CPU"));
-        }),
-        ..Rules::of(kind)
-    });
+    is_found_out(
+        "freed from anywhere",
+        Rules {
+            free_here: changed(Rules::library().free_here, |steps| {
+                let exit = steps
+                    .iter()
+                    .position(|step| matches!(step, Step::Exit { .. }));
+                steps.remove(exit.expect("it asks for the CPU"));
+            }),
+            ..Rules::library()
+        },
+    );
 }
 
 /// Freeing the lock although it is somebody else's by now.
 #[test]
 fn freeing_without_a_look_is_found_out() {
-    is_found_out("freed without a look", |kind| Rules {
-        free_here: changed(Rules::of(kind).free_here, |steps| {
-            let exit = steps
-                .iter()
-                .rposition(|step| matches!(step, Step::Exit { .. }));
-            steps.remove(exit.expect("it looks"));
-        }),
-        ..Rules::of(kind)
-    });
+    is_found_out(
+        "freed without a look",
+        Rules {
+            free_here: changed(Rules::library().free_here, |steps| {
+                let exit = steps
+                    .iter()
+                    .rposition(|step| matches!(step, Step::Exit { .. }));
+                steps.remove(exit.expect("it looks"));
+            }),
+            ..Rules::library()
+        },
+    );
 }

@@ -2,9 +2,13 @@
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Output};
+use std::sync::Mutex;
 
 /// Tells a test that it runs in the fresh process, and should check.
 const MARK: &str = "ATOMSEQ_VERIFY_SIGNALS";
+
+/// How long a fresh process may take, in seconds.
+const PATIENCE: u32 = 60;
 
 /// The name of the calling test, without the crate's.
 #[macro_export]
@@ -33,6 +37,49 @@ pub fn in_fresh_process(test: &str, check: impl FnOnce()) -> Option<String> {
         output.status
     );
     Some(errors)
+}
+
+/// For controls, in the fresh process: a panic of `check`, also in a handler that it must not leave, counts as having found
+/// something out, and so does an operation that runs until the alarm. It ends the process well.
+pub fn panics_and_hangs_count<R>(test: &'static str, check: impl FnOnce() -> R) -> R {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        eprintln!("{test}: {panic}");
+        println!("{}", ran_to_its_end(test));
+        std::process::exit(0);
+    }));
+    *FOUND_OUT.lock().expect("one check at a time") = ran_to_its_end(test) + "\n";
+    let handler: extern "C" fn(i32) = hangs;
+    // SAFETY: the handler does what handlers may.
+    unsafe { libc::signal(libc::SIGALRM, handler as libc::sighandler_t) };
+    let outcome = check();
+    // SAFETY: as it was.
+    unsafe { libc::signal(libc::SIGALRM, libc::SIG_DFL) };
+    std::panic::set_hook(usual);
+    outcome
+}
+
+/// What a hang writes.
+static FOUND_OUT: Mutex<String> = Mutex::new(String::new());
+
+/// It hangs if it has had a CPU for half of its time; else it may only have waited for one.
+extern "C" fn hangs(_signal: i32) {
+    let mut spent = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let text = FOUND_OUT.try_lock();
+    // SAFETY: a clock is read into a local; text is written; the process ends at once.
+    unsafe {
+        libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut spent);
+        match text {
+            Ok(text) if spent.tv_sec >= i64::from(PATIENCE / 2) => {
+                libc::write(1, text.as_ptr().cast(), text.len());
+                libc::_exit(0);
+            }
+            _ => libc::_exit(1),
+        }
+    }
 }
 
 /// Runs `check` in a fresh process, which must be killed by `signal`; returns what it wrote on standard error.
@@ -97,7 +144,7 @@ fn run(test: &str) -> (Output, String) {
     unsafe {
         command.pre_exec(|| {
             // No fresh process hangs for ever: an alarm outlives the exec.
-            libc::alarm(60);
+            libc::alarm(PATIENCE);
             // A test that is killed on purpose leaves no core.
             let none = libc::rlimit {
                 rlim_cur: 0,

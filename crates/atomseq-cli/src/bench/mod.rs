@@ -7,6 +7,7 @@ pub mod engine;
 pub mod environment;
 pub mod exchange;
 pub mod experiments;
+pub mod flow;
 pub mod heap;
 pub mod locking;
 pub mod ordered;
@@ -124,7 +125,7 @@ fn steps(plan: &Plan) -> Vec<(&'static Experiment, usize)> {
     let of = |&experiment: &&'static Experiment| {
         let numbers = match experiment.method {
             Method::Own { threads, .. } | Method::Placed { threads, .. } => vec![threads],
-            Method::Timed(_) if plan.asked => plan.threads.clone(),
+            Method::Timed(_) if plan.asked => experiment.threads.asked(&plan.threads),
             Method::Timed(_) => experiment.threads.numbers(cpus),
         };
         numbers

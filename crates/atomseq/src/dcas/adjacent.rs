@@ -9,7 +9,7 @@ use crate::sync::Ordering;
 /// Two words that lie side by side and change together.
 ///
 /// Scope `Machine`; lock-free. One atomic instruction (`cmpxchg16b`, `casp`) where there is one and
-/// atomseq has it: on Linux, on x86-64 and AArch64. Elsewhere k-CAS of two words. A tag packed into
+/// atomseq has it: on Linux, on x86-64 and AArch64. Elsewhere k-CAS of two words, at six. A tag packed into
 /// one 64-bit word is cheaper where it fits.
 ///
 /// ```
@@ -23,6 +23,8 @@ use crate::sync::Ordering;
 #[repr(C, align(16))]
 pub struct Adjacent {
     words: [Word; 2],
+    /// By k-CAS, the version that covers both.
+    version: Word,
     by_hardware: bool,
 }
 
@@ -35,6 +37,7 @@ impl Adjacent {
     pub fn new(first: u64, second: u64) -> Adjacent {
         Adjacent {
             words: [Word::new(first), Word::new(second)],
+            version: Word::new(0),
             by_hardware: platform::has_double_width(),
         }
     }
@@ -49,9 +52,12 @@ impl Adjacent {
 
     /// Both words at one time.
     ///
-    /// Costs as much as a [`compare_exchange`](Adjacent::compare_exchange); to begin one,
+    /// Costs as much as a [`compare_exchange`](Adjacent::compare_exchange), by k-CAS no atomic instruction; to begin one,
     /// [`guess`](Adjacent::guess) is enough.
     pub fn load(&self) -> (u64, u64) {
+        if !self.by_hardware {
+            return self.snapshot().0;
+        }
         let mut guess = self.guess();
         while let Err(found) = self.compare_exchange(guess, guess) {
             guess = found;
@@ -79,7 +85,7 @@ impl Adjacent {
     ///
     /// # Errors
     ///
-    /// What they were instead; by k-CAS, each at a time of its own.
+    /// What they were instead, at one time.
     ///
     /// # Panics
     ///
@@ -105,22 +111,35 @@ impl Adjacent {
 
     #[cold]
     fn exchange_kcas(&self, expected: (u64, u64), new: (u64, u64)) -> Result<(), (u64, u64)> {
+        let version = self.version.raw();
         loop {
-            let mut parts = [(0, expected.0, new.0), (1, expected.1, new.1)].map(
+            let (found, number) = self.snapshot();
+            if found != expected {
+                return Err(found);
+            }
+            let parts = [(0, expected.0, new.0), (1, expected.1, new.1)].map(
                 |(index, old, new): (usize, u64, u64)| kcas::Part {
                     word: self.words[index].raw(),
                     old,
                     new,
                 },
             );
-            // SAFETY: the words are this pair's, and whoever is in an operation on one of them borrows it.
-            if unsafe { kcas::exchange(&mut parts) } {
+            // SAFETY: different words of this pair, which had these values at this version; a thread in an operation on them
+            // borrows it.
+            if unsafe { kcas::exchange(version, number, &parts) } {
                 return Ok(());
             }
+        }
+    }
+
+    /// Both words by k-CAS, at one time, and the version.
+    fn snapshot(&self) -> ((u64, u64), u64) {
+        let version = self.version.raw();
+        loop {
+            let number = kcas::begin(version);
             let found = self.guess();
-            // Changed, and back again: once more.
-            if found != expected {
-                return Err(found);
+            if kcas::is_still(version, number) {
+                return (found, number);
             }
         }
     }

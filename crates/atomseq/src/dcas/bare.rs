@@ -1,30 +1,42 @@
-//! k-CAS of two words without a version, to measure it by itself.
+//! k-CAS of two words without anything around it, to measure it by itself.
 
 use super::{Word, kcas};
 
-/// Two words that change together by k-CAS. Without `RECLAIMS` descriptors are used again whether they are free or not, and nobody
-/// says which are: what is left is what k-CAS costs without reclamation.
+/// Two words that change together by k-CAS. Without `RECLAIMS` descriptors are used again whether they are free or not, and the
+/// thread does not say which are: what is left is what k-CAS costs without reclamation.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Bare<const RECLAIMS: bool> {
     first: Word,
+    version: Word,
     /// Of a cache line of its own, as the words of others that it is compared with.
-    _rest: [u64; 15],
+    _rest: [u64; 14],
     second: Word,
 }
 
 impl<const RECLAIMS: bool> Bare<RECLAIMS> {
-    /// Both words, each at a time of its own.
+    /// Both words at one time.
     #[inline]
     pub fn load(&self) -> [u64; 2] {
-        [&self.first, &self.second].map(|word| kcas::load(word.raw()))
+        self.snapshot().0
+    }
+
+    #[inline(always)]
+    fn snapshot(&self) -> ([u64; 2], u64) {
+        loop {
+            let number = kcas::begin(self.version.raw());
+            let values = [&self.first, &self.second].map(|word| kcas::load(word.raw()));
+            if kcas::is_still(self.version.raw(), number) {
+                return (values, number);
+            }
+        }
     }
 
     /// Changes both if they are as expected.
     ///
     /// # Safety
     ///
-    /// Without `RECLAIMS` no other thread uses it, and both words change.
+    /// Without `RECLAIMS` no other thread uses it.
     ///
     /// # Panics
     ///
@@ -40,10 +52,20 @@ impl<const RECLAIMS: bool> Bare<RECLAIMS> {
             old: old[index],
             new: new[index],
         };
-        let mut parts = [part(0, &self.first), part(1, &self.second)];
-        // SAFETY: the words are this pair's, and whoever is in an operation on one of them borrows it; the rest is the caller's
-        // promise.
-        unsafe { kcas::exchange_with::<RECLAIMS>(&mut parts) }
+        let parts = [part(0, &self.first), part(1, &self.second)];
+        loop {
+            let (found, number) = self.snapshot();
+            if found != old {
+                return false;
+            }
+            // SAFETY: different words of this pair, which had these values at this version; a thread in an operation on them
+            // borrows it. The rest is the caller's promise.
+            let done =
+                unsafe { kcas::exchange_with::<RECLAIMS>(self.version.raw(), number, &parts) };
+            if done {
+                return true;
+            }
+        }
     }
 }
 
@@ -54,9 +76,9 @@ mod tests {
     fn count<const RECLAIMS: bool>() {
         let pair = Bare::<RECLAIMS>::default();
         for step in 0..1000 {
-            // SAFETY: this thread alone has it, and both words change.
+            // SAFETY: this thread alone has it.
             assert!(unsafe { pair.exchange([step, 2 * step], [step + 1, 2 * step + 2]) });
-            // SAFETY: as above, if they did.
+            // SAFETY: as above.
             assert!(!unsafe { pair.exchange([step, 2 * step], [step + 1, 2 * step + 2]) });
         }
         assert_eq!(pair.load(), [1000, 2000]);

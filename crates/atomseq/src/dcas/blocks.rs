@@ -1,10 +1,12 @@
-//! Where the descriptors of k-CAS are: in blocks, mapped one by one, and never unmapped.
+//! Where the descriptors of k-CAS are: in blocks of a page each, mapped one by one, and never unmapped.
 //!
-//! A block is the home of one thread (`homes.rs`), or shared: there a descriptor is taken by a compare-and-swap, by whomever. Shared are
-//! all where nobody can say whether a thread has ended, and those of handlers that have interrupted their thread while it took one. What
-//! ended threads leave behind is used again, wherever they were.
+//! A block is the home of one thread (`homes.rs`), or shared: there any thread takes a descriptor, by a compare-and-swap. All
+//! blocks are shared where the kernel does not say whether a thread has exited. Shared ones also serve handlers that interrupt their
+//! thread while it takes a descriptor, and threads that find no memory for a home: for these, a few blocks lie in static memory.
+//! So taking a descriptor never fails. Blocks of threads that have exited are used again.
 
-use std::ptr::NonNull;
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicPtr;
 
 use crate::platform;
@@ -13,15 +15,32 @@ use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use super::descriptors::{Descriptor, Taken};
 use super::homes::{KEPT, SHARED, Tenancy};
 
-pub(super) const PER_BLOCK: usize = 64;
+/// As many as fit into a page with what else a block holds.
+pub(super) const PER_BLOCK: usize = 15;
+/// How many numbers a block has for its descriptors.
+pub(super) const PLACES: usize = 16;
 pub(super) const BLOCKS: usize = 1 << 15;
+
+const _: () = assert!(size_of::<Block>() <= 4096 && PER_BLOCK < PLACES);
 
 /// How many blocks a thread looks into before it makes a new one.
 const LOOKS: usize = 8;
 
 static TABLE: [AtomicPtr<Block>; BLOCKS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; BLOCKS];
 
-/// How many of them there are.
+/// Blocks for when there is no memory: 240 operations at a time.
+static RESERVE: Reserve = Reserve(UnsafeCell::new(MaybeUninit::zeroed()));
+const RESERVED: usize = 16;
+
+/// How many of them are in the table, or on their way there.
+static RESERVES_USED: AtomicUsize = AtomicUsize::new(0);
+
+struct Reserve(UnsafeCell<MaybeUninit<[Block; RESERVED]>>);
+
+// SAFETY: zeros are blocks, and blocks are words that all threads may use.
+unsafe impl Sync for Reserve {}
+
+/// How many blocks there are.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Where the next look is, so that they go round.
@@ -106,7 +125,7 @@ fn thread() -> &'static Thread {
 #[inline]
 pub(super) fn at(index: usize) -> &'static Descriptor {
     // The index comes from a reference, so its block was there before.
-    &block(index / PER_BLOCK).descriptors[index % PER_BLOCK]
+    &block(index / PLACES).descriptors[index % PLACES]
 }
 
 #[inline]
@@ -115,21 +134,9 @@ fn block(number: usize) -> &'static Block {
     unsafe { &*TABLE[number].load(Ordering::Acquire) }
 }
 
-/// How many descriptors some word is bound to, or somebody is filling, about now.
-#[cfg(test)]
-pub(super) fn bound() -> usize {
-    let blocks = (0..COUNT.load(Ordering::Acquire)).map(block);
-    let descriptors = blocks.flat_map(|block| &block.descriptors);
-    descriptors
-        .filter(|descriptor| descriptor.is_free().is_none())
-        .count()
-}
-
-/// A descriptor that nothing refers to, for an operation on so many words.
+/// A descriptor that nothing refers to, for so many entries.
 ///
-/// # Panics
-///
-/// If all are bound, or there is no memory for more.
+/// Waits only if there is no memory for a block and each descriptor of the shared ones is taken.
 #[inline]
 pub(super) fn take(count: usize) -> Taken {
     let thread = thread();
@@ -156,7 +163,7 @@ pub(super) fn take_anyway(count: usize) -> Taken {
 #[cold]
 fn keep(kept: &Place) -> &'static Block {
     loop {
-        let block = make_block(COUNT.load(Ordering::Acquire));
+        let block = add_mapped().expect("memory to measure with");
         let unused = |descriptor: &Descriptor| descriptor.status.load(Ordering::Relaxed) == 0;
         let is_new = || block.descriptors.iter().all(unused);
         if is_new() && block.tenancy.reserve(KEPT) && is_new() {
@@ -214,7 +221,7 @@ impl Block {
     fn taken(&'static self, place: usize, sequence: u64) -> Taken {
         Taken {
             descriptor: &self.descriptors[place],
-            index: self.number * PER_BLOCK + place,
+            index: self.number * PLACES + place,
             sequence,
         }
     }
@@ -232,11 +239,11 @@ fn take_elsewhere(thread: &Thread, count: usize) -> Taken {
         return take_shared(thread, count);
     };
     if let Some(block) = thread.home.block() {
-        // All its descriptors are bound.
+        // All its descriptors are taken.
         thread.home.clear();
         block.tenancy.move_out(thread.tenant());
     }
-    search(|block| {
+    let taken = search(|block| {
         let tenant = block.tenancy.move_in(me)?;
         thread.home.set(block);
         // A handler that moves elsewhere in between leaves both to this thread: whose home is the tenant's is checked at each take.
@@ -247,7 +254,8 @@ fn take_elsewhere(thread: &Thread, count: usize) -> Taken {
             block.tenancy.move_out(tenant);
         }
         taken
-    })
+    });
+    taken.unwrap_or_else(|| take_shared(thread, count))
 }
 
 /// By compare-and-swap.
@@ -259,73 +267,94 @@ fn take_shared(thread: &Thread, count: usize) -> Taken {
         }
     }
     // So that threads do not all begin with the same one.
-    let few = || COUNT.load(Ordering::Acquire) < platform::cpu_slots();
-    if few() {
-        make_block(COUNT.load(Ordering::Acquire))
-            .tenancy
-            .reserve(SHARED);
+    if COUNT.load(Ordering::Acquire) < platform::cpu_slots() {
+        if let Some(block) = add_mapped() {
+            block.tenancy.reserve(SHARED);
+        }
     }
-    search(|block| {
+    let mut take = |block: &'static Block| {
         if !block.tenancy.is(SHARED) && !block.tenancy.reserve(SHARED) {
             return None;
         }
         shared.set(block);
         block.take_shared(shared, count)
-    })
-}
-
-/// Looks for a block of which something can be taken, a few of those that there are, and then new ones.
-///
-/// # Panics
-///
-/// If there can be no more, and nothing can be taken of any.
-fn search(mut take: impl FnMut(&'static Block) -> Option<Taken>) -> Taken {
+    };
     loop {
-        let blocks = COUNT.load(Ordering::Acquire);
-        // Of the most that there can be, all, and again: one can become free behind a look while another one before it is taken.
-        let looks = match blocks {
-            BLOCKS => 2 * BLOCKS,
-            _ => LOOKS.min(blocks),
-        };
-        for _ in 0..looks {
-            let number = HAND.fetch_add(1, Ordering::Relaxed) % blocks;
-            if let Some(taken) = take(block(number)) {
-                return taken;
-            }
-        }
-        assert!(
-            blocks < BLOCKS,
-            "no descriptor of k-CAS is free, of {}: each is bound to a word that it was the last to change, or one of the {PER_BLOCK} \
-             that each thread keeps, so fewer words can be under k-CAS, or fewer threads use it",
-            super::descriptors::MOST
-        );
-        if let Some(taken) = take(make_block(blocks)) {
+        if let Some(taken) = search(&mut take) {
             return taken;
         }
+        // There is no memory for another block.
+        add_reserved();
+        if let Some(taken) = (0..COUNT.load(Ordering::Acquire)).find_map(|it| take(block(it))) {
+            return taken;
+        }
+        std::thread::yield_now();
     }
 }
 
-/// The block of that number, made unless it is there.
-fn make_block(number: usize) -> &'static Block {
-    let bytes = size_of::<Block>();
-    let memory: NonNull<u8> = platform::map(bytes).expect("memory for descriptors of k-CAS");
-    let made = memory.as_ptr().cast::<Block>();
-    // SAFETY: mapped above for one, and nobody else has it. Zeroed memory is a block of operations that never were.
-    unsafe { (*made).number = number };
-    // Release: pairs with the acquire of whoever finds it.
-    let put = TABLE[number].compare_exchange(
-        std::ptr::null_mut(),
-        made,
-        Ordering::Release,
-        Ordering::Relaxed,
-    );
-    if put.is_err() {
-        // SAFETY: mapped above, and nobody else has it.
-        unsafe { platform::unmap(memory, bytes) };
+/// Looks for a block of which something can be taken: a few of those that there are, and then a new one. `None`: there can be no new
+/// one.
+fn search(mut take: impl FnMut(&'static Block) -> Option<Taken>) -> Option<Taken> {
+    loop {
+        let blocks = COUNT.load(Ordering::Acquire);
+        for _ in 0..LOOKS.min(blocks) {
+            let number = HAND.fetch_add(1, Ordering::Relaxed) % blocks;
+            if let Some(taken) = take(block(number)) {
+                return Some(taken);
+            }
+        }
+        // Another thread may be faster there.
+        if let Some(taken) = take(add_mapped()?) {
+            return Some(taken);
+        }
     }
-    // Whoever put it there may not have counted it yet.
+}
+
+/// Another block, of which another thread may take something first. `None`: there is no memory for it, or no number.
+fn add_mapped() -> Option<&'static Block> {
+    let number = COUNT.load(Ordering::Acquire);
+    if number >= BLOCKS - RESERVED {
+        return None;
+    }
+    let memory = platform::map(size_of::<Block>())?;
+    // SAFETY: mapped above for a block, and nobody else has it. Zeroed memory is a block of operations that never were.
+    if !unsafe { put(memory.as_ptr().cast(), number) } {
+        // SAFETY: mapped above, and nobody else has it.
+        unsafe { platform::unmap(memory, size_of::<Block>()) };
+    }
+    Some(block(number))
+}
+
+/// Puts one of the blocks in static memory into the table, if one is left.
+fn add_reserved() {
+    let used = |used| (used < RESERVED).then_some(used + 1);
+    // Relaxed: a number on its own.
+    let (order, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+    let Ok(next) = RESERVES_USED.fetch_update(order, failure, used) else {
+        return;
+    };
+    // SAFETY: one of the reserve, which this call alone has. Zeroed memory is a block of operations that never were.
+    unsafe {
+        let block = RESERVE.0.get().cast::<Block>().add(next);
+        let mut numbers = COUNT.load(Ordering::Acquire)..BLOCKS;
+        numbers.any(|number| put(block, number));
+    }
+}
+
+/// Puts a block into the table at this number, if none is there, and sees to it that what is there counts.
+///
+/// # Safety
+///
+/// It is zeroed memory, but for its number, and the caller's.
+unsafe fn put(block: *mut Block, number: usize) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { (*block).number = number };
+    // Release: pairs with the acquire of threads that find it.
+    let (put, failure) = (Ordering::Release, Ordering::Relaxed);
+    let is_put = TABLE[number].compare_exchange(std::ptr::null_mut(), block, put, failure);
+    // The thread that put it there may not have counted it yet.
     COUNT.fetch_max(number + 1, Ordering::Release);
-    block(number)
+    is_put.is_ok()
 }
 
 #[cfg(test)]

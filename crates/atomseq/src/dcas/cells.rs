@@ -5,9 +5,8 @@
 use std::alloc::{Layout, alloc_zeroed};
 
 use super::object::Object;
-use super::{StableWord, Word, kcas};
+use super::{StableWord, Word};
 use crate::memory::Descriptor;
-use crate::sync::Ordering;
 
 /// Values that an object covers that uses k-CAS; zeros at first.
 #[derive(Debug)]
@@ -41,14 +40,6 @@ impl Cells {
             (&self.words[index], value & Word::MOST),
             (&self.tops[index], value >> 63),
         ]
-    }
-}
-
-impl Drop for Cells {
-    fn drop(&mut self) {
-        for word in self.words.iter().chain(&self.tops) {
-            kcas::release(word.raw().load(Ordering::Relaxed));
-        }
     }
 }
 

@@ -1,33 +1,37 @@
 //! The descriptors of k-CAS: type-stable memory (GC96 2).
 //!
-//! A descriptor is given back by nobody, but found to be free when somebody looks for one: no word refers to it, and nobody is
-//! in its operation. `blocks.rs` says where they are.
+//! A descriptor is taken for one operation, or by a helper for one word of an operation, and is free again afterwards. No word
+//! refers to one that is free. `blocks.rs` says where they are.
 
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 
-use super::blocks::{BLOCKS, PER_BLOCK};
-use super::kcas;
+use super::blocks::{BLOCKS, PLACES};
+use super::kcas::{self, Part};
 
 /// Sequence numbers begin again after so many.
-pub(super) const SEQUENCES: u64 = 1 << 38;
+pub(super) const SEQUENCES: u64 = 1 << 40;
 
-/// The most descriptors there can be.
-pub(super) const MOST: usize = PER_BLOCK * BLOCKS;
+/// How many descriptors references can tell apart.
+pub(super) const MOST: usize = PLACES * BLOCKS;
 
-pub(super) const DECISION: u64 = 3;
-pub(super) const UNDECIDED: u64 = 0;
-pub(super) const SUCCEEDED: u64 = 1;
-pub(super) const FAILED: u64 = 2;
+/// What it is used for at this sequence number is past, and its owner has gone.
+pub(super) const FREE: u64 = 0;
+/// Taken. Its operation, if it has one of its own, will begin or has not ended.
+pub(super) const UNDER_WAY: u64 = 1;
+/// All words of its own operation are changed.
+pub(super) const OVER: u64 = 2;
+
+pub(super) const PHASE: u64 = 3;
 
 const COUNT_SHIFT: u32 = 2;
 const SEQUENCE_SHIFT: u32 = 6;
 
 const _: () = assert!(kcas::MOST + 1 < 1 << (SEQUENCE_SHIFT - COUNT_SHIFT));
 
-/// The status of an operation on so many words that nobody has decided.
+/// The status at a sequence number, of an operation with so many entries.
 #[inline(always)]
-pub(super) fn undecided(sequence: u64, count: usize) -> u64 {
-    sequence << SEQUENCE_SHIFT | (count as u64) << COUNT_SHIFT | UNDECIDED
+pub(super) fn status(sequence: u64, count: usize, phase: u64) -> u64 {
+    sequence << SEQUENCE_SHIFT | (count as u64) << COUNT_SHIFT | phase
 }
 
 #[inline(always)]
@@ -35,23 +39,23 @@ pub(super) fn sequence_of(status: u64) -> u64 {
     status >> SEQUENCE_SHIFT
 }
 
-/// How many words there are.
+/// How many entries there are.
 #[inline(always)]
 pub(super) fn count_of(status: u64) -> usize {
     (status >> COUNT_SHIFT) as usize & ((1 << (SEQUENCE_SHIFT - COUNT_SHIFT)) - 1)
 }
 
-/// One operation. All zero is one that never was. What three words need lies in two cache lines.
+/// One operation, or a helper's part in one. All zero is one that never was. What two words and a version need lies in two cache
+/// lines.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(super) struct Descriptor {
-    /// The sequence number, and below it how many words there are, and the decision.
+    /// The sequence number, and below it how many entries there are, and the phase.
     pub(super) status: AtomicU64,
-    pub(super) helpers: AtomicU64,
-    /// The number of the last operation whose owner has gone.
-    pub(super) left: AtomicU64,
-    /// The entries whose references were put into words, a bit each, of an operation that has failed.
-    pub(super) installed: AtomicU64,
+    /// The operation that references to this descriptor belong to, as the version refers to it: this one's, or the one that is
+    /// helped.
+    pub(super) operation: AtomicU64,
+    /// Of an operation, the version is the first.
     pub(super) entries: [Entry; kcas::MOST + 1],
 }
 
@@ -62,40 +66,66 @@ pub(super) struct Entry {
     pub(super) word: AtomicUsize,
     pub(super) old: AtomicU64,
     pub(super) new: AtomicU64,
-    /// The number of the last operation whose reference was replaced in the word.
-    pub(super) released: AtomicU64,
+}
+
+// Relaxed, both: a fence and the sequence number tell readers whether it belongs together.
+impl Entry {
+    #[inline(always)]
+    pub(super) fn fill(&self, part: &Part) {
+        self.word.store(part.word as usize, Ordering::Relaxed);
+        self.old.store(part.old, Ordering::Relaxed);
+        self.new.store(part.new, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    pub(super) fn part(&self) -> Part {
+        Part {
+            word: self.word.load(Ordering::Relaxed) as *const AtomicU64,
+            old: self.old.load(Ordering::Relaxed),
+            new: self.new.load(Ordering::Relaxed),
+        }
+    }
 }
 
 /// A descriptor for the caller alone to fill.
 pub(super) struct Taken {
     pub(super) descriptor: &'static Descriptor,
     pub(super) index: usize,
-    /// The number of the operation that it is for.
+    /// The number of what it is used for.
     pub(super) sequence: u64,
 }
 
+impl Taken {
+    /// Gives it back. No word refers to it.
+    #[inline(always)]
+    pub(super) fn leave(self) {
+        let free = status(self.sequence, 0, FREE);
+        // Release: pairs with the acquire of the thread that takes it next.
+        self.descriptor.status.store(free, Ordering::Release);
+    }
+}
+
 impl Descriptor {
-    /// Takes it for an operation on so many words, if it is free; returns the operation's number.
+    /// Takes it for so many entries, if it is free; returns the new sequence number.
     ///
-    /// `ALONE`: nobody else takes it meanwhile.
+    /// `ALONE`: no other thread takes it meanwhile.
     #[inline(always)]
     pub(super) fn try_take<const ALONE: bool>(&self, count: usize) -> Option<u64> {
-        let before = self.is_free()?;
-        let sequence = next(before);
-        let undecided = undecided(sequence, count);
-        if ALONE {
-            // Relaxed: `exchange` makes a fence before it fills in the rest.
-            self.status.store(undecided, Ordering::Relaxed);
-        } else {
-            // Acquire: once free, it is so until its number changes, and then it is somebody else's.
-            let (ours, others) = (Ordering::AcqRel, Ordering::Relaxed);
-            let taken = self
-                .status
-                .compare_exchange(before, undecided, ours, others);
-            taken.ok()?;
+        // Acquire: pairs with the release of the thread that left it: what that filled in comes before what this one does.
+        let before = self.status.load(Ordering::Acquire);
+        if before & PHASE != FREE {
+            return None;
         }
-        if before & DECISION == FAILED {
-            self.installed.store(0, Ordering::Relaxed);
+        let sequence = next(before);
+        let after = status(sequence, count, UNDER_WAY);
+        if ALONE {
+            // Relaxed: a fence follows before anything else is filled in.
+            self.status.store(after, Ordering::Relaxed);
+        } else {
+            // Acquire: as above.
+            let (ours, others) = (Ordering::Acquire, Ordering::Relaxed);
+            let taken = self.status.compare_exchange(before, after, ours, others);
+            taken.ok()?;
         }
         Some(sequence)
     }
@@ -105,43 +135,32 @@ impl Descriptor {
     #[inline]
     pub(super) fn take_anyway(&self, count: usize) -> u64 {
         let sequence = next(self.status.load(Ordering::Relaxed));
-        self.status
-            .store(undecided(sequence, count), Ordering::Relaxed);
+        let after = status(sequence, count, UNDER_WAY);
+        self.status.store(after, Ordering::Relaxed);
         sequence
     }
 
-    /// Its status, if no word refers to it and nobody is in its operation.
-    #[inline]
-    pub(super) fn is_free(&self) -> Option<u64> {
-        let status = self.status.load(Ordering::SeqCst);
-        let sequence = sequence_of(status);
-        if sequence == 0 {
-            return Some(status);
+    /// Says that all words of the operation of this number are changed.
+    pub(super) fn is_over(&self, sequence: u64) {
+        let before = self.status.load(Ordering::Relaxed);
+        if sequence_of(before) != sequence || before & PHASE != UNDER_WAY {
+            return;
         }
-        // Acquire: pairs with the release of the owner that goes.
-        let has_left = self.left.load(Ordering::Acquire) == sequence;
-        // SeqCst: after the look at the status; pairs with the helper's, in the other order.
-        if !has_left || self.helpers.load(Ordering::SeqCst) != 0 {
-            return None;
-        }
-        let put = match status & DECISION {
-            UNDECIDED => return None,
-            SUCCEEDED => u64::MAX,
-            // Relaxed: those who put them in have gone.
-            _ => self.installed.load(Ordering::Relaxed),
-        };
-        let entries = &self.entries[..count_of(status)];
-        let is_released = |(number, entry): (usize, &Entry)| {
-            // Acquire: pairs with the release of whoever replaced the reference.
-            put & 1 << number == 0 || entry.released.load(Ordering::Acquire) == sequence
-        };
-        let all = entries.iter().enumerate().all(is_released);
-        all.then_some(status)
+        let over = status(sequence, count_of(before), OVER);
+        // Release: pairs with the acquire of a thread that asks: all words are changed. If it fails, another thread has said so.
+        let (said, is_said) = (Ordering::Release, Ordering::Relaxed);
+        let _ = self.status.compare_exchange(before, over, said, is_said);
+    }
+
+    /// Can nobody take it now?
+    #[allow(dead_code, reason = "for tests and models")]
+    pub(super) fn is_taken(&self) -> bool {
+        self.status.load(Ordering::Relaxed) & PHASE != FREE
     }
 }
 
-/// The number after that of this status. Zero is that of an operation that never was.
+/// The number after that of this status.
 #[inline(always)]
 fn next(status: u64) -> u64 {
-    ((sequence_of(status) + 1) % SEQUENCES).max(1)
+    (sequence_of(status) + 1) % SEQUENCES
 }

@@ -190,8 +190,8 @@ impl<T> Domain<T> {
     /// ([`Change::compare`]) is compared only, and costs no atomic instruction: the version tells whether it is still so.
     ///
     /// Any number of words is compared. In a domain made by [`wide`](Domain::wide), up to
-    /// [`MOST_CHANGES`](super::MOST_CHANGES) are changed, lock-free, by k + 2 atomic instructions for k of them: one for each, and two
-    /// for version and decision. In any other, up to two are, with the progress of [`exchange`](Domain::exchange).
+    /// [`MOST_CHANGES`](super::MOST_CHANGES) are changed, lock-free, by 2k + 2 atomic instructions for k of them: two for each, and two
+    /// for the version. In any other, up to two are, with the progress of [`exchange`](Domain::exchange).
     ///
     /// ```
     /// use atomseq::dcas::{Change, Changed, Covered, Domain, Word};

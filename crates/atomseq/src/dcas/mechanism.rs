@@ -12,7 +12,7 @@ pub enum Mechanism {
     /// OS-assisted (GC96 6.1): one atomic instruction; obstruction-free. A holder that is preempted or ended
     /// is thrown out and its operation undone.
     Assisted,
-    /// k-CAS: lock-free; one atomic instruction for each word, and two more for version and decision.
+    /// k-CAS: lock-free; two atomic instructions for each word, and two for the version.
     Kcas,
 }
 

@@ -17,8 +17,8 @@
 //! |---|---|---|
 //! | scope | `Machine`, one process | `Machine`, one process |
 //! | progress | obstruction-free: alone, a thread ends in a bounded number of steps, whatever state others were stopped in | lock-free |
-//! | atomic instructions of [`exchange`](Domain::exchange) | 1 | 4; where the kernel says nothing of threads, and in a handler that interrupted one, 5 |
-//! | of a read | 0 | 0 |
+//! | atomic instructions of [`exchange`](Domain::exchange) | 1 | 6; where the kernel says nothing of threads, and in a handler that interrupted one, 7 |
+//! | of a read | 0 | 0, but for helping an operation that is under way |
 //! | system calls | none; to throw a stopped holder out, 1 | none, but for a thread's first descriptor |
 //! | where | Linux, where [gates are active](crate::status::Status::gates_active) | everywhere else |
 //!
@@ -30,17 +30,26 @@
 //! [`percpu`](crate::percpu) has. A reader that finds a stopped holder throws it out as well, so it
 //! needs write access.
 //!
-//! *k-CAS* is Guerraoui, Kogan, Marathe and Zablotchi's (2020), over descriptors that are never
-//! unmapped, in type-stable memory of their own: a word's last change binds one, at most 2,097,152 at a time. They cannot
-//! come from a [`memory::Pool`](crate::memory::Pool). That needs sections to be fast, and k-CAS is for where there are none; and
-//! a thread that is ended inside a pool could keep others waiting, inside k-CAS it cannot.
+//! *k-CAS* takes the version first, which decides the operation, and then changes each word in two steps, by which a thread that comes
+//! late does no harm: Harris, Fraser and Pratt's way (2002), with descriptors that are used again at once (Arbel-Raviv and
+//! Brown 2017). Each thread helps the operation that it meets.
+//!
+//! Memory of k-CAS: a change leaves nothing behind in its words, so their number does not matter. A thread that uses k-CAS has a page of
+//! descriptors, 4 KiB, which another thread takes over when it has exited; there is a table of 256 KiB, of which a
+//! page is touched for every 512 threads. No operation fails or panics for want of a descriptor: a thread that finds no memory for a
+//! page uses one of 240 descriptors in static memory. It waits only while as many threads without memory are in the middle of an
+//! operation. So removing a value and dropping a structure always succeed; inserting one fails if there is no memory for its node.
+//!
+//! The descriptors cannot come from a [`memory::Pool`](crate::memory::Pool). That needs sections to be fast, and k-CAS is for where there
+//! are none; and a thread that exits inside a pool could keep others waiting, inside k-CAS it cannot.
 //!
 //! # Contention
 //!
 //! Threads on several CPUs that change the same words at the same time cost each other more than their turns. So who is forestalled
 //! gives way: it spins at first, and if it is forestalled again within microseconds, time after time, it sleeps, for 60 to
 //! 480 µs. The others get their changes done at the speed of one thread, and the CPU is free meanwhile. A thread that only reads never sleeps, nor does one
-//! that finds a stopped holder. In a signal handler the sleep is one system call, and a further signal ends it.
+//! that finds a stopped holder. In a signal handler the sleep is one system call, and a further signal ends it. Threads that use a
+//! [`nonblocking::Stack`](crate::nonblocking::Stack) only spin: one that polls would keep the others waiting for what it sleeps over.
 //!
 //! # A process, and what comes after
 //!
@@ -50,6 +59,7 @@
 
 mod adjacent;
 mod assisted;
+mod backoff;
 mod bare;
 mod blocks;
 mod cells;
@@ -76,6 +86,7 @@ pub use mechanism::{AlreadyChosen, Mechanism, force_kcas, mechanism};
 pub use packed::Packed;
 pub use word::Word;
 
+pub(crate) use backoff::Backoff;
 pub(crate) use cells::{Cells, zeros};
 pub(crate) use object::Object;
 pub(crate) use word::StableWord;
@@ -146,12 +157,6 @@ pub const SEQUENCES: &[(&str, &[&crate::sequence::model::Program])] = &[
     ("dcas/assisted", assisted::SEQUENCES),
     ("dcas/lock", lock::SEQUENCES),
 ];
-
-/// How many descriptors of k-CAS are in use, about now.
-#[cfg(test)]
-pub(crate) fn bound_descriptors() -> usize {
-    blocks::bound()
-}
 
 #[cfg(test)]
 mod tests;

@@ -16,7 +16,7 @@ use super::assisted::{self, Line};
 use super::contention;
 use super::mechanism::{Mechanism, mechanism};
 use super::{Cells, Change, StableWord, Version, Word, kcas};
-use crate::sync::{Ordering, fence};
+use crate::sync::Ordering;
 
 /// One version number, and the mechanism by which it and what it covers change together.
 #[repr(C)]
@@ -56,7 +56,7 @@ impl Object {
     pub fn version(&self) -> Version {
         Version(match self.mechanism {
             Mechanism::Assisted => self.line.version(),
-            Mechanism::Kcas => kcas::load(self.version.raw()),
+            Mechanism::Kcas => kcas::begin(self.version.raw()),
         })
     }
 
@@ -66,7 +66,7 @@ impl Object {
     pub fn begin(&self) -> Version {
         Version(match self.mechanism {
             Mechanism::Assisted => self.line.begin(),
-            Mechanism::Kcas => kcas::load(self.version.raw()),
+            Mechanism::Kcas => kcas::begin(self.version.raw()),
         })
     }
 
@@ -85,12 +85,7 @@ impl Object {
     pub fn is_still(&self, version: Version) -> bool {
         match self.mechanism {
             Mechanism::Assisted => self.line.is_still(version.0),
-            Mechanism::Kcas => {
-                // Acquire: pairs with the release fence of whoever gave a node to its next owner, and with k-CAS's exchanges.
-                fence(Ordering::Acquire);
-                // Every change of a word changes the version with it, and no version comes back.
-                kcas::load(self.version.raw()) == version.0
-            }
+            Mechanism::Kcas => kcas::is_still(self.version.raw(), version.0),
         }
     }
 
@@ -174,14 +169,14 @@ impl Object {
                     }
                 }
                 Mechanism::Kcas => {
-                    let mut parts = [self.next_version(version); kcas::MOST + 1];
-                    let mut count = 1;
+                    let mut parts = [NOTHING; kcas::MOST];
+                    let mut count = 0;
                     for change in changing {
                         parts[count] = change.kcas();
                         count += 1;
                     }
                     // SAFETY: as for `try_kcas`. Nothing changes: it was so at one time.
-                    count == 1 || unsafe { kcas::exchange(&mut parts[..count]) }
+                    count == 0 || unsafe { self.exchange_parts(version, &parts[..count]) }
                 }
             };
             // If not, something has changed, or the version was used up.
@@ -279,18 +274,6 @@ impl Object {
         contention::give_way(self);
     }
 
-    /// Gives back what k-CAS has bound to a word, whose memory goes.
-    ///
-    /// # Safety
-    ///
-    /// Nobody uses the object any more, nor will.
-    #[allow(dead_code, reason = "for structures that have nodes")]
-    pub unsafe fn release(&self, word: &StableWord) {
-        if self.mechanism == Mechanism::Kcas {
-            kcas::release(word.raw().load(Ordering::Relaxed));
-        }
-    }
-
     /// Leaves the object as a thread does that is stopped for ever inside `exchange`: see
     /// [`Domain::abandon`](super::Domain::abandon).
     pub fn abandon(&self, first: Change<'_>, second: Change<'_>) -> bool {
@@ -349,22 +332,24 @@ impl Object {
     }
 
     unsafe fn try_kcas<const N: usize>(&self, version: Version, changes: [Change<'_>; N]) -> bool {
-        let version = self.next_version(version);
-        let mut parts: [kcas::Part; 4] = std::array::from_fn(|index| match changes.get(index) {
-            Some(change) => change.kcas(),
-            None => version,
-        });
-        const { assert!(N < 4) };
-        // SAFETY: the caller's promise; whoever is in an operation that shares a word with this one is in one of this
-        // object's.
-        unsafe { kcas::exchange(&mut parts[..=N]) }
+        let parts = changes.map(|change| change.kcas());
+        // SAFETY: the caller's promise.
+        unsafe { self.exchange_parts(version, &parts) }
     }
 
-    /// From this version to the next.
-    fn next_version(&self, version: Version) -> kcas::Part {
-        Change::of(&self.version, version.0, version.0 + 1).kcas()
+    #[inline(always)]
+    unsafe fn exchange_parts(&self, version: Version, parts: &[kcas::Part]) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { kcas::exchange(self.version.raw(), version.0, parts) }
     }
 }
+
+/// No part.
+const NOTHING: kcas::Part = kcas::Part {
+    word: std::ptr::null(),
+    old: 0,
+    new: 0,
+};
 
 #[inline(always)]
 fn assisted_part((word, new): (&StableWord, u64)) -> assisted::Part {

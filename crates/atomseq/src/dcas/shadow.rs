@@ -38,8 +38,8 @@ use crate::sync::{AtomicU64, Ordering, fence};
 
 use super::Version;
 use super::assisted::REVOKED;
+use super::backoff::Backoff;
 use super::claimants::Claimant;
-use super::contention;
 use super::lock::{self, BELOW_VERSION, CLAIM, HELD, ID, LOCKED, STATE, VERSION};
 
 pub(crate) use super::assisted::HIGHEST_CPU;
@@ -131,7 +131,7 @@ impl Shadow {
     #[inline(never)]
     pub fn change_slowly(&self, change: &mut impl Change, mut told: Option<usize>) -> bool {
         let mut restarts = Restarts::none();
-        let mut registered = false;
+        let (mut registered, mut backoff) = (false, Backoff::new());
         loop {
             match told {
                 Some(DONE) => return true,
@@ -142,7 +142,7 @@ impl Shadow {
                 }
                 Some(BUSY) => {
                     if !self.make_way() {
-                        contention::give_way(self);
+                        backoff.spin();
                     }
                 }
                 // Perhaps it had claimed: then it finds out now that this is so on its CPU.

@@ -52,7 +52,7 @@ impl Word {
         *self = Word::new(value);
     }
 
-    /// Puts the value itself into a word that nobody else has, where k-CAS has left a reference.
+    /// Puts the value itself into a word that nobody else has, where a thread that exited inside k-CAS has left a reference.
     pub(super) fn settle(&mut self) {
         let value = self.get_mut();
         if self.raw().load(Ordering::Relaxed) != value {
@@ -86,17 +86,7 @@ impl fmt::Debug for Word {
     }
 }
 
-impl Drop for Word {
-    fn drop(&mut self) {
-        // Under k-CAS the last operation's descriptor is bound to the word.
-        kcas::release(self.raw().load(Ordering::Relaxed));
-    }
-}
-
-/// A covered word without a destructor, for descriptors in type-stable memory. Zeros are the value 0.
-///
-/// What k-CAS has bound to it is not given back when its memory goes, but by
-/// [`Object::release`](super::object::Object::release).
+/// A covered word, for descriptors in type-stable memory. Zeros are the value 0.
 #[derive(Default)]
 #[repr(transparent)]
 pub(crate) struct StableWord(AtomicU64);

@@ -132,6 +132,23 @@
 //! gate. Their slow path adds with an atomic instruction to words that no section touches, and
 //! `drain` moves a base line instead of resetting words.
 //!
+//! # Objects that change CPU
+//!
+//! Objects that one CPU gets and another puts back leave the first one's stack empty and the second one's full. Each
+//! [`Pool`](crate::percpu::Pool) has a depot for them, which moves batches, as tcmalloc's transfer cache and the depot of
+//! Bonwick and Adams's magazines do:
+//!
+//! ```text
+//! get, stack empty:  claim a full cell;  copy its batch;   the cell is free      2 atomic instructions
+//! put, stack full:   claim a free cell;  copy half of it;  the cell is full      2 atomic instructions
+//! ```
+//!
+//! Theirs have locks, which neither a handler nor a thread that must not wait can take. Here a word says which cells are free, and
+//! another which are full. Clearing a bit by one atomic instruction claims the cell, and setting the cell's bit in the
+//! other word gives it back. The owner of a cell is alone with it meanwhile; a thread that is stopped, or a handler that
+//! interrupts it, leaves all other cells to the others, and there is nothing to be mistaken for its former self (ABA), since
+//! a cell's history does not matter to the thread that claims it. Without a cell, the pool asks its source, as it would without a depot.
+//!
 //! # Locks with a home
 //!
 //! [`mutex::OnCpu`](crate::mutex::OnCpu) and [`mutex::Rehoming`](crate::mutex::Rehoming) are two words, the home and the flag:
@@ -298,7 +315,9 @@
 //!
 //! ```text
 //! this CPU's stack of free descriptors
-//!    │ empty: up to 32 of one page                 │ full: half of them, each to its page
+//!    │ empty: a batch                              │ full: half of them, at most 31
+//! the depot that all CPUs share
+//!    │ empty: up to 32 of one page                 │ full: each to its page
 //! the lowest page with something free, found by bits ── none: the next chunk is mapped, twice as large
 //!
 //! a page's word:  tag 32 | used 16 | first 16      links: how far the next free one lies beyond the next
@@ -367,21 +386,47 @@
 //! writing the lock*: the lock's line holds the version and the log, one line for all. *Unsynchronized readers see
 //! tentative values*: a reader looks at the version before and after.
 //!
-//! k-CAS leaves its references in the words, as Guerraoui and others do. Putting values back would
-//! cost as many instructions again, and allow a helper that comes late to take an old value for a new one.
-//! Reclamation is no epoch's business: each reference that is replaced is noted in its descriptor, and a
-//! descriptor without references and helpers is used again. To know that costs no atomic instruction: blocks of
-//! descriptors are homes of threads, and a thread takes descriptors of its own by plain stores. It moves out
-//! when all there are bound, and whoever looks for a home afterwards moves in; or when it has ended, which the kernel says (`tgkill` of no
-//! signal). Where that call is forbidden, or those that tell a thread its number, and in a handler that has interrupted its thread while it takes one, descriptors are taken by
-//! a compare-and-swap, from blocks that are shared. (To throw out a thread that only sleeps, by a barrier on all CPUs, does not do: if
-//! it is stopped between the look at whose home it is and its mark that it is inside, the mark comes late, and keeps everybody out for
-//! good: so a million operations of threads that were often preempted, and ended, cost about one block.)
+//! k-CAS puts values back. Leaving references in the words, as Guerraoui and others do, costs fewer compare-and-swaps, k + 2
+//! and not 2k + 2, but binds a descriptor to every word that was ever changed: as much memory again as the words of a large structure take
+//! several times over, and removing a value may need memory. It was also slower here, 58 ns a change of two words beside 33
+//! (`bench dcas`, 1 thread, least of three interleaved runs each). What allows a helper that comes late
+//! to do no harm is the reference in between, which is unique; `dcas/kcas.rs` lists why it holds.
 //!
-//! Who meets an undecided operation waits a little before helping: as long as others stay away, its words and its
+//! A descriptor is free when its thread leaves the operation. To know that costs no atomic instruction: blocks of
+//! descriptors are homes of threads, and a thread takes descriptors of its own by plain stores. It moves out
+//! when all there are taken, and a thread that looks for a home afterwards moves in; or when it has exited, which the kernel says (`tgkill` of no
+//! signal). Where that call is forbidden, or those that tell a thread its number, where there is no memory for a home, and in a handler that has
+//! interrupted its thread while it takes one, descriptors are taken by
+//! a compare-and-swap, from blocks that are shared. (To evict a thread that only sleeps, by a barrier on all CPUs, does not do: if
+//! it is stopped between the look at whose home it is and its mark that it is inside, the mark comes late, and keeps all others out
+//! indefinitely.)
+//!
+//! A thread that meets an operation under way waits a little before helping: as long as others stay away, its words and its
 //! descriptor stay with the processor that is about to end it.
 //!
-//! # Stacks and queues in arrays
+//! # Queues in arrays
+//!
+//! ```text
+//! cells    turn word | turn word | …    a turn says for which round the cell is empty or full
+//! push     at the tail: (round, 0)        -> (round + 1, word)    one double-width compare-and-swap
+//! pop      at the head: (round + 1, word) -> (next round, 0)      the same
+//! tail     a hint: all places before it have been pushed; head: all before it have been popped
+//! ```
+//!
+//! A [`nonblocking::Queue`](crate::nonblocking::Queue) is used by threads that push on some CPUs and pop on others, and poll where they find it full or
+//! empty. So the two ends share nothing but the cells between them, and a thread that is refused has stored nothing. Where a turn is
+//! beside each word, as in D. Vyukov's bounded queue, the end is a fact that cells tell: the first place whose turn shows that it has not been
+//! passed. In that queue a thread takes a place by a change of the tail and fills the cell afterwards; if it is stopped between, all that comes
+//! behind is stopped as well. Here one instruction fills the cell, and the tail may be stored late or never: a thread that finds a hint
+//! late reads from turns how many rounds it is behind, and searches one round, by halves.
+//!
+//! The refusal is exact. A thread that knows all places before one to have been pushed, and reads the turn of that one's cell,
+//! has found the tail at that moment; if the turn is of the round before, the cell is still full, and so is the queue.
+//!
+//! *Contention.* A thread whose exchange fails, or whose hint is late, pauses for 1 to 512 pauses, twice as long each time in one operation,
+//! while the other makes many changes with the cache lines to itself. Nothing sleeps.
+//!
+//! # Stacks in arrays
 //!
 //! ```text
 //! lock     FREE(v) -> HELD(v, cpu) -> FREE(v+1)       a change: one section, one atomic instruction
@@ -389,21 +434,22 @@
 //! lengths  even | odd                                 the version's parity says which one counts
 //! ```
 //!
-//! [`nonblocking::Stack`](crate::nonblocking::Stack) and [`Queue`](crate::nonblocking::Queue) need no log. A value goes into a cell
+//! A [`nonblocking::Stack`](crate::nonblocking::Stack) needs no log. A value goes into a cell
 //! that is not in use, where nobody looks, and the new length goes into the copy that does not count at this version. The
 //! last instruction of the section makes both count at once. Whatever a holder has done that is thrown out lies where nobody
 //! looks, so recovery is a claim, a fence, and a compare-and-swap back to the *same* version. All that a change needs to know is
 //! loaded before its compare-and-swap, in the shadow of that instruction, and counts if it succeeds, because nobody stores to
-//! what counts at the version. A queue's ends follow from the version and the length: each put and each get is one version, so there
-//! were `(v + n) / 2` puts and `(v - n) / 2` gets. Against an exchange of two words that is five stores less.
+//! what counts at the version. Against an exchange of two words that is five stores less.
 //!
 //! A thread that finds the lock held by its own CPU needs no fence here either: a section frees the lock with a plain store.
 //!
 //! *Patience.* Whoever looks at the lock takes its cache line from the holder, who needs it once more. Where a pause is 10 ns, two
 //! threads that looked after each pause and threw the holder out after 32 looks did so 4,600 times in 7 million operations; with 8
 //! pauses from look to look, 49 times. And a fence ends whatever section runs on that CPU, also one that has nothing to do with
-//! it: so a thread whose section was ended throws out at once only a holder on its own CPU. Who fails stays away for 4 to
-//! 256 pauses, so that the other has the lines to itself for many operations.
+//! it: so a thread whose section was ended throws out at once only a holder on its own CPU. A thread that
+//! fails pauses as in a queue, so that the other has the lines to itself for many operations. It does not sleep, as threads do whose
+//! [domains](crate::dcas#contention) are contended: with sleeps of 60 to 480 µs, producers and consumers that spin at a stack of 16 took 14 to
+//! 67 µs an element, on four busy CPUs, and 0.1 to 0.2 µs without.
 //!
 //! # Lists that anybody may change
 //!
@@ -491,7 +537,7 @@
 //! | S92 figure 5.4 | Delete compares the first node's link as well, by `CAS2` | the head, if nothing has changed since the version | the version proves the link, also of a node that was freed and is back |
 //! | S92 5.2.1 | insert *and delete* at the end of a list, by a pointer to its tail | [`LinkedStack`](crate::nonblocking::LinkedStack) inserts there, and deletes at its head; the last node is told by the tail and not by its link | to delete at the end takes the node before it, which single links do not tell; so no change is of more than two words |
 //! | S92 figure 5.5 | the stack is never full or empty; it grows down; `CAS2` of the pointer and the cell | refuses; grows up; one section, under the version | a cell that nobody looks at need not be compared |
-//! | S92 figure 5.6 | Put stores at `new_head`, Get reads at `old_tail`; of n places one stays free | both at the place that their own index says; all places are used | a misprint: as printed, the first Get takes what no Put has stored; the length tells full from empty |
+//! | S92 figure 5.6 | Put stores at `new_head`, Get reads at `old_tail`; of n places one stays free | both at the place that their own index says; all places are used; the word changes with a turn beside it, and the index later | a misprint: as printed, the first Get takes what no Put has stored. Turns tell full from empty; and threads that put do not meet those that get at one index |
 //! | S92 5.7 | `CAS2` on a link and the count of the node behind it | the count, if nothing has changed since the version; the link of a removed node says so | a link of a removed node may lead to one that was removed later, and is another by now: its count would be raised all the same |
 //! | S92 5.7 | `CAS(old_ref, new_ref, refp)`; a node that is released to zero is deallocated | the count of guards alone; a node goes when it is removed *and* has none | a misprint (address first); being in the list is no guard, so inserting and removing are one exchange each |
 //! | S92 5.2.3 | a visitor whose node was removed goes on by that node's link | by its position | counted links would let one visitor who stands still keep all that is removed after it |

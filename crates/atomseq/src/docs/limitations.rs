@@ -31,13 +31,18 @@
 //!
 //! A [`Queue`](crate::percpu::Queue) that has grown gives nothing back until it is dropped.
 //!
+//! A [`Pool`](crate::percpu::Pool) may keep its capacity on each possible CPU, and as many objects again in its depot (or eight
+//! batches of half the capacity, at most 31, where that is more), before its source gets any back. A thread that exits in the middle of a `get` or a `put`, by a system call of its own, may take a batch
+//! of objects with it (31, or 32 from the source), and with them one of the depot's cells. So may a fork: the child does not get the
+//! batches that other threads of its parent were just moving.
+//!
 //! # Type-stable memory
 //!
 //! * **A limit counts all.** Of a [`memory::Pool`](crate::memory::Pool) with a limit, an allocation may fail although something
 //!   is free: up to 32 descriptors are in the hands of each thread that is just filling or emptying a CPU's
 //!   stack, and a page's in those of a trim. Give a limit some room.
 //! * **A thread that ends** inside an allocation or a free, by a system call of its own, may take up to 32 free descriptors
-//!   with it for good, a trim a page. What it had allocated is found by an audit.
+//!   with it for good, and the room for them between the CPUs; a trim a page. What it had allocated is found by an audit.
 //! * **Address space.** Chunks double, and stay until the pool is dropped; a pool has up to twice the addresses that it needs. Where the
 //!   system does not overcommit, they count.
 //! * **Pages go back** only on Linux, only to a [`trim`](crate::memory::Pool::trim), and as a whole: one descriptor that is in use keeps a
@@ -50,10 +55,11 @@
 //!
 //! # Stacks and queues that all CPUs share
 //!
-//! * **One lock word each.** Putting in and taking out of a [`nonblocking::Queue`](crate::nonblocking::Queue) meet at the same cache line; they
-//!   do not go on side by side.
+//! * **One lock word a [`nonblocking::Stack`](crate::nonblocking::Stack).** Pushing and popping meet at the same cache line; they do not go on
+//!   side by side. Where some threads push what others pop, a [`Queue`](crate::nonblocking::Queue) is faster, up to
+//!   five times where a thread each polls.
 //! * **Unfair.** Who fails stays away for up to some microseconds, while another does many operations.
-//! * **A thread that cannot run sections** (a debugger steps it, or it is ending) locks with its signals blocked, and the others wait for
+//! * **A thread that cannot run sections** (a debugger steps it, or it is ending) locks a stack or a linked stack with its signals blocked, and the others wait for
 //!   it, as for a gate.
 //! * **A [`LinkedStack`](crate::nonblocking::LinkedStack)** keeps the memory of its nodes until it is dropped; its `len` counts.
 //! * **The ends of a [`spsc::Ring`](crate::nonblocking::spsc::Ring)** are one of each: a handler must not use the end that its thread
@@ -180,8 +186,13 @@
 //!   is given some microseconds.
 //! * Each exchange changes the version's cache line: domains are to be as small as what changes together
 //!   (GC96 5.3).
-//! * Values are below 2^63. k-CAS keeps a descriptor for every word whose last change it still is, and 64 for every
-//!   thread that has used it; of 2,097,152, so 32,768 such threads can be alive at once.
+//! * Values are below 2^63.
+//! * k-CAS has a page of descriptors for every thread that has used it and is alive, for 32,768 threads; further ones share those that
+//!   are left over. The pages are never unmapped. A thread that *exits* in the middle of a k-CAS operation, by `pthread_exit` in a
+//!   handler for example, may take its descriptor along: 256 bytes of such a page.
+//! * Sequence numbers of k-CAS have 40 bits, in each of a thread's 15 descriptors. A thread that is stopped between reading a reference and
+//!   its next step, wakes when exactly a multiple of 2^40 uses of that descriptor have passed, and finds that reference in that
+//!   word again, is deceived. At 20 million changes a second by the thread that owns the descriptor, 2^40 uses take nine days.
 //! * Versions have 48 bits: at 100 million changes a second they begin again after a month. A thread that
 //!   sleeps in a read meanwhile, and wakes at the same number, is deceived.
 //! * Not across processes: the fence reaches one address space.
@@ -237,7 +248,7 @@
 //! * **Stepping** in a debugger interrupts a section at every instruction. After
 //!   [`set_restart_limit`](crate::set_restart_limit) restarts the operation takes its slow path. To
 //!   see the steps one by one, step through the `gated` form: set `ATOMSEQ_DISABLE_RSEQ=1`.
-//! * **seccomp.** Until [`status()`](crate::status()) has returned, start-up uses `openat`, `read`, `close`, `sched_getaffinity`, `uname`,
+//! * **seccomp.** Until [`status()`](crate::status()) has returned, start-up uses `openat`, `openat2`, `fstatfs`, `read`, `close`, `sched_getaffinity`, `uname`,
 //!   `getpid`, `gettid`, `futex`, `rt_sigprocmask`, `rseq`, `membarrier`, `getcpu`, `clone`, `wait4`, `nanosleep`, `getrusage`, `sched_getattr`,
 //!   `sched_setattr`, `sched_setaffinity` and `exit` (of the self-test's helper), and the C library's memory, `mmap`, `brk`
 //!   and `mprotect`. Call it before a filter forbids them; where one that decides something is refused, `status()` says which.

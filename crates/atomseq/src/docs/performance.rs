@@ -141,6 +141,12 @@
 //! four a CPU, and account for every operation in the end. A case whose mechanism does not work here is left out: what would be
 //! k-CAS is not told as OS-assisted.
 //!
+//! `flow-queue`, `flow-stack` and `flow-pool` have half of the threads produce and half consume, on their own CPUs as far as there are enough. The
+//! figure is the wall time of a run divided by the elements that passed. A thread that finds no room, or no element, spins in the
+//! `spin` workloads and yields its CPU in the `yield` ones, and tries again; 16 and 1024 are the capacities. In `flow-pool` a
+//! block of 64 bytes is taken by the producer, carried by a crossbeam `ArrayQueue` of 256, and given back by the consumer. Each
+//! element is accounted for in the end.
+//!
 //! `stall` stops a thread by a signal at a random time in its operations, and times one operation of another thread on the same
 //! object. Stops outside of operations do not count; where others must throw the stopped one out, only stops count in which
 //! they had to. A mutex is watched for a millisecond each time, for nobody would ever get it.

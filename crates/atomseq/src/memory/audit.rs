@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::descriptor::Descriptor;
-use super::free::{Free, Word};
+use super::free::Free;
 use super::moment::{Moment, whole_milliseconds};
 use super::page::Page;
 use super::pool::{Allocated, Pool};
@@ -33,18 +33,6 @@ impl<T: Descriptor> Pool<T> {
         pages
             .filter(|page| page.load().used > 0)
             .flat_map(|page| (0..page.capacity).filter_map(move |index| allocated(page, index)))
-    }
-
-    /// Hands every descriptor to `each` that was ever allocated, whoever has it now. For the end of the pool.
-    pub(crate) fn for_each_used(&self, mut each: impl FnMut(&T)) {
-        let pages = self.shared().pages().map(|(_, _, page)| page);
-        // Of others, nothing has been touched.
-        for page in pages.filter(|page| page.load() != Word::of(0)) {
-            for index in 0..page.capacity {
-                // SAFETY: a descriptor of the pool, allocated or free.
-                each(unsafe { page.descriptor(index).cast::<T>().as_ref() });
-            }
-        }
     }
 
     /// Looks for descriptors that are allocated, and that nobody has claimed for longer than `time`: those

@@ -36,7 +36,8 @@ impl<T: Descriptor> Options<T> {
         }
     }
 
-    /// Each CPU keeps up to so many free descriptors for itself. Default: 64.
+    /// Each CPU keeps up to so many free descriptors for itself; and as many again of all CPUs, at most, or
+    /// eight batches where that is more, are on their way between them. Default: 64.
     pub fn cached(self, descriptors: usize) -> Options<T> {
         Options {
             cached: descriptors,
@@ -86,12 +87,12 @@ impl<T: Descriptor> Options<T> {
 /// counts: see [`Reference`].
 ///
 /// [`allocate`](Pool::allocate) and its opposite, dropping an [`Allocated`], take constant time: they pop from
-/// and push to this CPU's stack. Only when that is empty or full, they go, for up to 32 descriptors at once,
-/// to the pages that all CPUs share.
+/// and push to this CPU's stack. Only when that is empty or full, they exchange up to 32 descriptors at once
+/// with those that are on their way between CPUs, or else with the pages that all CPUs share.
 ///
 /// Scope: `Machine`. Progress: lock-free; but a call that finds nothing free any more looks at the CPUs' stacks through their
 /// gates, and waits while another thread holds one of those. Cost: no atomic
-/// instruction on the fast path; one for up to 32 descriptors taken out of a page, and one for each
+/// instruction on the fast path; two for up to 31 descriptors that change CPU, one for up to 32 taken out of a page, and one for each
 /// that goes back there. A thread that cannot run sections, or comes while this CPU's gate is held, takes the way of the
 /// pages, for one descriptor at a time; so do all where there are no sections. Every operation may be called from a signal handler that has interrupted any other
 /// one, and none calls the global allocator; [the module](super) tells the rest.

@@ -1,4 +1,4 @@
-//! What stacks and queues in an array have in common where the kernel helps: cells, and how many bytes of them are in use.
+//! The stack in an array where the kernel helps: cells, and how many bytes of them are in use.
 //!
 //! ```text
 //! shadow   lock | length | length | …           the version's parity says which length counts
@@ -37,12 +37,6 @@ impl Array {
     #[inline(always)]
     pub(super) fn cells(&self) -> usize {
         self.cells.as_ptr() as usize
-    }
-
-    /// The bytes of all cells but one.
-    #[inline(always)]
-    pub(super) fn mask(&self) -> usize {
-        CELL * (self.cells.len() - 1)
     }
 
     pub(super) fn capacity(&self) -> usize {

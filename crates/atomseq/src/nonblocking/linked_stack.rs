@@ -41,17 +41,13 @@ impl<T: Send> nodes::Node for Node<T> {
     fn next(&self) -> &StableWord {
         &self.next
     }
-
-    fn words(&self) -> [&StableWord; 2] {
-        [&self.next; 2]
-    }
 }
 
 /// An unbounded last-in-first-out store of values of any type, to whose end values can be added as well (S92 figure 5.4).
 ///
 /// With [`push_back`](LinkedStack::push_back) and [`pop`](LinkedStack::pop) alone it is a first-in-first-out queue.
 /// Scope `Machine`; progress as the [mechanism](crate::dcas)'s. An operation costs one exchange of one or two words (1 atomic
-/// instruction OS-assisted, up to 5 by k-CAS), and a node taken from this CPU's free ones or given back to them, which costs
+/// instruction OS-assisted, up to 6 by k-CAS), and a node taken from this CPU's free ones or given back to them, which costs
 /// none. Memory is a node a value, used again as soon as the value is popped: nothing waits for readers. A value
 /// is its popper's own, and nobody looks at one that is on the stack.
 ///
@@ -268,19 +264,16 @@ impl<T: Send> LinkedStack<T> {
 
 impl<T: Send> Drop for LinkedStack<T> {
     fn drop(&mut self) {
-        /// The stack's other word, which goes with it, also if a value panics when it is dropped.
-        struct Tail<'a>(&'a Object, &'a StableWord);
+        /// Undoes what a thread has left half done that exited in the middle, also if a value panics when it is dropped.
+        struct Finish<'a>(&'a Object);
 
-        impl Drop for Tail<'_> {
+        impl Drop for Finish<'_> {
             fn drop(&mut self) {
-                // Undoes what a thread has left half done that ended in the middle.
                 self.0.begin();
-                // SAFETY: the word goes, and nobody else has the stack.
-                unsafe { self.0.release(self.1) };
             }
         }
 
-        let _tail = Tail(&self.chain.object, &self.tail);
+        let _finish = Finish(&self.chain.object);
         drops::each(|| self.pop().is_some());
     }
 }

@@ -11,9 +11,8 @@
 //! recycled nodes may go round in circles, so a walk also asks for the version from time to time.
 
 use std::ops::Deref;
-use std::ptr::{self, with_exposed_provenance};
+use std::ptr::with_exposed_provenance;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::dcas::{Mechanism, Object, StableWord, Version};
 use crate::drops;
@@ -30,9 +29,6 @@ pub(super) const NO_ADDRESS: u64 = 63;
 pub(super) trait Node: Descriptor {
     /// The link to the next one.
     fn next(&self) -> &StableWord;
-
-    /// Each of its covered words; one, if that is all, twice.
-    fn words(&self) -> [&StableWord; 2];
 }
 
 /// The object has changed since the version.
@@ -49,22 +45,16 @@ pub(super) struct Place<'a, N> {
     pub(super) node: Option<&'a N>,
 }
 
-/// A version number, and the head of the list that it covers.
-///
-/// By k-CAS it lives as long as the nodes of its list. Somebody in an operation of another list in the same memory may have
-/// come to a node that has gone from there to this list meanwhile, and help the operation that is under way there, whose words are
-/// these; and still be at it when that operation is over and this list gone.
+/// A version number, and the head of the list that it covers. They stay where they are when the list is moved.
 pub(super) struct Anchor {
     pub(super) object: Object,
     pub(super) head: StableWord,
-    /// Among those that are kept.
-    next: AtomicPtr<Anchor>,
 }
 
 impl Anchor {
-    fn new(object: Object) -> Arc<Anchor> {
-        let (head, next) = (StableWord::default(), AtomicPtr::default());
-        Arc::new(Anchor { object, head, next })
+    fn new(object: Object) -> Box<Anchor> {
+        let head = StableWord::default();
+        Box::new(Anchor { object, head })
     }
 }
 
@@ -72,86 +62,11 @@ impl Anchor {
 pub(super) struct Memory<N: Node> {
     pool: Pool<N>,
     mechanism: Mechanism,
-    /// Anchors of lists that are gone, for others to come: their heads hold 0. A stack, which is taken as a whole.
-    kept: AtomicPtr<Anchor>,
-}
-
-impl<N: Node> Memory<N> {
-    /// One that nobody has.
-    fn anchor(&self) -> Arc<Anchor> {
-        let Some(anchor) = self.take_kept() else {
-            return Anchor::new(Object::forced(self.mechanism));
-        };
-        let rest = anchor.next.load(Ordering::Relaxed);
-        // SAFETY: kept ones, which this call has taken.
-        let behind = |one: *mut Anchor| unsafe { (*one).next.load(Ordering::Relaxed) };
-        if !rest.is_null() {
-            let mut last = rest;
-            while !behind(last).is_null() {
-                last = behind(last);
-            }
-            // SAFETY: the same, from one to the last behind it.
-            unsafe { self.keep_all(rest, last) };
-        }
-        anchor
-    }
-
-    /// The first one, and with it all that are kept.
-    fn take_kept(&self) -> Option<Arc<Anchor>> {
-        // Acquire: pairs with the release in `keep_all`.
-        let first = self.kept.swap(ptr::null_mut(), Ordering::Acquire);
-        // SAFETY: made by `into_raw` in `keep`, and taken from here by one.
-        (!first.is_null()).then(|| unsafe { Arc::from_raw(first) })
-    }
-
-    fn keep(&self, anchor: Arc<Anchor>) {
-        let anchor = Arc::into_raw(anchor).cast_mut();
-        // SAFETY: it is this call's.
-        unsafe { self.keep_all(anchor, anchor) };
-    }
-
-    /// # Safety
-    ///
-    /// They are the caller's, from the first to the last one.
-    unsafe fn keep_all(&self, first: *mut Anchor, last: *mut Anchor) {
-        // SAFETY: the caller's promise.
-        let last = unsafe { &*last };
-        // Release: pairs with the acquire in `take_kept`. What is on the stack meanwhile may come and go: it is not looked at.
-        let keep = |before| {
-            last.next.store(before, Ordering::Relaxed);
-            Some(first)
-        };
-        let _ = (self.kept).fetch_update(Ordering::Release, Ordering::Relaxed, keep);
-    }
-}
-
-impl<N: Node> Drop for Memory<N> {
-    fn drop(&mut self) {
-        if self.mechanism == Mechanism::Assisted {
-            return;
-        }
-        // Each word is bound to the descriptor of its last change.
-        let object = Object::forced(Mechanism::Kcas);
-        // SAFETY: the memory goes, and nobody has a list in it any more.
-        let release = |word: &StableWord| unsafe { object.release(word) };
-        self.pool.for_each_used(|node| {
-            let [first, second] = node.words();
-            release(first);
-            // Once each: after the first time, the descriptor may be another operation's.
-            if !std::ptr::eq(first, second) {
-                release(second);
-            }
-        });
-        while let Some(anchor) = self.take_kept() {
-            release(&anchor.head);
-            *self.kept.get_mut() = anchor.next.load(Ordering::Relaxed);
-        }
-    }
 }
 
 /// A list of nodes.
 pub(super) struct Chain<N: Node> {
-    anchor: Arc<Anchor>,
+    anchor: Box<Anchor>,
     memory: Arc<Memory<N>>,
 }
 
@@ -174,7 +89,6 @@ impl<N: Node> Chain<N> {
         let memory = Memory {
             pool,
             mechanism: object.mechanism(),
-            kept: AtomicPtr::default(),
         };
         Ok(Chain {
             anchor: Anchor::new(object),
@@ -185,7 +99,7 @@ impl<N: Node> Chain<N> {
     /// An empty one with nodes from the same memory.
     pub(super) fn sibling(&self) -> Chain<N> {
         Chain {
-            anchor: self.memory.anchor(),
+            anchor: Anchor::new(Object::forced(self.memory.mechanism)),
             memory: Arc::clone(&self.memory),
         }
     }
@@ -328,11 +242,8 @@ impl<N: Node> Chain<N> {
 
 impl<N: Node> Drop for Chain<N> {
     fn drop(&mut self) {
+        // Rolls back or completes what a thread that exited in the middle has left, some of it perhaps in nodes that siblings have next.
         self.object.begin();
-        if self.memory.mechanism == Mechanism::Kcas {
-            until_unchanged(|| self.exchange_one(self.object.begin(), (&self.head, 0)));
-            self.memory.keep(Arc::clone(&self.anchor));
-        }
     }
 }
 

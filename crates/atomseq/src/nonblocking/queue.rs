@@ -1,82 +1,36 @@
-//! A bounded queue in a circular array (S92 figure 5.6).
+//! A bounded queue in a circular array (S92 5.2).
 //!
 //! ```text
 //!   +------+------+------+------+------+----
-//!   |      | word | word | word |      |  …      a power of two of cells, `capacity` of them used at a time
+//!   |      | word | word | word |      |  …
 //!   +------+^-----+------+------+^-----+----
-//!   first ──┘        end, first + length
+//!      head ┘               tail ┘
 //! ```
 //!
-//! A put changes the cell at the end and the length, a get the first and the length. The cells outside nobody looks at, so
-//! where the kernel helps they need no undoing, and one section does it all: [`shadow`](crate::dcas::shadow). Every put and every
-//! get is one version, so the version v and the length n say where both ends are: there were (v + n) / 2 puts and
-//! (v - n) / 2 gets. By k-CAS the cell and one end change at once.
+//! Where the processor compares two words at once, each cell has a turn beside its word, and is all that a push or a pop
+//! changes: see [`ring`]. Elsewhere a cell and one end change at once, by k-CAS: see [`kcas`].
 
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::array::{Array, CELL, Put, Take};
 use super::{Error, check_capacity};
 use crate::Word;
-use crate::dcas::shadow::{ABORTED, BUSY, DONE, HIGHEST_CPU, REFUSED, STATES, UNREGISTERED};
-use crate::dcas::{Cells, Mechanism, Object, StableWord, Version, mechanism};
-use crate::sequence::model::Program;
+use crate::platform;
 use crate::word::Invariant;
 
-crate::sequence! {
-    /// Puts a word at the end.
-    unsafe fn put(shadow: Word, cells: Word, mask: Word, room: Word, word: Word) -> Word {
-        'abort: { return ABORTED }
-        let own = cpu();
-        if own > HIGHEST_CPU { return UNREGISTERED }
-        let free = load_acquire(shadow);
-        // Literals, which AArch64 has in its instructions: BELOW_VERSION, VERSION and HELD.
-        if (free & 0xffff) != 0 { return BUSY }
-        // Eight times the version.
-        let cells_changed = free >> 13;
-        let side = cells_changed & 8;
-        let length = load(shadow + side + STATES);
-        if length == room { return REFUSED }
-        let found = cas(shadow, free, free + own + 0x4000);
-        if found != free { return BUSY }
-        store(cells + (((cells_changed + length) >> 1) & mask), word);
-        store(shadow + 8 - side + STATES, length + 8);
-        commit_release(shadow, free + 0x1_0000);
-        DONE
-    }
-
-    /// Takes the first word.
-    unsafe fn get(shadow: Word, cells: Word, mask: Word) -> (Word, Word) {
-        'abort: { return (ABORTED, 0) }
-        let own = cpu();
-        if own > HIGHEST_CPU { return (UNREGISTERED, 0) }
-        let free = load_acquire(shadow);
-        if (free & 0xffff) != 0 { return (BUSY, 0) }
-        let cells_changed = free >> 13;
-        let side = cells_changed & 8;
-        let length = load(shadow + side + STATES);
-        if length == 0 { return (REFUSED, 0) }
-        let word = load(cells + (((cells_changed - length) >> 1) & mask));
-        let found = cas(shadow, free, free + own + 0x4000);
-        if found != free { return (BUSY, 0) }
-        store(shadow + 8 - side + STATES, length - 8);
-        commit_release(shadow, free + 0x1_0000);
-        (DONE, word)
-    }
-}
-
-/// For the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[&put::MODEL, &get::MODEL];
+mod kcas;
+mod ring;
 
 /// A bounded first-in-first-out store (S92 figure 5.6).
 ///
-/// Scope `Machine`; progress and values as [the module](super) says. [`push`](Queue::push) and
-/// [`pop`](Queue::pop) cost one atomic instruction each (by k-CAS, one for each word and two more), and none when the
-/// queue is full or empty. Nothing allocates after construction. Memory: a word for each value, the capacity
-/// rounded up to a power of two, and two cache lines.
+/// Scope `Machine`; lock-free; values as [the module](super) says. [`push`](Queue::push) and [`pop`](Queue::pop) cost one atomic instruction
+/// each, a double-width compare-and-swap: `cmpxchg16b` on x86-64, `caspal` or an exclusive pair on AArch64, on Linux. They cost none when the
+/// queue is full or empty, and then store nothing: a thread that polls only reads. Elsewhere they are made of k-CAS, two atomic instructions
+/// for each word and two more. Nothing allocates after construction. Memory: two words for each value, and six cache lines.
 ///
-/// A thread that is preempted between taking its place and filling it, which makes the others wait in queues with a
-/// place for each ticket, keeps nobody waiting here.
+/// A push returns `Err` only if the queue was full at some moment in the call, and a pop `None` only if it was empty. A thread that
+/// is preempted, stopped or ended inside an operation keeps no other waiting; in queues where a thread takes a place first and fills it
+/// afterwards, it does.
 ///
 /// ```
 /// use atomseq::nonblocking::Queue;
@@ -101,9 +55,13 @@ pub struct Queue<T: Word> {
     values: Invariant<T>,
 }
 
+#[allow(
+    clippy::large_enum_variant,
+    reason = "what a queue is where it matters lies in the queue itself"
+)]
 enum Form {
-    Assisted(Array),
-    Kcas(Covered),
+    Ring(ring::Ring),
+    Kcas(kcas::Covered),
 }
 
 // SAFETY: values move between threads, and are never shared.
@@ -127,24 +85,29 @@ impl<T: Word> Queue<T> {
     ///
     /// [`Error::ZeroCapacity`], [`Error::OutOfMemory`].
     pub fn try_new(capacity: usize) -> Result<Queue<T>, Error> {
-        Queue::made(mechanism(), capacity)
+        check_capacity(capacity)?;
+        if !platform::has_double_width() {
+            return Queue::made_by_kcas(capacity);
+        }
+        // SAFETY: asked above.
+        let ring = unsafe { ring::Ring::new(capacity) };
+        Queue::of(ring.map(Form::Ring))
     }
 
-    /// One that uses this mechanism whatever was chosen, to test and to compare.
+    /// One that uses k-CAS whatever the processor has, to test and to compare.
     #[doc(hidden)]
-    pub fn forced(capacity: usize, mechanism: Mechanism) -> Queue<T> {
-        let made = Queue::made(mechanism.or_kcas(), capacity);
-        made.unwrap_or_else(|error| panic!("{error}"))
+    pub fn by_kcas(capacity: usize) -> Queue<T> {
+        Queue::made_by_kcas(capacity).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    fn made(mechanism: Mechanism, capacity: usize) -> Result<Queue<T>, Error> {
+    fn made_by_kcas(capacity: usize) -> Result<Queue<T>, Error> {
         check_capacity(capacity)?;
         let cells = capacity.checked_next_power_of_two();
-        let cells = cells.ok_or(Error::OutOfMemory)?;
-        let form = match mechanism {
-            Mechanism::Assisted => Array::new(cells, capacity).map(Form::Assisted),
-            Mechanism::Kcas => Covered::new(cells, capacity).map(Form::Kcas),
-        };
+        let covered = cells.and_then(|cells| kcas::Covered::new(cells, capacity));
+        Queue::of(covered.map(Form::Kcas))
+    }
+
+    fn of(form: Option<Form>) -> Result<Queue<T>, Error> {
         Ok(Queue {
             form: form.ok_or(Error::OutOfMemory)?,
             values: PhantomData,
@@ -160,10 +123,7 @@ impl<T: Word> Queue<T> {
     pub fn push(&self, value: T) -> Result<(), T> {
         let word = value.into_word();
         let done = match &self.form {
-            Form::Assisted(array) => {
-                let told = try_put(array, word);
-                told == Some(DONE) || array.put_slowly(told, PUT, word)
-            }
+            Form::Ring(ring) => ring.push(word),
             Form::Kcas(covered) => covered.put(word),
         };
         match done {
@@ -177,10 +137,7 @@ impl<T: Word> Queue<T> {
     #[inline]
     pub fn pop(&self) -> Option<T> {
         let word = match &self.form {
-            Form::Assisted(array) => match try_get(array) {
-                Some((DONE, word)) => Some(word),
-                told => array.take_slowly(told.map(|(told, _)| told), GET),
-            },
+            Form::Ring(ring) => ring.pop(),
             Form::Kcas(covered) => covered.get(),
         };
         // SAFETY: it was in the queue, by `push`, up to the change that took it out, which no other pop has made.
@@ -195,7 +152,7 @@ impl<T: Word> Queue<T> {
     /// How many values it can hold.
     pub fn capacity(&self) -> usize {
         match &self.form {
-            Form::Assisted(array) => array.capacity(),
+            Form::Ring(ring) => ring.capacity(),
             Form::Kcas(covered) => covered.capacity,
         }
     }
@@ -203,7 +160,7 @@ impl<T: Word> Queue<T> {
     /// How many values it holds; history already when this returns.
     pub fn len(&self) -> usize {
         match &self.form {
-            Form::Assisted(array) => array.len(),
+            Form::Ring(ring) => ring.len(),
             Form::Kcas(covered) => covered.len(),
         }
     }
@@ -211,144 +168,6 @@ impl<T: Word> Queue<T> {
     /// Does it hold none?
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// Which mechanism it uses.
-    pub fn mechanism(&self) -> Mechanism {
-        match &self.form {
-            Form::Assisted(_) => Mechanism::Assisted,
-            Form::Kcas(_) => Mechanism::Kcas,
-        }
-    }
-
-    /// How many modifications it has had (GC96 5.3).
-    pub fn version(&self) -> Version {
-        match &self.form {
-            Form::Assisted(array) => array.version(),
-            Form::Kcas(covered) => covered.object.version(),
-        }
-    }
-
-    /// Leaves the queue as a thread does that is stopped for ever inside `push`, to test recovery. `false` by
-    /// k-CAS, where nothing is left to recover.
-    #[doc(hidden)]
-    pub fn abandon(&self) -> bool {
-        match &self.form {
-            Form::Assisted(array) => array.abandon(end),
-            Form::Kcas(_) => return false,
-        }
-        true
-    }
-}
-
-#[inline(always)]
-fn try_put(array: &Array, word: usize) -> Option<usize> {
-    let (shadow, cells) = (array.shadow.address(), array.cells());
-    // SAFETY: what is masked is within the cells; whoever holds the lock stores to the one at the end, where nobody looks
-    // if not all are in use.
-    unsafe { put::on_cpu(shadow, cells, array.mask(), array.room(), word) }.ok()
-}
-
-#[inline(always)]
-fn try_get(array: &Array) -> Option<(usize, usize)> {
-    // SAFETY: what is masked is within the cells.
-    unsafe { get::on_cpu(array.shadow.address(), array.cells(), array.mask()) }.ok()
-}
-
-/// The cell behind the others, in bytes.
-fn end(array: &Array, version: u64, length: u64) -> u64 {
-    ((CELL as u64 * version + length) / 2) & array.mask() as u64
-}
-
-const PUT: Put = Put {
-    attempt: try_put,
-    cell: end,
-};
-
-const GET: Take = Take {
-    attempt: try_get,
-    cell: |array, version, length| {
-        ((CELL as u64 * version).wrapping_sub(length) / 2) & array.mask() as u64
-    },
-};
-
-/// The queue by k-CAS: words that a version covers. Both ends are counts of what went through them.
-struct Covered {
-    object: Object,
-    first: StableWord,
-    end: StableWord,
-    cells: Cells,
-    capacity: usize,
-}
-
-impl Covered {
-    fn new(cells: usize, capacity: usize) -> Option<Covered> {
-        let object = Object::forced(Mechanism::Kcas);
-        Some(Covered {
-            cells: Cells::new(cells)?,
-            first: StableWord::default(),
-            end: StableWord::default(),
-            object,
-            capacity,
-        })
-    }
-
-    fn cell(&self, position: u64) -> usize {
-        position as usize & (self.cells.len() - 1)
-    }
-
-    fn len(&self) -> usize {
-        let ([first, end], _) = self.object.snapshot([&self.first, &self.end]);
-        (end - first) as usize
-    }
-
-    fn put(&self, word: usize) -> bool {
-        loop {
-            let version = self.object.begin();
-            let [first, end] = [&self.first, &self.end].map(|word| self.object.load(word));
-            if end.wrapping_sub(first) as usize == self.capacity {
-                if self.object.is_still(version) {
-                    return false;
-                }
-                continue;
-            }
-            let cell = (&self.cells, self.cell(end), word as u64);
-            // SAFETY: the words are this queue's, and its object, which uses k-CAS, alone covers them.
-            if unsafe {
-                self.object
-                    .put_since_by_kcas(version, cell, (&self.end, end + 1))
-            } {
-                return true;
-            }
-        }
-    }
-
-    fn get(&self) -> Option<usize> {
-        loop {
-            let version = self.object.begin();
-            let [first, end] = [&self.first, &self.end].map(|word| self.object.load(word));
-            if first == end {
-                if self.object.is_still(version) {
-                    return None;
-                }
-                continue;
-            }
-            let word = self.cells.load(&self.object, self.cell(first));
-            let next = (&self.first, first + 1);
-            // SAFETY: as in `put`.
-            if unsafe { self.object.exchange_one_since_by_kcas(version, next) } {
-                return Some(word as usize);
-            }
-        }
-    }
-}
-
-impl Drop for Covered {
-    fn drop(&mut self) {
-        for word in [&self.first, &self.end] {
-            // SAFETY: nobody else has the object.
-            unsafe { self.object.release(word) };
-        }
     }
 }
 

@@ -67,7 +67,7 @@ pub(super) const SEQUENCES: &[&Program] = &[&push::MODEL, &pop::MODEL];
 /// A bounded last-in-first-out store (S92 figure 5.5).
 ///
 /// Scope `Machine`; progress and values as [the module](super) says. [`push`](Stack::push) and
-/// [`pop`](Stack::pop) cost one atomic instruction each (by k-CAS, one for each word and two more), and none when the
+/// [`pop`](Stack::pop) cost one atomic instruction each (by k-CAS, two for each word and two more), and none when the
 /// stack is full or empty. Nothing allocates after construction. Memory: a word for each value, and two cache lines.
 ///
 /// ```
@@ -315,13 +315,6 @@ impl Covered {
                 return Some(word as usize);
             }
         }
-    }
-}
-
-impl Drop for Covered {
-    fn drop(&mut self) {
-        // SAFETY: nobody else has the object.
-        unsafe { self.object.release(&self.height) };
     }
 }
 

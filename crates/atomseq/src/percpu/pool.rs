@@ -1,14 +1,19 @@
 //! A bounded cache of reusable objects a CPU, over a source that all CPUs share.
 //!
 //! ```text
-//!   get ──> this CPU's stack ──empty──> Source::refill, a batch at a time
-//!   put ──> this CPU's stack ──full───> Source::spill, half of it
+//!   get ──> this CPU's stack ──empty──> a batch of the depot ──empty──> Source::refill, a batch at a time
+//!   put ──> this CPU's stack ──full───> half of it to the depot ──full──> Source::spill
 //! ```
+//!
+//! The depot is for objects that are got on one CPU and put back on another: there each get finds an empty stack and each
+//! put a full one, sooner or later, and a batch at a time goes back the way that the objects came.
 
 use std::fmt;
+use std::iter::FusedIterator;
 use std::ops::{Deref, DerefMut};
 
 use super::batch::{Batch, Place};
+use super::depot::Depot;
 use super::error::Error;
 use super::remote::Drain;
 use super::stack::Stack;
@@ -23,7 +28,7 @@ pub trait Source<T: Word> {
     /// Adds objects to an empty batch: at least one, or none if there are no more.
     fn refill(&self, batch: &mut Batch<T>);
 
-    /// Takes objects that no CPU has room for; what it leaves in the batch is dropped.
+    /// Takes objects that the pool has no room for; what it leaves in the batch is dropped.
     fn spill(&self, batch: &mut Batch<T>);
 }
 
@@ -37,13 +42,19 @@ impl<T: Word, F: Fn() -> T> Source<T> for F {
 }
 
 /// A cache of objects with a bounded part a CPU: [`get`](Pool::get) and [`put`](Pool::put) are one
-/// sequence each, and only a part that is empty or full asks the shared [`Source`], for a batch.
+/// sequence each. A part that is empty or full exchanges a batch with the depot, which all CPUs
+/// share; only when that is empty or full as well is the [`Source`] asked, for a batch.
 ///
 /// Scope `SameCpu`; [`get`](Pool::get) and [`put`](Pool::put) cost no atomic instruction and wait
-/// only while another thread holds this CPU's gate, as long as the source is not asked; then it is
-/// the source that decides. Usable in signal handlers if the source is. Once warm, nothing
-/// allocates. Dropped, it spills everything. Takes a slot and eight bytes an object for each CPU;
-/// [the module](super) tells the rest.
+/// only while another thread holds this CPU's gate. A batch from or to the depot costs two atomic
+/// instructions and never waits: a thread that is stopped meanwhile keeps its batch, and the others
+/// go on. When the source is asked, it is the source that decides. So objects that are got on one CPU
+/// and put back on another cost two atomic instructions a batch on either side, and the source
+/// nothing, as long as the depot has room.
+///
+/// Usable in signal handlers if the source is. Once warm, nothing allocates. Dropped, it spills
+/// everything. Takes a slot and sixteen bytes an object for each CPU; [the module](super) tells the
+/// rest.
 ///
 /// ```
 /// use atomseq::percpu::Pool;
@@ -56,11 +67,13 @@ impl<T: Word, F: Fn() -> T> Source<T> for F {
 /// ```
 pub struct Pool<T: Word, S: Source<T>> {
     cache: Stack<T>,
+    depot: Depot,
     source: S,
 }
 
 impl<T: Word, S: Source<T>> Pool<T, S> {
-    /// A pool that caches up to `capacity` objects a CPU.
+    /// A pool that caches up to `capacity` objects a CPU; and as many again of all CPUs, at most, in
+    /// the depot, or eight batches where that is more.
     ///
     /// # Panics
     ///
@@ -69,14 +82,17 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
         Pool::try_new(capacity, source).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// A pool that caches up to `capacity` objects a CPU, or why there is none.
+    /// The pool of [`new`](Pool::new), or why there is none.
     ///
     /// # Errors
     ///
     /// [`Error::ZeroCapacity`], [`Error::TooLarge`], [`Error::OutOfMemory`].
     pub fn try_new(capacity: usize, source: S) -> Result<Pool<T, S>, Error> {
+        let cache = Stack::try_new(capacity)?;
+        let depot = Depot::try_new(capacity, cache.cpus())?;
         Ok(Pool {
-            cache: Stack::try_new(capacity)?,
+            cache,
+            depot,
             source,
         })
     }
@@ -91,9 +107,9 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
         self.cache.cpus()
     }
 
-    /// How many objects are cached on all CPUs; already history when it returns.
+    /// How many objects are cached, on all CPUs and between them; already history when it returns.
     pub fn cached(&self) -> usize {
-        self.cache.len()
+        self.cache.len() + self.depot.len()
     }
 
     /// The source behind the pool.
@@ -101,8 +117,8 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
         &self.source
     }
 
-    /// Takes an object: this CPU's, or the first of a batch from the source; `None` if the source
-    /// has no more.
+    /// Takes an object: this CPU's, or one of a batch from the depot or the source; `None` if the
+    /// source has no more.
     #[inline]
     pub fn get(&self) -> Option<T> {
         match self.cache.pop() {
@@ -120,8 +136,8 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
         }
     }
 
-    /// Gives an object back, to this CPU or, together with half of its full part (at most 31), to
-    /// the source.
+    /// Gives an object back, to this CPU or, together with half of its full part (at most 30), to
+    /// the depot or the source.
     #[inline]
     pub fn put(&self, object: T) {
         if let Err(object) = self.cache.push(object) {
@@ -163,21 +179,34 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
         })
     }
 
-    /// Takes every cached object out, CPU by CPU through the gates; see [`Stack::drain`].
-    pub fn drain(&self) -> Drain<'_, T>
+    /// Takes every cached object out: CPU by CPU through the gates, see [`Stack::drain`], then those
+    /// between CPUs.
+    pub fn drain(&self) -> PoolDrain<'_, T>
     where
         T: Send,
     {
-        self.cache.drain()
+        PoolDrain {
+            cpus: self.cache.drain(),
+            depot: &self.depot,
+            batches: self.depot.cells(),
+            batch: Batch::new(),
+        }
     }
 
-    /// Takes an object that any CPU has cached, the next ones first and this one last, through its
-    /// gate; see [`Stack::steal`].
+    /// Takes an object that is cached anywhere: between CPUs, else on one, the next ones first and
+    /// this one last, through its gate; see [`Stack::steal`].
     pub fn steal(&self) -> Option<T>
     where
         T: Send,
     {
-        self.cache.steal()
+        let mut batch = from(&self.depot);
+        match batch.pop() {
+            Some(object) => {
+                self.put_away(batch);
+                Some(object)
+            }
+            None => self.cache.steal(),
+        }
     }
 
     /// Takes an object that a CPU has cached, through its gate; see [`Stack::steal_from`].
@@ -195,15 +224,15 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
     #[cold]
     #[inline(never)]
     fn refill(&self, keep: impl FnOnce(&Stack<T>, &[Place]) -> usize) -> Option<T> {
-        let mut batch = Batch::new();
-        self.source.refill(&mut batch);
+        let mut batch = from(&self.depot);
+        if batch.is_empty() {
+            self.source.refill(&mut batch);
+        }
         let object = batch.pop();
         if !batch.is_empty() {
             let kept = keep(&self.cache, batch.words());
             batch.forget_first(kept);
-            if !batch.is_empty() {
-                self.source.spill(&mut batch);
-            }
+            self.put_away(batch);
         }
         object
     }
@@ -213,12 +242,30 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
     fn spill(&self, object: T, take: impl FnOnce(&Stack<T>, &mut [Place]) -> usize) {
         let mut batch = Batch::new();
         // One place is left for the object itself.
-        let most = (self.capacity() / 2).min(Batch::<T>::CAPACITY - 1);
-        batch.extend_words(most, |words| take(&self.cache, words));
-        // There is room: see `most`.
+        batch.extend_words(self.depot.room() - 1, |words| take(&self.cache, words));
+        // There is room: a batch of the depot fits.
         let _ = batch.push(object);
-        self.source.spill(&mut batch);
+        self.put_away(batch);
     }
+
+    /// Puts a batch into the depot, or gives it to the source.
+    fn put_away(&self, mut batch: Batch<T>) {
+        if batch.is_empty() {
+            return;
+        }
+        if self.depot.put(batch.words()) {
+            batch.forget_first(batch.len());
+        } else {
+            self.source.spill(&mut batch);
+        }
+    }
+}
+
+/// A batch from the depot; it is empty if there is none.
+fn from<T: Word>(depot: &Depot) -> Batch<T> {
+    let mut batch = Batch::new();
+    batch.extend_words(usize::MAX, |words| depot.take(words));
+    batch
 }
 
 impl<T: Word, S: Source<T>> Drop for Pool<T, S> {
@@ -233,6 +280,13 @@ impl<T: Word, S: Source<T>> Drop for Pool<T, S> {
                 self.source.spill(&mut batch);
             }
         }
+        loop {
+            let mut batch = from(&self.depot);
+            if batch.is_empty() {
+                break;
+            }
+            self.source.spill(&mut batch);
+        }
     }
 }
 
@@ -242,6 +296,49 @@ impl<T: Word, S: Source<T> + fmt::Debug> fmt::Debug for Pool<T, S> {
             .field("cached", &self.cached())
             .field("capacity", &self.capacity())
             .field("source", &self.source)
+            .finish()
+    }
+}
+
+/// The objects of a [`Pool`], taken out CPU by CPU, then those between CPUs; made by
+/// [`Pool::drain`].
+///
+/// What is put meanwhile may stay where it is. Objects that were taken out but not asked for are
+/// dropped with the iterator.
+pub struct PoolDrain<'a, T: Word> {
+    cpus: Drain<'a, T>,
+    depot: &'a Depot,
+    /// How many more batches it takes from the depot.
+    batches: usize,
+    /// The last one.
+    batch: Batch<T>,
+}
+
+impl<T: Word> Iterator for PoolDrain<'_, T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        if let Some(object) = self.cpus.next() {
+            return Some(object);
+        }
+        if self.batch.is_empty() && self.batches > 0 {
+            self.batch = from(self.depot);
+            self.batches = match self.batch.len() {
+                0 => 0,
+                _ => self.batches - 1,
+            };
+        }
+        self.batch.pop()
+    }
+}
+
+impl<T: Word> FusedIterator for PoolDrain<'_, T> {}
+
+impl<T: Word> fmt::Debug for PoolDrain<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PoolDrain")
+            .field("cpus", &self.cpus)
+            .field("taken", &self.batch.len())
             .finish()
     }
 }
@@ -328,11 +425,60 @@ mod tests {
         let pool = Pool::new(8, source.clone());
         let out: Vec<_> = (0..50).map(|_| pool.get().unwrap()).collect();
         out.into_iter().for_each(|object| pool.put(object));
-        assert!(pool.cached() <= 8 * pool.cpus());
+        // Each CPU's eight, and as many again or eight batches of five in the depot.
+        assert!(pool.cached() <= 8 * pool.cpus() + 40.max(8 * pool.cpus()));
         drop(pool);
         let made = source.made.load(Ordering::Relaxed);
         assert!(made >= 50);
         assert_eq!(source.returned.load(Ordering::Relaxed), made);
+    }
+
+    /// The source makes what is out at a time and what one stack can keep, and nothing more after that.
+    #[cfg(atomseq_sections)]
+    #[test]
+    fn objects_flow_from_cpu_to_cpu_without_the_source() {
+        // Bursts of three batches, for which every depot has room.
+        const CAPACITY: usize = 64;
+        const BURST: usize = 96;
+        const ROUNDS: usize = 500;
+        crate::affinity::on_two_cpus(|[here, there], move_to| {
+            let source = Arc::new(Counting::default());
+            let pool = Pool::new(CAPACITY, source.clone());
+            for _ in 0..ROUNDS {
+                move_to(here);
+                let burst: Vec<_> = (0..BURST).map(|_| pool.get().unwrap()).collect();
+                move_to(there);
+                burst.into_iter().for_each(|object| pool.put(object));
+            }
+            let made = source.made.load(Ordering::Relaxed);
+            assert!(made <= BURST + CAPACITY + 4, "{made} of {}", ROUNDS * BURST);
+            assert_eq!(source.returned.load(Ordering::Relaxed), 0);
+        });
+    }
+
+    #[test]
+    fn everything_cached_can_be_taken_out_wherever_it_is() {
+        let pool = Pool::new(8, Arc::new(Counting::default()));
+        let fill = || {
+            let out: Vec<_> = (0..40).map(|_| pool.get().unwrap()).collect();
+            out.into_iter().for_each(|object| pool.put(object));
+            assert_eq!(pool.cached(), pool.cache.len() + pool.depot.len());
+            assert!(pool.depot.len() > 0);
+            pool.cached()
+        };
+        let cached = fill();
+        assert_eq!(std::iter::from_fn(|| pool.steal()).count(), cached);
+        let cached = fill();
+        assert_eq!(pool.drain().count(), cached);
+        assert_eq!(pool.cached(), 0);
+        // What was taken out of the depot but not asked for is dropped, not lost.
+        fill();
+        let in_depot = pool.depot.len();
+        let mut drained = pool.drain();
+        let on_cpus = pool.cache.len();
+        assert!(drained.by_ref().take(on_cpus + 1).count() == on_cpus + 1);
+        drop(drained);
+        assert!(pool.depot.len() < in_depot);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! begins again.
 
 use atomseq::dcas::Mechanism;
-use atomseq::nonblocking::{Queue, Stack};
+use atomseq::nonblocking::Stack;
 
 use super::{found, taken};
 use crate::scenario::{Check, Fresh, Operation, Scenario, Words};
@@ -93,9 +93,7 @@ macro_rules! scenarios {
 }
 
 scenarios!(stack Stack);
-scenarios!(queue Queue);
 
 pub fn check(checker: &mut impl Check) {
     stack::check(checker);
-    queue::check(checker);
 }

@@ -64,6 +64,9 @@ fn with<const FILLED: u64, const STOCK: u64>() -> Objects {
 fn content(pool: &Objects) -> Words {
     let mut words = by_cpu(|cpu| pool.steal_from(cpu));
     words.push(u64::MAX);
+    // Between the CPUs.
+    words.extend(pool.drain());
+    words.push(u64::MAX);
     words.extend(pool.source().objects().iter());
     words
 }

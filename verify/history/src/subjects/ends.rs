@@ -24,7 +24,7 @@ fn capacity(rng: &mut Rng) -> usize {
 }
 
 macro_rules! bounded {
-    ($($(#[$attribute:meta])* $name:ident: $structure:ident, $put:ident;)*) => {$(
+    ($($(#[$attribute:meta])* $name:ident: $structure:ident by $made:expr, $put:ident;)*) => {$(
         $(#[$attribute])*
         pub struct $name<E: Element + Word>($structure<E>);
 
@@ -32,7 +32,8 @@ macro_rules! bounded {
             /// An empty one, under this mechanism.
             pub fn fresh(mechanism: Mechanism, rng: &mut Rng) -> ($name<E>, Ends) {
                 let capacity = capacity(rng);
-                ($name($structure::forced(capacity, mechanism)), Ends::empty(capacity))
+                let made: fn(usize, Mechanism) -> $structure<E> = $made;
+                ($name(made(capacity, mechanism)), Ends::empty(capacity))
             }
         }
 
@@ -65,9 +66,12 @@ macro_rules! bounded {
 
 bounded! {
     /// `nonblocking::Stack`.
-    Lifo: Stack, PutHead;
-    /// `nonblocking::Queue`.
-    Fifo: Queue, PutTail;
+    Lifo: Stack by Stack::forced, PutHead;
+    /// `nonblocking::Queue`; without k-CAS, as the processor allows.
+    Fifo: Queue by |capacity, mechanism| match mechanism {
+        Mechanism::Assisted => Queue::new(capacity),
+        Mechanism::Kcas => Queue::by_kcas(capacity),
+    }, PutTail;
 }
 
 /// `nonblocking::spsc::Ring`: one lane puts, another takes, and no other does anything.

@@ -1,6 +1,5 @@
-//! Stacks and queues in arrays where the kernel helps: the sequences of `nonblocking/stack.rs` and `queue.rs` as data, and the
-//! rest of the protocol, `dcas/shadow.rs`, step by step, under every order of steps, interruptions and fences
-//! that few threads allow.
+//! Stacks in arrays where the kernel helps: the sequences of `nonblocking/stack.rs` as data, and the rest of the protocol,
+//! `dcas/shadow.rs`, step by step, under every order of steps, interruptions and fences that few threads allow.
 //!
 //! What is checked, whatever the order:
 //!
@@ -22,15 +21,6 @@ use atomseq::sequence::model::Program;
 
 pub use search::check;
 pub use thread::Task;
-
-/// Which structure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// The last first.
-    Stack,
-    /// The first first.
-    Queue,
-}
 
 /// What protects, each to be switched off in turn.
 #[derive(Clone, Copy, Debug)]
@@ -55,19 +45,15 @@ pub struct Rules {
 
 impl Rules {
     /// As in the library.
-    pub fn of(kind: Kind) -> Rules {
-        let (put, take) = match kind {
-            Kind::Stack => ("push", "pop"),
-            Kind::Queue => ("put", "get"),
-        };
+    pub fn library() -> Rules {
         Rules {
             fence: true,
             fence_for_claims: true,
             claim_by_call: true,
             free_own: true,
             validate: true,
-            put: program(put),
-            take: program(take),
+            put: program("push"),
+            take: program("pop"),
             free_here: crate::dcas::program("free_here"),
         }
     }
@@ -78,8 +64,6 @@ impl Rules {
 pub struct Setting {
     /// In a few words.
     pub name: &'static str,
-    /// Which structure.
-    pub kind: Kind,
     /// What it holds at first.
     pub words: Vec<usize>,
     /// What each thread does, one after the other.
@@ -140,11 +124,7 @@ fn side(lock: usize) -> usize {
     STATES + 8 * (lock / VERSION % 2)
 }
 
-/// The cell of the word that is so many from the one that comes out first of a queue, or from a stack's bottom.
-fn cell(kind: Kind, version: usize, length: usize, place: usize) -> usize {
-    let first = match kind {
-        Kind::Stack => 0,
-        Kind::Queue => (version - length) / 2,
-    };
-    CELLS + 8 * ((first + place) % CAPACITY)
+/// The cell of the word that is so many from the bottom.
+fn cell(place: usize) -> usize {
+    CELLS + 8 * (place % CAPACITY)
 }

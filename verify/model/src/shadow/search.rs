@@ -5,7 +5,7 @@ use std::collections::{HashSet, VecDeque};
 use atomseq::sequence::model::Memory;
 
 use super::thread::{At, Effect, Task, Thread};
-use super::{BELOW_VERSION, Explored, Kind, LOCK, LOCKED, Rules, Setting, VERSION, cell, side};
+use super::{BELOW_VERSION, Explored, LOCK, LOCKED, Rules, Setting, VERSION, cell, side};
 use crate::dcas::fingerprint;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -37,7 +37,7 @@ pub fn check(setting: &Setting, rules: &Rules) -> Result<Explored, String> {
     memory.store(LOCK, length * VERSION);
     memory.store(side(length * VERSION), 8 * length);
     for (place, word) in setting.words.iter().enumerate() {
-        memory.store(cell(setting.kind, length, length, place), *word);
+        memory.store(cell(place), *word);
     }
     let threads = (0..setting.threads.len()).map(|number| Thread {
         number,
@@ -142,7 +142,7 @@ impl Search<'_> {
                 next.threads[number].cpu = cpu;
                 let event = format!("{number} on {cpu}: {:?}", thread.at);
                 self.step(number, &mut next)
-                    .and_then(|()| invariant(self.setting.kind, &next))
+                    .and_then(|()| invariant(&next))
                     .map_err(|wrong| self.story(&event, &wrong))?;
                 all.push((event, next));
             }
@@ -158,9 +158,8 @@ impl Search<'_> {
             right,
             ..
         } = state;
-        let kind = self.setting.kind;
         let was_in_section = threads[number].in_section() || threads[number].begins(&task);
-        let effect = threads[number].step(kind, &task, self.rules, memory);
+        let effect = threads[number].step(&task, self.rules, memory);
         // Who runs in a section runs on its CPU, where nobody else does.
         let cpu = threads[number].cpu;
         let is_in_section = was_in_section || threads[number].in_section();
@@ -209,10 +208,7 @@ impl Search<'_> {
             right.push_back(word);
             return Ok(());
         }
-        let expected = match self.setting.kind {
-            Kind::Stack => right.pop_back(),
-            Kind::Queue => right.pop_front(),
-        };
+        let expected = right.pop_back();
         match expected == Some(word) {
             true => Ok(()),
             false => Err(format!("took {word}, not {expected:?}")),
@@ -229,14 +225,13 @@ impl Search<'_> {
 }
 
 /// Whenever the lock is free, length and cells are right.
-fn invariant(kind: Kind, state: &State) -> Result<(), String> {
+fn invariant(state: &State) -> Result<(), String> {
     let lock = state.memory.load(LOCK);
     if lock & BELOW_VERSION != 0 {
         return Ok(());
     }
     let length = state.memory.load(side(lock)) / 8;
-    let cells = (0..length.min(state.right.len()))
-        .map(|place| state.memory.load(cell(kind, lock / VERSION, length, place)));
+    let cells = (0..length.min(state.right.len())).map(|place| state.memory.load(cell(place)));
     match length == state.right.len() && cells.eq(state.right.iter().copied()) {
         true => Ok(()),
         false => Err(format!(

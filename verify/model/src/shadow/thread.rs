@@ -3,8 +3,7 @@
 use atomseq::sequence::model::{Attempt, Memory, Program};
 
 use super::{
-    BELOW_VERSION, CAPACITY, CELLS, CLAIM, HELD, Kind, LOCK, LOCKED, Rules, VERSION, cell, side,
-    state,
+    BELOW_VERSION, CAPACITY, CELLS, CLAIM, HELD, LOCK, LOCKED, Rules, VERSION, cell, side, state,
 };
 use crate::dcas::{advance, exchange};
 
@@ -124,19 +123,13 @@ impl Thread {
         self.at = BEGIN;
     }
 
-    pub(super) fn step(
-        &mut self,
-        kind: Kind,
-        task: &Task,
-        rules: &Rules,
-        memory: &mut Memory,
-    ) -> Effect {
+    pub(super) fn step(&mut self, task: &Task, rules: &Rules, memory: &mut Memory) -> Effect {
         match std::mem::replace(&mut self.at, At::Over) {
             At::Over => Effect::Nothing,
-            At::Begin { unregistered } => self.begin(kind, task, rules, memory, unregistered),
+            At::Begin { unregistered } => self.begin(task, rules, memory, unregistered),
             At::Changing(attempt, leaving) => self.change(task, rules, memory, attempt, leaving),
             At::Aborted => {
-                let told = attempt(kind, task, rules).aborted(sequence(task, rules));
+                let told = attempt(task, rules).aborted(sequence(task, rules));
                 assert_eq!(told.map(|told| told.words[0]), Some(ABORTED));
                 self.look(memory)
             }
@@ -198,18 +191,16 @@ impl Thread {
             }
             At::Locked(free) => {
                 let length = memory.load(side(free));
-                let version = free / VERSION;
                 let (place, refused) = match task {
                     Task::PutLocked(_) => (length / 8, length == 8 * CAPACITY),
-                    _ if kind == Kind::Stack => ((length / 8).wrapping_sub(1), length == 0),
-                    _ => (0, length == 0),
+                    _ => ((length / 8).wrapping_sub(1), length == 0),
                 };
                 if refused {
                     memory.store(LOCK, free);
                     self.next();
                     return Effect::Read(length);
                 }
-                let cell = cell(kind, version, length / 8, place);
+                let cell = cell(place);
                 let word = match *task {
                     Task::PutLocked(word) => {
                         memory.store(cell, word);
@@ -240,7 +231,6 @@ impl Thread {
 
     fn begin(
         &mut self,
-        kind: Kind,
         task: &Task,
         rules: &Rules,
         memory: &mut Memory,
@@ -260,7 +250,7 @@ impl Thread {
             Task::Put(_) | Task::Take => {}
         }
         let program = sequence(task, rules);
-        let attempt = attempt(kind, task, rules);
+        let attempt = attempt(task, rules);
         if unregistered {
             let value = attempt.run(program, memory, usize::MAX);
             assert_eq!(value.words[0], UNREGISTERED);
@@ -347,14 +337,11 @@ const BEGIN: At = At::Begin {
     unregistered: false,
 };
 
-fn attempt(kind: Kind, task: &Task, rules: &Rules) -> Attempt {
-    let (room, mask) = (8 * CAPACITY, 8 * (CAPACITY - 1));
+fn attempt(task: &Task, rules: &Rules) -> Attempt {
     let program = sequence(task, rules);
-    match (kind, *task) {
-        (Kind::Stack, Task::Put(word)) => Attempt::new(program, &[LOCK, CELLS, room, word]),
-        (Kind::Stack, _) => Attempt::new(program, &[LOCK, CELLS]),
-        (Kind::Queue, Task::Put(word)) => Attempt::new(program, &[LOCK, CELLS, mask, room, word]),
-        (Kind::Queue, _) => Attempt::new(program, &[LOCK, CELLS, mask]),
+    match *task {
+        Task::Put(word) => Attempt::new(program, &[LOCK, CELLS, 8 * CAPACITY, word]),
+        _ => Attempt::new(program, &[LOCK, CELLS]),
     }
 }
 

@@ -110,6 +110,18 @@ macro_rules! library {
             pub fn give_way<T>(_object: &T) {}
         }
 
+        mod backoff {
+            pub struct Backoff;
+
+            impl Backoff {
+                pub fn new() -> Backoff {
+                    Backoff
+                }
+
+                pub fn spin(&mut self) {}
+            }
+        }
+
         pub struct This;
         pub struct Line(assisted::Line);
         pub struct Shadow(shadow::Shadow);

@@ -5,11 +5,11 @@ use std::cell::RefCell;
 use super::descriptors::{Descriptor, Entry, Taken};
 use crate::sync::{AtomicU64, AtomicUsize};
 
-/// So few that a descriptor is used again soon.
-pub(super) const PER_BLOCK: usize = 1;
+/// One descriptor a block.
+pub(super) const PLACES: usize = 1;
 
 /// As many as references could tell apart.
-pub(super) const BLOCKS: usize = (1 << 21) / PER_BLOCK;
+pub(super) const BLOCKS: usize = 1 << 19;
 
 thread_local! {
     /// All threads of a model run on one.
@@ -23,13 +23,10 @@ pub(super) fn anew(count: usize) {
         word: AtomicUsize::new(0),
         old: zero(),
         new: zero(),
-        released: zero(),
     };
     let descriptor = || Descriptor {
         status: zero(),
-        helpers: zero(),
-        left: zero(),
-        installed: zero(),
+        operation: zero(),
         entries: std::array::from_fn(|_| entry()),
     };
     let new = (0..count).map(|_| &*Box::leak(Box::new(descriptor())));
@@ -58,13 +55,12 @@ pub(super) fn take(count: usize) -> Taken {
 
 /// Nothing is measured here.
 pub(super) fn take_anyway(_count: usize) -> Taken {
-    unreachable!("models take back what is free")
+    unreachable!("models take what is free")
 }
 
-/// How many are not free.
-pub(super) fn bound() -> usize {
-    let is_bound = |descriptor: &&Descriptor| descriptor.is_free().is_none();
-    all().into_iter().filter(is_bound).count()
+/// Is one taken?
+pub(super) fn is_one_taken() -> bool {
+    all().into_iter().any(Descriptor::is_taken)
 }
 
 fn all() -> Vec<&'static Descriptor> {

@@ -40,16 +40,24 @@ use explorer::Orders;
 
 /// k-CAS, as it is or with something missing.
 trait Library: 'static {
-    /// Begins an execution, with so many blocks of descriptors.
-    fn anew(blocks: usize);
+    /// Begins an execution, with so many descriptors.
+    fn anew(descriptors: usize);
 
-    /// Each word, what it should hold, what it shall hold.
-    fn exchange<const N: usize>(parts: [(&sync::AtomicU64, u64, u64); N]) -> bool;
+    fn begin(version: &sync::AtomicU64) -> u64;
+
+    fn is_still(version: &sync::AtomicU64, number: u64) -> bool;
 
     fn load(word: &sync::AtomicU64) -> u64;
 
-    /// How many descriptors are not free.
-    fn bound() -> usize;
+    /// Each word, what it holds at this version, what it shall hold.
+    fn exchange<const N: usize>(
+        version: &sync::AtomicU64,
+        number: u64,
+        parts: [(&sync::AtomicU64, u64, u64); N],
+    ) -> bool;
+
+    /// Is a descriptor taken?
+    fn is_one_taken() -> bool;
 }
 
 macro_rules! library {
@@ -61,18 +69,30 @@ macro_rules! library {
                 blocks::anew(count);
             }
 
-            fn exchange<const N: usize>(parts: [(&crate::sync::AtomicU64, u64, u64); N]) -> bool {
-                let mut parts = parts.map(|(word, old, new)| kcas::Part { word, old, new });
-                // SAFETY: a model's words live as long as its threads, and change in no other way.
-                unsafe { kcas::exchange(&mut parts) }
+            fn begin(version: &crate::sync::AtomicU64) -> u64 {
+                kcas::begin(version)
+            }
+
+            fn is_still(version: &crate::sync::AtomicU64, number: u64) -> bool {
+                kcas::is_still(version, number)
             }
 
             fn load(word: &crate::sync::AtomicU64) -> u64 {
                 kcas::load(word)
             }
 
-            fn bound() -> usize {
-                blocks::bound()
+            fn exchange<const N: usize>(
+                version: &crate::sync::AtomicU64,
+                number: u64,
+                parts: [(&crate::sync::AtomicU64, u64, u64); N],
+            ) -> bool {
+                let parts = parts.map(|(word, old, new)| kcas::Part { word, old, new });
+                // SAFETY: a model's words live as long as its threads, and change in no other way.
+                unsafe { kcas::exchange(version, number, &parts) }
+            }
+
+            fn is_one_taken() -> bool {
+                blocks::is_one_taken()
             }
         }
     };
@@ -85,8 +105,7 @@ fn orders(schedulers: Vec<Box<dyn Scheduler + Send>>) -> Orders {
     Orders {
         schedulers,
         most_steps: 5_000,
-        // Without sequence numbers, helpers help themselves, deeper and deeper until there are so many steps.
-        stack_size: 16 << 20,
+        stack_size: 1 << 20,
     }
 }
 

@@ -5,45 +5,87 @@ use std::sync::Arc;
 use shuttle::thread;
 
 use crate::Library;
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicU64, Ordering};
 
 /// All of them by name.
-pub fn all<L: Library>() -> [(&'static str, fn()); 7] {
+pub fn all<L: Library>() -> [(&'static str, fn()); 6] {
     [
         ("three that share a word each", chain::<L>),
         ("two that count in both words", count::<L>),
         ("a reader of what changes often", read::<L>),
-        ("comparisons only", compare::<L>),
-        ("one that is met again and again", meet::<L>),
-        ("a helper that comes late", late_helper::<L>),
-        ("an owner that comes late", late_owner::<L>),
+        ("one word only", one::<L>),
+        ("a value that comes back", comes_back::<L>),
+        ("values that come back, and three threads", come_back::<L>),
     ]
 }
 
-fn words<const N: usize>(values: [u64; N]) -> Arc<[AtomicU64; N]> {
-    Arc::new(values.map(AtomicU64::new))
+/// Words, and the version that covers them.
+struct Words<const N: usize> {
+    version: AtomicU64,
+    words: [AtomicU64; N],
 }
 
-/// What nothing refers to can be used again.
-fn nothing_leaks<L: Library>(words: usize) {
-    let bound = L::bound();
-    assert!(bound <= words, "{bound} descriptors for {words} words");
+impl<const N: usize> Words<N> {
+    fn new(values: [u64; N]) -> Arc<Words<N>> {
+        Arc::new(Words {
+            version: AtomicU64::new(1),
+            words: values.map(AtomicU64::new),
+        })
+    }
+
+    /// The values of one time, and the version of that time.
+    fn snapshot<L: Library>(&self) -> ([u64; N], u64) {
+        loop {
+            let number = L::begin(&self.version);
+            let values = std::array::from_fn(|word| L::load(&self.words[word]));
+            if L::is_still(&self.version, number) {
+                return (values, number);
+            }
+        }
+    }
+
+    /// Changes words to what `update` makes of all values, if it does.
+    fn update<L: Library, const M: usize>(
+        &self,
+        update: impl Fn([u64; N]) -> Option<[(usize, u64); M]>,
+    ) -> bool {
+        loop {
+            let (values, number) = self.snapshot::<L>();
+            let Some(changes) = update(values) else {
+                return false;
+            };
+            let parts = changes.map(|(word, new)| (&self.words[word], values[word], new));
+            if L::exchange(&self.version, number, parts) {
+                return true;
+            }
+        }
+    }
+
+    /// The threads have ended: the words hold these values and nothing else, after so many changes.
+    fn end<L: Library>(&self, values: [u64; N], changes: u64) {
+        let content = std::array::from_fn(|word: usize| self.words[word].load(Ordering::Relaxed));
+        assert_eq!(content, values);
+        assert_eq!(self.version.load(Ordering::Relaxed), 1 + changes);
+        assert!(!L::is_one_taken(), "a descriptor is left behind");
+    }
 }
 
-/// Of three exchanges of which any two have a word in common one succeeds.
+/// Of three changes of which any two have a word in common one is made.
 fn chain<L: Library>() {
-    L::anew(8);
-    let words = words([0, 0, 0]);
-    let exchange = |number: usize, words: &[AtomicU64; 3]| {
+    L::anew(3);
+    let words = Words::new([0, 0, 0]);
+    let change = |number: usize, words: &Words<3>| {
         let next = (number + 1) % 3;
         let new = number as u64 + 1;
-        L::exchange([(&words[number], 0, new), (&words[next], 0, new)])
+        words.update::<L, 2>(|values| {
+            (values[number] == 0 && values[next] == 0).then_some([(number, new), (next, new)])
+        })
     };
     let others = [1, 2].map(|number| {
         let words = words.clone();
-        thread::spawn(move || exchange(number, &words))
+        thread::spawn(move || change(number, &words))
     });
-    let first = exchange(0, &words);
+    let first = change(0, &words);
     let [second, third] = others.map(|other| other.join().unwrap());
     let succeeded: Vec<usize> = (0..3)
         .filter(|number| [first, second, third][*number])
@@ -54,202 +96,114 @@ fn chain<L: Library>() {
     let mut right = [0; 3];
     right[one] = one as u64 + 1;
     right[(one + 1) % 3] = one as u64 + 1;
-    assert_eq!(
-        [0, 1, 2].map(|number: usize| L::load(&words[number])),
-        right
-    );
-    nothing_leaks::<L>(3);
+    words.end::<L>(right, 1);
 }
 
 /// Adds one to both words, which are always the same.
-fn add<L: Library>(words: &[AtomicU64; 2]) {
-    loop {
-        let old = [L::load(&words[0]), L::load(&words[1])];
-        let parts = [0, 1].map(|number| (&words[number], old[number], old[number] + 1));
-        if L::exchange(parts) {
-            assert_eq!(old[0], old[1], "a half of another exchange was seen");
-            return;
-        }
-    }
+fn add<L: Library>(words: &Words<2>) {
+    words.update::<L, 2>(|[first, second]| {
+        assert_eq!(first, second, "a half of another change was seen");
+        Some([(0, first + 1), (1, second + 1)])
+    });
 }
 
 fn count<L: Library>() {
-    L::anew(6);
-    let words = words([0, 0]);
+    L::anew(2);
+    let words = Words::new([0, 0]);
     let other = {
         let words = words.clone();
         thread::spawn(move || (0..3).for_each(|_| add::<L>(&words)))
     };
     (0..3).for_each(|_| add::<L>(&words));
     other.join().unwrap();
-    assert_eq!([0, 1].map(|number: usize| L::load(&words[number])), [6, 6]);
-    nothing_leaks::<L>(2);
+    words.end::<L>([6, 6], 6);
 }
 
-/// Words that only grow.
+/// Words that only grow, and are the same at any time.
 fn read<L: Library>() {
-    L::anew(6);
-    let words = words([0, 0]);
+    L::anew(2);
+    let words = Words::new([0, 0]);
     let reader = {
         let words = words.clone();
         thread::spawn(move || {
             let mut last = 0;
             for _ in 0..3 {
-                let first = L::load(&words[0]);
-                let second = L::load(&words[1]);
+                let ([first, second], number) = words.snapshot::<L>();
                 assert!(
-                    last <= first && first <= second,
+                    last <= first && first == second,
                     "{last}, {first}, {second}"
                 );
+                assert_eq!(first, number - 1);
                 last = second;
-                assert!(last <= 5, "{last} was never there");
             }
         })
     };
     (0..5).for_each(|_| add::<L>(&words));
     reader.join().unwrap();
-    nothing_leaks::<L>(2);
+    words.end::<L>([5, 5], 5);
 }
 
-/// Nothing that they compare changes, so all succeed.
-fn compare<L: Library>() {
-    L::anew(8);
-    let words = words([1, 1, 5]);
-    let both = |words: &[AtomicU64; 3]| {
+/// Each changes one word by itself, and compares another one.
+fn one<L: Library>() {
+    L::anew(3);
+    let words = Words::new([0, 0, 7]);
+    let grow = |word: usize, words: &Words<3>| {
         for _ in 0..2 {
-            assert!(L::exchange([(&words[0], 1, 1), (&words[1], 1, 1)]));
+            words.update::<L, 2>(|values| Some([(word, values[word] + 1), (2, 7)]));
         }
     };
-    let others = [0, 1].map(|number| {
+    let others = [0, 1].map(|word| {
         let words = words.clone();
-        thread::spawn(move || match number {
-            0 => both(&words),
-            _ => assert!(L::exchange([(&words[2], 5, 6), (&words[1], 1, 1)])),
-        })
+        thread::spawn(move || grow(word, &words))
     });
-    both(&words);
+    grow(0, &words);
     for other in others {
         other.join().unwrap();
     }
-    assert_eq!(
-        [0, 1, 2].map(|number: usize| L::load(&words[number])),
-        [1, 1, 6]
-    );
-    nothing_leaks::<L>(3);
+    words.end::<L>([4, 2, 7], 6);
 }
 
-/// Two go on and on over one word that they have in common, and meet a third one there, whose exchange comes once: so its
-/// helpers come late.
-fn meet<L: Library>() {
-    L::anew(8);
-    let words = words([0, 0, 0]);
-    let adds = |own: usize, words: &[AtomicU64; 3]| {
-        for _ in 0..3 {
-            loop {
-                let old = [L::load(&words[own]), L::load(&words[1])];
-                if L::exchange([
-                    (&words[own], old[0], old[0] + 1),
-                    (&words[1], old[1], old[1] + 1),
-                ]) {
-                    break;
-                }
-            }
-        }
-    };
+/// The first word goes back and forth, the second one counts how often: a helper or an owner that comes late finds the old
+/// value again.
+fn toggle<L: Library>(words: &Words<2>) {
+    words.update::<L, 2>(|[side, count]| {
+        assert_eq!(side, count % 2, "a late change");
+        Some([(0, 1 - side), (1, count + 1)])
+    });
+}
+
+fn comes_back<L: Library>() {
+    L::anew(2);
+    let words = Words::new([0, 0]);
     let other = {
         let words = words.clone();
-        thread::spawn(move || adds(2, &words))
+        thread::spawn(move || (0..3).for_each(|_| toggle::<L>(&words)))
     };
-    let once = {
-        let words = words.clone();
-        thread::spawn(move || {
-            u64::from(L::exchange([
-                (&words[0], 0, 10),
-                (&words[1], 0, 10),
-                (&words[2], 0, 10),
-            ]))
-        })
-    };
-    adds(0, &words);
+    (0..4).for_each(|_| toggle::<L>(&words));
     other.join().unwrap();
-    let ten = 10 * once.join().unwrap();
-    let right = [3 + ten, 6 + ten, 3 + ten];
-    assert_eq!(
-        [0, 1, 2].map(|number: usize| L::load(&words[number])),
-        right
-    );
-    nothing_leaks::<L>(3);
+    words.end::<L>([1, 7], 7);
 }
 
-/// The first exchange may find the second word as it was before somebody changed it, while a helper finds it after that and goes on to
-/// the third; and then its descriptor is used for what comes next.
-pub fn late_helper<L: Library>() {
-    L::anew(6);
-    let words = words([0, 0, 0]);
-    let change = {
+/// Three threads toggle so often.
+fn toggles<L: Library>(times: [u64; 3]) {
+    L::anew(3);
+    let words = Words::new([0, 0]);
+    let others = [times[1], times[2]].map(|times| {
         let words = words.clone();
-        thread::spawn(move || assert!(L::exchange([(&words[1], 0, 1)])))
-    };
-    let helper = {
-        let words = words.clone();
-        thread::spawn(move || L::exchange([(&words[0], 0, 0)]))
-    };
-    let succeeded = L::exchange([(&words[0], 0, 5), (&words[1], 1, 2), (&words[2], 0, 3)]);
-    change.join().unwrap();
-    let right = if succeeded {
-        [5, 2, 3]
-    } else {
-        assert!(L::exchange([(&words[0], 0, 6), (&words[1], 1, 7)]));
-        for value in [6, 8, 10, 12] {
-            assert!(L::exchange([(&words[0], value, value + 2)]));
-        }
-        [14, 7, 0]
-    };
-    helper.join().unwrap();
-    assert_eq!(
-        [0, 1, 2].map(|number: usize| L::load(&words[number])),
-        right
-    );
-    nothing_leaks::<L>(3);
+        thread::spawn(move || (0..times).for_each(|_| toggle::<L>(&words)))
+    });
+    (0..times[0]).for_each(|_| toggle::<L>(&words));
+    for other in others {
+        other.join().unwrap();
+    }
+    let all: u64 = times.iter().sum();
+    words.end::<L>([all % 2, all], all);
 }
 
-/// The same, but it is the helper that finds the second word as it was before, and uses the descriptor for what comes next, while
-/// the owner goes on to the third.
-pub fn late_owner<L: Library>() {
-    L::anew(6);
-    let words = words([0, 0, 0]);
-    let change = {
-        let words = words.clone();
-        thread::spawn(move || assert!(L::exchange([(&words[1], 0, 1)])))
-    };
-    let helper = {
-        let words = words.clone();
-        thread::spawn(move || {
-            let add = |word: &AtomicU64, amount: u64| {
-                let old = L::load(word);
-                u64::from(L::exchange([(word, old, old + amount)]))
-            };
-            let first = add(&words[0], 10);
-            let second = match L::load(&words[1]) {
-                // Left to the others.
-                0 => 0,
-                _ => add(&words[1], 10),
-            };
-            let others: u64 = (0..4).map(|_| add(&words[0], 10)).sum();
-            (first + others, second)
-        })
-    };
-    let succeeded = L::exchange([(&words[0], 0, 5), (&words[1], 1, 2), (&words[2], 0, 3)]);
-    change.join().unwrap();
-    let (first, second) = helper.join().unwrap();
-    let [five, one, three] = match succeeded {
-        true => [5, 1, 3],
-        false => [0, 0, 0],
-    };
-    let right = [five + 10 * first, 1 + one + 10 * second, three];
-    assert_eq!(
-        [0, 1, 2].map(|number: usize| L::load(&words[number])),
-        right
-    );
-    nothing_leaks::<L>(3);
+pub fn come_back<L: Library>() {
+    toggles::<L>([2, 1, 3]);
+}
+
+pub fn come_back_once<L: Library>() {
+    toggles::<L>([1, 1, 1]);
 }

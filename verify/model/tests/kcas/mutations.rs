@@ -3,52 +3,71 @@
 /// All of them; each has to be found out.
 pub const MUTATIONS: &[(&str, &str, &str)] = &[
     (
-        "installed_is_not_marked",
-        "descriptor.installed.fetch_or(put, Ordering::Relaxed);",
+        "late_references_count",
+        "false => Some(part.old),",
+        "false => Some(part.new),",
+    ),
+    (
+        "owners_that_come_late_count",
+        "false => part.old,",
+        "false => part.new,",
+    ),
+    (
+        "owners_do_not_say_that_it_is_over",
+        "descriptor.status.store(over, Ordering::Release);",
         "",
     ),
     (
-        "released_is_not_marked",
-        "entry.released.store(reference.sequence, Ordering::Release);",
+        "helpers_do_not_say_that_it_is_over",
+        "descriptor.is_over(operation.sequence);",
         "",
     ),
     (
-        "decided_too_early",
-        "part.old = content;",
-        "part.old = content;
-         let (from, to) = (undecided, undecided | SUCCEEDED);
-         let _ = descriptor.status.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst);",
+        "over_after_the_version_moves_on",
+        "descriptor.status.store(over, Ordering::Release);",
+        "end(version, operation_word, number + 1);
+         descriptor.status.store(over, Ordering::Release);",
     ),
     (
-        "the_last_word_is_left_out",
-        "parts.iter_mut().enumerate()",
-        "parts.iter_mut().rev().skip(1).rev().enumerate()",
+        "over_before_the_words_are_changed",
+        "for entry in 1..count_of(status) {",
+        "descriptor.is_over(operation.sequence); for entry in 1..count_of(status) {",
     ),
     (
-        "undecided_is_overridden",
-        "Resolved::Undecided(_) => {",
-        "Resolved::Undecided(found) if true => value = found,\nResolved::Undecided(_) => {",
+        "helpers_change_words_without_a_reference",
+        "put_in_for(operation, word, part);",
+        "replace(word, Reference::of(part.old | MARK), part.new);
+         let _ = word.compare_exchange(part.old, part.new, Ordering::AcqRel, Ordering::Relaxed);",
     ),
     (
-        "values_are_not_compared",
-        "if value != part.old {",
-        "if value != value {",
+        "helpers_leave_out_the_last_word",
+        "1..count_of(status)",
+        "1..count_of(status) - 1",
     ),
     (
-        "stale_references_are_believed",
-        "if sequence_of(status) != reference.sequence {\n        return Resolved::Stale;\n    }\n    match",
-        "match",
+        "owners_leave_out_the_last_word",
+        "changing().enumerate()",
+        "changing().take(1).enumerate()",
+    ),
+    (
+        "the_version_is_not_compared",
+        "compare_exchange(number, operation_word, taken_by_this, by_another)\n        .is_ok()",
+        "swap(operation_word, Ordering::SeqCst) > 0",
+    ),
+    (
+        "readers_do_not_help",
+        "help(version, content);",
+        "return descriptors::sequence_of(content) * 0 + resolve(Reference::of(content)).unwrap_or(1);",
+    ),
+    (
+        "descriptors_are_left_with_a_reference_in_a_word",
+        "if put.is_ok() {\n        clear(word, own);\n    }\n    taken.leave();",
+        "taken.leave();\n    if put.is_ok() {\n        clear(word, own);\n    }",
     ),
     ("descriptors_are_taken_twice", "taken.ok()?;", ""),
     (
         "sequence_numbers_stay",
-        "((sequence_of(status) + 1) % SEQUENCES).max(1)",
+        "(sequence_of(status) + 1) % SEQUENCES",
         "1",
     ),
-    (
-        "helpers_are_not_counted",
-        "|| self.helpers.load(Ordering::SeqCst) != 0",
-        "",
-    ),
-    ("owners_are_not_waited_for", "!has_left ||", ""),
 ];

@@ -7,36 +7,53 @@ use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 use crate::{Library, models};
 
 /// The thread that the model begins with, and those that it makes, in order.
-const OWNER: usize = 0;
-const CHANGE: usize = 1;
-const HELPER: usize = 2;
+const FIRST: usize = 0;
+const SECOND: usize = 1;
+const THIRD: usize = 2;
 
 /// More steps than a model has.
 const TO_THE_END: Range<usize> = usize::MAX - 1..usize::MAX;
 
-/// With what has to hold in all of its orders.
-pub fn all<L: Library>() -> [(&'static str, Script, fn()); 2] {
+/// With what has to hold in all of its orders. A thread takes its operation's version, or is about to put its first reference in as a
+/// helper, after some twenty steps.
+pub fn all<L: Library>() -> [(&'static str, Script, fn()); 3] {
     [
-        (
-            "a helper that comes late, by the script",
-            Script::new(vec![
-                (OWNER, 10..40),
-                (CHANGE, TO_THE_END),
-                (HELPER, 10..50),
-                (OWNER, TO_THE_END),
-            ]),
-            models::late_helper::<L>,
-        ),
+        // The second thread begins its change, the third one helps and changes more, and the second one comes late.
         (
             "an owner that comes late, by the script",
             Script::new(vec![
-                (OWNER, 14..22),
-                (HELPER, 10..40),
-                (CHANGE, TO_THE_END),
-                (OWNER, 1..20),
-                (HELPER, TO_THE_END),
+                (FIRST, 2..4),
+                (SECOND, 1..40),
+                (THIRD, 20..120),
+                (SECOND, 1..4),
+                (FIRST, TO_THE_END),
             ]),
-            models::late_owner::<L>,
+            models::come_back::<L>,
+        ),
+        // The second thread begins its change, the third one begins to help, the second one goes on, perhaps to its end, and
+        // the first one changes the word back; then the third one comes late.
+        (
+            "a helper that comes late, by the script",
+            Script::new(vec![
+                (FIRST, 2..4),
+                (SECOND, 12..30),
+                (THIRD, 12..40),
+                (SECOND, 1..16),
+                (FIRST, TO_THE_END),
+                (THIRD, TO_THE_END),
+            ]),
+            models::come_back_once::<L>,
+        ),
+        // The first thread will take a descriptor, and in vain, while the third one helps the second one.
+        (
+            "a descriptor that is taken at once, by the script",
+            Script::new(vec![
+                (FIRST, 5..14),
+                (SECOND, 17..30),
+                (THIRD, 20..40),
+                (FIRST, TO_THE_END),
+            ]),
+            models::come_back_once::<L>,
         ),
     ]
 }

@@ -145,11 +145,6 @@ impl Object {
 
     /// Nobody sleeps here.
     pub fn give_way(&self) {}
-
-    /// # Safety
-    ///
-    /// None is needed here.
-    pub unsafe fn release(&self, _word: &StableWord) {}
 }
 
 /// The words of figure 5.7, without a version.

@@ -109,8 +109,6 @@ impl<T: Descriptor> Pool<T> {
         }
     }
 
-    pub fn for_each_used(&self, _each: impl FnMut(&T)) {}
-
     fn put(&self, descriptor: &T) {
         let node = std::ptr::from_ref(descriptor).cast::<u8>().cast_mut();
         // A model that has failed already leaves anything behind.

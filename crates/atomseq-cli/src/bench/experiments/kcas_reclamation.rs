@@ -15,11 +15,11 @@ pub const EXPERIMENT: Experiment = Experiment {
     cases: &[
         (
             "reclaimed",
-            "marks in the descriptors say when they are free; a block of them a thread",
+            "a descriptor says when it is free; a block of them a thread",
         ),
         (
             "unreclaimed",
-            "nobody marks anything or looks at it; right for one thread only",
+            "the thread's next one, free or not; right for one thread only",
         ),
     ],
     method: Method::Timed(cases),
@@ -52,7 +52,7 @@ impl<const RECLAIMS: bool> Pair for Bare<RECLAIMS> {
     fn add(&self, _hand: &mut (), amount: u64) {
         loop {
             let old = self.load();
-            // SAFETY: without reclamation there is one thread, see `cases`; it adds 1, so both words change.
+            // SAFETY: without reclamation there is one thread, see `cases`.
             if unsafe { self.exchange(old, old.map(|word| word + amount)) } {
                 return;
             }

@@ -41,7 +41,8 @@ fn cases(threads: usize) -> Vec<Case> {
     ]
 }
 
-type Descriptor = [AtomicU64; 8];
+/// What is allocated.
+pub type Descriptor = [AtomicU64; 8];
 
 /// A pool whose CPUs keep as many free ones as the others' do.
 fn descriptors(threads: usize) -> memory::Pool<Descriptor> {
@@ -51,6 +52,17 @@ fn descriptors(threads: usize) -> memory::Pool<Descriptor> {
 
 /// A descriptor that its holder owns.
 pub struct Owned(NonNull<Descriptor>);
+
+// SAFETY: descriptors are atomics, which all threads may share.
+unsafe impl Send for Owned {}
+
+impl Owned {
+    #[inline(always)]
+    fn words(&self) -> &Descriptor {
+        // SAFETY: descriptors live as long as their pool, which the loop borrows.
+        unsafe { self.0.as_ref() }
+    }
+}
 
 impl Blocks for memory::Pool<Descriptor> {
     type Block = Owned;
@@ -71,10 +83,20 @@ impl Blocks for memory::Pool<Descriptor> {
 impl Block for Owned {
     #[inline(always)]
     fn keeps(&mut self, mark: u64) -> bool {
-        // SAFETY: descriptors live as long as their pool, which the loop borrows.
-        let words = unsafe { self.0.as_ref() };
+        let words = self.words();
         words[0].store(mark, Ordering::Relaxed);
         black_box(words)[0].load(Ordering::Relaxed) == mark
+    }
+
+    // Relaxed, both: what takes a block to another thread orders them.
+    #[inline(always)]
+    fn write(&mut self, mark: u64) {
+        self.words()[0].store(mark, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn read(&self) -> u64 {
+        self.words()[0].load(Ordering::Relaxed)
     }
 }
 

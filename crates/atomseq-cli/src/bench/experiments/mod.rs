@@ -10,6 +10,9 @@ mod b91_table2;
 mod b91_table4;
 mod biased;
 mod dcas;
+mod flow_pool;
+mod flow_queue;
+mod flow_stack;
 mod kcas_reclamation;
 mod memory;
 mod mutex;
@@ -80,6 +83,8 @@ pub enum Threads {
     Spread,
     /// One, one a CPU, and four a CPU.
     Crowded,
+    /// Two, one a CPU, and two a CPU: half of them produce and the other half consume, so there is always an even number.
+    Flow,
 }
 
 impl Threads {
@@ -89,9 +94,25 @@ impl Threads {
             Self::Alone => vec![1],
             Self::Spread => vec![1, cpus],
             Self::Crowded => vec![1, cpus, 4 * cpus],
+            Self::Flow => self.asked(&[2, cpus, 2 * cpus]),
         };
         numbers.dedup();
         numbers
+    }
+
+    /// The numbers that it is measured with when these are asked for, each once.
+    pub fn asked(self, numbers: &[usize]) -> Vec<usize> {
+        let mut possible = Vec::with_capacity(numbers.len());
+        for &number in numbers {
+            let number = match self {
+                Self::Flow => number.next_multiple_of(2),
+                Self::Alone | Self::Spread | Self::Crowded => number,
+            };
+            if !possible.contains(&number) {
+                possible.push(number);
+            }
+        }
+        possible
     }
 }
 
@@ -172,6 +193,9 @@ pub const ALL: &[&Experiment] = &[
     &nonblocking_stack::EXPERIMENT,
     &nonblocking_queue::EXPERIMENT,
     &nonblocking_list::EXPERIMENT,
+    &flow_queue::EXPERIMENT,
+    &flow_stack::EXPERIMENT,
+    &flow_pool::EXPERIMENT,
     #[cfg(target_os = "linux")]
     &s92_table51::EXPERIMENT,
 ];
@@ -227,5 +251,14 @@ mod tests {
         assert_eq!(Threads::Alone.numbers(2), [1]);
         assert_eq!(Threads::Spread.numbers(1), [1]);
         assert_eq!(Threads::Crowded.numbers(2), [1, 2, 8]);
+        assert_eq!(Threads::Flow.numbers(1), [2]);
+        assert_eq!(Threads::Flow.numbers(3), [2, 4, 6]);
+        assert_eq!(Threads::Flow.numbers(4), [2, 4, 8]);
+    }
+
+    #[test]
+    fn half_of_the_threads_that_are_asked_for_can_produce() {
+        assert_eq!(Threads::Spread.asked(&[1, 2, 5]), [1, 2, 5]);
+        assert_eq!(Threads::Flow.asked(&[1, 2, 5]), [2, 6]);
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use atomseq::dcas::Mechanism;
 use atomseq::nonblocking::Queue;
 use crossbeam_queue::{ArrayQueue, SegQueue};
 
@@ -42,7 +41,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 fn cases(threads: usize) -> Vec<Case> {
     let elements = elements(threads);
-    let kcas = Queue::<u64>::forced(elements, Mechanism::Kcas);
+    let kcas = Queue::<u64>::by_kcas(elements);
     let mutex = Mutexed::new(VecDeque::with_capacity(elements));
     vec![
         Exchange::case("atomseq", threads, Queue::<u64>::new(elements)),

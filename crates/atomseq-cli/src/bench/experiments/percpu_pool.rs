@@ -72,10 +72,16 @@ pub trait Blocks: Sync {
 }
 
 /// A block of 64 bytes.
-pub trait Block {
+pub trait Block: Send {
     /// Writes a mark at the block's start, lets nobody know what becomes of it, and reads it: whether it is still there.
     /// Every kind of block does the same, so that it costs them the same.
     fn keeps(&mut self, mark: u64) -> bool;
+
+    /// Writes a mark at the block's start.
+    fn write(&mut self, mark: u64);
+
+    /// The mark at the block's start.
+    fn read(&self) -> u64;
 }
 
 impl Block for Box<[u64; 8]> {
@@ -84,6 +90,16 @@ impl Block for Box<[u64; 8]> {
         let word = &mut self[0];
         *word = mark;
         *black_box(word) == mark
+    }
+
+    #[inline(always)]
+    fn write(&mut self, mark: u64) {
+        self[0] = mark;
+    }
+
+    #[inline(always)]
+    fn read(&self) -> u64 {
+        self[0]
     }
 }
 
@@ -138,6 +154,12 @@ mod tests {
     impl Block for Borrowed {
         fn keeps(&mut self, _mark: u64) -> bool {
             self.0
+        }
+
+        fn write(&mut self, _mark: u64) {}
+
+        fn read(&self) -> u64 {
+            0
         }
     }
 

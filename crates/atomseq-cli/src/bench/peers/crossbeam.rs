@@ -6,12 +6,25 @@ use crossbeam_skiplist::SkipMap;
 
 use crate::bench::exchange::Container;
 use crate::bench::experiments::{BURST, Blocks, Channel, each_received, each_sent};
+use crate::bench::flow::Conveyor;
 use crate::bench::ordered::Ordered;
 
 impl Container for ArrayQueue<u64> {
     #[inline(always)]
     unsafe fn push(&self, element: u64) -> Result<(), u64> {
         Self::push(self, element)
+    }
+
+    #[inline(always)]
+    fn pop(&self) -> Option<u64> {
+        Self::pop(self)
+    }
+}
+
+impl Conveyor for ArrayQueue<u64> {
+    #[inline(always)]
+    fn push(&self, number: u64) -> Result<(), u64> {
+        Self::push(self, number)
     }
 
     #[inline(always)]

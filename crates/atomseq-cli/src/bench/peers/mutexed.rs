@@ -7,6 +7,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::bench::exchange::Container;
 use crate::bench::experiments::Count;
+use crate::bench::flow::Conveyor;
 use crate::bench::ordered::Ordered;
 
 /// A value behind a mutex.
@@ -77,5 +78,52 @@ impl Ordered for Mutexed<BTreeMap<u64, u64>> {
     #[inline(always)]
     fn find(&self, key: u64) -> Option<u64> {
         self.lock().get(&key).copied()
+    }
+}
+
+/// A container behind a mutex that takes no more elements than it has room for.
+pub struct Limited<T> {
+    container: Mutexed<T>,
+    room: usize,
+}
+
+impl<T> Limited<T> {
+    /// Limits a container to so many elements.
+    pub fn new(container: Mutexed<T>, room: usize) -> Self {
+        Self { container, room }
+    }
+}
+
+impl Conveyor for Limited<Vec<u64>> {
+    #[inline(always)]
+    fn push(&self, number: u64) -> Result<(), u64> {
+        let mut vector = self.container.lock();
+        if vector.len() == self.room {
+            return Err(number);
+        }
+        vector.push(number);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn pop(&self) -> Option<u64> {
+        self.container.lock().pop()
+    }
+}
+
+impl Conveyor for Limited<VecDeque<u64>> {
+    #[inline(always)]
+    fn push(&self, number: u64) -> Result<(), u64> {
+        let mut deque = self.container.lock();
+        if deque.len() == self.room {
+            return Err(number);
+        }
+        deque.push_back(number);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn pop(&self) -> Option<u64> {
+        self.container.lock().pop_front()
     }
 }

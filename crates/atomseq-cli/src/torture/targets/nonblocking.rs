@@ -32,10 +32,13 @@ fn round(setting: &mut Setting) -> Arc<dyn Round> {
             Stack::<u64>::forced(capacity, mechanism),
             setting,
         )),
-        1 => Arc::new(Sharing::new(
-            Queue::<u64>::forced(capacity, mechanism),
-            setting,
-        )),
+        1 => {
+            let queue = match mechanism {
+                Mechanism::Assisted => Queue::<u64>::new(capacity),
+                Mechanism::Kcas => Queue::by_kcas(capacity),
+            };
+            Arc::new(Sharing::new(queue, setting))
+        }
         2 => Arc::new(Sharing::new(LinkedStack::<u64>::forced(mechanism), setting)),
         3 => Arc::new(Sharing::new(List::<u64>::forced(mechanism), setting)),
         4 => Arc::new(Sharing::new(

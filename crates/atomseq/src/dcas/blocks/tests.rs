@@ -3,22 +3,12 @@ use std::sync::mpsc::channel;
 use super::*;
 use crate::sync::AtomicU64;
 
-/// Changes a word, and so takes a descriptor.
-fn change(word: &AtomicU64) -> &'static Block {
-    let old = super::super::kcas::load(word);
-    let mut parts = [super::super::kcas::Part {
-        word,
-        old,
-        new: old + 1,
-    }];
-    // SAFETY: the word is this test's alone.
-    assert!(unsafe { super::super::kcas::exchange(&mut parts) });
-    let content = word.load(Ordering::Relaxed);
-    block((content >> 10) as usize & (BLOCKS - 1))
-}
-
-fn release(word: &AtomicU64) {
-    super::super::kcas::release(word.load(Ordering::Relaxed));
+/// Takes a descriptor and leaves it; returns where it is.
+fn use_one() -> &'static Block {
+    let taken = take(1);
+    let block = block(taken.index / PLACES);
+    taken.leave();
+    block
 }
 
 fn blocks() -> usize {
@@ -30,11 +20,9 @@ fn threads_that_have_ended_leave_their_blocks_to_others() {
     let before = blocks();
     for _ in 0..400 {
         std::thread::spawn(|| {
-            let word = AtomicU64::new(0);
             (0..100).for_each(|_| {
-                change(&word);
+                use_one();
             });
-            release(&word);
         })
         .join()
         .unwrap();
@@ -49,14 +37,13 @@ fn threads_that_have_ended_leave_their_blocks_to_others() {
 
 #[test]
 fn a_handler_that_comes_while_a_descriptor_is_taken_takes_a_shared_one() {
-    let word = AtomicU64::new(0);
-    let home = change(&word);
+    let home = use_one();
     let thread = thread();
     let is_alone = platform::knows_who_has_ended();
     assert_eq!(home.tenancy.is(SHARED), !is_alone);
     let next = thread.home.next.fetch_add(TAKING, Ordering::Relaxed);
-    let in_handler = change(&word);
-    let again = change(&word);
+    let in_handler = use_one();
+    let again = use_one();
     assert!(in_handler.tenancy.is(SHARED) && again.tenancy.is(SHARED));
     assert_eq!(
         thread.home.next.load(Ordering::Relaxed),
@@ -64,9 +51,7 @@ fn a_handler_that_comes_while_a_descriptor_is_taken_takes_a_shared_one() {
         "the thread's place was left alone"
     );
     thread.home.next.store(next, Ordering::Relaxed);
-    let after = change(&word);
-    assert_eq!(after.tenancy.is(SHARED), !is_alone);
-    release(&word);
+    assert_eq!(use_one().tenancy.is(SHARED), !is_alone);
 }
 
 #[test]
@@ -74,17 +59,14 @@ fn a_home_is_its_threads_until_that_has_ended() {
     if !platform::knows_who_has_ended() {
         return;
     }
-    let word = AtomicU64::new(0);
     let (at_home, thread_is_at_home) = channel();
     let (end, ends) = channel();
     let other = std::thread::spawn(move || {
-        let word = AtomicU64::new(0);
-        at_home.send((change(&word), thread().tenant())).unwrap();
+        at_home.send((use_one(), thread().tenant())).unwrap();
         ends.recv().unwrap();
-        release(&word);
     });
     let (home, tenant) = thread_is_at_home.recv().unwrap();
-    change(&word);
+    use_one();
     let me = platform::thread_name().unwrap();
     assert!(home.tenancy.move_in(me).is_none(), "somebody lives there");
     end.send(()).unwrap();
@@ -96,14 +78,43 @@ fn a_home_is_its_threads_until_that_has_ended() {
             None => std::thread::yield_now(),
         }
     }
-    release(&word);
 }
 
 #[test]
-fn a_home_whose_descriptors_are_all_bound_is_left() {
-    let words: Vec<AtomicU64> = (0..3 * PER_BLOCK).map(|_| AtomicU64::new(0)).collect();
-    let mut numbers: Vec<usize> = words.iter().map(|word| change(word).number).collect();
+fn a_home_whose_descriptors_are_all_taken_is_left() {
+    let all: Vec<Taken> = (0..3 * PER_BLOCK).map(|_| take(1)).collect();
+    let mut indices: Vec<usize> = all.iter().map(|taken| taken.index).collect();
+    indices.sort_unstable();
+    indices.dedup();
+    assert_eq!(indices.len(), all.len(), "each was taken once");
+    let mut numbers: Vec<usize> = indices.iter().map(|index| index / PLACES).collect();
     numbers.dedup();
     assert!(numbers.len() >= 3, "{numbers:?}");
-    words.iter().for_each(release);
+    all.into_iter().for_each(Taken::leave);
+}
+
+/// Changes of many words, one after the other, leave values in all of them, and no descriptor taken.
+#[test]
+fn words_keep_no_descriptor() {
+    use crate::dcas::kcas::{MARK, Part, begin, exchange};
+
+    let version = AtomicU64::new(1);
+    let words: Vec<AtomicU64> = (0..1000).map(|_| AtomicU64::new(0)).collect();
+    for pair in words.chunks(2) {
+        let part = |word| Part {
+            word,
+            old: 0,
+            new: 7,
+        };
+        let parts = [part(&raw const pair[0]), part(&raw const pair[1])];
+        // SAFETY: this thread alone has the words, all of which are 0 so far.
+        assert!(unsafe { exchange(&version, begin(&version), &parts) });
+        // SAFETY: as above; it is another version by now, so nothing changes.
+        assert!(!unsafe { exchange(&version, 1, &parts) });
+    }
+    assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 7));
+    assert_eq!(version.load(Ordering::Relaxed), 501, "below {MARK}");
+    let home = thread().home.block().or(thread().shared.block()).unwrap();
+    let is_mine = |block: &Block| !block.tenancy.is(SHARED);
+    assert!(!is_mine(home) || home.descriptors.iter().all(|it| !it.is_taken()));
 }

@@ -177,6 +177,3 @@ impl Bias {
 
 #[cfg(all(test, atomseq_sections))]
 mod tests;
-
-#[cfg(all(test, atomseq_sections))]
-pub(super) use tests::on_two_cpus;

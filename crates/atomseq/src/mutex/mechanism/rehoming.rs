@@ -233,7 +233,7 @@ mod tests {
     #[cfg(atomseq_sections)]
     #[test]
     fn a_flag_goes_through_all_of_that() {
-        use crate::mutex::bias::on_two_cpus;
+        use crate::affinity::on_two_cpus;
 
         let flag = Rehoming::CLEAR;
         let set_and_clear = || {

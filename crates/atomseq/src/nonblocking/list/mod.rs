@@ -61,10 +61,6 @@ impl<K: Plain, V: Plain> nodes::Node for Node<K, V> {
     fn next(&self) -> &StableWord {
         &self.next
     }
-
-    fn words(&self) -> [&StableWord; 2] {
-        [&self.next, &self.changer]
-    }
 }
 
 /// A list of keys and values that all threads may search and change at the same time, on which none
@@ -76,7 +72,7 @@ impl<K: Plain, V: Plain> nodes::Node for Node<K, V> {
 /// Scope `Machine`; progress as the [mechanism](crate::dcas)'s: lock-free with k-CAS, obstruction-free with OS-assisted
 /// DCAS; each operation begins again if another one has changed the list meanwhile, wherever. Searches take time in
 /// proportion to the nodes before the place, and no atomic instruction; a change takes one exchange of two words (1 atomic
-/// instruction OS-assisted, 5 by k-CAS). Memory is a node an entry, whose memory is used again at once: nothing waits
+/// instruction OS-assisted, up to 6 by k-CAS). Memory is a node an entry, whose memory is used again at once: nothing waits
 /// for readers. What is allocated is never given back before the list is dropped; a [limit](List::with_limit) bounds it.
 ///
 /// Closures and the comparison of keys (`Ord` or `PartialEq`) run while nothing is held. They may panic: then the operation has

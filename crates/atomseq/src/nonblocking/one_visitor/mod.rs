@@ -44,10 +44,6 @@ impl<T: Send> nodes::Node for Node<T> {
     fn next(&self) -> &StableWord {
         &self.next
     }
-
-    fn words(&self) -> [&StableWord; 2] {
-        [&self.next, &self.visitor]
-    }
 }
 
 /// A list of values that threads go through at the same time, each value visited by one of them at a time (S92 5.2.3, the
@@ -58,7 +54,7 @@ impl<T: Send> nodes::Node for Node<T> {
 /// ended, is passed by, and that is all.
 ///
 /// Scope `Machine`; progress as the [mechanism](crate::dcas)'s. Going on to the next value costs one exchange of two words (1
-/// atomic instruction OS-assisted, 5 by k-CAS), which begins again after any other change of the list; so does inserting
+/// atomic instruction OS-assisted, up to 6 by k-CAS), which begins again after any other change of the list; so does inserting
 /// and, after a search for the place, removing. Memory is a node a value, used again as soon as the value is removed.
 ///
 /// Every operation may be called in a signal handler; one that has interrupted a visit passes that value by.

@@ -59,10 +59,6 @@ impl<T: Send + Sync> nodes::Node for Node<T> {
     fn next(&self) -> &StableWord {
         &self.next
     }
-
-    fn words(&self) -> [&StableWord; 2] {
-        [&self.next, &self.count]
-    }
 }
 
 /// A list of values that threads may go through, insert into and remove from at the same time (S92 5.2.3).
@@ -72,7 +68,7 @@ impl<T: Send + Sync> nodes::Node for Node<T> {
 /// nothing else.
 ///
 /// Scope `Machine`; progress as the [mechanism](crate::dcas)'s. Going on to the next value costs one exchange of two words (1
-/// atomic instruction OS-assisted, 5 by k-CAS), so does inserting and, after a search for the place, removing. Memory
+/// atomic instruction OS-assisted, up to 6 by k-CAS), so does inserting and, after a search for the place, removing. Memory
 /// is a node for each value in the list or in a guard's hands. Where visitors may exclude each other,
 /// [`OneVisitorList`](super::OneVisitorList) does without counts; values that can be copied are cheaper to search in a
 /// [`List`](super::List).

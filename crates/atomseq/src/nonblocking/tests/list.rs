@@ -1,7 +1,7 @@
 //! A list by each mechanism: beside a sequential model, interrupted, and by many threads.
 
 use super::*;
-use crate::dcas::{Object, bound_descriptors};
+use crate::dcas::Object;
 use crate::memory;
 
 mod changes;
@@ -88,23 +88,6 @@ fn siblings_share_memory_and_nothing_else() {
     }
 }
 
-/// Under k-CAS each covered word has a descriptor of its last change, and the end of a list gives them back.
-#[test]
-fn a_list_that_goes_leaves_nothing_bound() {
-    // From the last to the first key, so that no search is long.
-    let keys = Vec::from_iter((0..100).rev());
-    let bound_by = |lists: usize, end: fn(List<u64, u64>)| {
-        let before = bound_descriptors();
-        (0..lists).for_each(|_| end(list_of(Mechanism::Kcas, &keys)));
-        bound_descriptors() as isize - before as isize
-    };
-    // Other tests bind some meanwhile, or give some back.
-    let some = 3_000;
-    assert!(bound_by(80, drop) < some);
-    // Lists whose end never comes have their links bound at least.
-    assert!(bound_by(80, std::mem::forget) >= 80 * 100 - some);
-}
-
 /// A walker that is led round in a circle, over nodes that are taken out and put in front again under its
 /// feet, finds out.
 #[test]
@@ -175,27 +158,4 @@ fn collections_come_and_go() {
     assert_eq!(list.put(1, 9), Ok(Some(1)));
     assert_eq!(list.put(7, 7), Ok(None));
     assert_eq!(Vec::from_iter(list), [(7, 7), (2, 2), (1, 9)]);
-}
-
-/// By k-CAS, others may still help operations of a list that is gone: where its words were there must be words. Lists that come
-/// later have them, with their version, and find them empty.
-#[test]
-fn the_version_of_a_list_outlives_it() {
-    let keeper = List::<u64>::forced(Mechanism::Kcas);
-    let mut last = 0;
-    for round in 0..20 {
-        let list = keeper.sibling();
-        assert!(list.is_empty());
-        list.insert(round, ()).unwrap();
-        list.insert(100, ()).unwrap();
-        let version = list.version().number();
-        assert!(version > last, "the words of the one before");
-        last = version;
-    }
-    // Two at a time have two.
-    let (one, other) = (keeper.sibling(), keeper.sibling());
-    one.insert(1, ()).unwrap();
-    assert!(other.is_empty());
-    drop(keeper);
-    assert_eq!(one.find(&1), Ok(Some(())));
 }
