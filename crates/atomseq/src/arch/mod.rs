@@ -46,6 +46,10 @@ mod aarch64;
 #[cfg(target_arch = "aarch64")]
 pub use aarch64::*;
 
+/// Where in the thread block the mask lies that the outermost quiet stretch found: behind the words of `signal`.
+pub const FOUND_MASK: usize = 232;
+const _: () = assert!(FOUND_MASK + size_of::<u64>() <= 256);
+
 unsafe extern "C" {
     #[link_name = name!("entry")]
     static ENTRY: u8;

@@ -35,8 +35,8 @@ pub fn is_masked() -> bool {
     Words::of_this_thread().depth() > 0
 }
 
-/// After the end of a mask, when signals wait, or one ended that `with_kernel_mask` has left: unblocks them if it was the outermost one. (C: it does not unwind, and the end of
-/// a mask needs no code for that.)
+/// After the end of a mask, when signals wait, or when that was one which `with_kernel_mask` has left: unblocks them if it
+/// was the outermost one. (C: it does not unwind, and the end of a mask needs no code for that.)
 ///
 /// A handler of someone else's may run before `added` is read here, have a mask itself and, at the end of that, take
 /// `added`: it found the count at 0. It has unblocked the signals only until it returns, so this does it again.

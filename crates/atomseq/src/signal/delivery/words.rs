@@ -23,7 +23,7 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::actions::PASSED_ON;
-use crate::arch::{thread_block_offset, thread_pointer};
+use crate::arch::{FOUND_MASK, thread_block_offset, thread_pointer};
 use crate::platform::{Context, bit, own_process};
 
 #[repr(C)]
@@ -43,9 +43,9 @@ pub struct Words {
 /// deferral in the middle of an end, or of a nested start, may be overwritten. So the end looks at `added` too.
 const WAITING: u64 = 1 << 63;
 
-/// Where they lie in the thread block, in its first 232 bytes.
+/// Where they lie in the thread block.
 const OFFSET: isize = 48;
-const _: () = assert!(OFFSET as usize + size_of::<Words>() <= 232);
+const _: () = assert!(OFFSET as usize + size_of::<Words>() <= FOUND_MASK);
 // What `arch` uses.
 const _: () = assert!(core::mem::offset_of!(Words, depth) == 0);
 const _: () = assert!(core::mem::offset_of!(Words, added) == 8);
