@@ -143,7 +143,11 @@ impl Patience {
 
 /// Runs the first of these on this thread, the others on threads of their own, to their ends.
 fn together<S: Send + Sync + 'static>(shared: S, work: &[fn(&S)]) -> Arc<S> {
-    let shared = Arc::new(shared);
+    together_on(Arc::new(shared), work)
+}
+
+/// The same, on what other threads have used before.
+fn together_on<S: Send + Sync + 'static>(shared: Arc<S>, work: &[fn(&S)]) -> Arc<S> {
     let others: Vec<_> = work[1..]
         .iter()
         .map(|work| {
@@ -236,6 +240,68 @@ fn a_lock_whose_waiters_are_not_seen_is_found_out() {
         SLEEPS_ON,
         Large,
         || all_add(Fences::Both, &[ADDS, GIVES_UP_ASLEEP, ADDS]),
+    );
+}
+
+/// Ends asleep, or right after the wake-up that handed it the lock. A thread that exits does the same.
+const EXITS_ASLEEP: fn(&Counted) = GIVES_UP_ASLEEP;
+
+/// The holder hands the lock over, and the waiter exits asleep. The lock, if it is still held then, has no holder: it is
+/// released by force, and then these threads add.
+fn add_after_force(fences: Fences, force: fn(&Lock), work: &[fn(&Counted)]) {
+    let lock = Lock::new(fences);
+    assert!(lock.test_and_set(), "a new lock is clear");
+    let counted = (lock, Plain::new(0), AtomicU32::new(0));
+    let counted = together(counted, &[|(lock, ..)| lock.hand_over(), EXITS_ASLEEP]);
+    if counted.0.is_set() {
+        force(&counted.0);
+    }
+    // While one holds it, another that wakes up does not.
+    assert!(counted.0.test_and_set(), "still locked");
+    let before = counted.2.load(Ordering::Relaxed);
+    let counted = together_on(counted, &[|_| {}, ADDS_IN_TIME]);
+    assert_eq!(before, counted.2.load(Ordering::Relaxed), "two holders");
+    counted.0.release();
+    let counted = together_on(counted, work);
+    let additions = counted.2.load(Ordering::Relaxed) as usize;
+    assert_eq!(counted.1.get(), additions, "additions lost");
+    assert_eq!(counted.0.flag.load(Ordering::Relaxed), 0, "still locked");
+}
+
+#[test]
+fn a_lock_without_a_holder_is_released_by_force() {
+    let model = |fences, force, work: &'static [fn(&Counted)], name: &str| {
+        holds(&format!("parking: {name}"), Large, move || {
+            add_after_force(fences, force, work)
+        });
+    };
+    let (both, asymmetric) = (Fences::Both, Fences::Asymmetric);
+    model(both, Lock::release, &[ADDS, ADDS_IN_TIME], "forced");
+    model(
+        both,
+        Lock::hand_over,
+        &[ADDS, ADDS_IN_TIME],
+        "forced and fair",
+    );
+    model(both, Lock::release, &[ADDS, ADDS], "forced, two wait");
+    model(
+        asymmetric,
+        Lock::release,
+        &[ADDS, ADDS],
+        "forced, asymmetric",
+    );
+}
+
+#[test]
+fn a_forced_release_that_leaves_the_lock_handed_over_is_found_out() {
+    fails(
+        "parking: forced, and still handed over",
+        "two holders",
+        Large,
+        || {
+            let clear = |lock: &Lock| lock.flag.store(CLEAR, Ordering::Release);
+            add_after_force(Fences::Both, clear, &[ADDS, ADDS]);
+        },
     );
 }
 
