@@ -45,7 +45,7 @@ use proc_macro::TokenStream;
 ///
 /// | | |
 /// |---|---|
-/// | `let x = …;` | names a word |
+/// | `let x = …;` | names a word, by a name that no other word has |
 /// | `load(a)`, `load32(a)`, `load_acquire(a)` | reads memory |
 /// | `+ - * & \| ^ << >>`, `min(a, b)` | wrapping, unsigned; shifts use the count modulo 64 |
 /// | `if a == b { return … }` | leaves early; `== != < <= > >=`, unsigned |

@@ -3,6 +3,7 @@
 //! [`random`] makes sequences, `build.rs` has rustc compile them into [`FORMS`], [`oracle`] knows
 //! what they must do, and the tests compare. [`inputs`] makes what they are run on.
 
+pub mod dollar_crate;
 pub mod inputs;
 pub mod oracle;
 pub mod random;

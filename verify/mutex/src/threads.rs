@@ -17,7 +17,7 @@ pub fn ended_after(work: impl FnOnce() + Send + 'static) {
         unreachable!("it has ended");
     });
     let thread = receive.recv().expect("the thread's number");
-    wait_until(|| !task(thread).exists());
+    wait_until_exited(thread);
 }
 
 /// This thread's number.
@@ -37,6 +37,11 @@ pub fn wait_until_asleep(thread: i32) {
         let state = text.rsplit_once(") ").map(|(_, rest)| rest);
         state.is_some_and(|state| state.starts_with('S'))
     });
+}
+
+/// Waits until the kernel has ended a thread of this process.
+pub fn wait_until_exited(thread: i32) {
+    wait_until(|| !task(thread).exists());
 }
 
 /// Waits until it is so.

@@ -1,8 +1,10 @@
 //! Panics, threads that end and processes that fork while they hold something: what the documentation says comes of it.
 #![cfg(target_os = "linux")]
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
@@ -13,7 +15,9 @@ use atomseq::mutex::{
 };
 use atomseq::signal::{self, Event};
 use lock_api::{MutexGuard, RawMutex as _, RawMutexTimed};
-use verify_mutex::threads::{ended_after, this_thread, wait_until, wait_until_asleep};
+use verify_mutex::threads::{
+    ended_after, this_thread, wait_until, wait_until_asleep, wait_until_exited,
+};
 use verify_signals::fresh::{in_child, in_fresh_process, killed_in_fresh_process};
 use verify_signals::this_test;
 
@@ -227,6 +231,85 @@ fn a_lock_stays_held_when_its_holder_ends() {
     stays_held_when_its_holder_ends(&ON_CPU);
     stays_held_when_its_holder_ends(&SPIN);
     stays_held_when_its_holder_ends(&MUTEX);
+}
+
+thread_local! {
+    /// Whether this thread is to exit when it wakes up, and whether it slept.
+    static EXITS: Cell<(bool, bool)> = const { Cell::new((false, false)) };
+}
+
+/// A mechanism by which a thread may exit when it wakes up, before it looks at anything.
+#[derive(Debug)]
+struct ExitsAwake(Interlocked);
+
+// SAFETY: sets, clears and looks as the mechanism inside does.
+unsafe impl TestAndSet for ExitsAwake {
+    type Scope = <Interlocked as TestAndSet>::Scope;
+    type GuardMarker = <Interlocked as TestAndSet>::GuardMarker;
+    const NAME: &'static str = "exits awake";
+    const CLEAR: ExitsAwake = ExitsAwake(Interlocked::CLEAR);
+
+    fn test_and_set(&self) -> bool {
+        self.0.test_and_set()
+    }
+
+    unsafe fn clear(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.clear() }
+    }
+
+    fn is_set(&self) -> bool {
+        if EXITS.get() == (true, true) {
+            // SAFETY: ends this thread, and no other; its stack stays mapped.
+            unsafe { libc::syscall(libc::SYS_exit, 0) };
+        }
+        self.0.is_set()
+    }
+
+    unsafe fn clear_then_look(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.clear_then_look() }
+    }
+
+    fn settle(&self) {
+        self.0.settle();
+    }
+
+    fn blocks(&self) {
+        EXITS.set((EXITS.get().0, true));
+    }
+}
+
+/// A waiter that was handed the lock exits before it takes it. Released by force, the lock has one holder at a time.
+fn is_released_by_force(force: unsafe fn(&Mutex<u32, ExitsAwake>)) {
+    let lock: &Mutex<u32, ExitsAwake> = Box::leak(Box::new(Mutex::new(0)));
+    let guard = lock.lock();
+    let (send, receive) = channel();
+    // Never joined: it has no result.
+    let _detached = thread::spawn(move || {
+        EXITS.set((true, false));
+        send.send(this_thread()).expect("the test waits");
+        drop(lock.lock());
+    });
+    let waiter = receive.recv().expect("the thread's number");
+    wait_until_asleep(waiter);
+    MutexGuard::unlock_fair(guard);
+    wait_until_exited(waiter);
+    assert!(lock.is_locked());
+    // SAFETY: the lock was handed to a thread that has exited.
+    unsafe { force(lock) };
+    assert!(!lock.is_locked());
+    let mut first = lock.lock();
+    // It waits, wakes up as its time is up, and looks whether the lock was handed to it.
+    let second = thread::spawn(|| lock.try_lock_for(SHORT).is_some());
+    assert!(!second.join().unwrap(), "two guards of one lock");
+    *first += 1;
+}
+
+#[test]
+fn a_lock_handed_to_a_thread_that_exited_is_released_by_force() {
+    is_released_by_force(lock_api::Mutex::force_unlock);
+    is_released_by_force(lock_api::Mutex::force_unlock_fair);
 }
 
 #[test]

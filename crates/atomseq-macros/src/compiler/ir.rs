@@ -101,7 +101,7 @@ impl Operand {
     pub fn key(&self) -> String {
         match self {
             Operand::Register(register) => format!("{register:?}"),
-            Operand::Constant(constant) => constant.key(),
+            Operand::Constant(constant) => constant.key().to_owned(),
         }
     }
 }
@@ -114,6 +114,8 @@ pub struct Constant {
     /// An expression of type `usize`.
     pub tokens: TokenStream,
     pub span: Span,
+    /// Equal keys mean equal values.
+    key: String,
 }
 
 /// `base + offset`.
@@ -126,7 +128,7 @@ pub struct Address {
 impl Address {
     /// Equal keys mean equal addresses; different keys may still mean the same address.
     pub fn key(&self) -> (Register, String) {
-        (self.base, self.offset.key())
+        (self.base, self.offset.key().to_owned())
     }
 }
 
@@ -382,15 +384,33 @@ impl Constant {
             value: Some(value),
             tokens: quote_spanned!(generated(span)=> (#literal as usize)),
             span,
+            key: value.to_string(),
         }
     }
 
-    pub fn named(tokens: TokenStream, span: Span) -> Constant {
+    /// The constant of this path. `occurrence` differs from that of every other in the sequence.
+    ///
+    /// Paths that read the same name the same constant, for items have no hygiene: the macro's output is one place, where a
+    /// name means one thing. The exceptions are `$crate`, which is the crate that each macro is from, and paths whose
+    /// beginning depends on an edition: these are never taken for one another.
+    pub fn named(tokens: TokenStream, span: Span, occurrence: usize) -> Constant {
+        let text = tokens.to_string();
+        let of_its_place =
+            text.contains("$crate") || ["::", "<"].iter().any(|begins| text.starts_with(begins));
         Constant {
             value: None,
             tokens: quote_spanned!(generated(span)=> (#tokens as usize)),
             span,
+            key: match of_its_place {
+                true => format!("{text} #{occurrence}"),
+                false => text,
+            },
         }
+    }
+
+    /// Do both read the same? If they have different keys, rustc is to say whether they are equal.
+    pub fn reads_like(&self, other: &Constant) -> bool {
+        self.tokens.to_string() == other.tokens.to_string()
     }
 
     /// Applies an operator; literals are folded here, names by rustc.
@@ -433,14 +453,12 @@ impl Constant {
             value: None,
             tokens: quote_spanned!(generated(span)=> (#tokens)),
             span,
+            key: format!("({operator:?} {} {})", a.key, b.key),
         }
     }
 
-    pub fn key(&self) -> String {
-        match self.value {
-            Some(value) => value.to_string(),
-            None => self.tokens.to_string(),
-        }
+    pub fn key(&self) -> &str {
+        &self.key
     }
 }
 
@@ -453,7 +471,7 @@ mod tests {
     }
 
     fn named() -> Constant {
-        Constant::named(quote::quote!(NAMED), Span::call_site())
+        Constant::named(quote::quote!(NAMED), Span::call_site(), 0)
     }
 
     fn apply(operator: BinaryOperator, a: &Constant, b: &Constant) -> Constant {
@@ -488,6 +506,24 @@ mod tests {
         assert_eq!(apply(Add, &literal(0), &named()).key(), named().key());
         assert_eq!(apply(Subtract, &named(), &literal(0)).key(), named().key());
         assert_ne!(apply(Subtract, &literal(0), &named()).key(), named().key());
+    }
+
+    #[test]
+    fn only_paths_that_mean_the_same_everywhere_have_equal_keys() {
+        let named = |path: &str, occurrence| {
+            let tokens: TokenStream = path.parse().expect("tokens");
+            Constant::named(tokens, Span::call_site(), occurrence)
+        };
+        assert_eq!(named("SIZE", 0).key(), named("SIZE", 1).key());
+        assert_eq!(named("a::SIZE", 0).key(), named("a::SIZE", 1).key());
+        for path in ["::a::SIZE", "<a as B>::SIZE"] {
+            assert_ne!(named(path, 0).key(), named(path, 1).key());
+            assert!(named(path, 0).reads_like(&named(path, 1)));
+        }
+        let (a, b) = (named("::a::SIZE", 0), named("::a::SIZE", 1));
+        let sum = |constant| apply(BinaryOperator::Add, constant, &literal(8));
+        assert_ne!(sum(&a).key(), sum(&b).key());
+        assert_eq!(sum(&a).key(), sum(&a).key());
     }
 
     #[test]

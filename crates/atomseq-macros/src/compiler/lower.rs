@@ -5,6 +5,7 @@
 use std::collections::{HashMap, HashSet};
 
 use proc_macro2::Span;
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{
     BinOp, Error, Expr, ExprBlock, ExprCall, ExprIf, ExprLit, Ident, Lit, Local, Pat, Result, Stmt,
@@ -44,6 +45,7 @@ pub fn lower(item: Item) -> Result<Sequence> {
 }
 
 pub struct Lowering {
+    /// Without `r#`, for rustc takes a name with it and without for the same.
     pub(super) names: HashMap<String, Operand>,
     /// Registers known to be another register plus a constant, so that addresses fold.
     pub(super) sums: HashMap<Register, Address>,
@@ -52,6 +54,8 @@ pub struct Lowering {
     pub(super) computed: HashMap<(BinaryOperator, String, String), Register>,
     /// Inside the `return` of an `if`, whose words are computed whether it is taken or not.
     pub(super) returning_early: bool,
+    /// How many named constants there were so far.
+    pub(super) constants: usize,
     returns: Returns,
     sequence_name: Ident,
     steps: Vec<Step>,
@@ -68,7 +72,7 @@ impl Lowering {
             .enumerate()
             .map(|(index, parameter)| {
                 (
-                    parameter.name.to_string(),
+                    parameter.name.unraw().to_string(),
                     Operand::Register(Register(index)),
                 )
             })
@@ -78,6 +82,7 @@ impl Lowering {
             sums: HashMap::new(),
             computed: HashMap::new(),
             returning_early: false,
+            constants: 0,
             returns: item.returns,
             sequence_name: item.name.clone(),
             steps: Vec::new(),
@@ -150,7 +155,19 @@ impl Lowering {
             ));
         }
         let value = self.word(&initial.expr)?;
-        self.names.insert(name.ident.to_string(), value);
+        // Names are compared as text, but to rustc those that a `macro_rules!` brings along differ from those that its
+        // caller wrote. Where each name is bound once, no use of it means another word than rustc would say.
+        let text = name.ident.unraw().to_string();
+        if self.names.contains_key(&text) {
+            return Err(Error::new(
+                name.span(),
+                format!(
+                    "`{text}` is a word already: give each a name of its own; names from inside and from outside \
+                     of a `macro_rules!` are compared as text"
+                ),
+            ));
+        }
+        self.names.insert(text, value);
         Ok(())
     }
 

@@ -194,6 +194,34 @@ mod tests {
     }
 
     #[test]
+    fn both_kinds_of_exchange_name_a_scratch_register_without_another_use() {
+        let [_, arm] = both(
+            "unsafe fn claim(lock: Word, a: Word) -> (Word, Word) {
+                'abort: { return (0, 0) }
+                let here = cpu();
+                if here > 65535 { return (1, 0) }
+                let found = cas(lock, 0, 1);
+                if found != 0 { return (2, 0) }
+                store(a, here);
+                commit(lock, 0);
+                (3, here)
+            }",
+        );
+        let exchange = |line: &Line| match line {
+            Line::Interlocked { lse, exclusive } => Some([lse.clone(), exclusive.clone()]),
+            _ => None,
+        };
+        let texts = arm.lines.iter().find_map(exchange).expect("a `cas`");
+        for temporary in 0..arm.temporaries {
+            let name = |text: &String| {
+                text.contains(&format!("{{t{temporary}}}"))
+                    || text.contains(&format!("{{t{temporary}:"))
+            };
+            assert_eq!(name(&texts[0]), name(&texts[1]), "{texts:?}");
+        }
+    }
+
+    #[test]
     fn a_parameter_nobody_reads_is_no_operand() {
         let [x86_64, aarch64] = both(
             "unsafe fn ignores(slot: Slot, a: Word, b: Word) -> Word {

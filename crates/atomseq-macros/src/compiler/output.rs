@@ -227,22 +227,24 @@ fn assertions(sequence: &Sequence, assemblies: &[Assembly]) -> TokenStream {
         let at = generated(span);
         quote_spanned!(at=> ::core::assert!(#holds, #message);)
     };
-    let mut all = Vec::new();
+    let (mut all, mut seen) = (Vec::new(), HashSet::new());
     for operand in assemblies.iter().flat_map(|assembly| &assembly.constants) {
-        let Constant { tokens, span, .. } = operand.constant();
+        let constant = operand.constant();
+        let Constant { tokens, span, .. } = constant;
         let at = generated(*span);
         let check = quote_spanned!(at=> ::atomseq::sequence::check);
         match operand {
-            ConstantOperand::Immediate(_) => {
+            ConstantOperand::Immediate(_) if seen.insert((None, constant.key())) => {
                 let holds = quote_spanned!(at=> #check::immediate(#tokens));
                 all.push(assert(holds, message::IMMEDIATE, *span));
             }
-            ConstantOperand::Offset(_, bytes) => {
+            ConstantOperand::Offset(_, bytes) if seen.insert((Some(*bytes), constant.key())) => {
                 let multiple = quote_spanned!(at=> #check::multiple(#tokens, #bytes));
                 all.push(assert(multiple, message::MULTIPLE, *span));
                 let reachable = quote_spanned!(at=> #check::reachable(#tokens, #bytes));
                 all.push(assert(reachable, message::REACHABLE, *span));
             }
+            ConstantOperand::Immediate(_) | ConstantOperand::Offset(..) => {}
         }
     }
     for assertion in &sequence.assertions {
@@ -252,8 +254,6 @@ fn assertions(sequence: &Sequence, assemblies: &[Assembly]) -> TokenStream {
             assertion.span,
         ));
     }
-    let mut seen = HashSet::new();
-    all.retain(|assertion| seen.insert(assertion.to_string()));
     quote!(#(#all)*)
 }
 

@@ -31,13 +31,16 @@ pub mod message {
         "an offset is a multiple of what is loaded or stored; take a tag off with `^`";
     pub const REACHABLE: &str = "an offset is at least -256 and at most 4,095 times what is \
                                  loaded or stored; pass a larger one as a parameter";
+    pub const ALIKE: &str =
+        "two constants here read the same and differ, for their paths begin at different crates";
     pub const IN_SLOT: &str =
         "outside the slot's words: they begin at the offset 8, after the gate";
 }
 
 pub fn check(sequence: &mut Sequence) -> Result<()> {
+    let mut assertions = Vec::new();
     match sequence.compare_exchange() {
-        Some(claim) => claims::check(sequence, claim)?,
+        Some(claim) => claims::check(sequence, claim, &mut assertions)?,
         None => {
             claims::none(sequence)?;
             one_kind_of_store(sequence)?;
@@ -46,12 +49,31 @@ pub fn check(sequence: &mut Sequence) -> Result<()> {
     one_commit_at_the_end(sequence)?;
     one_slot(sequence)?;
     no_slot_escapes(sequence)?;
-    let mut assertions = Vec::new();
     offsets_fit(sequence, &mut assertions)?;
     prepared_words_stay_hidden(sequence, &mut assertions)?;
     tied_to_its_cpu(sequence)?;
     sequence.assertions = assertions;
     Ok(())
+}
+
+/// Are both the same word? Of constants that read the same, rustc says whether they are.
+fn same(a: &Operand, b: &Operand, span: Span, assertions: &mut Vec<Assertion>) -> bool {
+    if a.key() == b.key() {
+        return true;
+    }
+    let (Operand::Constant(a), Operand::Constant(b)) = (a, b) else {
+        return false;
+    };
+    let alike = a.reads_like(b);
+    if alike {
+        let (a, b) = (&a.tokens, &b.tokens);
+        assertions.push(Assertion {
+            holds: quote_spanned!(generated(span)=> #a == #b),
+            message: message::ALIKE,
+            span,
+        });
+    }
+    alike
 }
 
 /// What is restarted stores nothing visible before its end; what stores at will is run to its end.

@@ -1,6 +1,7 @@
 //! Lowers expressions: words, the calls that have a value, addresses.
 
 use proc_macro2::Span;
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{BinOp, Error, Expr, ExprBinary, ExprCall, ExprLit, Ident, Lit, Result};
 
@@ -33,8 +34,11 @@ impl Lowering {
                 no_attributes(&path.attrs)?;
                 let local = path.path.get_ident().filter(|_| path.qself.is_none());
                 match local {
-                    Some(name) if !is_constant_name(name) => {
-                        self.names.get(&name.to_string()).cloned().ok_or_else(|| {
+                    Some(name) if !is_constant_name(name) => self
+                        .names
+                        .get(&name.unraw().to_string())
+                        .cloned()
+                        .ok_or_else(|| {
                             Error::new(
                                 name.span(),
                                 format!(
@@ -42,12 +46,15 @@ impl Lowering {
                                      and constants are in capitals"
                                 ),
                             )
-                        })
+                        }),
+                    _ => {
+                        self.constants += 1;
+                        Ok(Operand::Constant(Constant::named(
+                            quote::quote!(#path),
+                            path.span(),
+                            self.constants,
+                        )))
                     }
-                    _ => Ok(Operand::Constant(Constant::named(
-                        quote::quote!(#path),
-                        path.span(),
-                    ))),
                 }
             }
             Expr::Binary(binary) => self.binary(binary),

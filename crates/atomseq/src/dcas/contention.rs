@@ -41,7 +41,9 @@ pub(super) fn give_way<T>(object: &T) {
     match level.checked_sub(FIRST_SLEEP) {
         None => (0..4 << level).for_each(|_| spin_loop()),
         // Nobody changes this word, or wakes those who wait for it.
-        Some(level) => wait_at_most(&AtomicU32::new(0), 0, SHORTEST * (1 << level)),
+        Some(level) => {
+            wait_at_most(&AtomicU32::new(0), 0, SHORTEST * (1 << level));
+        }
     }
     met.remember(address, nanoseconds(), level);
 }

@@ -5,33 +5,33 @@ use core::ptr;
 use core::sync::atomic::AtomicU32;
 use core::time::Duration;
 
-/// Sleeps while `word` holds `expected`. May return early: look again.
-pub fn wait(word: &AtomicU32, expected: u32) {
-    wait_for(word, expected, ptr::null());
+/// Sleeps while `word` holds `expected`. May return early: look again. True if a wake-up ended the sleep.
+pub fn wait(word: &AtomicU32, expected: u32) -> bool {
+    wait_for(word, expected, ptr::null())
 }
 
 /// The same, for a millisecond at most.
-pub fn wait_briefly(word: &AtomicU32, expected: u32) {
+pub fn wait_briefly(word: &AtomicU32, expected: u32) -> bool {
     let millisecond = libc::timespec {
         tv_sec: 0,
         tv_nsec: 1_000_000,
     };
-    wait_for(word, expected, &millisecond);
+    wait_for(word, expected, &millisecond)
 }
 
 /// The same, for so long at most.
-pub fn wait_at_most(word: &AtomicU32, expected: u32, limit: Duration) {
+pub fn wait_at_most(word: &AtomicU32, expected: u32, limit: Duration) -> bool {
     let limit = libc::timespec {
         // Longer than anybody waits, where it does not fit.
         tv_sec: limit.as_secs().try_into().unwrap_or(libc::time_t::MAX),
         tv_nsec: limit.subsec_nanos().into(),
     };
-    wait_for(word, expected, &limit);
+    wait_for(word, expected, &limit)
 }
 
-fn wait_for(word: &AtomicU32, expected: u32, timeout: *const libc::timespec) {
+fn wait_for(word: &AtomicU32, expected: u32, timeout: *const libc::timespec) -> bool {
     // SAFETY: the kernel reads one aligned word that the reference keeps alive, and the timeout unless it is null.
-    unsafe {
+    let result = unsafe {
         syscall(
             libc::SYS_futex,
             [
@@ -42,8 +42,9 @@ fn wait_for(word: &AtomicU32, expected: u32, timeout: *const libc::timespec) {
                 0,
                 0,
             ],
-        );
-    }
+        )
+    };
+    result == 0
 }
 
 /// Wakes one thread that sleeps on `word`; false if none did.

@@ -12,7 +12,7 @@ use crate::sync::AtomicU32;
 ///
 /// It works with the guards of every `lock_api::Mutex`: all the locks here, `parking_lot`'s, your own. Scope
 /// [`Machine`](crate::scope::Machine); a notification is wait-free, and costs one load when nobody waits, else an atomic instruction
-/// and a system call. Waiting costs three atomic instructions and a system call, beside the lock's own.
+/// and a system call. Waiting costs two atomic instructions and a system call, beside the lock's own.
 ///
 /// ```
 /// use atomseq::mutex::{Condvar, Mutex};
@@ -34,7 +34,8 @@ use crate::sync::AtomicU32;
 ///
 /// [`notify_one`](Condvar::notify_one) wakes at least one of the threads that wait at that time, the one that has slept longest unless
 /// their real-time priorities differ. Others that were about to sleep return as well, as if they had been notified; so a
-/// waiter looks at what it waits for, again, as [`wait_while`](Condvar::wait_while) does. It never returns for no reason but that.
+/// waiter looks at what it waits for, again, as [`wait_while`](Condvar::wait_while) does. If the kernel wakes a thread of higher
+/// priority that began to wait only after the notification, this thread notifies all. A wait never returns for no reason but these.
 /// Locks that are used with one condition variable may differ; what is notified does not depend on them.
 ///
 /// 2^32 notifications while one thread is between announcing itself and its system call would be taken for none.
@@ -174,7 +175,7 @@ impl Condvar {
         let announced = notification::announce(notifications, waiters);
         let notified = MutexGuard::unlocked(guard, || {
             notification::wait(notifications, waiters, announced, |word, expected| {
-                deadline.sleep(word, expected)
+                deadline.sleep_until_woken(word, expected)
             })
         });
         WaitTimeoutResult(!notified)

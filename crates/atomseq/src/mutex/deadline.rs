@@ -65,16 +65,16 @@ impl Deadline {
 
     /// Sleeps while the word holds `expected`, or shorter; false, without having slept, if it has passed.
     pub fn sleep(self, word: &AtomicU32, expected: u32) -> bool {
+        self.sleep_until_woken(word, expected).is_some()
+    }
+
+    /// The same; `None` if it has passed, else whether a wake-up ended the sleep.
+    pub fn sleep_until_woken(self, word: &AtomicU32, expected: u32) -> Option<bool> {
         let Deadline::At(instant) = self else {
-            wait(word, expected);
-            return true;
+            return Some(wait(word, expected));
         };
         let left = instant.saturating_duration_since(Instant::now());
-        let sleeps = !left.is_zero();
-        if sleeps {
-            wait_at_most(word, expected, left);
-        }
-        sleeps
+        (!left.is_zero()).then(|| wait_at_most(word, expected, left))
     }
 
     /// The same, for a millisecond at most.

@@ -76,10 +76,12 @@
 //!
 //! **A thread that ends** by the system call, or a process that dies, unlocks nothing. Whoever knows that the holder is gone, and has
 //! put the data right, may call `force_unlock`, which wakes waiters as any unlock does. A waiter that ends asleep takes no wake-up
-//! along that was made later.
+//! along that was made later. One that `unlock_fair` woke and that ends before it has taken the lock leaves it held, until another
+//! waiter wakes up, for its time is up for example, and takes it over, or `force_unlock` is called where there is no other.
 //!
 //! **Fork.** The child finds each lock as it was. What the forking thread held, its copy in the child holds and unlocks; what another thread
-//! held, stays held there for ever. Take what the child needs before the fork, as with any lock.
+//! held, stays held there until `force_unlock`. A lock that `unlock_fair` had handed to a thread that had not run yet goes to the
+//! first waiter in the child that wakes up. Take what the child needs before the fork, as with any lock.
 //!
 //! **Signal handlers.** `try_lock`, `unlock`, [`Semaphore::try_acquire`], [`Semaphore::release`] and notifications are async-signal-safe.
 //! `lock` of a lock that the interrupted thread holds would wait indefinitely. In scope `SameThread` no other thread can hold it, so `lock`

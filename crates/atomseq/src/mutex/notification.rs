@@ -5,6 +5,11 @@
 //! notification has come since. Whoever changed what it waits for did so under the lock, later, and so knows
 //! of the announcement.
 //!
+//! Between the addition to the word and the wake-up others may begin to wait, which have not been notified; the kernel may wake one
+//! of them first, if its real-time priority is higher. A thread that is woken and finds no notification since its announcement
+//! has taken another's wake-up, so it notifies all. (If it woke one in its place, that one might not have been notified
+//! either, and where nobody has been, such threads would wake one another indefinitely.)
+//!
 //! Models in `verify/` compile this file a second time.
 
 use crate::sync::{AtomicU32, Ordering, wake_all, wake_one};
@@ -20,12 +25,12 @@ pub(super) fn announce(notifications: &AtomicU32, waiters: &AtomicU32) -> u32 {
 /// Sleeps until there is a notification since the announcement; false if `sleep` said first that time is up.
 ///
 /// `sleep` sleeps while the word that it is given holds the value that it is given, or until it was woken, or for no
-/// reason, and returns true; or returns false without having slept.
+/// reason, and returns whether it was woken; or returns `None` without having slept.
 pub(super) fn wait(
     notifications: &AtomicU32,
     waiters: &AtomicU32,
     announced: u32,
-    mut sleep: impl FnMut(&AtomicU32, u32) -> bool,
+    mut sleep: impl FnMut(&AtomicU32, u32) -> Option<bool>,
 ) -> bool {
     // Whatever woke this thread, it looks here before it gives up: a notification that woke it is never taken
     // for time that was up.
@@ -34,8 +39,14 @@ pub(super) fn wait(
         if notifications.load(Ordering::Acquire) != announced {
             break true;
         }
-        if !sleep(notifications, announced) {
-            break false;
+        match sleep(notifications, announced) {
+            // Acquire: pairs with the Release in `add`.
+            Some(true) if notifications.load(Ordering::Acquire) == announced => {
+                add(notifications);
+                wake_all(notifications);
+            }
+            Some(_) => {}
+            None => break false,
         }
     };
     // Relaxed: until it is seen, a notification makes a system call too many.

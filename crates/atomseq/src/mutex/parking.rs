@@ -2,7 +2,8 @@
 //! what they sleep on.
 //!
 //! ```text
-//! release   clear the flag, then look at the word; if it is WAITING: make it NOBODY, wake one
+//! release   if the word is HANDED: make it WAITING; clear the flag, then look at the word; if it is WAITING: make it
+//!           NOBODY, wake one
 //! acquire   announce: make the word WAITING; settle; test-and-set; or sleep while the word is WAITING, and announce again
 //! hand over make the word HANDED instead of clearing the flag, wake one: who has slept and then replaces HANDED by its
 //!           announcement, holds it
@@ -12,6 +13,11 @@
 //! announcement. Only WAITING becomes NOBODY, only by one that then wakes a sleeper, and who has slept announces itself
 //! again whatever woke it, even if its time is up: so while somebody sleeps, either the word is WAITING or somebody is
 //! on the way to make it so. Until that one runs, releases wake nobody else.
+//!
+//! HANDED stays until a waiter replaces it. If no waiter does, since the one that was woken has exited, or a fork left it
+//! behind, the lock stays held until it is released by force. A releaser that holds the flag never finds HANDED before it
+//! clears the flag: it took the flag when the word was not HANDED, or by replacing HANDED, and only it could hand over. So
+//! a releaser that does is one that releases by force, and first takes the flag out of the word, as a waiter would.
 //!
 //! Models in `verify/` compile this file a second time.
 
@@ -111,15 +117,28 @@ fn announce(word: &AtomicU32, slept: bool) -> u32 {
 ///
 /// # Safety
 ///
-/// Whoever calls holds the flag.
+/// The caller holds the flag, or knows that its holder, or the thread it was handed to, does not exist any more.
 #[inline(always)]
 pub(super) unsafe fn release(flag: &impl Flag, word: &AtomicU32) {
-    // SAFETY: the caller's promise.
+    // Relaxed: a holder finds no older HANDED here, for it synchronized with the waiter that replaced it, or is that waiter.
+    if word.load(Ordering::Relaxed) == HANDED && !take_back(word) {
+        return;
+    }
+    // SAFETY: the caller holds the flag; or it released by force, and the flag came to it from the word.
     unsafe { flag.clear_then_look() }
     // SeqCst: not before the flag was cleared, as `clear_then_look` says.
     if word.load(Ordering::SeqCst) != NOBODY {
         wake(word);
     }
+}
+
+/// Takes the flag that was handed over, for a thread that holds it from then on; false if another thread has replaced HANDED
+/// meanwhile, and holds it.
+#[cold]
+fn take_back(word: &AtomicU32) -> bool {
+    // Acquire: pairs with the Release in `hand_over`. Relaxed: the flag is another thread's.
+    word.compare_exchange(HANDED, WAITING, Ordering::Acquire, Ordering::Relaxed)
+        .is_ok()
 }
 
 #[cold]
@@ -136,10 +155,10 @@ fn wake(word: &AtomicU32) {
 ///
 /// # Safety
 ///
-/// Whoever calls holds the flag.
+/// As [`release`].
 #[cold]
 pub(super) unsafe fn hand_over(flag: &impl Flag, word: &AtomicU32) {
-    // Release: pairs with the swap in `acquire`. Relaxed: nothing is read.
+    // Release: pairs with the swap in `announce`, and with `take_back`. Relaxed: nothing is read.
     let handed = word.compare_exchange(WAITING, HANDED, Ordering::Release, Ordering::Relaxed);
     if handed.is_ok() {
         if wake_one(word) {
@@ -147,9 +166,7 @@ pub(super) unsafe fn hand_over(flag: &impl Flag, word: &AtomicU32) {
         }
         // Nobody slept. Whoever was about to finds HANDED; if there is no such thread, this one takes the flag
         // back, or whatever flag others handed over meanwhile: it holds it as any other would.
-        // Acquire: pairs with the Release above.
-        let back = word.compare_exchange(HANDED, WAITING, Ordering::Acquire, Ordering::Relaxed);
-        if back.is_err() {
+        if !take_back(word) {
             return;
         }
     }

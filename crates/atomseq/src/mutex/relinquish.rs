@@ -18,7 +18,8 @@ pub struct RawMutex<M = Interlocked> {
 
 // SAFETY: `lock` and the others return true once a test-and-set found the flag clear, or the last holder left it set for
 // this one only: whoever replaces HANDED. That is exclusion by the mechanism, which forbids two that return true without
-// a clear in between, and clears are made by `unlock` only, once for each.
+// a clear in between, and clears are made by `unlock` only, once for each. One that is forced while the flag was left set for
+// a thread that is gone replaces HANDED itself before it clears.
 unsafe impl<M: TestAndSet> lock_api::RawMutex for RawMutex<M> {
     #[allow(
         clippy::declare_interior_mutable_const,

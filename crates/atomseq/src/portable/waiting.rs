@@ -19,22 +19,25 @@ const NOBODY: usize = 0;
 const WOKEN: usize = 1;
 
 /// Returns once `word` no longer holds `expected`, or the caller was woken, or for no reason. Look again.
-pub fn wait(word: &AtomicU32, expected: u32) {
-    wait_at_most(word, expected, Duration::MAX);
+///
+/// True if a wake-up ended the sleep that others were to see; here there is none, for each sleeper sees by itself that the word
+/// has changed.
+pub fn wait(word: &AtomicU32, expected: u32) -> bool {
+    wait_at_most(word, expected, Duration::MAX)
 }
 
 /// The same, after a short while at the latest.
-pub fn wait_briefly(word: &AtomicU32, expected: u32) {
-    wait_at_most(word, expected, LONGEST);
+pub fn wait_briefly(word: &AtomicU32, expected: u32) -> bool {
+    wait_at_most(word, expected, LONGEST)
 }
 
 /// The same, for about so long at most.
-pub fn wait_at_most(word: &AtomicU32, expected: u32, limit: Duration) {
+pub fn wait_at_most(word: &AtomicU32, expected: u32, limit: Duration) -> bool {
     // Relaxed, here and below: the caller looks again, with the ordering that it needs.
     let unchanged = || word.load(Ordering::Relaxed) == expected;
     for round in 0..SPINS + YIELDS {
         if !unchanged() {
-            return;
+            return false;
         }
         if round < SPINS {
             core::hint::spin_loop();
@@ -59,6 +62,7 @@ pub fn wait_at_most(word: &AtomicU32, expected: u32, limit: Duration) {
     if let Some(place) = place {
         place.store(NOBODY, Ordering::Relaxed);
     }
+    false
 }
 
 /// Was there a sleeper, who comes back for it? A waiter who has not fallen asleep yet does not count.

@@ -8,6 +8,7 @@
 
 mod claims;
 mod cpu;
+mod dollar_crate;
 mod memory;
 mod names;
 mod places;

@@ -23,16 +23,15 @@ atomseq::sequence! {
     /// The operations' own names.
     pub unsafe fn load(slot: Slot, load: Word, commit: Word, min: Word, cpu: Word) -> Word {
         let load32 = load(load);
-        let cpu = min(min, cpu);
-        commit(slot + 8, commit + cpu);
+        let store = min(min, cpu);
+        commit(slot + 8, commit + store);
         load32
     }
 
     /// A keyword.
-    pub unsafe fn r#type(slot: Slot, word: Word) {
-        let word = word + 1;
-        let word = word + 1;
-        commit(slot + 8, word);
+    pub unsafe fn r#type(slot: Slot, r#loop: Word) {
+        let r#fn = r#loop + 1;
+        commit(slot + 8, r#fn);
     }
 
     /// A form's name.

@@ -40,6 +40,15 @@ pub fn be_hasty() {
     HASTE.set(true);
 }
 
+thread_local! {
+    static LAST_FIRST: Cell<bool> = const { Cell::new(false) };
+}
+
+/// From now on in this test, the last to wait is the first to be woken, as if its priority were the highest.
+pub fn wake_the_last_first() {
+    LAST_FIRST.set(true);
+}
+
 /// Waits for a word, or not at all.
 pub fn wait_briefly(word: &AtomicU32, expected: u32) {
     if !HASTE.get() {
@@ -62,11 +71,11 @@ loom::lazy_static! {
 }
 
 /// As the kernel does it: the word is looked at and the waiter listed in one step. Nothing wakes
-/// without reason, so that a lost wake-up is a deadlock, which loom reports.
-pub fn wait(word: &AtomicU32, expected: u32) {
+/// without reason, so that a lost wake-up is a deadlock, which loom reports. True if the thread slept, and was woken.
+pub fn wait(word: &AtomicU32, expected: u32) -> bool {
     let mut waiters = WAITERS.lock().unwrap();
     if word.load(Ordering::Relaxed) != expected {
-        return;
+        return false;
     }
     let woken = Arc::new(Condvar::new());
     waiters.push(Waiter {
@@ -79,15 +88,16 @@ pub fn wait(word: &AtomicU32, expected: u32) {
     {
         waiters = woken.wait(waiters).unwrap();
     }
+    true
 }
 
 /// The same, but the time is up as soon as the thread comes to it, woken or not.
-pub fn wait_shortly(word: &AtomicU32, expected: u32) {
+pub fn wait_shortly(word: &AtomicU32, expected: u32) -> bool {
     let woken = Arc::new(Condvar::new());
     {
         let mut waiters = WAITERS.lock().unwrap();
         if word.load(Ordering::Relaxed) != expected {
-            return;
+            return false;
         }
         waiters.push(Waiter {
             word: std::ptr::from_ref(word) as usize,
@@ -95,14 +105,20 @@ pub fn wait_shortly(word: &AtomicU32, expected: u32) {
         });
     }
     let mut waiters = WAITERS.lock().unwrap();
+    let before = waiters.len();
     waiters.retain(|waiter| !Arc::ptr_eq(&waiter.woken, &woken));
+    waiters.len() == before
 }
 
 /// Wakes the first of those who wait for the word; false if nobody does.
 pub fn wake_one(word: &AtomicU32) -> bool {
     let mut waiters = WAITERS.lock().unwrap();
     let address = std::ptr::from_ref(word) as usize;
-    let first = waiters.iter().position(|waiter| waiter.word == address);
+    let waits = |waiter: &Waiter| waiter.word == address;
+    let first = match LAST_FIRST.get() {
+        false => waiters.iter().position(waits),
+        true => waiters.iter().rposition(waits),
+    };
     if let Some(first) = first {
         waiters.remove(first).woken.notify_one();
     }

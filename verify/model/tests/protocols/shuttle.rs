@@ -40,6 +40,15 @@ pub fn be_hasty() {
     HASTE.set(true);
 }
 
+thread_local! {
+    static LAST_FIRST: Cell<bool> = const { Cell::new(false) };
+}
+
+/// From now on in this test, the last to wait is the first to be woken, as if its priority were the highest.
+pub fn wake_the_last_first() {
+    LAST_FIRST.set(true);
+}
+
 /// Waits for a word, or not at all.
 pub fn wait_briefly(word: &AtomicU32, expected: u32) {
     if !HASTE.get() {
@@ -81,21 +90,22 @@ thread_local! {
 }
 
 /// As the kernel does it: the word is looked at and the waiter listed in one step. Nothing wakes
-/// without reason, so that a lost wake-up is a deadlock, which shuttle reports.
-pub fn wait(word: &AtomicU32, expected: u32) {
+/// without reason, so that a lost wake-up is a deadlock, which shuttle reports. True if the thread slept, and was woken.
+pub fn wait(word: &AtomicU32, expected: u32) -> bool {
     let (wake, woken) = channel();
     if word.load(Ordering::SeqCst) != expected {
-        return;
+        return false;
     }
     let waiter = Waiter::new(word, Some(wake));
     WAITERS.with_borrow_mut(|waiters| waiters.push(waiter));
     woken.recv().expect("the list keeps the sender");
+    true
 }
 
 /// The same, but the time is up as soon as the thread comes to it, woken or not.
-pub fn wait_shortly(word: &AtomicU32, expected: u32) {
+pub fn wait_shortly(word: &AtomicU32, expected: u32) -> bool {
     if word.load(Ordering::SeqCst) != expected {
-        return;
+        return false;
     }
     let waiter = Waiter::new(word, None);
     let number = waiter.number;
@@ -103,7 +113,11 @@ pub fn wait_shortly(word: &AtomicU32, expected: u32) {
     // Others may run, and so may those who let others run before they wake somebody.
     thread::yield_now();
     thread::yield_now();
-    WAITERS.with_borrow_mut(|waiters| waiters.retain(|waiter| waiter.number != number));
+    WAITERS.with_borrow_mut(|waiters| {
+        let before = waiters.len();
+        waiters.retain(|waiter| waiter.number != number);
+        waiters.len() == before
+    })
 }
 
 /// Wakes the first of those who wait for the word; false if nobody does.
@@ -121,13 +135,14 @@ fn wake(word: &AtomicU32, most: usize) -> usize {
     thread::yield_now();
     let address = std::ptr::from_ref(word) as usize;
     let woken: Vec<Waiter> = WAITERS.with_borrow_mut(|waiters| {
-        let mut left = most;
-        let first = waiters.extract_if(.., |waiter| {
-            let wake = waiter.word == address && left > 0;
-            left -= usize::from(wake);
-            wake
-        });
-        first.collect()
+        let waiting = waiters.iter().filter(|waiter| waiter.word == address);
+        let numbers = waiting.map(|waiter| waiter.number);
+        let chosen: Vec<usize> = match LAST_FIRST.get() {
+            false => numbers.take(most).collect(),
+            true => numbers.rev().take(most).collect(),
+        };
+        let woken = waiters.extract_if(.., |waiter| chosen.contains(&waiter.number));
+        woken.collect()
     });
     let count = woken.len();
     for wake in woken.into_iter().filter_map(|waiter| waiter.wake) {

@@ -7,7 +7,7 @@ use crate::lock::{lock, unlock};
 use crate::parking::Flag;
 use crate::sync::Size::{Huge, Large, Small};
 use crate::sync::{AtomicU32, Mutex, Ordering, Plain, Size, fence, thread};
-use crate::sync::{fails, holds, wait, wait_shortly};
+use crate::sync::{fails, holds, wait, wait_shortly, wake_the_last_first};
 use crate::{notification, parking, permits};
 
 /// Which of the two fences are in force between a flag and who announces itself.
@@ -121,21 +121,21 @@ enum Patience {
 
 impl Patience {
     fn sleep(self) -> impl FnMut(&AtomicU32, u32) -> bool {
+        let mut sleep = self.sleep_until_woken();
+        move |word, expected| sleep(word, expected).is_some()
+    }
+
+    /// `None` if it is at its end, else whether the thread was woken.
+    fn sleep_until_woken(self) -> impl FnMut(&AtomicU32, u32) -> Option<bool> {
         let mut slept = false;
         move |word, expected| match self {
-            Patience::Endless => {
-                wait(word, expected);
-                true
-            }
+            Patience::Endless => Some(wait(word, expected)),
             Patience::Short => {
-                if !slept {
-                    wait_shortly(word, expected);
-                }
-                !std::mem::replace(&mut slept, true)
+                (!std::mem::replace(&mut slept, true)).then(|| wait_shortly(word, expected))
             }
             Patience::GivesUpAsleep => {
                 wait_shortly(word, expected);
-                false
+                None
             }
         }
     }
@@ -143,7 +143,11 @@ impl Patience {
 
 /// Runs the first of these on this thread, the others on threads of their own, to their ends.
 fn together<S: Send + Sync + 'static>(shared: S, work: &[fn(&S)]) -> Arc<S> {
-    let shared = Arc::new(shared);
+    together_on(Arc::new(shared), work)
+}
+
+/// The same, on what other threads have used before.
+fn together_on<S: Send + Sync + 'static>(shared: Arc<S>, work: &[fn(&S)]) -> Arc<S> {
     let others: Vec<_> = work[1..]
         .iter()
         .map(|work| {
@@ -239,6 +243,68 @@ fn a_lock_whose_waiters_are_not_seen_is_found_out() {
     );
 }
 
+/// Ends asleep, or right after the wake-up that handed it the lock. A thread that exits does the same.
+const EXITS_ASLEEP: fn(&Counted) = GIVES_UP_ASLEEP;
+
+/// The holder hands the lock over, and the waiter exits asleep. The lock, if it is still held then, has no holder: it is
+/// released by force, and then these threads add.
+fn add_after_force(fences: Fences, force: fn(&Lock), work: &[fn(&Counted)]) {
+    let lock = Lock::new(fences);
+    assert!(lock.test_and_set(), "a new lock is clear");
+    let counted = (lock, Plain::new(0), AtomicU32::new(0));
+    let counted = together(counted, &[|(lock, ..)| lock.hand_over(), EXITS_ASLEEP]);
+    if counted.0.is_set() {
+        force(&counted.0);
+    }
+    // While one holds it, another that wakes up does not.
+    assert!(counted.0.test_and_set(), "still locked");
+    let before = counted.2.load(Ordering::Relaxed);
+    let counted = together_on(counted, &[|_| {}, ADDS_IN_TIME]);
+    assert_eq!(before, counted.2.load(Ordering::Relaxed), "two holders");
+    counted.0.release();
+    let counted = together_on(counted, work);
+    let additions = counted.2.load(Ordering::Relaxed) as usize;
+    assert_eq!(counted.1.get(), additions, "additions lost");
+    assert_eq!(counted.0.flag.load(Ordering::Relaxed), 0, "still locked");
+}
+
+#[test]
+fn a_lock_without_a_holder_is_released_by_force() {
+    let model = |fences, force, work: &'static [fn(&Counted)], name: &str| {
+        holds(&format!("parking: {name}"), Large, move || {
+            add_after_force(fences, force, work)
+        });
+    };
+    let (both, asymmetric) = (Fences::Both, Fences::Asymmetric);
+    model(both, Lock::release, &[ADDS, ADDS_IN_TIME], "forced");
+    model(
+        both,
+        Lock::hand_over,
+        &[ADDS, ADDS_IN_TIME],
+        "forced and fair",
+    );
+    model(both, Lock::release, &[ADDS, ADDS], "forced, two wait");
+    model(
+        asymmetric,
+        Lock::release,
+        &[ADDS, ADDS],
+        "forced, asymmetric",
+    );
+}
+
+#[test]
+fn a_forced_release_that_leaves_the_lock_handed_over_is_found_out() {
+    fails(
+        "parking: forced, and still handed over",
+        "two holders",
+        Large,
+        || {
+            let clear = |lock: &Lock| lock.flag.store(CLEAR, Ordering::Release);
+            add_after_force(Fences::Both, clear, &[ADDS, ADDS]);
+        },
+    );
+}
+
 /// Permits, and how many have been had.
 type Store = (AtomicU32, AtomicU32);
 
@@ -313,7 +379,7 @@ struct Room {
 /// Waits for an arrival, and takes it; true if it was not given up.
 fn expect(room: &Room, patience: Patience) {
     lock(&room.gate);
-    let mut patient = patience.sleep();
+    let mut patient = patience.sleep_until_woken();
     while room.arrived.get() == 0 {
         let announced = notification::announce(&room.notifications, &room.waiters);
         unlock(&room.gate);
@@ -350,6 +416,20 @@ const ARRIVES_EARLY: fn(&Room) = |room| {
     arrive(room, 1);
 };
 
+/// Waits for a moment, for nothing that arrives here, and notifies another if it was notified. It says that it was woken, or
+/// does not.
+fn pass_by(room: &Room, says_woken: bool) {
+    let announced = notification::announce(&room.notifications, &room.waiters);
+    let mut sleep = Patience::Short.sleep_until_woken();
+    let sleep = |word: &AtomicU32, expected| Some(sleep(word, expected)? && says_woken);
+    if notification::wait(&room.notifications, &room.waiters, announced, sleep) {
+        notification::notify_one(&room.notifications, &room.waiters);
+    }
+}
+
+const PASSES_BY: fn(&Room) = |room| pass_by(room, true);
+const KEEPS_THE_WAKE_UP: fn(&Room) = |room| pass_by(room, false);
+
 fn meet(work: &[fn(&Room)]) {
     let room = Room {
         gate: AtomicU32::new(0),
@@ -373,6 +453,42 @@ fn whoever_waits_for_a_notification_gets_it() {
     holds("notification: one gives up", Huge, || {
         meet(&[TWO_ARRIVE, EXPECTS_IN_TIME, EXPECTS]);
     });
+}
+
+#[test]
+fn whoever_is_woken_instead_of_another_notifies_it() {
+    wake_the_last_first();
+    let model = |size, work: &'static [fn(&Room)], name: &str| {
+        holds(
+            &format!("notification, the last is woken first: {name}"),
+            size,
+            || meet(work),
+        );
+    };
+    model(Large, &[ARRIVES, EXPECTS, PASSES_BY], "another passes by");
+    model(
+        Huge,
+        &[ARRIVES, EXPECTS, PASSES_BY, PASSES_BY],
+        "two pass by",
+    );
+    model(
+        Huge,
+        &[|room| (ARRIVES(room), ARRIVES(room)).0, EXPECTS, EXPECTS],
+        "two, one each",
+    );
+}
+
+#[test]
+fn a_waiter_that_keeps_the_wake_up_of_another_is_found_out() {
+    wake_the_last_first();
+    fails(
+        "notification: one that was not meant keeps the wake-up",
+        SLEEPS_ON,
+        Large,
+        || {
+            meet(&[ARRIVES, EXPECTS, KEEPS_THE_WAKE_UP]);
+        },
+    );
 }
 
 #[test]

@@ -46,7 +46,7 @@ mod protect;
 pub mod registers;
 pub mod x86_64;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
 use proc_macro2::Span;
@@ -115,7 +115,7 @@ impl Line {
     fn text(&self) -> &str {
         match self {
             Line::Text(text) | Line::Acquire(text) => text,
-            // Both name the same operands but for a scratch register.
+            // Both name the same operands.
             Line::Interlocked { exclusive, .. } => exclusive,
         }
     }
@@ -240,6 +240,14 @@ pub fn by_commit(sequence: &Sequence, exit: usize) -> Option<usize> {
     Some(first + 1)
 }
 
+/// The operands that a text names.
+fn operands(text: &str) -> BTreeSet<&str> {
+    let named = text.split('{').skip(1);
+    named
+        .filter_map(|rest| rest.split(['}', ':']).next())
+        .collect()
+}
+
 /// The template under construction.
 #[derive(Default)]
 pub struct Builder {
@@ -281,8 +289,13 @@ impl Builder {
     }
 
     /// A compare-and-swap, which depends on the target's features: a move and an instruction, or a loop,
-    /// which counts as one.
+    /// which counts as one. Both name the same operands, for `asm!` takes none that its template does not name.
     pub fn interlocked(&mut self, lse: String, exclusive: String) {
+        assert_eq!(
+            operands(&lse),
+            operands(&exclusive),
+            "{lse}\nor\n{exclusive}"
+        );
         self.lines.push(Line::Interlocked { lse, exclusive });
         self.instructions += 2 * usize::from(self.inside);
     }

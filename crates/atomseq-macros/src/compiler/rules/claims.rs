@@ -5,6 +5,7 @@
 use syn::{Error, Result};
 
 use super::super::ir::*;
+use super::same;
 
 /// Without a `cas` an interruption starts the sequence again, and a commit is no way to leave early.
 pub fn none(sequence: &Sequence) -> Result<()> {
@@ -26,7 +27,7 @@ pub fn none(sequence: &Sequence) -> Result<()> {
 }
 
 /// `claim` is where the `cas` is.
-pub fn check(sequence: &Sequence, claim: usize) -> Result<()> {
+pub fn check(sequence: &Sequence, claim: usize, assertions: &mut Vec<Assertion>) -> Result<()> {
     let steps = &sequence.steps;
     stores(steps, claim)?;
     if sequence.abort.is_none() {
@@ -36,8 +37,8 @@ pub fn check(sequence: &Sequence, claim: usize) -> Result<()> {
              told, at the beginning, by `'abort: { return … }`",
         ));
     }
-    outcome_is_tested(sequence, claim)?;
-    ways_out(sequence, claim)
+    outcome_is_tested(sequence, claim, assertions)?;
+    ways_out(sequence, claim, assertions)
 }
 
 fn stores(steps: &[Step], claim: usize) -> Result<()> {
@@ -61,7 +62,7 @@ fn stores(steps: &[Step], claim: usize) -> Result<()> {
 }
 
 /// Is this exit taken exactly when the `cas` failed?
-fn tests_outcome(step: &Step, claim: &Step) -> bool {
+fn tests_outcome(step: &Step, claim: &Step, assertions: &mut Vec<Assertion>) -> bool {
     let (
         StepKind::Exit {
             comparison: Comparison::NotEqual,
@@ -75,14 +76,19 @@ fn tests_outcome(step: &Step, claim: &Step) -> bool {
         return false;
     };
     let found = |operand: &Operand| operand.register() == Some(*to);
-    found(a) && b.key() == expected.key() || found(b) && a.key() == expected.key()
+    let mut is_expected = |operand| same(operand, expected, step.span, assertions);
+    found(a) && is_expected(b) || found(b) && is_expected(a)
 }
 
 /// The step after the `cas` leaves if it failed.
-fn outcome_is_tested(sequence: &Sequence, claim: usize) -> Result<()> {
+fn outcome_is_tested(
+    sequence: &Sequence,
+    claim: usize,
+    assertions: &mut Vec<Assertion>,
+) -> Result<()> {
     let claimed = &sequence.steps[claim];
     match sequence.steps.get(claim + 1) {
-        Some(next) if tests_outcome(next, claimed) => Ok(()),
+        Some(next) if tests_outcome(next, claimed, assertions) => Ok(()),
         _ => Err(Error::new(
             claimed.span,
             "a `cas` may fail: name what it found, and leave right after it, by \
@@ -91,7 +97,7 @@ fn outcome_is_tested(sequence: &Sequence, claim: usize) -> Result<()> {
     }
 }
 
-fn ways_out(sequence: &Sequence, claim: usize) -> Result<()> {
+fn ways_out(sequence: &Sequence, claim: usize, assertions: &mut Vec<Assertion>) -> Result<()> {
     let last = sequence.steps.iter().find(|step| step.is_commit());
     for (index, step) in sequence.steps.iter().enumerate() {
         let StepKind::Exit { exit, .. } = step.kind else {
@@ -108,7 +114,7 @@ fn ways_out(sequence: &Sequence, claim: usize) -> Result<()> {
                  claimed here"
             }
             Some(commit) => match last {
-                Some(last) if same_store(commit, last) => continue,
+                Some(last) if same_store(commit, last, assertions) => continue,
                 _ => {
                     "an early `return` gives back what was claimed by the same commit that ends the \
                      sequence: the section ends with one instruction"
@@ -120,7 +126,7 @@ fn ways_out(sequence: &Sequence, claim: usize) -> Result<()> {
     Ok(())
 }
 
-fn same_store(a: &Step, b: &Step) -> bool {
+fn same_store(a: &Step, b: &Step, assertions: &mut Vec<Assertion>) -> bool {
     let parts = |step: &Step| match &step.kind {
         StepKind::Store {
             to,
@@ -128,8 +134,15 @@ fn same_store(a: &Step, b: &Step) -> bool {
             width,
             release,
             ..
-        } => Some((to.key(), value.key(), *width, *release)),
+        } => Some((to.clone(), value.clone(), (*width, *release))),
         _ => None,
     };
-    parts(a).is_some() && parts(a) == parts(b)
+    let (Some((a_to, a_value, a_how)), Some((b_to, b_value, b_how))) = (parts(a), parts(b)) else {
+        return false;
+    };
+    let offset = |address: &Address| Operand::Constant(address.offset.clone());
+    a_how == b_how
+        && a_to.base == b_to.base
+        && same(&offset(&a_to), &offset(&b_to), a.span, assertions)
+        && same(&a_value, &b_value, a.span, assertions)
 }

@@ -1,0 +1,40 @@
+//! Sequences of a `macro_rules!` whose constants are this crate's, by `$crate`, beside those of its caller, which may be another
+//! crate's by the same text.
+
+/// Differs from the constants of that name in `tests`.
+pub const SIZE: usize = 1000;
+
+/// Adds a constant of the caller's, and one of this crate's, to a word; stores the first sum and returns both.
+#[macro_export]
+macro_rules! add_sizes {
+    ($name:ident, $callers:expr) => {
+        ::atomseq::sequence! {
+            /// Adds the one and the other.
+            pub unsafe fn $name(word: Word) -> (Word, Word) {
+                let found = load(word);
+                let first = found + $callers;
+                let second = found + $crate::dollar_crate::SIZE;
+                commit(word, first);
+                (first, second)
+            }
+        }
+    };
+}
+
+/// Expects a constant of the caller's in a lock, but leaves if it is not this crate's.
+#[macro_export]
+macro_rules! expect_sizes {
+    ($name:ident, $callers:expr) => {
+        ::atomseq::sequence! {
+            /// Claims.
+            pub unsafe fn $name(slot: Slot, lock: Word) -> Word {
+                'abort: { return 0 }
+                let found = cas(lock, $callers, 1);
+                if found != $crate::dollar_crate::SIZE { return 1 }
+                if load(slot + 8) == 0 { commit(lock, $crate::dollar_crate::SIZE); return 2 }
+                commit(lock, $crate::dollar_crate::SIZE);
+                3
+            }
+        }
+    };
+}
