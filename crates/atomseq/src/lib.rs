@@ -187,6 +187,8 @@ pub mod local;
 pub mod memory;
 pub mod mutex;
 pub mod nonblocking;
+#[cfg(test)]
+mod panics;
 pub mod percpu;
 pub mod scope;
 pub mod sequence;

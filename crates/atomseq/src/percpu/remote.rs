@@ -9,6 +9,7 @@ use std::mem::ManuallyDrop;
 
 use super::area::Area;
 use super::gate::Held;
+use crate::drops;
 
 /// An element as its slot keeps it. Dropped, it is only leaked.
 pub(super) union Raw<T> {
@@ -103,12 +104,17 @@ impl<'a, T> Drain<'a, T> {
                     }
                 }
             }
-            // The gate is open here.
-            for raw in raw.into_iter().map_while(|raw| raw) {
+            // The gate is open here. If the user's code panics, the elements after that are left to the next `next`.
+            let mut raw = raw.into_iter().map_while(|raw| raw);
+            drops::each(|| {
+                let Some(raw) = raw.next() else {
+                    return false;
+                };
                 // SAFETY: just taken.
                 self.batch[self.taken] = Some(unsafe { self.structure.element(raw) });
                 self.taken += 1;
-            }
+                true
+            });
             if self.taken < BATCH {
                 self.cpu += 1;
             }

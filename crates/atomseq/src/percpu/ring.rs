@@ -19,6 +19,7 @@ use super::area::{Area, WORDS};
 use super::error::Error;
 use super::gate::Held;
 use super::remote::{self, Drain, Raw, Take};
+use crate::drops;
 use crate::sequence::model::Program;
 use crate::word::Invariant;
 
@@ -517,17 +518,19 @@ impl<T> Drop for Ring<T> {
         if !std::mem::needs_drop::<T>() {
             return;
         }
-        for cpu in 0..self.area.cpus() {
+        let mut places = (0..self.area.cpus()).flat_map(|cpu| {
             let (head, mask) = (self.area.peek(cpu, 0), self.area.peek(cpu, 2));
             let buffer = self.area.bulk(cpu).as_ptr();
-            for position in 0..self.len_of(cpu) {
-                let place = (head + position) & mask;
-                let element = buffer.wrapping_add(place * Self::WORDS * 8).cast::<T>();
-                // SAFETY: between head and tail lie elements of the ring, each read once; nobody
-                // else has the ring now.
-                drop(unsafe { element.read() });
-            }
-        }
+            (0..self.len_of(cpu)).map(move |position| {
+                let place = head.wrapping_add(position) & mask;
+                buffer.wrapping_add(place * Self::WORDS * 8).cast::<T>()
+            })
+        });
+        drops::each(|| {
+            // SAFETY: between head and tail lie elements of the ring, each read once; nobody else has the ring now.
+            let element = places.next().map(|place| unsafe { place.read() });
+            element.is_some()
+        });
     }
 }
 

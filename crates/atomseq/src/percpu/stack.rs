@@ -20,6 +20,7 @@ use super::error::Error;
 use super::gate::Held;
 use super::remote::{self, Drain, Raw, Take};
 use crate::Word;
+use crate::drops;
 use crate::sequence::{Closed, model::Program};
 use crate::word::Invariant;
 
@@ -334,13 +335,17 @@ impl<T: Word + Send> Take<T> for Stack<T> {
 
 impl<T: Word> Drop for Stack<T> {
     fn drop(&mut self) {
-        for cpu in 0..self.area.cpus() {
+        let mut places = (0..self.area.cpus()).flat_map(|cpu| {
             let bottom = self.area.bulk(cpu).as_ptr().cast::<Place>();
-            for index in 0..self.len_of(cpu) {
-                // SAFETY: below the height lie words that `push` made; nobody else has the stack now.
-                drop(unsafe { T::from_word(bottom.add(index).read().word()) });
-            }
-        }
+            (0..self.len_of(cpu)).map(move |index| bottom.wrapping_add(index))
+        });
+        drops::each(|| {
+            // SAFETY: below the height lie words that `push` made, each read once; nobody else has the stack now.
+            let element = places
+                .next()
+                .map(|place| unsafe { T::from_word(place.read().word()) });
+            element.is_some()
+        });
     }
 }
 
