@@ -180,6 +180,7 @@ mod portable;
 use portable as platform;
 
 pub mod dcas;
+mod distance;
 pub mod docs;
 mod drops;
 mod end;

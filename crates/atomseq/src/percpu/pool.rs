@@ -108,7 +108,8 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
         self.cache.cpus()
     }
 
-    /// How many objects are cached, on all CPUs and between them; already history when it returns.
+    /// How many objects are cached: [`Stack::len`] and what lies between CPUs, one after the other. An object that moves
+    /// meanwhile counts once, twice or not at all.
     pub fn cached(&self) -> usize {
         self.cache.len() + self.depot.len()
     }
