@@ -70,6 +70,10 @@ const BATCH: usize = 16;
 /// A gate is closed for sixteen elements at a time, at the cost of [`Area::close`], and is open
 /// while the caller has them. What is put on a CPU that was passed already stays there. Elements
 /// that were taken out but not asked for are dropped with the iterator.
+///
+/// It holds those sixteen itself, and takes room for as many again while it fetches them: with a
+/// [`Ring`](super::Ring)'s largest elements, of 4 KiB, 128 KiB of stack. In a signal handler on a small stack, take
+/// such elements one by one, by `steal`.
 pub struct Drain<'a, T> {
     structure: &'a dyn Take<T>,
     cpu: usize,
