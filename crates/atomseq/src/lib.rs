@@ -180,6 +180,7 @@ mod portable;
 use portable as platform;
 
 pub mod dcas;
+mod distance;
 pub mod docs;
 mod drops;
 mod end;
@@ -187,6 +188,8 @@ pub mod local;
 pub mod memory;
 pub mod mutex;
 pub mod nonblocking;
+#[cfg(test)]
+mod panics;
 pub mod percpu;
 pub mod scope;
 pub mod sequence;

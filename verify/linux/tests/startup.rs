@@ -576,3 +576,129 @@ fn every_cpu_has_a_slot() {
     }
     assert_eq!(counter.sum(), counted);
 }
+
+/// The least that the C library lets a thread have.
+#[test]
+fn start_up_fits_on_the_smallest_stack() {
+    in_fresh_process(
+        "start_up_fits_on_the_smallest_stack",
+        Circumstances::default(),
+        || {
+            let start = || {
+                let counter = atomseq::percpu::Counter::new();
+                counter.increment();
+                assert_eq!(counter.sum(), 1);
+            };
+            let thread = std::thread::Builder::new().stack_size(libc::PTHREAD_STACK_MIN);
+            thread.spawn(start).unwrap().join().unwrap();
+        },
+    );
+}
+
+/// How often a sandbox's handler has answered a system call.
+static ANSWERED: AtomicU32 = AtomicU32::new(0);
+
+/// Counted by that handler, which may come in the middle of start-up or of a registration.
+static COUNTED: std::sync::OnceLock<atomseq::percpu::Counter> = std::sync::OnceLock::new();
+
+/// Answers by an error, and uses atomseq.
+unsafe extern "C" fn answer(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    ANSWERED.fetch_add(1, Ordering::Relaxed);
+    assert!(atomseq::status().features().cpus > 0);
+    if let Some(counted) = COUNTED.get() {
+        counted.increment();
+    }
+    // SAFETY: a handler's third argument.
+    let context = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext };
+    #[cfg(target_arch = "x86_64")]
+    {
+        context.gregs[libc::REG_RAX as usize] = -i64::from(libc::ENOSYS);
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        context.regs[0] = (-i64::from(libc::ENOSYS)) as u64;
+    }
+}
+
+/// From now on, `answer` answers a system call.
+fn trap(call: libc::c_long) {
+    // SAFETY: plain old data, filled in.
+    unsafe {
+        let mut action: libc::sigaction = core::mem::zeroed();
+        action.sa_sigaction = answer as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        let no_old = core::ptr::null_mut();
+        assert_eq!(libc::sigaction(libc::SIGSYS, &action, no_old), 0);
+    }
+    let refusal = Refusal {
+        call,
+        answer: Answer::Trap,
+        when: When::Always,
+    };
+    refuse(&refusal).expect("filters need no privileges");
+}
+
+/// A sandbox that answers system calls from a handler of `SIGSYS`, as browsers' do.
+#[test]
+fn a_trapped_call_is_a_refused_one_to_start_up() {
+    const TEST: &str = "a_trapped_call_is_a_refused_one_to_start_up";
+    let start = || {
+        let name = std::env::var("TRAPPED").unwrap();
+        trap(TRAPPED.iter().find(|(known, _)| *known == name).unwrap().1);
+        let counter = atomseq::percpu::Counter::new();
+        counter.increment();
+        assert_eq!(counter.sum(), 1);
+        println!("answered: {}", ANSWERED.load(Ordering::Relaxed));
+    };
+    if is_fresh_process() {
+        in_fresh_process(TEST, Circumstances::default(), start);
+        return;
+    }
+    let mut answered = 0;
+    for (name, _) in TRAPPED {
+        for registration in [("TRAPPED", name), OWN_REGISTRATION] {
+            let circumstances = environment(&[("TRAPPED", name), registration]);
+            let printed = in_fresh_process(TEST, circumstances, start).unwrap();
+            answered += u32::from(!printed.contains("answered: 0"));
+        }
+    }
+    assert!(answered >= 10, "only {answered} processes were answered");
+}
+
+/// What start-up asks that decides something.
+const TRAPPED: [(&str, libc::c_long); 10] = [
+    ("openat2", libc::SYS_openat2),
+    ("fstatfs", libc::SYS_fstatfs),
+    ("sched_getaffinity", libc::SYS_sched_getaffinity),
+    ("uname", libc::SYS_uname),
+    ("membarrier", libc::SYS_membarrier),
+    ("rseq", libc::SYS_rseq),
+    ("wait4", libc::SYS_wait4),
+    ("clone", libc::SYS_clone),
+    ("sched_getattr", libc::SYS_sched_getattr),
+    ("getrusage", libc::SYS_getrusage),
+];
+
+/// Where `rseq` is trapped later, new threads use the slow path, and so do handlers that come in the middle of their registration.
+#[test]
+fn a_trapped_registration_is_a_refused_one() {
+    let circumstances = environment(&[OWN_REGISTRATION]);
+    in_fresh_process(
+        "a_trapped_registration_is_a_refused_one",
+        circumstances,
+        || {
+            if !atomseq::status().is_active() {
+                return;
+            }
+            let counter = COUNTED.get_or_init(atomseq::percpu::Counter::new);
+            // Of a thread that has not registered: a registered one could not end.
+            let thread = std::thread::spawn(|| {
+                trap(libc::SYS_rseq);
+                counter.increment();
+            });
+            thread.join().unwrap();
+            assert_eq!(ANSWERED.load(Ordering::Relaxed), 1);
+            assert_eq!(counter.sum(), 2);
+        },
+    );
+}

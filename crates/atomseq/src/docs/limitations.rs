@@ -250,7 +250,7 @@
 //!   see the steps one by one, step through the `gated` form: set `ATOMSEQ_DISABLE_RSEQ=1`.
 //! * **seccomp.** Until [`status()`](crate::status()) has returned, start-up uses `openat`, `openat2`, `fstatfs`, `read`, `close`, `sched_getaffinity`, `uname`,
 //!   `getpid`, `gettid`, `futex`, `rt_sigprocmask`, `rseq`, `membarrier`, `getcpu`, `clone`, `wait4`, `nanosleep`, `getrusage`, `sched_getattr`,
-//!   `sched_setattr`, `sched_setaffinity` and `exit` (of the self-test's helper), and the C library's memory, `mmap`, `brk`
+//!   `sched_setattr`, `sched_setaffinity` and `exit` (of the self-test's helper), `munmap`, and the C library's memory, `mmap`, `brk`
 //!   and `mprotect`. Call it before a filter forbids them; where one that decides something is refused, `status()` says which.
 //!   Later, operations use `membarrier`, `futex`, `rt_sigprocmask`, `getpid`, `gettid`, `tgkill`, `sched_yield`, `mmap`,
 //!   `munmap`, `madvise`, `getcpu`, `clock_gettime` (both only where the vDSO does not answer), and `rseq` for new threads, where atomseq
@@ -261,6 +261,10 @@
 //!   new threads use the slow path. k-CAS asks `getpid`, `gettid` and `tgkill` (of no signal) at any time: a filter may answer
 //!   with an error, but must not end the process. So it may where masks use `getpid`, `gettid`, `rt_tgsigqueueinfo`,
 //!   `rt_sigpending` and `tgkill` for what they defer.
+//!   A filter may also answer by `SIGSYS`, from whose handler the program answers: start-up and the registration of
+//!   threads leave that signal open. Operations that close a gate, or wait for one, block all signals, and so does what calls the kernel with
+//!   signals blocked everywhere else: there a trapped `futex`, `membarrier` or `rt_sigprocmask` ends the process. Let a
+//!   filter allow these three, or answer with an error where the list above permits it.
 //! * **Containers** that hide or replace `/sys/devices/system/cpu/possible`: the file that is there
 //!   instead is not believed. The number of slots is then a multiple of four, and of 64 where
 //!   `/proc/self/status` is replaced as well, or the `openat2` system call is missing (before Linux 5.6)

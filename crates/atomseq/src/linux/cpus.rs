@@ -13,10 +13,11 @@
 //! opened below the root of a file system of the right type, without crossing into another mount ([`Descriptor::open_below`]). The third
 //! source cannot be replaced.
 
-use super::rseq;
+use super::{memory, rseq};
 use crate::arch::syscall;
 use core::ffi::CStr;
 use core::mem::MaybeUninit;
+use core::slice;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// More CPUs than any kernel is built for; a longer list is not one.
@@ -61,12 +62,26 @@ pub(super) enum Source {
 
 /// Finds out the number of slots, once, at start-up.
 pub(super) fn count() -> (usize, Source) {
-    let mut text = [0u8; 16384];
-    let listed = POSSIBLE.read(&mut text).and_then(parse);
-    let digits = STATUS.read(&mut text).and_then(mask_digits);
-    let (slots, source) = decide(listed, digits, mask());
+    let read = |room: &mut [u8]| {
+        let listed = POSSIBLE.read(room).and_then(parse);
+        let digits = STATUS.read(room).and_then(mask_digits);
+        (listed, digits, mask(room))
+    };
+    let (listed, digits, mask) = with_room(read).unwrap_or_default();
+    let (slots, source) = decide(listed, digits, mask);
     SLOTS.store(slots, Ordering::Relaxed);
     (slots, source)
+}
+
+/// Lends what files and masks are read into, if there is memory for it: not on the stack, which is as large as that on some threads.
+fn with_room<R>(work: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
+    const BYTES: usize = 16384;
+    let start = memory::map(BYTES)?;
+    // SAFETY: just mapped and zeroed, for this function alone.
+    let result = work(unsafe { slice::from_raw_parts_mut(start.as_ptr(), BYTES) });
+    // SAFETY: mapped above with this size, and borrowed no more.
+    unsafe { memory::unmap(start, BYTES) };
+    Some(result)
 }
 
 /// What the mask says: the upper bound that its size is, and the largest CPU that this thread may run on.
@@ -107,8 +122,8 @@ fn mask_digits(text: &[u8]) -> Option<usize> {
     (plausible && (1..=MOST / 4).contains(&digits)).then_some(digits)
 }
 
-fn mask() -> Option<Mask> {
-    let mut set = [0u8; MOST / 8];
+/// Asks for the mask, by way of memory for that of a kernel of any size.
+fn mask(set: &mut [u8]) -> Option<Mask> {
     // SAFETY: the kernel writes at most the length given; 0 is this thread.
     let written = unsafe {
         syscall(
@@ -395,7 +410,7 @@ mod tests {
             assert_eq!(source, Source::List);
         }
         assert_eq!(slots, cpu_slots());
-        let mask = mask().expect("sched_getaffinity");
+        let mask = with_room(mask).flatten().expect("sched_getaffinity");
         assert!(mask.highest < slots && slots <= mask.bound);
         crate::status();
         for _ in 0..1000 {

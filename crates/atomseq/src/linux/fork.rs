@@ -7,6 +7,7 @@
 use super::rseq;
 use super::signals::Blocked;
 use super::traffic::Traffic;
+use crate::arch::syscall;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 static TRAFFIC: Traffic = Traffic(AtomicU32::new(0));
@@ -14,11 +15,31 @@ static TRAFFIC: Traffic = Traffic(AtomicU32::new(0));
 /// How many forks there were from the first process to this one.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
+/// The process that is forking, or was last.
+static FORKING: AtomicU32 = AtomicU32::new(0);
+
 /// Tells a gate that a thread of this process has closed from one that a thread of its parent's had.
+///
+/// In a child, handlers that are older than atomseq's run before it, and may find such gates. So a thread that is in the middle of
+/// a fork asks which process it is in.
 #[inline]
 pub fn generation() -> u32 {
     // Relaxed: changes only while a process has a single thread.
-    GENERATION.load(Ordering::Relaxed)
+    let generation = GENERATION.load(Ordering::Relaxed);
+    let is_forking = rseq::forks().load(Ordering::Relaxed) > 0;
+    generation.wrapping_add((is_forking && is_new_process()).into())
+}
+
+/// Is this thread the child's already? Asked in the middle of a fork.
+#[cold]
+fn is_new_process() -> bool {
+    // Relaxed: written by this thread, before the fork.
+    FORKING.load(Ordering::Relaxed) != process()
+}
+
+fn process() -> u32 {
+    // SAFETY: no arguments, cannot fail.
+    unsafe { syscall(libc::SYS_getpid, [0; 6]) as u32 }
 }
 
 /// Counts this thread as one that may close gates, from the start of its first `Quiet` on. It is not counted while
@@ -32,7 +53,9 @@ pub(super) fn enter() {
 
 /// Undoes an [`enter`], at the end of the thread's last `Quiet`.
 pub(super) fn leave() {
-    if rseq::counted().swap(0, Ordering::Relaxed) != 0 {
+    // A load and a store: a word of this thread's, on which no handler runs now.
+    if rseq::counted().load(Ordering::Relaxed) != 0 {
+        rseq::counted().store(0, Ordering::Relaxed);
         TRAFFIC.leave();
     }
 }
@@ -51,6 +74,8 @@ unsafe extern "C" fn prepare() {
     let _blocked = Blocked::enter();
     if rseq::forks().load(Ordering::Relaxed) == 0 {
         TRAFFIC.fork();
+        // Relaxed: no other thread forks now, and this one reads it.
+        FORKING.store(process(), Ordering::Relaxed);
     }
     rseq::forks().fetch_add(1, Ordering::Relaxed);
 }
@@ -69,8 +94,45 @@ unsafe extern "C" fn parent() {
 }
 
 unsafe extern "C" fn child() {
+    // A handler in between would find two generations.
+    let _blocked = Blocked::enter();
     // No other thread is here, nor will any that waited for this fork be.
     TRAFFIC.0.store(0, Ordering::Relaxed);
     GENERATION.fetch_add(1, Ordering::Relaxed);
     rseq::forks().store(0, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A child in which atomseq's handler has not run yet, but others may have.
+    #[test]
+    fn a_child_is_a_generation_of_its_own_from_the_first_instruction() {
+        let before = generation();
+        // SAFETY: what a fork calls, on the thread that forks.
+        unsafe { prepare() };
+        assert_eq!(generation(), before, "not forked yet");
+        let arguments = [libc::SIGCHLD as usize, 0, 0, 0, 0, 0];
+        // SAFETY: a fork without handlers; the child calls nothing that needs another thread.
+        let pid = unsafe { syscall(libc::SYS_clone, arguments) };
+        if pid == 0 {
+            let early = generation();
+            // SAFETY: as above.
+            unsafe { child() };
+            let right = [early, generation()] == [before + 1; 2];
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(if right { 0 } else { 1 }) }
+        }
+        // SAFETY: as above.
+        unsafe { parent() };
+        assert_eq!(generation(), before, "the parent's");
+        let mut status = 0;
+        // SAFETY: waits for the child.
+        assert_eq!(
+            unsafe { libc::waitpid(pid as i32, &raw mut status, 0) },
+            pid as i32
+        );
+        assert_eq!(status, 0);
+    }
 }

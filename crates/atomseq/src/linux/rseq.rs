@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! own registration, a thread:   0 not yet ──first slow path──> 1 registered ──thread exit──> 2 retired
-//!                                    └──the kernel refuses──> 3 refused
+//!                                    └──the kernel refuses──> 3 refused; meanwhile, 4 registering
 //! ```
 //! A thread that is not registered reads -1 as its CPU number, so all its sections go to a guard slot and
 //! from there to the slow path, which registers it. The exit hook is a thread-specific key, made at start-up:
@@ -29,6 +29,7 @@ const NOT_YET: u32 = 0;
 const REGISTERED: u32 = 1;
 const RETIRED: u32 = 2;
 const REFUSED: u32 = 3;
+const REGISTERING: u32 = 4;
 
 /// glibc keeps the values of the first 32 keys in the thread itself, and allocates for later ones; musl never does.
 fn needs_no_memory(key: u32) -> bool {
@@ -194,11 +195,12 @@ pub fn register_this_thread() -> bool {
 /// Registers this thread; `Err` holds the kernel's error number.
 #[cold]
 pub(super) fn register() -> Result<(), i32> {
-    // A handler that ran in the middle would register too.
+    // A handler that ran in the middle would register too; one of `SIGSYS` may run, and does without.
     let _blocked = Blocked::enter();
     if registration().load(Ordering::Relaxed) == REGISTERED {
         return Ok(());
     }
+    registration().store(REGISTERING, Ordering::Relaxed);
     let key = (EXIT_KEY.load(Ordering::Relaxed) - 1) as libc::pthread_key_t;
     // The hook first: a registration without it would outlive the thread's storage.
     // SAFETY: the key exists; its value only has to differ from null.

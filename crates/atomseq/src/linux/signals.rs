@@ -30,11 +30,14 @@ pub struct Quiet {
 
 impl Quiet {
     /// Blocks every signal (by the raw system call: two that glibc would leave open as well), then waits
-    /// until no fork is under way. Two system calls a use.
+    /// until no fork is under way. Two system calls a use. `SIGSYS` is one of them, for its handler is the user's code: a sandbox that
+    /// answers a system call inside (`futex`, `membarrier`, `rt_sigprocmask`) by that signal ends the process.
     pub fn enter() -> Quiet {
         let found = set_mask(u64::MAX);
-        // Relaxed, here and below: words of this thread's, on which no handler runs now.
-        if rseq::quiet().fetch_add(1, Ordering::Relaxed) == 0 {
+        // Relaxed loads and stores, here and below: words of this thread's, on which no handler runs now.
+        let quiets = rseq::quiet().load(Ordering::Relaxed);
+        rseq::quiet().store(quiets + 1, Ordering::Relaxed);
+        if quiets == 0 {
             rseq::found_mask().store(found, Ordering::Relaxed);
             fork::enter();
         }
@@ -46,7 +49,9 @@ impl Quiet {
 
 impl Drop for Quiet {
     fn drop(&mut self) {
-        if rseq::quiet().fetch_sub(1, Ordering::Relaxed) > 1 {
+        let quiets = rseq::quiet().load(Ordering::Relaxed) - 1;
+        rseq::quiet().store(quiets, Ordering::Relaxed);
+        if quiets > 0 {
             return;
         }
         fork::leave();
@@ -69,12 +74,17 @@ pub fn is_quiet() -> bool {
     rseq::quiet().load(Ordering::Relaxed) > 0
 }
 
-/// No signal handler runs on this thread while one lives. As [`Quiet`], without a word to forks.
+/// No signal handler runs on this thread while one lives, but for one of `SIGSYS`. As [`Quiet`], without a word to forks.
+///
+/// A sandbox may answer system calls by `SIGSYS`, and kills a thread that has blocked it. Start-up asks the kernel what not every
+/// sandbox knows; where a handler comes back in, it is turned away.
 pub(super) struct Blocked(u64);
 
 impl Blocked {
     pub(super) fn enter() -> Blocked {
-        Blocked(set_mask(u64::MAX))
+        // What is blocked already stays so: this may be the handler.
+        let others = !(1 << (libc::SIGSYS - 1));
+        Blocked(change_mask(libc::SIG_BLOCK, others))
     }
 }
 

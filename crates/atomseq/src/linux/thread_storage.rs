@@ -8,13 +8,15 @@
 /// symbol then is an offset into each thread's storage, which is what the assembly in `arch/` asks the
 /// linker for. A backend that did not know the name would make the link fail: the two disagree
 /// about what the symbol is.
+///
+/// Items of a macro are not hygienic: the static has a name that no caller's expression means.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __thread_storage {
     ($type:ty, $value:expr) => {{
         #[unsafe(link_section = ".tdata.atomseq")]
-        static IMAGE: $crate::local::Image<$type> = $crate::local::Image::new($value);
-        let address: *const $type = $crate::__thread_address!(IMAGE);
+        static __ATOMSEQ_IMAGE: $crate::local::Image<$type> = $crate::local::Image::new($value);
+        let address: *const $type = $crate::__thread_address!(__ATOMSEQ_IMAGE);
         address
     }};
 }

@@ -132,12 +132,12 @@ macro_rules! __per_thread {
 macro_rules! __this_thread {
     ($type:ty, $value:expr) => {{
         #[inline]
-        fn address() -> *const $type {
+        fn __atomseq_address() -> *const $type {
             $crate::__thread_storage!($type, $value)
         }
         // SAFETY: what `__thread_storage!` expands to is the address of this thread's storage for this static.
         unsafe {
-            $crate::local::PerThread::new(address)
+            $crate::local::PerThread::new(__atomseq_address)
         }
     }};
 }

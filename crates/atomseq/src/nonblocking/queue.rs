@@ -15,8 +15,8 @@ use std::marker::PhantomData;
 
 use super::{Error, check_capacity};
 use crate::Word;
-use crate::platform;
 use crate::word::Invariant;
+use crate::{drops, platform};
 
 mod kcas;
 mod ring;
@@ -173,7 +173,7 @@ impl<T: Word> Queue<T> {
 
 impl<T: Word> Drop for Queue<T> {
     fn drop(&mut self) {
-        self.drain().for_each(drop);
+        drops::each(|| Queue::pop(self).is_some());
     }
 }
 

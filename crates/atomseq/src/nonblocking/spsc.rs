@@ -21,6 +21,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::{Error, check_capacity};
+use crate::distance::distance;
 use crate::drops;
 use crate::sync::{AtomicUsize, Ordering, fence};
 
@@ -153,13 +154,14 @@ impl<T> Ring<T> {
         self.capacity
     }
 
-    /// How many elements there are.
+    /// How many elements there are at one moment of the call. While the consumer takes some out, so that eight readings in a row
+    /// find the ring changed: at least one, and otherwise no more than there are at one moment.
     pub fn len(&self) -> usize {
-        // Acquire: a head that is read first is never ahead of the tail; pairs with the release in `Consumer::advance`.
-        let head = self.head.0.load(Ordering::Acquire);
-        let tail = self.tail.0.load(Ordering::Acquire);
-        // Elements that came and went in between may make it look more than full.
-        tail.wrapping_sub(head).min(self.capacity)
+        // Acquire: pairs with the releases in `Consumer::advance` and `Producer::advance`: a tail is read after the head that
+        // made room for it, and the head after that is no older.
+        let [head, tail] =
+            [&self.head, &self.tail].map(|position| || position.0.load(Ordering::Acquire));
+        distance(head, tail, 1, self.capacity)
     }
 
     /// Is there no element?

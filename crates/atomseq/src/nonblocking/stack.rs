@@ -19,6 +19,7 @@ use super::{Error, check_capacity};
 use crate::Word;
 use crate::dcas::shadow::{ABORTED, BUSY, DONE, HIGHEST_CPU, REFUSED, STATES, UNREGISTERED};
 use crate::dcas::{Cells, Mechanism, Object, StableWord, Version, mechanism};
+use crate::drops;
 use crate::sequence::model::Program;
 use crate::word::Invariant;
 
@@ -320,7 +321,7 @@ impl Covered {
 
 impl<T: Word> Drop for Stack<T> {
     fn drop(&mut self) {
-        self.drain().for_each(drop);
+        drops::each(|| Stack::pop(self).is_some());
     }
 }
 

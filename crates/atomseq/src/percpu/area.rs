@@ -208,7 +208,7 @@ impl Area {
     /// change at any time: look at it, but do not follow it as a pointer and do not pair it with
     /// another word.
     ///
-    /// Wait-free: one relaxed load.
+    /// Wait-free: one acquire load.
     ///
     /// # Panics
     ///

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 use crate::Word;
+use crate::drops;
 
 const CAPACITY: usize = 32;
 
@@ -130,7 +131,7 @@ impl<T: Word> Default for Batch<T> {
 
 impl<T: Word> Drop for Batch<T> {
     fn drop(&mut self) {
-        self.for_each(drop);
+        drops::each(|| self.pop().is_some());
     }
 }
 

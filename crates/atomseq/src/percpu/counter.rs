@@ -95,8 +95,10 @@ impl Counter {
 
     /// What was added since the start, or since it was last drained.
     ///
-    /// Includes every `add` that happened before; of those that happen meanwhile, some. Wait-free:
-    /// one load for each possible CPU, no atomic read-modify-write.
+    /// Includes every `add` that happened before; of those that happen meanwhile, some. Nothing that
+    /// was drained is in it. Wait-free: one load for each possible CPU, no atomic read-modify-write;
+    /// while others drain, up to eight times that, and if each time one has drained, zero or what was
+    /// added since, as far as it was seen.
     pub fn sum(&self) -> u64 {
         baseline::since(self.drained(), || self.total()) as u64
     }
@@ -182,6 +184,41 @@ mod tests {
         });
         assert_eq!(drained + counter.drain(), 200_000);
         assert_eq!(counter.sum(), 0);
+    }
+
+    /// While its total is being read, others add and drain, `drains` times.
+    fn read_while_others_drain(
+        drains: usize,
+        since: impl Fn(&AtomicUsize, &dyn Fn() -> usize) -> usize,
+    ) -> usize {
+        let (added, drained) = (AtomicUsize::new(1), AtomicUsize::new(0));
+        let left = std::cell::Cell::new(drains);
+        let total = || {
+            if left.get() > 0 {
+                left.set(left.get() - 1);
+                assert_eq!(
+                    baseline::drain(&drained, || added.load(Ordering::Relaxed)),
+                    1
+                );
+                added.fetch_add(1, Ordering::Relaxed);
+            }
+            added.load(Ordering::Relaxed)
+        };
+        since(&drained, &total)
+    }
+
+    #[test]
+    fn what_was_drained_is_in_no_sum() {
+        for drains in 0..20 {
+            let sum =
+                read_while_others_drain(drains, |drained, total| baseline::since(drained, total));
+            assert_eq!(sum, 1, "{drains} drains: there never was more than one");
+        }
+        let torn = read_while_others_drain(1, |drained, total| {
+            let before = drained.load(Ordering::Acquire);
+            total().wrapping_sub(before)
+        });
+        assert_eq!(torn, 2);
     }
 
     #[test]

@@ -130,7 +130,9 @@ impl Histogram {
     /// What was recorded since the start, or since it was last drained, on all CPUs together.
     ///
     /// Includes every `record` that happened before; of those that happen meanwhile, some.
-    /// Wait-free: one load for each bucket and possible CPU.
+    /// Wait-free: one load for each bucket and possible CPU, and while others drain, up to eight times
+    /// that, as in [`Counter::sum`](super::Counter::sum). Each bucket is read for itself: while others
+    /// drain, some may be of before and some of after, and their total none that there was.
     pub fn snapshot(&self) -> Snapshot<'_> {
         self.read(|total, drained| baseline::since(drained, total))
     }

@@ -14,6 +14,7 @@ use super::area::{Area, WORDS};
 use super::error::Error;
 use super::gate::Held;
 use super::remote::{self, Drain, Raw, Take};
+use crate::drops;
 use crate::sequence::model::Program;
 use crate::word::Invariant;
 
@@ -333,17 +334,23 @@ impl<P: Owner + Send> Take<P> for List<P> {
 
 impl<P: Owner> Drop for List<P> {
     fn drop(&mut self) {
-        for cpu in 0..self.area.cpus() {
-            let mut link = self.area.peek(cpu, 0);
-            while link != 0 {
-                // SAFETY: the links in the list are of nodes given up to it; nobody else has the
-                // list now. The next link is read before its node goes.
-                let next = unsafe { crate::sequence::gated::load(link) };
-                // SAFETY: as above, and each node is reached once.
-                drop(unsafe { P::from_node(node_of(link)) });
-                link = next;
-            }
-        }
+        let next = |link: &usize| {
+            // SAFETY: the links in the list are of nodes given up to it; nobody else has the list now. `successors` reads
+            // the next link before it returns this one, whose node then goes.
+            let next = unsafe { crate::sequence::gated::load(*link) };
+            (next != 0).then_some(next)
+        };
+        let mut links = (0..self.area.cpus()).flat_map(|cpu| {
+            let first = self.area.peek(cpu, 0);
+            std::iter::successors((first != 0).then_some(first), next)
+        });
+        drops::each(|| {
+            // SAFETY: as above, and each node is reached once.
+            let owner = links
+                .next()
+                .map(|link| unsafe { P::from_node(node_of(link)) });
+            owner.is_some()
+        });
     }
 }
 

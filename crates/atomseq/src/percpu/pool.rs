@@ -18,6 +18,7 @@ use super::error::Error;
 use super::remote::Drain;
 use super::stack::Stack;
 use crate::Word;
+use crate::drops;
 use crate::sequence::Closed;
 
 /// Where a [`Pool`]'s objects come from and go to.
@@ -107,7 +108,8 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
         self.cache.cpus()
     }
 
-    /// How many objects are cached, on all CPUs and between them; already history when it returns.
+    /// How many objects are cached: [`Stack::len`] and what lies between CPUs, one after the other. An object that moves
+    /// meanwhile counts once, twice or not at all.
     pub fn cached(&self) -> usize {
         self.cache.len() + self.depot.len()
     }
@@ -270,23 +272,26 @@ fn from<T: Word>(depot: &Depot) -> Batch<T> {
 
 impl<T: Word, S: Source<T>> Drop for Pool<T, S> {
     fn drop(&mut self) {
-        for cpu in 0..self.cache.cpus() {
-            loop {
-                let mut batch = Batch::new();
-                batch.extend_words(usize::MAX, |words| self.cache.pop_words_from(cpu, words));
-                if batch.is_empty() {
+        let mut cpus = 0..self.cache.cpus();
+        let mut cpu = cpus.next();
+        drops::each(|| {
+            let mut batch = Batch::new();
+            while let Some(of) = cpu {
+                batch.extend_words(usize::MAX, |words| self.cache.pop_words_from(of, words));
+                if !batch.is_empty() {
                     break;
                 }
+                cpu = cpus.next();
+            }
+            if batch.is_empty() {
+                batch = from(&self.depot);
+            }
+            let is_last = batch.is_empty();
+            if !is_last {
                 self.source.spill(&mut batch);
             }
-        }
-        loop {
-            let mut batch = from(&self.depot);
-            if batch.is_empty() {
-                break;
-            }
-            self.source.spill(&mut batch);
-        }
+            !is_last
+        });
     }
 }
 

@@ -33,7 +33,7 @@ use super::gate::Held;
 use super::remote::{self, Drain, Raw, Take};
 use crate::sequence::model::Program;
 use crate::word::Invariant;
-use crate::{Word, platform};
+use crate::{Word, drops, platform};
 
 const HEAD: usize = WORDS;
 const TAIL: usize = WORDS + 8;
@@ -94,10 +94,74 @@ struct Chunk {
     bytes: usize,
 }
 
+/// The mappings of a queue. They outlive its elements, also where a destructor panics: a field is dropped after the whole.
+struct Chunks {
+    newest: AtomicPtr<Chunk>,
+    /// How many bytes to ask for next.
+    next_bytes: AtomicUsize,
+}
+
+impl Chunks {
+    const fn new() -> Chunks {
+        Chunks {
+            newest: AtomicPtr::new(std::ptr::null_mut()),
+            next_bytes: AtomicUsize::new(SMALLEST_CHUNK),
+        }
+    }
+
+    /// Free cells in a chunk of their own: the address of the first and of the last. Where there is no memory for a chunk,
+    /// there may be some for half of it.
+    fn new_chain(&self, map: impl Fn(usize) -> Option<NonNull<u8>>) -> Option<(usize, usize)> {
+        // Relaxed: sizes need not be exact.
+        let mut bytes = self.next_bytes.load(Ordering::Relaxed);
+        let mapping = loop {
+            match map(bytes) {
+                Some(mapping) => break mapping,
+                None if bytes == SMALLEST_CHUNK => return None,
+                None => bytes /= 2,
+            }
+        };
+        let next_bytes = (bytes * 2).min(LARGEST_CHUNK);
+        self.next_bytes.store(next_bytes, Ordering::Relaxed);
+        let chunk = mapping.cast::<Chunk>();
+        let mut next = self.newest.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: a fresh mapping, aligned to a page, that nobody else knows before the exchange.
+            unsafe { chunk.write(Chunk { next, bytes }) };
+            // Release: pairs with the exclusive access in `drop`; chunks are only added until then.
+            match self.newest.compare_exchange_weak(
+                next,
+                chunk.as_ptr(),
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => break,
+                Err(now) => next = now,
+            }
+        }
+        let count = bytes / size_of::<Cell>() - 1;
+        // SAFETY: behind its header the chunk has room for so many cells, aligned to words like it.
+        Some(unsafe { chain(chunk.cast::<Cell>().add(1), count) })
+    }
+}
+
+impl Drop for Chunks {
+    fn drop(&mut self) {
+        let mut chunk = *self.newest.get_mut();
+        while let Some(mapping) = NonNull::new(chunk) {
+            // SAFETY: a chunk that `new_chain` mapped.
+            let Chunk { next, bytes } = unsafe { mapping.read() };
+            // SAFETY: its start and size; the queue is being dropped, and no cell is reached any more.
+            unsafe { platform::unmap(mapping.cast(), bytes) };
+            chunk = next;
+        }
+    }
+}
+
 /// A chunk's header takes the place of one cell.
 const _: () = assert!(size_of::<Chunk>() <= size_of::<Cell>());
 
-/// What the first chunk takes; each next one takes twice as much, up to the largest.
+/// What the first chunk takes; each next one takes twice as much as the one before, up to the largest.
 const SMALLEST_CHUNK: usize = 4096;
 const LARGEST_CHUNK: usize = 1 << 20;
 
@@ -122,8 +186,7 @@ const LARGEST_CHUNK: usize = 1 << 20;
 /// ```
 pub struct Queue<T: Word> {
     area: Area,
-    chunks: AtomicPtr<Chunk>,
-    next_chunk: AtomicUsize,
+    chunks: Chunks,
     elements: Invariant<T>,
 }
 
@@ -160,10 +223,16 @@ impl<T: Word> Queue<T> {
         }
         Ok(Queue {
             area,
-            chunks: AtomicPtr::new(std::ptr::null_mut()),
-            next_chunk: AtomicUsize::new(SMALLEST_CHUNK),
+            chunks: Chunks::new(),
             elements: PhantomData,
         })
+    }
+
+    /// The address of the newest chunk.
+    #[cfg(test)]
+    pub(super) fn newest_chunk(&self) -> Option<usize> {
+        let chunk = self.chunks.newest.load(Ordering::Relaxed);
+        (!chunk.is_null()).then(|| chunk.addr())
     }
 
     /// How many CPUs have a part.
@@ -215,7 +284,8 @@ impl<T: Word> Queue<T> {
     }
 
     /// Puts an element at the end of this CPU's queue. A full one costs a system call for memory,
-    /// each time for twice as much up to a mebibyte.
+    /// each time for twice as much up to a mebibyte; where that is refused, more calls, for half of it
+    /// down to four kibibytes.
     ///
     /// # Errors
     ///
@@ -244,7 +314,7 @@ impl<T: Word> Queue<T> {
             if pushed {
                 return Ok(());
             }
-            let Some((first, last)) = self.new_chain() else {
+            let Some((first, last)) = self.chunks.new_chain(platform::map) else {
                 // SAFETY: `push` made the word, and the queue did not take it.
                 return Err(unsafe { T::from_word(word) });
             };
@@ -255,33 +325,6 @@ impl<T: Word> Queue<T> {
                     .on_slow_path(|held| unsafe { grow::gated(held, first, last) });
             }
         }
-    }
-
-    /// Free cells in a chunk of their own.
-    fn new_chain(&self) -> Option<(usize, usize)> {
-        // Relaxed: sizes need not be exact.
-        let bytes = self.next_chunk.load(Ordering::Relaxed);
-        self.next_chunk
-            .store((bytes * 2).min(LARGEST_CHUNK), Ordering::Relaxed);
-        let chunk = platform::map(bytes)?.cast::<Chunk>();
-        let mut next = self.chunks.load(Ordering::Relaxed);
-        loop {
-            // SAFETY: a fresh mapping, aligned to a page, that nobody else knows before the exchange.
-            unsafe { chunk.write(Chunk { next, bytes }) };
-            // Release: pairs with the exclusive access in `drop`; chunks are only added until then.
-            match self.chunks.compare_exchange_weak(
-                next,
-                chunk.as_ptr(),
-                Ordering::Release,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => break,
-                Err(now) => next = now,
-            }
-        }
-        let count = bytes / size_of::<Cell>() - 1;
-        // SAFETY: behind its header the chunk has room for so many cells, aligned to words like it.
-        Some(unsafe { chain(chunk.cast::<Cell>().add(1), count) })
     }
 
     /// Takes the oldest element pushed on this CPU.
@@ -379,26 +422,26 @@ impl<T: Word + Send> Take<T> for Queue<T> {
 
 impl<T: Word> Drop for Queue<T> {
     fn drop(&mut self) {
-        for cpu in 0..self.area.cpus() {
+        let mut words = (0..self.area.cpus()).flat_map(|cpu| {
             let (mut cell, tail) = (self.area.peek(cpu, 0), self.area.peek(cpu, 1));
-            while cell != tail {
+            std::iter::from_fn(move || {
+                if cell == tail {
+                    return None;
+                }
                 let at = std::ptr::with_exposed_provenance::<Cell>(cell);
-                // SAFETY: a cell of the ring; nobody else has the queue now.
+                // SAFETY: a cell of the ring; nobody else has the queue now, and its chunks go after this.
                 let Cell { link, value, .. } = unsafe { at.read() };
-                // SAFETY: from head to tail, cells hold words that `push` made.
-                drop(unsafe { T::from_word(value.word()) });
                 // SAFETY: every cell has a link.
                 cell = unsafe { link.word() };
-            }
-        }
-        let mut chunk = *self.chunks.get_mut();
-        while let Some(mapping) = NonNull::new(chunk) {
-            // SAFETY: a chunk that `new_chain` mapped.
-            let Chunk { next, bytes } = unsafe { mapping.read() };
-            // SAFETY: its start and size; no cell of it is reached any more.
-            unsafe { platform::unmap(mapping.cast(), bytes) };
-            chunk = next;
-        }
+                // SAFETY: from head to tail, cells hold words.
+                Some(unsafe { value.word() })
+            })
+        });
+        drops::each(|| {
+            // SAFETY: `push` made the word, and each is reached once.
+            let element = words.next().map(|word| unsafe { T::from_word(word) });
+            element.is_some()
+        });
     }
 }
 

@@ -9,6 +9,7 @@ use std::mem::ManuallyDrop;
 
 use super::area::Area;
 use super::gate::Held;
+use crate::drops;
 
 /// An element as its slot keeps it. Dropped, it is only leaked.
 pub(super) union Raw<T> {
@@ -69,6 +70,10 @@ const BATCH: usize = 16;
 /// A gate is closed for sixteen elements at a time, at the cost of [`Area::close`], and is open
 /// while the caller has them. What is put on a CPU that was passed already stays there. Elements
 /// that were taken out but not asked for are dropped with the iterator.
+///
+/// It holds those sixteen itself, and takes room for as many again while it fetches them: with a
+/// [`Ring`](super::Ring)'s largest elements, of 4 KiB, 128 KiB of stack. In a signal handler on a small stack, take
+/// such elements one by one, by `steal`.
 pub struct Drain<'a, T> {
     structure: &'a dyn Take<T>,
     cpu: usize,
@@ -103,12 +108,17 @@ impl<'a, T> Drain<'a, T> {
                     }
                 }
             }
-            // The gate is open here.
-            for raw in raw.into_iter().map_while(|raw| raw) {
+            // The gate is open here. If the user's code panics, the elements after that are left to the next `next`.
+            let mut raw = raw.into_iter().map_while(|raw| raw);
+            drops::each(|| {
+                let Some(raw) = raw.next() else {
+                    return false;
+                };
                 // SAFETY: just taken.
                 self.batch[self.taken] = Some(unsafe { self.structure.element(raw) });
                 self.taken += 1;
-            }
+                true
+            });
             if self.taken < BATCH {
                 self.cpu += 1;
             }

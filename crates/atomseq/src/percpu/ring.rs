@@ -19,6 +19,8 @@ use super::area::{Area, WORDS};
 use super::error::Error;
 use super::gate::Held;
 use super::remote::{self, Drain, Raw, Take};
+use crate::distance::distance;
+use crate::drops;
 use crate::sequence::model::Program;
 use crate::word::Invariant;
 
@@ -198,18 +200,22 @@ impl<T> Ring<T> {
         self.area.cpus()
     }
 
-    /// How many elements a CPU's part holds; already history when it returns.
+    /// How many elements a CPU's part holds at one moment of the call; already history when it returns.
+    ///
+    /// Wait-free. While others keep taking elements out, so that eight readings in a row find the part
+    /// changed: at least one, and otherwise no more than there are at one moment. On AArch64, which
+    /// may show elements coming and going in another order: between none and the capacity.
     ///
     /// # Panics
     ///
     /// If there is no such CPU.
     pub fn len_of(&self, cpu: usize) -> usize {
-        // The head never passes the tail, but another CPU may see its commit first: hence the limit.
-        let head = self.area.peek(cpu, 0);
-        self.area.peek(cpu, 1).wrapping_sub(head).min(self.capacity)
+        let [head, tail] = [0, 1].map(|word| move || self.area.peek(cpu, word));
+        distance(head, tail, 1, self.capacity)
     }
 
-    /// How many elements there are on all CPUs; already history when it returns.
+    /// The sum of what [`len_of`](Ring::len_of) says of each CPU, one after the other: an element that goes from
+    /// CPU to CPU meanwhile counts once, twice or not at all.
     pub fn len(&self) -> usize {
         (0..self.cpus()).map(|cpu| self.len_of(cpu)).sum()
     }
@@ -449,7 +455,7 @@ impl<T> Ring<T> {
 
     /// Takes the oldest element pushed on a CPU, through its gate.
     ///
-    /// Costs two loads if there seems to be none, else as much as [`Area::close`]; waits while
+    /// Costs three loads if there seems to be none, else as much as [`Area::close`]; waits while
     /// another thread holds that gate.
     ///
     /// # Panics
@@ -517,17 +523,19 @@ impl<T> Drop for Ring<T> {
         if !std::mem::needs_drop::<T>() {
             return;
         }
-        for cpu in 0..self.area.cpus() {
+        let mut places = (0..self.area.cpus()).flat_map(|cpu| {
             let (head, mask) = (self.area.peek(cpu, 0), self.area.peek(cpu, 2));
             let buffer = self.area.bulk(cpu).as_ptr();
-            for position in 0..self.len_of(cpu) {
-                let place = (head + position) & mask;
-                let element = buffer.wrapping_add(place * Self::WORDS * 8).cast::<T>();
-                // SAFETY: between head and tail lie elements of the ring, each read once; nobody
-                // else has the ring now.
-                drop(unsafe { element.read() });
-            }
-        }
+            (0..self.len_of(cpu)).map(move |position| {
+                let place = head.wrapping_add(position) & mask;
+                buffer.wrapping_add(place * Self::WORDS * 8).cast::<T>()
+            })
+        });
+        drops::each(|| {
+            // SAFETY: between head and tail lie elements of the ring, each read once; nobody else has the ring now.
+            let element = places.next().map(|place| unsafe { place.read() });
+            element.is_some()
+        });
     }
 }
 

@@ -20,6 +20,8 @@ use super::error::Error;
 use super::gate::Held;
 use super::remote::{self, Drain, Raw, Take};
 use crate::Word;
+use crate::distance::distance;
+use crate::drops;
 use crate::sequence::{Closed, model::Program};
 use crate::word::Invariant;
 
@@ -146,18 +148,22 @@ impl<T: Word> Stack<T> {
         self.area.cpus()
     }
 
-    /// How many elements a CPU's part holds; already history when it returns.
+    /// How many elements a CPU's part holds at one moment of the call; already history when it returns.
+    ///
+    /// Wait-free. While others keep taking elements out, so that eight readings in a row find the part
+    /// changed: at least one, and otherwise no more than there are at one moment. On AArch64, which
+    /// may show elements coming and going in another order: between none and the capacity.
     ///
     /// # Panics
     ///
     /// If there is no such CPU.
     pub fn len_of(&self, cpu: usize) -> usize {
-        // The second is never ahead, but another CPU may see its commit first: hence the limit.
-        let popped = self.area.peek(cpu, 1);
-        (self.area.peek(cpu, 0).wrapping_sub(popped) / 8).min(self.capacity())
+        let [pushed, popped] = [0, 1].map(|word| move || self.area.peek(cpu, word));
+        distance(popped, pushed, 8, self.capacity) / 8
     }
 
-    /// How many elements there are on all CPUs; already history when it returns.
+    /// The sum of what [`len_of`](Stack::len_of) says of each CPU, one after the other: an element that goes from
+    /// CPU to CPU meanwhile counts once, twice or not at all.
     pub fn len(&self) -> usize {
         (0..self.cpus()).map(|cpu| self.len_of(cpu)).sum()
     }
@@ -279,7 +285,7 @@ impl<T: Word> Stack<T> {
 
     /// Takes the last element pushed on a CPU, through its gate.
     ///
-    /// Costs one load if there seems to be none, else as much as [`Area::close`]; waits while
+    /// Costs three loads if there seems to be none, else as much as [`Area::close`]; waits while
     /// another thread holds that gate.
     ///
     /// # Panics
@@ -334,13 +340,17 @@ impl<T: Word + Send> Take<T> for Stack<T> {
 
 impl<T: Word> Drop for Stack<T> {
     fn drop(&mut self) {
-        for cpu in 0..self.area.cpus() {
+        let mut places = (0..self.area.cpus()).flat_map(|cpu| {
             let bottom = self.area.bulk(cpu).as_ptr().cast::<Place>();
-            for index in 0..self.len_of(cpu) {
-                // SAFETY: below the height lie words that `push` made; nobody else has the stack now.
-                drop(unsafe { T::from_word(bottom.add(index).read().word()) });
-            }
-        }
+            (0..self.len_of(cpu)).map(move |index| bottom.wrapping_add(index))
+        });
+        drops::each(|| {
+            // SAFETY: below the height lie words that `push` made, each read once; nobody else has the stack now.
+            let element = places
+                .next()
+                .map(|place| unsafe { T::from_word(place.read().word()) });
+            element.is_some()
+        });
     }
 }
 

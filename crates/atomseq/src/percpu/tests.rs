@@ -13,6 +13,8 @@ use super::remote::Take;
 use super::*;
 use crate::Word;
 
+mod panics;
+
 thread_local! {
     /// Looks at the gates of the structure in use.
     static LOOK: RefCell<Option<Box<dyn Fn() -> bool>>> = const { RefCell::new(None) };

@@ -1,13 +1,14 @@
 //! Where [`per_thread!`](crate::local::per_thread!) keeps its statics: here, in the standard library's
 //! thread-locals, with a constant for an initial value and without a destructor.
 
-/// The address of this thread's copy of a constant.
+/// The address of this thread's copy of a constant. Items of a macro are not hygienic: the static has a name that no caller's
+/// expression means.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __thread_storage {
     ($type:ty, $value:expr) => {{
-        ::std::thread_local!(static STORED: ::core::mem::ManuallyDrop<$type> = const { ::core::mem::ManuallyDrop::new($value) });
-        let address: *const $type = STORED.with(|value| &raw const **value);
+        ::std::thread_local!(static __ATOMSEQ_STORED: ::core::mem::ManuallyDrop<$type> = const { ::core::mem::ManuallyDrop::new($value) });
+        let address: *const $type = __ATOMSEQ_STORED.with(|value| &raw const **value);
         address
     }};
 }

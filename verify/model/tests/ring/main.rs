@@ -7,6 +7,8 @@
 #[macro_use]
 #[path = "../controls/mod.rs"]
 mod controls;
+#[path = "../../../../crates/atomseq/src/distance.rs"]
+mod distance;
 #[path = "../../../../crates/atomseq/src/drops.rs"]
 mod drops;
 #[path = "../controls/loom.rs"]

@@ -2,79 +2,13 @@
 //! list is repeated with a panic in the first call of any of them, in the second, and so on, until there are no more. Afterwards
 //! no value is lost or there twice, no node is lost, and nothing is marked that nobody holds.
 
-use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::*;
 use crate::dcas::Object;
 use crate::memory::Cache;
-
-thread_local! {
-    /// How many calls go well before one panics.
-    static CALLS: Cell<Option<usize>> = const { Cell::new(None) };
-    /// Each value that was made and not dropped.
-    static THERE: RefCell<BTreeSet<u64>> = const { RefCell::new(BTreeSet::new()) };
-}
-
-struct Planned;
-
-/// In everything that the tests have the structures call.
-fn call() {
-    match CALLS.get() {
-        Some(0) => {
-            CALLS.set(None);
-            resume_unwind(Box::new(Planned));
-        }
-        calls => CALLS.set(calls.map(|calls| calls - 1)),
-    }
-}
-
-/// Runs `work`, in which a call panics after so many; whether one did.
-fn panics(after: usize, work: impl FnOnce()) -> bool {
-    CALLS.set(Some(after));
-    let unwound = catch_unwind(AssertUnwindSafe(work));
-    CALLS.set(None);
-    match unwound {
-        Ok(()) => false,
-        Err(panic) if panic.is::<Planned>() => true,
-        Err(other) => resume_unwind(other),
-    }
-}
-
-/// Runs a trial with a panic in the first call, the second, and so on, until there is none; in how many there was.
-fn each_call(name: &str, mut trial: impl FnMut(usize) -> bool) -> usize {
-    let mut after = 0;
-    while trial(after) {
-        after += 1;
-        assert!(after < 10_000, "{name} does not come to an end");
-    }
-    after
-}
-
-/// A value that is counted, and may panic when it is dropped.
-#[derive(Debug)]
-struct Value(u64);
-
-impl Value {
-    fn new(number: u64) -> Value {
-        let is_new = THERE.with_borrow_mut(|there| there.insert(number));
-        assert!(is_new, "{number} was never dropped");
-        Value(number)
-    }
-}
-
-impl Drop for Value {
-    fn drop(&mut self) {
-        let was_there = THERE.with_borrow_mut(|there| there.remove(&self.0));
-        assert!(was_there, "{} was dropped twice", self.0);
-        call();
-    }
-}
-
-fn there() -> Vec<u64> {
-    THERE.with_borrow(|there| there.iter().copied().collect())
-}
+use crate::panics::{THERE, Value, call, each_call, panics, there};
 
 const LIMIT: usize = 9;
 
@@ -167,6 +101,45 @@ fn linked_stacks_lose_nothing() {
             drop(stack.take());
         }),
     ]);
+}
+
+macro_rules! in_arrays {
+    ($($name:ident, $test:ident, $made:expr;)*) => {$(
+        impl Structure for $name<Box<Value>> {
+            fn made(mechanism: Mechanism) -> Self {
+                let made: fn(usize, Mechanism) -> Self = $made;
+                made(LIMIT, mechanism)
+            }
+
+            fn put(&mut self, value: Value) -> bool {
+                self.push(Box::new(value)).is_ok()
+            }
+
+            fn numbers(&mut self) -> Vec<u64> {
+                let values: Vec<_> = self.drain().collect();
+                let numbers = values.iter().map(|value| value.0).collect();
+                values.into_iter().for_each(|value| self.push(value).unwrap());
+                numbers
+            }
+        }
+
+        #[test]
+        fn $test() {
+            each_operation::<$name<Box<Value>>>(&[
+                ("pop", |values| drop(of(values).pop())),
+                ("drain", |values| of(values).drain().for_each(drop)),
+                ("drop", |values| drop(values.take())),
+            ]);
+        }
+    )*};
+}
+
+in_arrays! {
+    Stack, stacks_lose_nothing, Stack::forced;
+    Queue, queues_lose_nothing, |capacity, mechanism| match mechanism {
+        Mechanism::Assisted => Queue::new(capacity),
+        Mechanism::Kcas => Queue::by_kcas(capacity),
+    };
 }
 
 impl Structure for RefList<Value> {

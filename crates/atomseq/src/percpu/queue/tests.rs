@@ -27,7 +27,7 @@ fn the_oldest_leaves_first() {
     for value in 0..FIRST_CELLS * 10 {
         // SAFETY: as in `push`, and the gate is held.
         while !unsafe { push::gated(&held, value) } {
-            let (first, last) = queue.new_chain().unwrap();
+            let (first, last) = queue.chunks.new_chain(platform::map).unwrap();
             // SAFETY: as in `push_slowly`, and the gate is held.
             unsafe { grow::gated(&held, first, last) };
         }
@@ -128,4 +128,25 @@ fn a_look_without_numbers_is_found_out() {
     };
     let elements = FIRST_CELLS - 2;
     assert!(looks(pair, elements).1 > 0 && looks(thrice, elements).1 > 0);
+}
+
+/// Near a limit, less memory is better than none, and is asked for; the next chunk is no larger than twice the last one that
+/// was had.
+#[test]
+fn where_there_is_little_memory_chunks_are_small() {
+    let chunks = Chunks::new();
+    let count = |chain: Option<(usize, usize)>| {
+        chain.map(|(first, last)| (last - first) / size_of::<Cell>() + 2)
+    };
+    let cells = |bytes: usize| Some(bytes / size_of::<Cell>());
+    let up_to = |limit| move |bytes| (bytes <= limit).then(|| platform::map(bytes)).flatten();
+    let all = up_to(usize::MAX);
+    for doubling in 0..9 {
+        assert_eq!(count(chunks.new_chain(all)), cells(4096 << doubling));
+    }
+    assert_eq!(chunks.new_chain(up_to(0)), None);
+    // What was refused has changed nothing.
+    assert_eq!(count(chunks.new_chain(all)), cells(1 << 20));
+    assert_eq!(count(chunks.new_chain(up_to(5000))), cells(4096));
+    assert_eq!(count(chunks.new_chain(all)), cells(8192));
 }

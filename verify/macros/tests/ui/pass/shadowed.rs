@@ -41,4 +41,36 @@ mod shadowed {
     }
 }
 
-fn main() {}
+/// Names that the macros' own items might have, in what a caller writes.
+mod same {
+    use atomseq::local::{Counter, Ring, per_thread};
+
+    const IMAGE: usize = 64;
+    const STORED: usize = 64;
+    const STORAGE: usize = 64;
+    const VALUE: usize = 64;
+
+    const fn address() -> Counter {
+        Counter::new()
+    }
+
+    per_thread! {
+        static BY_IMAGE: Ring<u8, IMAGE> = Ring::new();
+        static BY_STORED: Ring<u8, STORED> = Ring::new();
+        static BY_STORAGE: Ring<u8, STORAGE> = Ring::new();
+        static BY_VALUE: Ring<u8, VALUE> = Ring::new();
+        static BY_ADDRESS: Counter = address();
+    }
+
+    pub fn use_all() {
+        BY_IMAGE.with(|ring| ring.push(1)).unwrap();
+        BY_STORED.with(|ring| ring.push(1)).unwrap();
+        BY_STORAGE.with(|ring| ring.push(1)).unwrap();
+        BY_VALUE.with(|ring| ring.push(1)).unwrap();
+        BY_ADDRESS.with(|counter| counter.increment());
+    }
+}
+
+fn main() {
+    same::use_all();
+}

@@ -1,0 +1,134 @@
+//! How far one count is ahead of another, read while both grow.
+
+/// How often the counts are read: so many, that the operation stays wait-free.
+const READINGS: usize = 8;
+
+/// How far the count `ahead` is ahead of the count `behind` at one moment of this call. Both only grow, and are never further apart
+/// than `most`.
+///
+/// If the one behind is the same before and after the other was read, it was the same at that moment. If it has moved in each of
+/// some readings: what has left was there, so at least `step`, and otherwise no more than at one moment.
+///
+/// That is so if this thread sees the counts grow in the order in which they did: where both belong to plain stores, as sequences
+/// make them, on x86-64. On AArch64 the answer is between 0 and `most`, and exact when nothing changes.
+pub(crate) fn distance(
+    mut behind: impl FnMut() -> usize,
+    mut ahead: impl FnMut() -> usize,
+    step: usize,
+    most: usize,
+) -> usize {
+    let clamped = |distance: usize, least: usize| {
+        // A count behind that is seen to be ahead: see above.
+        let distance = usize::try_from(distance as isize).unwrap_or(0);
+        distance.clamp(least, most)
+    };
+    let mut before = behind();
+    let mut last = 0;
+    for _ in 0..READINGS {
+        let front = ahead();
+        let after = behind();
+        last = front.wrapping_sub(after);
+        if after == before {
+            return clamped(last, 0);
+        }
+        before = after;
+    }
+    clamped(last, step)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    const MOST: usize = 3;
+
+    /// A structure that goes on while it is read.
+    #[derive(Default)]
+    struct Running {
+        pushed: usize,
+        popped: usize,
+        lengths: BTreeSet<usize>,
+        /// How many operations come before each reading, in two bits each, and which, from the lowest bits on.
+        gaps: u64,
+        pushes: u64,
+    }
+
+    impl Running {
+        fn go_on(&mut self) {
+            self.lengths.insert(self.pushed - self.popped);
+            for _ in 0..self.gaps & 3 {
+                match self.pushes & 1 == 1 {
+                    true => self.pushed += usize::from(self.pushed - self.popped < MOST),
+                    false => self.popped += usize::from(self.pushed > self.popped),
+                }
+                self.lengths.insert(self.pushed - self.popped);
+                self.pushes = self.pushes.rotate_right(1);
+            }
+            self.gaps = self.gaps.rotate_right(2);
+        }
+    }
+
+    /// In how many of many courses of events the length that was read is none that there was, or zero although there always was one.
+    fn wrong(length: impl Fn(&RefCell<Running>) -> usize) -> usize {
+        let mut seed = 1u64;
+        let mut next = || {
+            seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            seed ^ seed >> 32
+        };
+        let courses = 100_000;
+        let is_wrong = |_: &u32| {
+            let running = RefCell::new(Running {
+                gaps: next(),
+                pushes: next(),
+                ..Running::default()
+            });
+            running.borrow_mut().go_on();
+            running.borrow_mut().lengths.clear();
+            let length = length(&running);
+            let lengths = &running.borrow().lengths;
+            let (first, last) = (lengths.first().unwrap(), lengths.last().unwrap());
+            !(*first..=*last).contains(&length)
+        };
+        (0..courses).filter(is_wrong).count()
+    }
+
+    fn behind(running: &RefCell<Running>) -> usize {
+        running.borrow_mut().go_on();
+        running.borrow().popped
+    }
+
+    fn ahead(running: &RefCell<Running>) -> usize {
+        running.borrow_mut().go_on();
+        running.borrow().pushed
+    }
+
+    #[test]
+    fn a_length_is_one_that_there_was() {
+        let length = |of: &RefCell<Running>| distance(|| behind(of), || ahead(of), 1, MOST);
+        assert_eq!(wrong(length), 0);
+    }
+
+    #[test]
+    fn counts_read_one_after_the_other_are_found_out() {
+        let length = |of: &RefCell<Running>| {
+            let behind = behind(of);
+            ahead(of).wrapping_sub(behind).min(MOST)
+        };
+        assert!(wrong(length) > 1000);
+    }
+
+    #[test]
+    fn counts_wrap_around_and_may_seem_to_have_passed() {
+        assert_eq!(distance(|| usize::MAX, || 1, 1, MOST), 2);
+        assert_eq!(distance(|| 5, || 4, 1, MOST), 0);
+        let mut moving = 0;
+        let behind = || {
+            moving += 1;
+            moving
+        };
+        assert_eq!(distance(behind, || 4, 1, MOST), 1);
+    }
+}
