@@ -42,6 +42,11 @@ impl<T: Descriptor> Options<T> {
 
     /// Each CPU keeps up to so many free descriptors for itself; and as many again of all CPUs, at most, or
     /// eight batches where that is more, are on their way between them. Default: 64.
+    ///
+    /// With a [limit](Options::limit) it is fewer, so that all CPUs together keep no more than half of the limit, or one each where
+    /// that is more: the others have to get at the rest without their gates. An allocation that finds nothing free but
+    /// what another CPU keeps closes that CPU's gate, and brings half of that along. So leave a limit some room if much of it is
+    /// freed on another CPU than where it is allocated.
     pub fn cached(self, descriptors: usize) -> Options<T> {
         Options {
             cached: descriptors,
@@ -66,8 +71,16 @@ impl<T: Descriptor> Options<T> {
     /// [`Error::Zero`], [`Error::TooLarge`], [`Error::OutOfMemory`].
     pub fn build(self) -> Result<Pool<T>, Error> {
         let geometry = Geometry::of::<T>(self.limit)?;
-        let shared = Shared::new(geometry, self.cached);
-        let cache = percpu::Pool::try_new(self.cached, shared).map_err(|error| match error {
+        let cpus = {
+            platform::start();
+            platform::cpu_slots()
+        };
+        let cached = match self.limit {
+            Some(limit) => self.cached.min((limit / 2 / cpus).max(1)),
+            None => self.cached,
+        };
+        let shared = Shared::new(geometry, cached);
+        let cache = percpu::Pool::try_new(cached, shared).map_err(|error| match error {
             percpu::Error::ZeroCapacity => Error::Zero,
             percpu::Error::TooLarge => Error::TooLarge,
             _ => Error::OutOfMemory,
@@ -199,7 +212,7 @@ impl<T: Descriptor> Pool<T> {
             all.take(1, |descriptor| taken = Some(Address(descriptor)))?;
             Ok(taken.expect("it takes at least one"))
         };
-        let address = from_pages().or_else(|_: Error| match self.cache.steal() {
+        let address = from_pages().or_else(|_: Error| match self.cache.steal_half_at_once() {
             Some(address) => Ok(address),
             // Freed by others meanwhile, or the reason why there is none.
             None => from_pages(),
