@@ -356,7 +356,10 @@
 //! **Claims** work the same way round: an audit that finds a descriptor allocated writes the time beside it, and an
 //! allocation or a claim writes 0. A time that is still there was not overwritten since. Since a claim before the audit's
 //! write changes nothing that the audit could see, an audit first writes its own number, then reads the clock,
-//! and then exchanges its number for the time: a claim in between makes that fail.
+//! and then exchanges its number for the time: a claim in between makes that fail. The word does not name the allocation, and an audit
+//! may have stopped before it wrote its number. So an allocation first has an even version, then writes 0, and then makes
+//! the version odd, also where an audit's finder takes it over; and an audit that has written its number looks at the version
+//! before it writes the time.
 //!
 //! # Double compare-and-swap
 //!

@@ -91,9 +91,8 @@ impl<T: Descriptor> Pool<T> {
         let mut audit = Audit::default();
         for reference in self.allocated() {
             audit.allocated += 1;
-            let is_unclaimed = look.finds_unclaimed(&reference.framed().header.unclaimed);
-            // Perhaps freed meanwhile, or allocated by somebody else.
-            if is_unclaimed && reference.is_current() {
+            let word = &reference.framed().header.unclaimed;
+            if look.finds_unclaimed(word, || reference.is_current()) {
                 audit.unclaimed += 1;
                 found(Unclaimed {
                     pool: self,
@@ -106,7 +105,7 @@ impl<T: Descriptor> Pool<T> {
 }
 
 fn allocated<T: Descriptor>(page: Page<'_>, index: usize) -> Option<Reference<'_, T>> {
-    // Acquire: pairs with the Release in `hand_out`, which comes after the descriptor counts as claimed.
+    // Acquire: pairs with the Release in `unclaimed::begin`, which comes after the descriptor counts as claimed.
     let version = page.header(index).version.load(Ordering::Acquire);
     // SAFETY: a descriptor of a pool that is borrowed for as long as the page is.
     (version % 2 == 1).then(|| unsafe { Reference::new(page.descriptor(index).cast(), version) })

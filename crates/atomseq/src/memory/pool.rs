@@ -13,6 +13,7 @@ use super::layout::{Framed, Geometry};
 use super::moment::Moment;
 use super::reference::Reference;
 use super::shared::{Address, Shared};
+use super::unclaimed;
 use crate::{percpu, platform};
 
 /// How many free descriptors a CPU keeps for itself unless told otherwise.
@@ -29,6 +30,9 @@ pub struct Options<T> {
 
 impl<T: Descriptor> Options<T> {
     /// No more than so many descriptors at a time. Default: as many as the address space holds.
+    ///
+    /// Fewer may be had at times: see [`allocate`](Pool::allocate). A [`trim`](Pool::trim) withholds a page of them at a
+    /// time, and for a pool of few pages that may be all that are free.
     pub fn limit(self, descriptors: usize) -> Options<T> {
         Options {
             limit: Some(descriptors),
@@ -38,6 +42,11 @@ impl<T: Descriptor> Options<T> {
 
     /// Each CPU keeps up to so many free descriptors for itself; and as many again of all CPUs, at most, or
     /// eight batches where that is more, are on their way between them. Default: 64.
+    ///
+    /// With a [limit](Options::limit) it is fewer, so that all CPUs together keep no more than half of the limit, or one each where
+    /// that is more: the others have to get at the rest without their gates. An allocation that finds nothing free but
+    /// what another CPU keeps closes that CPU's gate, and brings half of that along. So leave a limit some room if much of it is
+    /// freed on another CPU than where it is allocated.
     pub fn cached(self, descriptors: usize) -> Options<T> {
         Options {
             cached: descriptors,
@@ -62,8 +71,16 @@ impl<T: Descriptor> Options<T> {
     /// [`Error::Zero`], [`Error::TooLarge`], [`Error::OutOfMemory`].
     pub fn build(self) -> Result<Pool<T>, Error> {
         let geometry = Geometry::of::<T>(self.limit)?;
-        let shared = Shared::new(geometry, self.cached);
-        let cache = percpu::Pool::try_new(self.cached, shared).map_err(|error| match error {
+        let cpus = {
+            platform::start();
+            platform::cpu_slots()
+        };
+        let cached = match self.limit {
+            Some(limit) => self.cached.min((limit / 2 / cpus).max(1)),
+            None => self.cached,
+        };
+        let shared = Shared::new(geometry, cached);
+        let cache = percpu::Pool::try_new(cached, shared).map_err(|error| match error {
             percpu::Error::ZeroCapacity => Error::Zero,
             percpu::Error::TooLarge => Error::TooLarge,
             _ => Error::OutOfMemory,
@@ -169,8 +186,8 @@ impl<T: Descriptor> Pool<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::LimitReached`]: all are allocated, or are on their way to or from a CPU's stack just
-    /// now. [`Error::OutOfMemory`].
+    /// [`Error::LimitReached`]: each descriptor is allocated, or is on its way to or from a CPU's stack just now, or lies in a
+    /// page that a [`trim`](Pool::trim) is giving back just now. [`Error::OutOfMemory`].
     #[inline]
     pub fn allocate(&self) -> Result<Allocated<'_, T>, Error> {
         match self.cache.get_at_once() {
@@ -195,7 +212,7 @@ impl<T: Descriptor> Pool<T> {
             all.take(1, |descriptor| taken = Some(Address(descriptor)))?;
             Ok(taken.expect("it takes at least one"))
         };
-        let address = from_pages().or_else(|_: Error| match self.cache.steal() {
+        let address = from_pages().or_else(|_: Error| match self.cache.steal_half_at_once() {
             Some(address) => Ok(address),
             // Freed by others meanwhile, or the reason why there is none.
             None => from_pages(),
@@ -222,11 +239,7 @@ impl<T: Descriptor> Pool<T> {
             framed: address.0.cast(),
         };
         let header = &allocated.framed().header;
-        header.unclaimed.store(0, Ordering::Relaxed);
-        // Relaxed: this thread alone changes it, until it is freed. Release: whoever sees it allocated sees
-        // it claimed; pairs with the Acquire in `audit`.
-        let version = header.version.load(Ordering::Relaxed).wrapping_add(1);
-        header.version.store(version, Ordering::Release);
+        let version = unclaimed::begin(&header.version, &header.unclaimed);
         // Release: before whatever the new owner stores; pairs with the fence in `Reference::read`.
         fence(Ordering::Release);
         debug_assert!(version % 2 == 1, "allocated twice");
@@ -259,7 +272,7 @@ impl<T: Descriptor> Pool<T> {
     /// now.
     pub fn reference_at(&self, address: usize) -> Option<Reference<'_, T>> {
         let (descriptor, header) = self.shared().descriptor_at(address)?;
-        // Acquire: pairs with the Release in `hand_out`.
+        // Acquire: pairs with the Release in `unclaimed::begin`.
         let version = header.version.load(Ordering::Acquire);
         // SAFETY: a descriptor of the pool, which lives as long.
         (version % 2 == 1).then(|| unsafe { Reference::new(descriptor.cast(), version) })

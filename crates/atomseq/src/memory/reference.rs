@@ -7,6 +7,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use super::descriptor::Descriptor;
 use super::layout::Framed;
+use super::unclaimed;
 
 /// One allocation of a descriptor: its address and version. Anybody may keep one for as long as the pool
 /// lives, and look whether it still means what it meant.
@@ -65,15 +66,11 @@ impl<'pool, T: Descriptor> Reference<'pool, T> {
 
     /// Ends the allocation and begins another one, of the same descriptor. `false`: it had ended.
     pub(super) fn renew(&self) -> bool {
-        let version = &self.framed().header.version;
-        self.framed().header.unclaimed.store(0, Ordering::Relaxed);
-        let next = self.version.wrapping_add(2);
-        // Acquire: what the old owner did comes before; Release: pairs with the Acquire of those who look.
-        let renewed =
-            version.compare_exchange(self.version, next, Ordering::AcqRel, Ordering::Relaxed);
+        let header = &self.framed().header;
+        let is_renewed = unclaimed::renew(&header.version, &header.unclaimed, self.version);
         // Release: as in `Pool::allocate`.
         fence(Ordering::Release);
-        renewed.is_ok()
+        is_renewed
     }
 
     /// The descriptor, whoever has it now. It is an instance of `T`, and that is all.
@@ -86,11 +83,10 @@ impl<'pool, T: Descriptor> Reference<'pool, T> {
         self.framed.as_ptr().expose_provenance()
     }
 
-    /// Says that somebody still has the descriptor, for the next audit. `false`: this allocation has
+    /// Claims the descriptor, for the next audit; costs one atomic instruction. `false`: this allocation has
     /// ended.
     pub fn claim(&self) -> bool {
-        // Relaxed: a claim that a concurrent audit misses counts for the next.
-        self.framed().header.unclaimed.store(0, Ordering::Relaxed);
+        unclaimed::claim(&self.framed().header.unclaimed);
         self.is_current()
     }
 }

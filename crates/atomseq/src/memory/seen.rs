@@ -58,6 +58,11 @@ pub(super) fn free_for_longer(
     }
     // Acquire: the clock is read after it; pairs with the release below.
     let seen = Seen(noted.load(Ordering::Acquire));
+    // As long as the page is as it was, no other trim has noted anything since; if one does from here on, the exchange
+    // below fails.
+    if page.load() != word {
+        return None;
+    }
     let now = now();
     let since = match seen.is_of(word) {
         true => Some(seen.since()?),
@@ -72,7 +77,8 @@ pub(super) fn free_for_longer(
         // Free since now at the latest.
         None => {
             let free = Seen::free(word, now);
-            // Failing or not: whatever is noted then says for itself which state of the page it is of.
+            // Failing or not: whatever is noted then says for itself which state of the page it is of. It fails if another
+            // trim has given the page back, so that none does so again.
             let order = (Ordering::Release, Ordering::Relaxed);
             let _ = noted.compare_exchange(seen.0, free.0, order.0, order.1);
             None

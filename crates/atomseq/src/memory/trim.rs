@@ -33,11 +33,15 @@ impl<T: Descriptor> Pool<T> {
     /// [`stable_for`](super::Options::stable_for) said. Returns how many bytes went back.
     ///
     /// A page is given back by the second call that finds it free, at the earliest, so call this now and
-    /// then. Each call empties the CPUs' stacks into their pages, through the gates, and looks at every
+    /// then; if that time is zero, by the first. Each call empties the CPUs' stacks into their pages, through the gates, and looks at every
     /// page that is in use: it takes time, and is not what to call in a hurry. Several threads may.
     ///
     /// Readers of old addresses are not asked. They read zeros in what was given back, with a
     /// version that no [`Reference`](super::Reference) has.
+    ///
+    /// While a page is on its way back, none of its descriptors can be allocated: of a pool whose other pages are all in use, or
+    /// that has no other, [`allocate`](Pool::allocate) may return [`Error::LimitReached`](super::Error::LimitReached)
+    /// meanwhile.
     ///
     /// Returns 0 where the system does not take memory and leave addresses (the portable build), and for pools that
     /// are stable for ever.

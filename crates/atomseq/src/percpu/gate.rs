@@ -48,6 +48,12 @@ impl Held<'_> {
     }
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How many gates this thread has closed.
+    pub(crate) static CLOSED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 impl Area {
     /// Closes the gate of a CPU's slot: until the guard is dropped, no sequence touches the slot.
     ///
@@ -76,6 +82,8 @@ impl Area {
     }
 
     fn hold(&self, cpu: usize, quiet: platform::Quiet) -> Held<'_> {
+        #[cfg(test)]
+        CLOSED.with(|closed| closed.set(closed.get() + 1));
         let before = lock(self.gate_at(cpu as isize));
         if before & FOR_GOOD == 0 {
             // After the gate's store: the system call orders them.

@@ -58,7 +58,7 @@ mod batch;
 mod counter;
 mod depot;
 mod error;
-mod gate;
+pub(crate) mod gate;
 mod histogram;
 mod list;
 mod lock;

@@ -134,7 +134,7 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
     pub(crate) fn get_at_once(&self) -> Result<Option<T>, Closed> {
         match self.cache.pop_at_once()? {
             Some(object) => Ok(Some(object)),
-            None => Ok(self.refill(|cache, words| cache.push_words_at_once(words).unwrap_or(0))),
+            None => Ok(self.refill(push_at_once)),
         }
     }
 
@@ -211,6 +211,19 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
         }
     }
 
+    /// The same for who will want more of them: half of what that CPU has comes along to this one, at most a batch. Closes no
+    /// gate but that CPU's.
+    pub(crate) fn steal_half_at_once(&self) -> Option<T>
+    where
+        T: Send,
+    {
+        let mut batch = from(&self.depot);
+        if batch.is_empty() {
+            batch.extend_words(self.depot.room(), |words| self.cache.steal_half(words));
+        }
+        self.keep_all_but_one(batch, push_at_once)
+    }
+
     /// Takes an object that a CPU has cached, through its gate; see [`Stack::steal_from`].
     ///
     /// # Panics
@@ -230,6 +243,15 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
         if batch.is_empty() {
             self.source.refill(&mut batch);
         }
+        self.keep_all_but_one(batch, keep)
+    }
+
+    /// Takes an object out of a batch; the others go to this CPU, or else to the depot or the source.
+    fn keep_all_but_one(
+        &self,
+        mut batch: Batch<T>,
+        keep: impl FnOnce(&Stack<T>, &[Place]) -> usize,
+    ) -> Option<T> {
         let object = batch.pop();
         if !batch.is_empty() {
             let kept = keep(&self.cache, batch.words());
@@ -261,6 +283,11 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
             self.source.spill(&mut batch);
         }
     }
+}
+
+/// Moves as many words onto this CPU's stack as there is room for, none if its gate is closed; returns how many.
+fn push_at_once<T: Word>(cache: &Stack<T>, words: &[Place]) -> usize {
+    cache.push_words_at_once(words).unwrap_or(0)
 }
 
 /// A batch from the depot; it is empty if there is none.
@@ -458,6 +485,32 @@ mod tests {
             let made = source.made.load(Ordering::Relaxed);
             assert!(made <= BURST + CAPACITY + 4, "{made} of {}", ROUNDS * BURST);
             assert_eq!(source.returned.load(Ordering::Relaxed), 0);
+        });
+    }
+
+    /// Objects that another CPU has come over by halves, and not one by one.
+    #[cfg(atomseq_sections)]
+    #[test]
+    fn who_steals_closes_a_gate_for_half_of_the_objects() {
+        use crate::percpu::gate::CLOSED;
+
+        struct Nothing;
+        impl Source<usize> for Nothing {
+            fn refill(&self, _batch: &mut Batch<usize>) {}
+            fn spill(&self, _batch: &mut Batch<usize>) {}
+        }
+        crate::affinity::on_two_cpus(|[here, there], move_to| {
+            const OBJECTS: usize = 32;
+            let pool = Pool::new(64, Nothing);
+            move_to(there);
+            (0..OBJECTS).for_each(|object| pool.put(object));
+            move_to(here);
+            let before = CLOSED.get();
+            let taken = std::iter::from_fn(|| pool.get().or_else(|| pool.steal_half_at_once()));
+            assert_eq!(taken.count(), OBJECTS);
+            // 16, 8, 4, 2, 1 and 1; and perhaps a few where the kernel has restarted a section too often.
+            let closed = CLOSED.get() - before;
+            assert!(closed <= OBJECTS / 2, "{closed} gates");
         });
     }
 

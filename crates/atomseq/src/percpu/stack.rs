@@ -283,6 +283,25 @@ impl<T: Word> Stack<T> {
         unsafe { pop_batch::gated(&self.area.close(cpu), to, count) }
     }
 
+    /// Moves half of the words off a CPU's stack, at least one and no more than fit, through its gate: any CPU's, the next
+    /// ones first and this one last. Returns how many; 0 if no CPU has any.
+    pub(super) fn steal_half(&self, words: &mut [Place]) -> usize {
+        let cpus = self.cpus();
+        let here = crate::platform::current_cpu();
+        let counts = (1..=cpus).map(|distance| {
+            let cpu = (here + distance) % cpus;
+            if self.len_of(cpu) == 0 {
+                return 0;
+            }
+            let held = self.area.close(cpu);
+            let half = self.len_of(cpu).div_ceil(2);
+            let (to, count) = (words.as_mut_ptr() as usize, half.min(words.len()));
+            // SAFETY: as in `pop_words`, and the gate is held.
+            unsafe { pop_batch::gated(&held, to, count) }
+        });
+        { counts }.find(|count| *count > 0).unwrap_or(0)
+    }
+
     /// Takes the last element pushed on a CPU, through its gate.
     ///
     /// Costs three loads if there seems to be none, else as much as [`Area::close`]; waits while

@@ -24,7 +24,7 @@ mod unclaimed;
 
 /// What the sources of the library are built on.
 mod sync {
-    pub use shuttle::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+    pub use shuttle::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 }
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use shuttle::thread;
@@ -9,8 +10,8 @@ use shuttle::thread;
 use super::free::{Free, Word};
 use super::moment::Moment;
 use super::seen::{self, Seen};
-use super::sync::{AtomicU32, AtomicU64, Ordering::SeqCst};
-use super::unclaimed::Look;
+use super::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use super::unclaimed::{self, Look};
 use super::{Orders, fails, holds};
 
 const MANY: Orders = Orders::Many(10_000);
@@ -71,6 +72,8 @@ struct Page {
     clock: Clock,
     /// No later than when it was last freed.
     freed: AtomicU64,
+    /// Has nobody used it since it was given back? No model's step: it is noted together with the step before.
+    is_given_back: AtomicBool,
 }
 
 impl Free for Page {
@@ -102,6 +105,8 @@ impl Page {
         if !self.exchange(word, taken) {
             return;
         }
+        let is_again = self.is_given_back.swap(true, SeqCst);
+        assert!(!is_again, "given back again");
         // Nobody else has it now, so nobody has freed it since the clock was read.
         let freed = self.freed.load(SeqCst);
         let free_for = read.get() as i64 - freed as i64;
@@ -117,21 +122,28 @@ impl Page {
 
     fn use_once(&self) {
         if self.take_free(&mut [0]) == 1 {
+            self.is_given_back.store(false, SeqCst);
             self.freed.store(self.clock.now(), SeqCst);
             self.put(0);
         }
     }
 }
 
-/// Two trim while the clock goes on, and one uses the page.
-fn trims(reads: Reads) {
-    let page = Arc::new(Page {
+/// Free, and used before.
+fn page() -> Arc<Page> {
+    Arc::new(Page {
         word: AtomicU64::new(0),
         link: AtomicU32::new(0),
         seen: AtomicU64::new(0),
         clock: Clock(AtomicU64::new(5)),
         freed: AtomicU64::new(0),
-    });
+        is_given_back: AtomicBool::new(false),
+    })
+}
+
+/// Two trim while the clock goes on, and one uses the page.
+fn trims(reads: Reads) {
+    let page = page();
     page.use_once();
     let trimming = [(); 2].map(|()| {
         let page = Arc::clone(&page);
@@ -150,6 +162,27 @@ fn no_page_goes_back_before_its_time() {
     holds("two trims", MANY, || trims(Reads::WhereItMust));
 }
 
+/// A trim that was held up does not overwrite what another one has noted, that the page has no memory.
+#[test]
+fn a_page_that_nobody_uses_goes_back_once() {
+    holds("a trim, and three others", MORE, || {
+        let page = page();
+        page.use_once();
+        let trimming = [1, 4].map(|trims| {
+            let page = Arc::clone(&page);
+            thread::spawn(move || {
+                for _ in 0..trims {
+                    page.trim(Reads::WhereItMust);
+                    (0..=TIME).for_each(|_| page.clock.step());
+                }
+            })
+        });
+        for trimming in trimming {
+            trimming.join().unwrap();
+        }
+    });
+}
+
 #[test]
 fn a_page_goes_back_early_if_the_clock_is_read_early() {
     fails("two trims, the clock read first", MORE, || {
@@ -157,27 +190,93 @@ fn a_page_goes_back_early_if_the_clock_is_read_early() {
     });
 }
 
+/// How an allocation begins, and what audits ask of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Begins {
+    /// As in the library.
+    BetweenTwoVersions,
+    /// The word is cleared first, and then one exchange makes the old allocation the new one.
+    AtOnce,
+    /// As in the library, but an audit says when without asking whether the allocation lasts.
+    Unasked,
+}
+
 /// A descriptor as audits see it.
 struct Descriptor {
+    version: AtomicUsize,
     unclaimed: AtomicU32,
     clock: Clock,
-    /// No later than when it was last claimed.
+    /// No later than when the first allocation was last claimed.
     claimed: AtomicU64,
+    /// When each allocation began. No model's step: it is noted together with the step before.
+    began: [std::sync::atomic::AtomicU64; 3],
 }
 
 impl Descriptor {
+    /// Allocated at version 1.
+    fn new() -> Arc<Descriptor> {
+        Arc::new(Descriptor {
+            version: AtomicUsize::new(1),
+            unclaimed: AtomicU32::new(0),
+            clock: Clock(AtomicU64::new(5)),
+            claimed: AtomicU64::new(5),
+            began: [5, 0, 0].map(Into::into),
+        })
+    }
+
     fn claim(&self) {
         let now = self.clock.now();
-        self.unclaimed.store(0, SeqCst);
+        unclaimed::claim(&self.unclaimed);
         // Claims that an audit misses count for the next.
         self.claimed.store(now, SeqCst);
     }
 
-    fn audit(&self, number: u32, reads: Reads) {
-        let claimed = self.claimed.load(SeqCst);
+    /// Makes the allocation of a version the next one, as an audit that has found it unclaimed.
+    fn reclaim(&self, version: usize, begins: Begins) {
+        let is_renewed = if begins == Begins::AtOnce {
+            self.unclaimed.store(0, SeqCst);
+            let next = version + 2;
+            let exchange = self.version.compare_exchange(version, next, SeqCst, SeqCst);
+            exchange.is_ok()
+        } else {
+            unclaimed::renew(&self.version, &self.unclaimed, version)
+        };
+        assert!(is_renewed);
+        self.has_begun(version + 2);
+    }
+
+    /// Frees the allocation of a version, and allocates the next one.
+    fn change_hands(&self, version: usize) {
+        self.version.store(version + 1, SeqCst);
+        let next = unclaimed::begin(&self.version, &self.unclaimed);
+        assert_eq!(next, version + 2);
+        self.has_begun(next);
+    }
+
+    fn has_begun(&self, version: usize) {
+        // SAFETY: shuttle runs one thread at a time.
+        let now = unsafe { self.clock.0.raw_load() };
+        self.began[version / 2].store(now, SeqCst);
+    }
+
+    fn audit(&self, number: u32, reads: Reads, begins: Begins) {
+        let version = self.version.load(SeqCst);
+        if version.is_multiple_of(2) {
+            return;
+        }
+        let began = self.began[version / 2].load(SeqCst);
+        let claimed = match version {
+            1 => self.claimed.load(SeqCst),
+            _ => began,
+        };
         let read = Cell::new(0);
         let look = Look::new(number, reader(&self.clock, reads, &read), TIME as u32);
-        if look.finds_unclaimed(&self.unclaimed) {
+        let is_current = || {
+            let is_about_to_say_when = read.get() == 0;
+            (begins == Begins::Unasked && is_about_to_say_when)
+                || self.version.load(SeqCst) == version
+        };
+        if look.finds_unclaimed(&self.unclaimed, is_current) {
             let passed = read.get() as i64 - claimed as i64;
             assert!(passed > TIME as i64, "found after {passed}");
         }
@@ -186,11 +285,7 @@ impl Descriptor {
 
 /// Two audit while the clock goes on, and the owner claims.
 fn audits(reads: Reads, numbers: Numbers) {
-    let descriptor = Arc::new(Descriptor {
-        unclaimed: AtomicU32::new(0),
-        clock: Clock(AtomicU64::new(5)),
-        claimed: AtomicU64::new(5),
-    });
+    let descriptor = Descriptor::new();
     let auditing = [0, 2].map(|first| {
         let descriptor = Arc::clone(&descriptor);
         thread::spawn(move || {
@@ -199,7 +294,7 @@ fn audits(reads: Reads, numbers: Numbers) {
                     Numbers::EachItsOwn => number,
                     Numbers::AllTheSame => 0,
                 };
-                descriptor.audit(number, reads);
+                descriptor.audit(number, reads, Begins::BetweenTwoVersions);
             }
         })
     });
@@ -208,6 +303,66 @@ fn audits(reads: Reads, numbers: Numbers) {
     (0..2).for_each(|_| descriptor.clock.step());
     for auditing in auditing {
         auditing.join().unwrap();
+    }
+}
+
+/// How one allocation follows on another.
+#[derive(Clone, Copy)]
+enum Follows {
+    Reclaimed,
+    Freed,
+}
+
+/// Two audit while the clock goes on, and two allocations follow on the first.
+fn allocations(begins: Begins, follows: [Follows; 2]) {
+    let descriptor = Descriptor::new();
+    let auditing = [0, 2].map(|first| {
+        let descriptor = Arc::clone(&descriptor);
+        thread::spawn(move || {
+            for number in first..first + 2 {
+                descriptor.audit(number, Reads::WhereItMust, begins);
+            }
+        })
+    });
+    let stepping = {
+        let descriptor = Arc::clone(&descriptor);
+        thread::spawn(move || (0..4).for_each(|_| descriptor.clock.step()))
+    };
+    for (follows, version) in follows.into_iter().zip([1, 3]) {
+        match follows {
+            Follows::Reclaimed => descriptor.reclaim(version, begins),
+            Follows::Freed => descriptor.change_hands(version),
+        }
+    }
+    for thread in auditing.into_iter().chain([stepping]) {
+        thread.join().unwrap();
+    }
+}
+
+#[test]
+fn no_moment_outlasts_an_allocation() {
+    use Follows::{Freed, Reclaimed};
+    for follows in [[Reclaimed, Reclaimed], [Freed, Freed], [Freed, Reclaimed]] {
+        holds("two audits of three allocations", MORE, move || {
+            allocations(Begins::BetweenTwoVersions, follows);
+        });
+    }
+}
+
+/// What an audit notes after the word was cleared counts against the new allocation.
+#[test]
+fn an_allocation_that_begins_at_once_is_found() {
+    fails("an allocation in one exchange", MORE, || {
+        allocations(Begins::AtOnce, [Follows::Reclaimed; 2]);
+    });
+}
+
+#[test]
+fn an_allocation_is_found_if_audits_do_not_ask_whether_theirs_lasts() {
+    for follows in [Follows::Reclaimed, Follows::Freed] {
+        fails("audits that do not ask", MORE, move || {
+            allocations(Begins::Unasked, [follows; 2]);
+        });
     }
 }
 
