@@ -322,13 +322,9 @@ impl Object {
         version: Version,
         words: [(&StableWord, u64); N],
     ) -> bool {
-        let changes = words.map(|(word, new)| Change {
-            word,
-            old: self.load(word),
-            new,
-        });
+        let words = words.map(|(word, new)| (word.raw(), new));
         // SAFETY: the caller's promise.
-        self.is_still(version) && unsafe { self.try_kcas(version, changes) }
+        unsafe { kcas::exchange_since(self.version.raw(), version.0, words) }
     }
 
     unsafe fn try_kcas<const N: usize>(&self, version: Version, changes: [Change<'_>; N]) -> bool {
