@@ -190,6 +190,11 @@
 //! * k-CAS has a page of descriptors for every thread that has used it and is alive, for 32,768 threads; further ones share those that
 //!   are left over. The pages are never unmapped. A thread that *exits* in the middle of a k-CAS operation, by `pthread_exit` in a
 //!   handler for example, may take its descriptor along: 256 bytes of such a page.
+//! * **Without memory**, k-CAS is not lock-free. A thread without a page of its own takes a shared descriptor, of which there are 240 at
+//!   least, and waits while all are taken. It holds none while it waits, but its handler may: a handler that interrupts a change and
+//!   makes one itself takes a second descriptor, and the first is not free before the handler returns. So if 240 operations are
+//!   interrupted, whose handlers make changes, or do not return, they wait for each other indefinitely. Fewer do not. The 240
+//!   become available 15 at a time, by the first thread that needs them: one that is stopped in those few instructions keeps 15.
 //! * Sequence numbers of k-CAS have 40 bits, in each of a thread's 15 descriptors. A thread that is stopped between reading a reference and
 //!   its next step, wakes when exactly a multiple of 2^40 uses of that descriptor have passed, and finds that reference in that
 //!   word again, is deceived. At 20 million changes a second by the thread that owns the descriptor, 2^40 uses take nine days.
