@@ -170,7 +170,7 @@ pub(super) fn is_still(version: &AtomicU64, number: u64) -> bool {
 ///
 /// The words are different, and at this version they have the old values that the parts say; old and new ones are below
 /// [`MARK`]. Words of one version are changed by exchanges of that version alone, and are valid as long as a thread may be
-/// inside `begin` or `exchange` for it.
+/// inside `begin` or `exchange` for it; and as long as the version is used, if one of these was left by a `siglongjmp`.
 ///
 /// # Panics
 ///

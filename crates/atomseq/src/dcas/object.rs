@@ -106,7 +106,8 @@ impl Object {
     /// # Safety
     ///
     /// The words are different, and covered by this object alone: they change in no other way. They are valid until this
-    /// returns; under k-CAS until no thread is in an operation of this object.
+    /// returns, and as long as the object is used if it never does (see [`siglongjmp`](crate::signal::siglongjmp)); under k-CAS until
+    /// no thread is in an operation of this object.
     #[inline]
     pub unsafe fn exchange(&self, first: Change<'_>, second: Change<'_>) -> bool {
         // SAFETY: the caller's promise.
