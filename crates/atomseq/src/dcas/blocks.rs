@@ -7,7 +7,7 @@
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
-use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::{AtomicPtr, compiler_fence};
 
 use crate::platform;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
@@ -57,7 +57,8 @@ struct Block {
 /// Where a thread last took a descriptor. Words that its handlers may find at any time.
 struct Place {
     block: AtomicPtr<Block>,
-    /// The descriptor in it after that. [`TAKING`] is added while the thread takes one.
+    /// The descriptor in it after that. [`TAKING`] is added while the thread takes one; a handler that leaves it there by a
+    /// `siglongjmp` leaves it for good.
     next: AtomicUsize,
 }
 
@@ -184,6 +185,8 @@ impl Block {
             return None;
         }
         home.next.store(next | TAKING, Ordering::Relaxed);
+        // A handler that finds the mark finds none of what follows, and one that does not finds all of it: see the other fence.
+        compiler_fence(Ordering::SeqCst);
         let mut after = next;
         let mut taken = None;
         // A handler may have moved out up to here. From here on, none does.
@@ -193,6 +196,7 @@ impl Block {
                 after = place + 1;
             }
         }
+        compiler_fence(Ordering::SeqCst);
         home.next.store(after, Ordering::Relaxed);
         taken.map(|(place, sequence)| self.taken(place, sequence))
     }
