@@ -36,7 +36,8 @@
 //!    all that earlier ones did.
 //!
 //! An undone exchange never returned, and so never happened. An exchange that returned left FREE behind, so nobody
-//! touches its words for its sake any more: words need to live no longer than the calls that name them.
+//! touches its words for its sake any more: words need to live no longer than the calls that name them. Those of a call that
+//! a handler leaves by `siglongjmp`, and which so never returns, stay where they are.
 //!
 //! LOCKED is the way of a thread that cannot run sections (it is not registered, or a debugger steps it): its signals
 //! are blocked, no fence stops it, and the others wait. A child of a fork recovers from one that stayed in its parent.

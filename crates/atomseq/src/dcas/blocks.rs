@@ -7,7 +7,7 @@
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
-use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::{AtomicPtr, compiler_fence};
 
 use crate::platform;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
@@ -28,7 +28,7 @@ const LOOKS: usize = 8;
 
 static TABLE: [AtomicPtr<Block>; BLOCKS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; BLOCKS];
 
-/// Blocks for when there is no memory: 240 operations at a time.
+/// Blocks for when there is no memory, shared from the start: 240 operations at a time.
 static RESERVE: Reserve = Reserve(UnsafeCell::new(MaybeUninit::zeroed()));
 const RESERVED: usize = 16;
 
@@ -57,7 +57,8 @@ struct Block {
 /// Where a thread last took a descriptor. Words that its handlers may find at any time.
 struct Place {
     block: AtomicPtr<Block>,
-    /// The descriptor in it after that. [`TAKING`] is added while the thread takes one.
+    /// The descriptor in it after that. [`TAKING`] is added while the thread takes one; a handler that leaves it there by a
+    /// `siglongjmp` leaves it for good.
     next: AtomicUsize,
 }
 
@@ -184,6 +185,8 @@ impl Block {
             return None;
         }
         home.next.store(next | TAKING, Ordering::Relaxed);
+        // A handler that finds the mark finds none of what follows, and one that does not finds all of it: see the other fence.
+        compiler_fence(Ordering::SeqCst);
         let mut after = next;
         let mut taken = None;
         // A handler may have moved out up to here. From here on, none does.
@@ -193,6 +196,7 @@ impl Block {
                 after = place + 1;
             }
         }
+        compiler_fence(Ordering::SeqCst);
         home.next.store(after, Ordering::Relaxed);
         taken.map(|(place, sequence)| self.taken(place, sequence))
     }
@@ -284,7 +288,9 @@ fn take_shared(thread: &Thread, count: usize) -> Taken {
             return taken;
         }
         // There is no memory for another block.
-        add_reserved();
+        if let Some(taken) = add_reserved().and_then(&mut take) {
+            return taken;
+        }
         if let Some(taken) = (0..COUNT.load(Ordering::Acquire)).find_map(|it| take(block(it))) {
             return taken;
         }
@@ -325,19 +331,21 @@ fn add_mapped() -> Option<&'static Block> {
     Some(block(number))
 }
 
-/// Puts one of the blocks in static memory into the table, if one is left.
-fn add_reserved() {
+/// Puts one of the blocks in static memory into the table, if one is left. It is shared before another thread can find it: as the home
+/// of one, its other descriptors would serve nobody.
+fn add_reserved() -> Option<&'static Block> {
     let used = |used| (used < RESERVED).then_some(used + 1);
     // Relaxed: a number on its own.
     let (order, failure) = (Ordering::Relaxed, Ordering::Relaxed);
-    let Ok(next) = RESERVES_USED.fetch_update(order, failure, used) else {
-        return;
-    };
-    // SAFETY: one of the reserve, which this call alone has. Zeroed memory is a block of operations that never were.
+    let next = RESERVES_USED.fetch_update(order, failure, used).ok()?;
+    // SAFETY: one of the reserve, which this call alone has. Zeroed memory is a block of operations that never were, and nobody's home.
     unsafe {
-        let block = RESERVE.0.get().cast::<Block>().add(next);
+        let reserved = RESERVE.0.get().cast::<Block>().add(next);
+        (*reserved).tenancy.reserve(SHARED);
         let mut numbers = COUNT.load(Ordering::Acquire)..BLOCKS;
-        numbers.any(|number| put(block, number));
+        numbers
+            .find(|&number| put(reserved, number))
+            .map(|number| block(number))
     }
 }
 
@@ -345,7 +353,7 @@ fn add_reserved() {
 ///
 /// # Safety
 ///
-/// It is zeroed memory, but for its number, and the caller's.
+/// It is zeroed memory, but for its number and its tenancy, and the caller's.
 unsafe fn put(block: *mut Block, number: usize) -> bool {
     // SAFETY: the caller's promise.
     unsafe { (*block).number = number };

@@ -33,8 +33,11 @@ pub struct Domain<T> {
     covered: T,
 }
 
-/// A version of a domain: how many modifications it has had. From
+/// A version of a domain: one more than the modifications it has had, so that a new domain is at 1. From
 /// [`snapshot`](Domain::snapshot) and [`version`](Domain::version).
+///
+/// It is no more than a number: that of another domain, or of one that was in the same place before, stands for this domain's version of
+/// the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub(super) u64);
 
@@ -143,7 +146,8 @@ impl<T> Domain<T> {
         self.object.snapshot(words.map(Word::stable))
     }
 
-    /// How many modifications there were, a useful and sometimes necessary statistic (GC96 5.3).
+    /// The version, which says how many modifications there were, a useful and sometimes necessary statistic (GC96 5.3): 1 is that of a
+    /// new domain, and each one adds 1.
     ///
     /// Under [`Mechanism::Assisted`] operations that found a word changed, and ones that were interrupted
     /// and undone, may count as well.
@@ -250,7 +254,7 @@ impl<T> Domain<T> {
     ///
     /// # Errors
     ///
-    /// [`Changed`]: the version is another one. It may be so because this very operation was
+    /// [`Changed`]: the version is another one, and nothing was changed. It may be so because this very operation was
     /// interrupted and undone: read again.
     ///
     /// # Panics

@@ -4,6 +4,7 @@
 //! at home     user = me; so nobody else changes it, nor takes a descriptor
 //! moving out  user: me -> nobody
 //! moving in   user: nobody, or a thread that has ended -> me
+//! reserving   user: nobody, or a thread that has ended -> shared or kept, for good
 //! ```
 //!
 //! `user` also counts who has moved in. Else whoever found that a thread has ended, and is stopped before it moves in, would throw out a
@@ -49,19 +50,25 @@ impl Tenancy {
 
     /// Moves in if nobody is there, or somebody who has ended. Returns as whom.
     pub(super) fn move_in(&self, me: u64) -> Option<u64> {
+        // Mine already: of a thread that had this name before, or a handler moved in that has interrupted this thread.
+        let before = self.if_vacant(me)?;
+        let tenant = before.wrapping_add(MOVE) & !NAME | me;
+        self.becomes(before, tenant).then_some(tenant)
+    }
+
+    /// Makes it [`SHARED`] or [`KEPT`] for good, if nobody is there, or somebody who has ended.
+    pub(super) fn reserve(&self, as_what: u64) -> bool {
+        let before = self.if_vacant(NOBODY);
+        before.is_some_and(|before| self.becomes(before, as_what))
+    }
+
+    /// What `user` is, unless it is the home of a thread other than this one that may go on, or reserved.
+    fn if_vacant(&self, me: u64) -> Option<u64> {
         // Acquire: pairs with the release of whoever is there: the kernel is asked about that thread, not an earlier one of its number.
         let before = self.user.load(Ordering::Acquire);
         let user = before & NAME;
-        // Mine already: of a thread that had this name before, or a handler moved in that has interrupted this thread.
-        let is_free = user == NOBODY || user == me || platform::has_ended(user);
-        let tenant = before.wrapping_add(MOVE) & !NAME | me;
-        (is_free && self.becomes(before, tenant)).then_some(tenant)
-    }
-
-    /// Makes it [`SHARED`] or [`KEPT`] for good, if it is nobody's.
-    pub(super) fn reserve(&self, as_what: u64) -> bool {
-        let before = self.user.load(Ordering::Relaxed);
-        before & NAME == NOBODY && self.becomes(before, as_what)
+        let is_vacant = user == NOBODY || user == me || platform::has_ended(user);
+        is_vacant.then_some(before)
     }
 
     /// Leaves it to whoever wants it.

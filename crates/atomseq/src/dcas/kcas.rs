@@ -170,7 +170,7 @@ pub(super) fn is_still(version: &AtomicU64, number: u64) -> bool {
 ///
 /// The words are different, and at this version they have the old values that the parts say; old and new ones are below
 /// [`MARK`]. Words of one version are changed by exchanges of that version alone, and are valid as long as a thread may be
-/// inside `begin` or `exchange` for it.
+/// inside `begin` or `exchange` for it; and as long as the version is used, if one of these was left by a `siglongjmp`.
 ///
 /// # Panics
 ///
@@ -181,7 +181,37 @@ pub(super) unsafe fn exchange(version: &AtomicU64, number: u64, parts: &[Part]) 
     unsafe { exchange_with::<true>(version, number, parts) }
 }
 
-/// The same; without `RECLAIMS` the thread's next descriptor is used again whether it is free or not, to measure what it costs to
+/// Sets all words, whatever they hold, and the version to the next number, if it is this one. It need not be a number that this
+/// version has had: one that it reaches only now is as good as any other.
+///
+/// # Safety
+///
+/// As for [`exchange`], but for the old values.
+///
+/// # Panics
+///
+/// As for [`exchange`].
+#[inline(always)]
+pub(super) unsafe fn exchange_since<const N: usize>(
+    version: &AtomicU64,
+    number: u64,
+    words: [(&AtomicU64, u64); N],
+) -> bool {
+    // Acquire: pairs with the release that ended the last operation. Without this look, what is loaded might be older than the
+    // version, which would reach the number afterwards.
+    if version.load(Ordering::Acquire) != number {
+        return false;
+    }
+    let parts = words.map(|(word, new)| Part {
+        word,
+        old: load(word),
+        new,
+    });
+    // SAFETY: the caller's promise; the version was the same before and after the old values were loaded.
+    is_still(version, number) && unsafe { exchange(version, number, &parts) }
+}
+
+/// As [`exchange`]; without `RECLAIMS` the thread's next descriptor is used again whether it is free or not, to measure what it costs to
 /// know.
 ///
 /// # Safety

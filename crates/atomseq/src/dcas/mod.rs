@@ -37,8 +37,9 @@
 //! Memory of k-CAS: a change leaves nothing behind in its words, so their number does not matter. A thread that uses k-CAS has a page of
 //! descriptors, 4 KiB, which another thread takes over when it has exited; there is a table of 256 KiB, of which a
 //! page is touched for every 512 threads. No operation fails or panics for want of a descriptor: a thread that finds no memory for a
-//! page uses one of 240 descriptors in static memory. It waits only while as many threads without memory are in the middle of an
-//! operation. So removing a value and dropping a structure always succeed; inserting one fails if there is no memory for its node.
+//! page uses a shared one: of 240 in static memory, and of the pages of threads that have exited. It waits only while all of these are
+//! taken, which [may be for good](crate::docs::limitations#double-compare-and-swap). Otherwise removing a value and dropping a
+//! structure always succeed; inserting one fails if there is no memory for its node.
 //!
 //! The descriptors cannot come from a [`memory::Pool`](crate::memory::Pool). That needs sections to be fast, and k-CAS is for where there
 //! are none; and a thread that exits inside a pool could keep others waiting, inside k-CAS it cannot.

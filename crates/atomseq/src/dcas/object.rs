@@ -106,7 +106,8 @@ impl Object {
     /// # Safety
     ///
     /// The words are different, and covered by this object alone: they change in no other way. They are valid until this
-    /// returns; under k-CAS until no thread is in an operation of this object.
+    /// returns, and as long as the object is used if it never does (see [`siglongjmp`](crate::signal::siglongjmp)); under k-CAS until
+    /// no thread is in an operation of this object.
     #[inline]
     pub unsafe fn exchange(&self, first: Change<'_>, second: Change<'_>) -> bool {
         // SAFETY: the caller's promise.
@@ -322,13 +323,9 @@ impl Object {
         version: Version,
         words: [(&StableWord, u64); N],
     ) -> bool {
-        let changes = words.map(|(word, new)| Change {
-            word,
-            old: self.load(word),
-            new,
-        });
+        let words = words.map(|(word, new)| (word.raw(), new));
         // SAFETY: the caller's promise.
-        self.is_still(version) && unsafe { self.try_kcas(version, changes) }
+        unsafe { kcas::exchange_since(self.version.raw(), version.0, words) }
     }
 
     unsafe fn try_kcas<const N: usize>(&self, version: Version, changes: [Change<'_>; N]) -> bool {

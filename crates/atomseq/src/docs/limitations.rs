@@ -190,6 +190,17 @@
 //! * k-CAS has a page of descriptors for every thread that has used it and is alive, for 32,768 threads; further ones share those that
 //!   are left over. The pages are never unmapped. A thread that *exits* in the middle of a k-CAS operation, by `pthread_exit` in a
 //!   handler for example, may take its descriptor along: 256 bytes of such a page.
+//! * **Without memory**, k-CAS is not lock-free. A thread without a page of its own takes a shared descriptor, of which there are 240 at
+//!   least, and waits while all are taken. It holds none while it waits, but its handler may: a handler that interrupts a change and
+//!   makes one itself takes a second descriptor, and the first is not free before the handler returns. So if 240 operations are
+//!   interrupted, whose handlers make changes, or do not return, they wait for each other indefinitely. Fewer do not. The 240
+//!   become available 15 at a time, by the first thread that needs them: one that is stopped in those few instructions keeps 15.
+//! * **Operations that a handler leaves** by [`siglongjmp`](crate::signal::siglongjmp) do not return, and what they hold stays held. A domain,
+//!   or a structure of [`nonblocking`](crate::nonblocking), must not be moved or freed after that: descriptors and the log of OS-assisted DCAS
+//!   hold addresses, and the thread that completes the operation or rolls it back stores there. The thread may
+//!   lose a descriptor of k-CAS each time. One that left while it took a descriptor from its own page does not use that page again: all its
+//!   later ones are shared, which costs one compare-and-swap more a change. One that left while it revoked a stopped holder keeps one of
+//!   1,024 numbers for it until it exits.
 //! * Sequence numbers of k-CAS have 40 bits, in each of a thread's 15 descriptors. A thread that is stopped between reading a reference and
 //!   its next step, wakes when exactly a multiple of 2^40 uses of that descriptor have passed, and finds that reference in that
 //!   word again, is deceived. At 20 million changes a second by the thread that owns the descriptor, 2^40 uses take nine days.

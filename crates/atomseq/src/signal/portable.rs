@@ -408,6 +408,10 @@ unsafe extern "C" {
 ///
 /// As in C: `environment` was filled in by a `sigsetjmp` (with a mask saved) whose caller has not returned. No frame of
 /// Rust code that has something to drop may lie between, and no [`mask`](crate::signal::mask()).
+///
+/// If the handler has interrupted an operation of [`dcas`](crate::dcas) or [`nonblocking`](crate::nonblocking), the structure is neither moved nor
+/// freed from then on, nor is what it is in. An operation that is left half done stays in the structure by its address, and the
+/// next thread that meets it completes it or rolls it back there.
 pub unsafe fn siglongjmp(environment: *mut c_void, value: c_int) -> ! {
     // SAFETY: the caller's promise.
     unsafe { libc_siglongjmp(environment, value) }

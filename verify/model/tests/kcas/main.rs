@@ -56,6 +56,13 @@ trait Library: 'static {
         parts: [(&sync::AtomicU64, u64, u64); N],
     ) -> bool;
 
+    /// Each word, and what it shall hold.
+    fn exchange_since<const N: usize>(
+        version: &sync::AtomicU64,
+        number: u64,
+        words: [(&sync::AtomicU64, u64); N],
+    ) -> bool;
+
     /// Is a descriptor taken?
     fn is_one_taken() -> bool;
 }
@@ -89,6 +96,15 @@ macro_rules! library {
                 let parts = parts.map(|(word, old, new)| kcas::Part { word, old, new });
                 // SAFETY: a model's words live as long as its threads, and change in no other way.
                 unsafe { kcas::exchange(version, number, &parts) }
+            }
+
+            fn exchange_since<const N: usize>(
+                version: &crate::sync::AtomicU64,
+                number: u64,
+                words: [(&crate::sync::AtomicU64, u64); N],
+            ) -> bool {
+                // SAFETY: as above.
+                unsafe { kcas::exchange_since(version, number, words) }
             }
 
             fn is_one_taken() -> bool {

@@ -8,12 +8,13 @@ use crate::Library;
 use crate::sync::{AtomicU64, Ordering};
 
 /// All of them by name.
-pub fn all<L: Library>() -> [(&'static str, fn()); 6] {
+pub fn all<L: Library>() -> [(&'static str, fn()); 7] {
     [
         ("three that share a word each", chain::<L>),
         ("two that count in both words", count::<L>),
         ("a reader of what changes often", read::<L>),
         ("one word only", one::<L>),
+        ("a number that the version reaches later", later::<L>),
         ("a value that comes back", comes_back::<L>),
         ("values that come back, and three threads", come_back::<L>),
     ]
@@ -161,6 +162,26 @@ fn one<L: Library>() {
         other.join().unwrap();
     }
     words.end::<L>([4, 2, 7], 6);
+}
+
+/// While one counts in both words, another one sets them at a number that it has from elsewhere, and that the version may not have
+/// reached when it is asked for.
+fn later<L: Library>() {
+    L::anew(2);
+    let words = Words::new([0, 0]);
+    let other = {
+        let words = words.clone();
+        thread::spawn(move || {
+            let [first, second] = &words.words;
+            L::exchange_since(&words.version, 2, [(first, 8), (second, 8)])
+        })
+    };
+    (0..2).for_each(|_| add::<L>(&words));
+    let values = match other.join().unwrap() {
+        true => ([9, 9], 3),
+        false => ([2, 2], 2),
+    };
+    words.end::<L>(values.0, values.1);
 }
 
 /// The first word goes back and forth, the second one counts how often: a helper or an owner that comes late finds the old

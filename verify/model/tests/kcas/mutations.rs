@@ -70,4 +70,9 @@ pub const MUTATIONS: &[(&str, &str, &str)] = &[
         "(sequence_of(status) + 1) % SEQUENCES",
         "1",
     ),
+    (
+        "old_values_are_read_at_an_earlier_version",
+        "if version.load(Ordering::Acquire) != number {\n        return false;\n    }",
+        "",
+    ),
 ];

@@ -110,6 +110,9 @@ trait Library: 'static {
     /// Both words, what they hold at this version, what they shall hold.
     fn exchange(version: &AtomicU64, number: u64, parts: [(&AtomicU64, u64, u64); 2]) -> bool;
 
+    /// Both words, and what they shall hold.
+    fn exchange_since(version: &AtomicU64, number: u64, words: [(&AtomicU64, u64); 2]) -> bool;
+
     type Home: Home;
 }
 
@@ -119,6 +122,8 @@ trait Home: Send + Sync + 'static {
     fn is(&self, tenant: u64) -> bool;
     fn move_in(&self, me: u64) -> Option<u64>;
     fn move_out(&self, tenant: u64);
+    /// Makes it a shared one; returns as whose it is that.
+    fn share(&self) -> Option<u64>;
 }
 
 macro_rules! library {
@@ -152,6 +157,15 @@ macro_rules! library {
                 unsafe { kcas::exchange(version, number, &parts) }
             }
 
+            fn exchange_since(
+                version: &crate::sync::AtomicU64,
+                number: u64,
+                words: [(&crate::sync::AtomicU64, u64); 2],
+            ) -> bool {
+                // SAFETY: as above.
+                unsafe { kcas::exchange_since(version, number, words) }
+            }
+
             type Home = Home;
         }
 
@@ -173,6 +187,10 @@ macro_rules! library {
             fn move_out(&self, tenant: u64) {
                 self.0.move_out(tenant);
             }
+
+            fn share(&self) -> Option<u64> {
+                self.0.reserve(homes::SHARED).then_some(homes::SHARED)
+            }
         }
     };
 }
@@ -180,11 +198,16 @@ macro_rules! library {
 include!(concat!(env!("OUT_DIR"), "/kcas_loom.rs"));
 
 /// All models by name.
-fn all<L: Library>() -> [(&'static str, fn()); 6] {
+fn all<L: Library>() -> [(&'static str, fn()); 8] {
     [
         ("a home whose thread moves out", homes::<L, false>),
         ("a home whose thread ends", homes::<L, true>),
+        (
+            "a home that is shared when its thread has ended",
+            shared::<L>,
+        ),
         ("a number that is had again", again::<L>),
+        ("a number that the version reaches later", later::<L>),
         ("a reader of what changes often", reuse::<L>),
         ("a reader of both words", read::<L>),
         ("two that change both words", change::<L>),
@@ -253,6 +276,22 @@ fn read<L: Library>() {
     };
     words.change::<L>();
     reader.join().unwrap();
+}
+
+/// While both words change, a thread sets them at the version after that, which it has from elsewhere.
+fn later<L: Library>() {
+    L::anew(2);
+    let words = Words::new();
+    let other = {
+        let words = words.clone();
+        thread::spawn(move || {
+            let [first, second] = &words.words;
+            L::exchange_since(&words.version, 2, [(first, 0), (second, 2)])
+        })
+    };
+    words.change::<L>();
+    let number = 2 + u64::from(other.join().unwrap());
+    assert_eq!(words.snapshot::<L>().1, number);
 }
 
 /// While one word grows, each time by the same descriptor, a reader looks at it without regard to the version.
@@ -334,6 +373,31 @@ fn homes<L: Library, const ENDS: bool>() {
     house.counted(done);
 }
 
+/// One is at home, and ends; another one wants it, and a third one wants it to be shared.
+fn shared<L: Library>() {
+    let house = House::<L>::build();
+    let tenant = house.home.move_in(1 << 30).unwrap();
+    let other = {
+        let house = house.clone();
+        thread::spawn(move || {
+            let moved = house.home.move_in(2 << 30);
+            moved.map_or(0, |tenant| house.stay(tenant))
+        })
+    };
+    let sharer = {
+        let house = house.clone();
+        thread::spawn(move || {
+            let shared = house.home.share();
+            shared.map_or(0, |tenant| house.stay(tenant))
+        })
+    };
+    let mut done = house.stay(tenant);
+    platform::end(1 << 30);
+    done += other.join().unwrap();
+    done += sharer.join().unwrap();
+    house.counted(done);
+}
+
 /// One is at home, and ends; another one wants it, and so does a new thread that has the first one's number.
 fn again<L: Library>() {
     let house = House::<L>::build();
@@ -374,7 +438,7 @@ fn no_order_and_no_stale_value_does_harm() {
 
 fn attempts<L: Library>() -> impl Iterator<Item = Attempt<Executions>> {
     // With two preemptions, two that both change words are too many orders.
-    let models = [(1, 6), (2, 5)].map(|(most, models)| {
+    let models = [(1, 8), (2, 7)].map(|(most, models)| {
         let some = all::<L>().into_iter().take(models);
         some.map(move |(name, model)| (name, with(most), model))
     });

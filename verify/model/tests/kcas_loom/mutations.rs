@@ -74,4 +74,9 @@ pub const MUTATIONS: &[(&str, &str, &str)] = &[
         "before.wrapping_add(MOVE)",
         "before",
     ),
+    (
+        "old_values_are_read_without_acquire",
+        "if version.load(Ordering::Acquire) != number {",
+        "if version.load(Ordering::Relaxed) != number {",
+    ),
 ];

@@ -1,4 +1,8 @@
 //! Throwing out whoever stands in the way, and undoing what they had done.
+//!
+//! The words that a log names are valid as long as its exchange is not over, that is, until its version is. The call that wrote the log
+//! does not return before that. It may never do so: its thread has exited, or a handler has left it by `siglongjmp`. Then nothing has ended
+//! the borrow of the structure, or the rules of [`siglongjmp`](crate::signal::siglongjmp) keep it where it is.
 
 use std::sync::atomic::{AtomicU64 as Count, Ordering::Relaxed};
 
@@ -35,8 +39,8 @@ impl Line {
         }
         let line = &raw const *self as usize;
         let free = seen & !BELOW_VERSION;
-        // SAFETY: the section goes on only while the lock is held on its own CPU. Then the call that wrote the log has not returned,
-        // so its words are valid; and who takes the lock away fences this CPU before doing anything else.
+        // SAFETY: the section goes on only while the lock is held on its own CPU. Then the exchange that wrote the log is not over,
+        // so its words are valid (see the top); and who takes the lock away fences this CPU before doing anything else.
         let told = unsafe { undo_here::on_cpu(line, seen as usize, free as usize) };
         match told {
             Ok(DONE) => _ = UNDONE.fetch_add(1, Relaxed),
@@ -108,7 +112,7 @@ impl Line {
         }
         let [first, old_first, second, old_second, _] = log.map(|word| word as usize);
         let line = &raw const *self as usize;
-        // SAFETY: while the lock is this claim, the call that wrote the log has not returned, so its words are valid;
+        // SAFETY: while the lock is this claim, the exchange that wrote the log is not over, so its words are valid (see the top);
         // the section looks at the lock first, and who takes the claim away fences it.
         let told = unsafe {
             undo::on_cpu(
@@ -141,7 +145,8 @@ impl Line {
             return;
         }
         for (word, old) in [(log[0], log[1]), (log[2], log[3])] {
-            // SAFETY: the lock was this claim up to now, so the call that wrote the log has not returned.
+            // SAFETY: the lock was this claim up to now, so the exchange that wrote the log is not over, and its words are valid
+            // (see the top).
             let word = unsafe { AtomicU64::from_ptr(word as usize as *mut u64) };
             word.store(old, Ordering::Relaxed);
         }

@@ -93,6 +93,38 @@ fn a_home_whose_descriptors_are_all_taken_is_left() {
     all.into_iter().for_each(Taken::leave);
 }
 
+/// As a home, a block of the reserve would serve its tenant alone, however many others have no memory.
+#[test]
+fn a_block_of_the_reserve_is_nobodys_home() {
+    let block = add_reserved().expect("other tests leave some");
+    assert!(block.tenancy.is(SHARED));
+    assert!(block.tenancy.move_in(3 << 30).is_none());
+}
+
+#[test]
+fn the_home_of_a_thread_that_has_ended_can_be_shared() {
+    if !platform::knows_who_has_ended() {
+        return;
+    }
+    let home = Tenancy::new();
+    let me = platform::thread_name().unwrap();
+    assert!(home.move_in(me).is_some() && !home.reserve(SHARED));
+    let home = Tenancy::new();
+    let other = std::thread::scope(|scope| {
+        let move_in = || {
+            let name = platform::thread_name().unwrap();
+            home.move_in(name).map(|_| name)
+        };
+        scope.spawn(move_in).join().unwrap().unwrap()
+    });
+    // The kernel still knows a thread for a moment after it was joined.
+    while !platform::has_ended(other) {
+        std::thread::yield_now();
+    }
+    assert!(home.reserve(SHARED) && home.is(SHARED));
+    assert!(home.move_in(me).is_none() && !home.reserve(SHARED));
+}
+
 /// Changes of many words, one after the other, leave values in all of them, and no descriptor taken.
 #[test]
 fn words_keep_no_descriptor() {

@@ -82,7 +82,9 @@ pub fn original_pc(pc: usize) -> usize {
 ///
 /// For handlers of faults that will not return: whatever takes them elsewhere ([`siglongjmp`] does this by itself) must
 /// be preceded by it, and must restore a signal mask. Otherwise the signal that waits for the end of the sequence would
-/// wait forever, and with it all that come later. What the sequence has stored by then stays stored.
+/// wait forever, and with it all that come later. What the sequence has stored by then stays stored. What leaves
+/// the handler without returning must keep all of `siglongjmp`'s rules: those about structures hold whether this returns
+/// `true` or not.
 /// Async-signal-safe.
 pub fn abandon_rollforward() -> bool {
     match Words::of_this_thread().rollforward.take() {
@@ -107,6 +109,10 @@ unsafe extern "C" {
 ///
 /// As in C: `environment` was filled in by a `sigsetjmp` (with a mask saved) whose caller has not returned. No frame of
 /// Rust code that has something to drop may lie between, and no [`mask`](crate::signal::mask()).
+///
+/// If the handler has interrupted an operation of [`dcas`](crate::dcas) or [`nonblocking`](crate::nonblocking), the structure is neither moved nor
+/// freed from then on, nor is what it is in. An operation that is left half done stays in the structure by its address, and the
+/// next thread that meets it completes it or rolls it back there.
 pub unsafe fn siglongjmp(environment: *mut c_void, value: c_int) -> ! {
     abandon_rollforward();
     // SAFETY: the caller's promise.
