@@ -12,7 +12,7 @@ use syn::{
 };
 
 use super::ir::*;
-use super::parse::{Item, named, no_attributes, no_constant_name};
+use super::parse::{Item, named, no_constant_name};
 use super::words::{arguments, call_name, refuse, strip, unknown_call};
 
 /// Lowers one function.
@@ -130,7 +130,6 @@ impl Lowering {
     }
 
     fn binding(&mut self, local: &Local) -> Result<()> {
-        no_attributes(&local.attrs)?;
         let pattern = match &local.pat {
             Pat::Type(typed) if named(&typed.ty).as_deref() == Some("Word") => &*typed.pat,
             pattern => pattern,
@@ -174,7 +173,6 @@ impl Lowering {
     /// `'abort: { return … }`: no step, for no step is left to run.
     fn abort_block(&mut self, block: &ExprBlock) -> Result<()> {
         const SHAPE: &str = "an abort block holds one `return`";
-        no_attributes(&block.attrs)?;
         let returned = match block.block.stmts.as_slice() {
             [Stmt::Expr(Expr::Return(returned), _)] => returned,
             [Stmt::Expr(Expr::Return(_), _), other, ..] | [other, ..] => {
@@ -182,7 +180,6 @@ impl Lowering {
             }
             [] => return Err(Error::new(block.block.span(), SHAPE)),
         };
-        no_attributes(&returned.attrs)?;
         let exit = self.returned(returned.expr.as_deref(), returned.span())?;
         if let Some(step) = self.steps.first() {
             return Err(Error::new(
@@ -197,7 +194,6 @@ impl Lowering {
     fn early_return(&mut self, branch: &ExprIf) -> Result<()> {
         const SHAPE: &str = "an `if` in a sequence holds one `return`, before it at most the commit, \
                              and has no `else`";
-        no_attributes(&branch.attrs)?;
         if let Some((_, other)) = &branch.else_branch {
             return Err(Error::new(other.span(), SHAPE));
         }
@@ -216,7 +212,6 @@ impl Lowering {
             [] => return Err(Error::new(branch.then_branch.span(), SHAPE)),
         };
         let (comparison, a, b) = self.condition(&branch.cond)?;
-        no_attributes(&returned.attrs)?;
         self.returning_early = true;
         let commit = match commit {
             Some(commit) => {
@@ -327,7 +322,6 @@ impl Lowering {
 
     /// A call that stands alone: a store.
     fn effect(&mut self, call: &ExprCall) -> Result<()> {
-        no_attributes(&call.attrs)?;
         let name = call_name(call)?;
         let span = call.span();
         let (kind, width, release) = match name.to_string().as_str() {

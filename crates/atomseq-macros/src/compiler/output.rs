@@ -30,7 +30,7 @@ pub fn sequence(sequence: &Sequence) -> Result<TokenStream> {
         assemblies.extend([x86_64, aarch64]);
     }
     let (visibility, name) = (&sequence.visibility, &sequence.name);
-    let (on_type, on_all) = (&sequence.attributes.on_type, &sequence.attributes.on_all);
+    let (on_type, on_rest) = (&sequence.attributes.on_type, &sequence.attributes.on_rest);
     let model = model::program(sequence);
     let assertions = assertions(sequence, &assemblies);
     // The first two, if there is this form.
@@ -41,12 +41,11 @@ pub fn sequence(sequence: &Sequence) -> Result<TokenStream> {
     let signal = signal::functions(sequence);
     let allowed = allowed();
     Ok(quote! {
-        #(#on_all)*
         #(#on_type)*
         #[allow(non_camel_case_types)]
         #visibility enum #name {}
 
-        #(#on_all)*
+        #(#on_rest)*
         #allowed
         impl #name {
             #on_cpu
@@ -57,7 +56,7 @@ pub fn sequence(sequence: &Sequence) -> Result<TokenStream> {
             #visibility const MODEL: ::atomseq::sequence::model::Program = #model;
         }
 
-        #(#on_all)*
+        #(#on_rest)*
         #allowed
         const _: () = { #assertions };
     })

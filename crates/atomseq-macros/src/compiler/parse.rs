@@ -1,11 +1,13 @@
 //! Reads the functions of a `sequence!`. The syntax is Rust's, so `syn` reads it; what is not in
 //! the language is refused when it is lowered, at its own line.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{TokenStream, TokenTree};
+use quote::ToTokens;
 use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
 use syn::{
-    AttrStyle, Attribute, Block, Error, FnArg, GenericArgument, Ident, ItemFn, Pat, PathArguments,
+    AttrStyle, Attribute, Block, Error, FnArg, GenericArgument, Ident, ItemFn, Meta, Pat,
+    PathArguments,
 };
 use syn::{Result, ReturnType, Type, Visibility};
 
@@ -24,10 +26,10 @@ pub struct Item {
 /// What stands before a sequence, by where it belongs in what the macro makes.
 #[derive(Default)]
 pub struct Attributes {
-    /// On the type: documentation and deprecation.
+    /// On the type: all of them.
     pub on_type: Vec<Attribute>,
-    /// On everything: conditions and lint levels.
-    pub on_all: Vec<Attribute>,
+    /// On everything else: conditions and lint levels. What is expected is expected of the type, and allowed elsewhere.
+    pub on_rest: Vec<Attribute>,
 }
 
 struct Items(Vec<ItemFn>);
@@ -55,6 +57,8 @@ pub fn items(input: TokenStream) -> Result<Vec<Item>> {
 }
 
 fn item(function: ItemFn) -> Result<Item> {
+    no_attributes(function.sig.to_token_stream())?;
+    no_attributes(function.block.to_token_stream())?;
     let signature = function.sig;
     if signature.unsafety.is_none() {
         return Err(Error::new(
@@ -115,7 +119,15 @@ fn attributes(all: Vec<Attribute>) -> Result<Attributes> {
         } else if matches!(attribute.style, AttrStyle::Outer)
             && is(&["cfg", "allow", "expect", "warn", "deny"])
         {
-            attributes.on_all.push(attribute);
+            let mut on_rest = attribute.clone();
+            match &mut on_rest.meta {
+                Meta::List(level) if level.path.is_ident("expect") => {
+                    level.path = Ident::new("allow", level.path.span()).into();
+                }
+                _ => {}
+            }
+            attributes.on_type.push(attribute);
+            attributes.on_rest.push(on_rest);
         } else {
             return Err(Error::new(
                 attribute.span(),
@@ -127,15 +139,21 @@ fn attributes(all: Vec<Attribute>) -> Result<Attributes> {
     Ok(attributes)
 }
 
-/// Refuses attributes where the compiler would not heed them.
-pub fn no_attributes(attributes: &[Attribute]) -> Result<()> {
-    match attributes.first() {
-        None => Ok(()),
-        Some(attribute) => Err(Error::new(
-            attribute.span(),
-            "no attributes inside a sequence: put the condition on the whole sequence",
-        )),
+/// Refuses attributes where the compiler would not heed them: nothing else has a `#`.
+fn no_attributes(tokens: TokenStream) -> Result<()> {
+    for token in tokens {
+        match token {
+            TokenTree::Punct(mark) if mark.as_char() == '#' => {
+                return Err(Error::new(
+                    mark.span(),
+                    "no attributes inside a sequence: put the condition on the whole sequence",
+                ));
+            }
+            TokenTree::Group(group) => no_attributes(group.stream())?,
+            _ => {}
+        }
     }
+    Ok(())
 }
 
 /// Refuses to bind a name that the language reads as a constant.
@@ -170,8 +188,6 @@ fn parameter(argument: &FnArg) -> Result<Parameter> {
             "words are assigned once: no `mut`, no `ref`",
         ));
     }
-    no_attributes(&typed.attrs)?;
-    no_attributes(&pattern.attrs)?;
     no_constant_name(&pattern.ident)?;
     let is_slot = match named(&typed.ty).as_deref() {
         Some("Slot") => true,

@@ -7,16 +7,15 @@ use syn::{BinOp, Error, Expr, ExprBinary, ExprCall, ExprLit, Ident, Lit, Result}
 
 use super::ir::*;
 use super::lower::Lowering;
-use super::parse::{is_constant_name, no_attributes};
+use super::parse::is_constant_name;
 
 impl Lowering {
     pub(super) fn word(&mut self, expression: &Expr) -> Result<Operand> {
         match strip(expression) {
             Expr::Lit(ExprLit {
                 lit: Lit::Int(literal),
-                attrs,
+                ..
             }) => {
-                no_attributes(attrs)?;
                 if !matches!(literal.suffix(), "" | "usize") {
                     return Err(Error::new(
                         literal.span(),
@@ -31,7 +30,6 @@ impl Lowering {
                 "not a word: the literals of a sequence are integers",
             )),
             Expr::Path(path) => {
-                no_attributes(&path.attrs)?;
                 let local = path.path.get_ident().filter(|_| path.qself.is_none());
                 match local {
                     Some(name) if !is_constant_name(name) => self
@@ -64,7 +62,6 @@ impl Lowering {
     }
 
     fn binary(&mut self, binary: &ExprBinary) -> Result<Operand> {
-        no_attributes(&binary.attrs)?;
         let operator = match binary.op {
             BinOp::Add(_) => BinaryOperator::Add,
             BinOp::Sub(_) => BinaryOperator::Subtract,
@@ -173,7 +170,6 @@ impl Lowering {
     }
 
     fn value_call(&mut self, call: &ExprCall) -> Result<Operand> {
-        no_attributes(&call.attrs)?;
         let name = call_name(call)?;
         let span = call.span();
         if self.returning_early && name == "cas" {

@@ -82,21 +82,28 @@ const BUSY: u16 = 1 << 15;
 ///
 /// [`TooManyThreads`] if all [`THREADS`] numbers are given away.
 pub fn register() -> Result<(), TooManyThreads> {
-    if NUMBER.get() != 0 {
-        return Ok(());
+    match NUMBER.get() {
+        0 => register_unless_a_handler_did(),
+        _ => Ok(()),
     }
-    // Before a handler registers, too.
+}
+
+/// Gives the calling thread a number, unless it has one from a handler that came after the look at `NUMBER`.
+fn register_unless_a_handler_did() -> Result<(), TooManyThreads> {
     NUMBER.set(BUSY);
-    let number = take().inspect_err(|_| NUMBER.set(0))?;
-    let kept = RETURN.try_with(|kept| kept.0.set(u16::from(number) + 1));
-    if kept.is_err() {
-        // The thread ends, and nobody would give it back.
-        give_back(number);
-        NUMBER.set(0);
-        return Ok(());
-    }
-    NUMBER.set(u16::from(number) + 1);
-    Ok(())
+    // For this thread's handlers, which do not register from here on.
+    compiler_fence(Ordering::SeqCst);
+    let registered = RETURN.try_with(|kept| {
+        if kept.0.get() == 0 {
+            kept.0.set(u16::from(take()?) + 1);
+        }
+        Ok(kept.0.get())
+    });
+    compiler_fence(Ordering::SeqCst);
+    // In the destructors of a thread nobody would give a number back.
+    let registered = registered.unwrap_or(Ok(0));
+    NUMBER.set(registered.unwrap_or(0));
+    registered.map(drop)
 }
 
 /// The calling thread's number; gives it one first if it has none. `None` in the destructors of a thread that has given its
@@ -160,4 +167,26 @@ fn with_no_number<R>(before: u16, work: impl FnOnce(u8) -> R) -> Option<R> {
     let result = busy_with(0, number, work);
     give_back(number);
     Some(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_a_handler_took_in_between_is_kept() {
+        // In a thread of its own, which has no number yet.
+        let numbers = std::thread::spawn(|| {
+            assert_eq!(NUMBER.get(), 0);
+            // The thread has seen that; a handler registers; the thread goes on.
+            register().unwrap();
+            let handlers = (NUMBER.get(), RETURN.with(|kept| kept.0.get()));
+            register_unless_a_handler_did().unwrap();
+            let threads = (NUMBER.get(), RETURN.with(|kept| kept.0.get()));
+            (handlers, threads)
+        });
+        let (handlers, threads) = numbers.join().unwrap();
+        assert_eq!(handlers, threads, "a number that nobody gives back");
+        assert_eq!(threads.0, threads.1);
+    }
 }
