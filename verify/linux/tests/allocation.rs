@@ -52,7 +52,7 @@ fn start_up_and_everything_after_allocate_nothing() {
         assert_eq!(calls(|| platform::fence(0)), 0);
     }
     let word = core::sync::atomic::AtomicU32::new(1);
-    assert_eq!(calls(|| platform::wait(&word, 0)), 0);
+    assert_eq!(calls(|| _ = platform::wait(&word, 0)), 0);
     assert_eq!(calls(|| _ = platform::wake_one(&word)), 0);
     let mapping = calls(|| {
         let start = platform::map(1 << 16).expect("64 KB");

@@ -272,10 +272,10 @@
 //!   new threads use the slow path. k-CAS asks `getpid`, `gettid` and `tgkill` (of no signal) at any time: a filter may answer
 //!   with an error, but must not end the process. So it may where masks use `getpid`, `gettid`, `rt_tgsigqueueinfo`,
 //!   `rt_sigpending` and `tgkill` for what they defer.
-//!   A filter may also answer by `SIGSYS`, from whose handler the program answers: start-up and the registration of
-//!   threads leave that signal open. Operations that close a gate, or wait for one, block all signals, and so does what calls the kernel with
-//!   signals blocked everywhere else: there a trapped `futex`, `membarrier` or `rt_sigprocmask` ends the process. Let a
-//!   filter allow these three, or answer with an error where the list above permits it.
+//! * **seccomp, answering by a signal.** A filter may have the program itself answer, from its handler of `SIGSYS`. Start-up and
+//!   the registration of threads leave that signal open. Operations that close a gate or wait for a lock block every
+//!   signal, for a handler is code they do not know: a `futex`, `membarrier` or `rt_sigprocmask` that is trapped there
+//!   ends the process. Let the filter allow these three.
 //! * **Containers** that hide or replace `/sys/devices/system/cpu/possible`: the file that is there
 //!   instead is not believed. The number of slots is then a multiple of four, and of 64 where
 //!   `/proc/self/status` is replaced as well, or the `openat2` system call is missing (before Linux 5.6)

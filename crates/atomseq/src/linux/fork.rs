@@ -129,10 +129,8 @@ mod tests {
         assert_eq!(generation(), before, "the parent's");
         let mut status = 0;
         // SAFETY: waits for the child.
-        assert_eq!(
-            unsafe { libc::waitpid(pid as i32, &raw mut status, 0) },
-            pid as i32
-        );
+        let ended = unsafe { libc::waitpid(pid as i32, &raw mut status, 0) };
+        assert_eq!(ended, pid as i32);
         assert_eq!(status, 0);
     }
 }

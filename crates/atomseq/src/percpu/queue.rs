@@ -229,7 +229,7 @@ impl<T: Word> Queue<T> {
     }
 
     /// The address of the newest chunk.
-    #[cfg(test)]
+    #[cfg(all(test, atomseq_sections))]
     pub(super) fn newest_chunk(&self) -> Option<usize> {
         let chunk = self.chunks.newest.load(Ordering::Relaxed);
         (!chunk.is_null()).then(|| chunk.addr())

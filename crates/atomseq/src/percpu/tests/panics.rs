@@ -55,23 +55,26 @@ impl From<Value> for Box<InList> {
 /// More than one batch of a [`Drain`](Drain), and than one of a pool.
 const COUNT: u64 = 70;
 
+/// An operation, which may take elements out.
+type Operation<S> = (&'static str, fn(&mut S));
+
 /// What operations leave, and then the structure's end, loses nothing.
 fn each_operation<S>(
     fresh: impl Fn() -> S,
     put: impl Fn(&mut S, Value),
-    operations: &[(&str, fn(&mut S))],
+    operations: &[Operation<S>],
 ) {
-    let drop = ("drop", |_: &mut S| ());
-    for (name, operation) in operations.iter().chain([&(drop.0, drop.1 as fn(&mut S))]) {
+    let nothing: Operation<S> = ("drop", |_| ());
+    for (name, operation) in operations.iter().chain([&nothing]) {
         let planned = each_call(name, |after| {
             let mut structure = fresh();
             (0..COUNT).for_each(|number| put(&mut structure, Value::new(number)));
             let panicked = panics(after, || {
                 operation(&mut structure);
                 // Moved here whole: an operation that panics leaves it to the end of the trial.
-                std::mem::drop(std::mem::replace(&mut structure, fresh()));
+                drop(std::mem::replace(&mut structure, fresh()));
             });
-            std::mem::drop(structure);
+            drop(structure);
             assert_eq!(there(), [], "{name}, {after}: a value was lost");
             panicked
         });
