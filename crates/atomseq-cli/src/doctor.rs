@@ -371,14 +371,17 @@ mod tests {
         assert_eq!(paths(&uses, &WITH_GATE), ["lock"; 5]);
         assert_eq!(paths(&uses, &["memory::Pool"]), ["pages"]);
         assert_eq!(paths(&uses, &signals::LOCAL), ["sequence"; 5]);
-        assert_eq!(paths(&uses, &BY_MECHANISM), ["k-cas"; 7]);
+        assert_eq!(paths(&uses, &BY_MECHANISM), ["k-cas"; BY_MECHANISM.len()]);
     }
 
     #[test]
     fn the_mechanism_of_the_process_is_told_with_its_progress() {
         let [assisted, kcas] = [Mechanism::Assisted, Mechanism::Kcas]
             .map(|mechanism| uses(true, true, true, mechanism));
-        assert_eq!(paths(&assisted, &BY_MECHANISM), ["os-assisted"; 7]);
+        assert_eq!(
+            paths(&assisted, &BY_MECHANISM),
+            ["os-assisted"; BY_MECHANISM.len()]
+        );
         let told = |uses: &[Use], progress: &str| {
             let mut by = uses
                 .iter()

@@ -7,7 +7,10 @@ pub mod fresh;
 pub mod interrupt;
 #[cfg(atomseq_sections)]
 pub mod jump;
+pub mod libraries;
 pub mod log;
+#[cfg(target_os = "linux")]
+pub mod sandbox;
 #[cfg(atomseq_sections)]
 pub mod sequences;
 pub mod signals;

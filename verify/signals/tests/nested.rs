@@ -10,6 +10,7 @@ use atomseq::signal::{self, Event, Interrupted, Options};
 use verify_signals::fresh::in_fresh_process;
 use verify_signals::interrupt::{Page, mask};
 use verify_signals::jump;
+use verify_signals::libraries::{install_over, lowest, put_back};
 use verify_signals::log::{clear_log, log, logged};
 use verify_signals::sequences::{add_second_to_first, add_to_three};
 use verify_signals::signals::{
@@ -187,6 +188,27 @@ fn in_the_clone_it_waits_for_the_sequence() {
                 [signal, 0, 1, 1, 1, HUP, 2, 1, 1, 1]
             );
         });
+    });
+}
+
+/// A library puts back the entry that it found, over which another one was installed meanwhile: the handler below that one is
+/// called, also of a signal that has waited.
+#[test]
+fn what_has_waited_is_handled_as_the_entry_says_that_it_came_by() {
+    in_fresh_process(this_test!(), || {
+        const TRAP: i32 = libc::SIGTRAP;
+        install_plainly(libc::SIGSEGV, on_fault, 0, &[]);
+        install_plainly(TRAP, lowest, 0, &[]);
+        // Adopts the lowest handler; `repair` the one over it, by another entry.
+        install(libc::SIGHUP, look);
+        let first = install_over::<0>(TRAP);
+        signal::repair();
+        raise(TRAP);
+        assert_eq!(logged(), [1000, 2000]);
+        put_back(TRAP, &first);
+        UNMASKED.store(TRAP, SeqCst);
+        hold(&[libc::SIGHUP]);
+        assert_eq!(run(let_in, send_for_later), [2000, HUP, 2, 1, 1, 1]);
     });
 }
 

@@ -154,6 +154,7 @@ mod tests {
             restart: works,
             rollforward: works,
             mask: works,
+            queued: works,
             managed: Vec::new(),
         }
     }

@@ -15,6 +15,9 @@ pub struct Signals {
     pub rollforward: Option<bool>,
     /// Whether `signal::mask()` put a signal off; `null` where it is the kernel's mask.
     pub mask: Option<bool>,
+    /// Whether the kernel took back, with its record, the signal that the mask deferred; `null` where the mask deferred none.
+    /// If not, a sandbox refuses `rt_tgsigqueueinfo`.
+    pub queued: Option<bool>,
     /// The signals that this program manages. The command manages none but while it measures.
     pub managed: Vec<i32>,
 }
@@ -41,14 +44,28 @@ impl Signals {
             let names: Vec<_> = tried.map(|(name, _)| *name).collect();
             (!names.is_empty()).then(|| names.join(", "))
         };
+        let sent = match self.queued {
+            Some(false) => {
+                "; deferred signals are not queued again: a sandbox refuses rt_tgsigqueueinfo"
+            }
+            _ => "",
+        };
         let good = named(true).map(|names| format!("; tried and good: {names}"));
         let bad = named(false).map(|names| format!("; tried and FAILED: {names}"));
         let [good, bad] = [good, bad].map(Option::unwrap_or_default);
-        format!("{sequences} sequences of this program are protected{good}{bad}")
+        format!("{sequences} sequences of this program are protected{good}{bad}{sent}")
     }
 
     /// What to do, if anything is wrong.
     pub fn advice(&self) -> Option<String> {
+        if self.are_free() && self.queued == Some(false) {
+            return Some(
+                "A sandbox refuses rt_tgsigqueueinfo: signals that a mask defers are sent again by tgkill, or kept by the \
+                 thread where that is refused, too. One that is kept is called with a context that is made up. Allow \
+                 rt_tgsigqueueinfo to the process itself."
+                    .to_string(),
+            );
+        }
         (self.sequences.is_some() && !self.are_free()).then(|| {
             "Sequences are not protected against signal handlers here: something keeps the context that a handler \
              changes from the process. Run without that tool or sandbox, or build with `--cfg atomseq_portable`."
@@ -91,13 +108,19 @@ mod trial {
             restart: works(Trial::Restart),
             rollforward: works(Trial::Rollforward),
             mask: works(Trial::Mask),
+            queued: works(Trial::Mask)
+                .filter(|&works| works)
+                .map(|_| good & REFUSED == 0),
             managed: (1..=LAST)
                 .filter(|&signal| signal::is_managed(signal))
                 .collect(),
         }
     }
 
-    /// A bit for each trial that came out well; none when the child ended in another way than by saying so.
+    /// Set beside the bits of trials if a deferred signal was not queued again.
+    const REFUSED: u8 = 32;
+
+    /// A bit for each trial that came out well, and [`REFUSED`]; none when the child ended in another way than by saying so.
     fn tried() -> u8 {
         /// Marks an answer: a child that fails otherwise exits with less.
         const ANSWER: i32 = 64;
@@ -105,7 +128,10 @@ mod trial {
         let child = unsafe { libc::fork() };
         if child == 0 {
             let good = catch_unwind(all).unwrap_or_default();
-            let good = good.iter().fold(0, |bits, &trial| bits | 1 << trial as u8);
+            let mut good = good.iter().fold(0, |bits, &trial| bits | 1 << trial as u8);
+            if signal::statistics().refused > 0 {
+                good |= i32::from(REFUSED);
+            }
             // SAFETY: ends this process without running what belongs to the parent.
             unsafe { libc::_exit(ANSWER | good) }
         }
@@ -130,6 +156,7 @@ mod trial {
             restart: None,
             rollforward: None,
             mask: None,
+            queued: None,
             managed: Vec::new(),
         }
     }
@@ -145,6 +172,7 @@ mod tests {
             restart: Some(true),
             rollforward: Some(rollforward),
             mask: Some(true),
+            queued: Some(true),
             managed: Vec::new(),
         }
     }
@@ -175,12 +203,25 @@ mod tests {
     }
 
     #[test]
+    fn a_sandbox_that_refuses_to_queue_is_named() {
+        let signals = Signals {
+            queued: Some(false),
+            ..signals(true)
+        };
+        assert!(signals.summary().contains("refuses rt_tgsigqueueinfo"));
+        let advice = signals.advice().expect("there is something to do");
+        assert!(advice.contains("Allow rt_tgsigqueueinfo"));
+        assert!(signals.are_free(), "nothing is lost");
+    }
+
+    #[test]
     fn a_portable_build_says_so() {
         let signals = Signals {
             sequences: None,
             restart: None,
             rollforward: None,
             mask: None,
+            queued: None,
             managed: Vec::new(),
         };
         assert!(signals.summary().contains("all signals blocked"));

@@ -31,7 +31,7 @@ global_asm!(
     concat!(name!("thread_block"), ":"),
     ".word 0",          //  0 cpu_id_start
     ".word 0xffffffff", //  4 cpu_id = -1: not registered
-    ".zero 248", //  8 rseq_cs and the rest; 32 registration; 36 forks; 40 quiet; 44 counted; 48 signals; 224 mask
+    ".zero 248", //  8 rseq_cs and the rest; 32 registration; 36 forks; 40 quiet; 44 counted; 48 signals; 232 mask
     ".popsection",
 );
 
@@ -145,24 +145,25 @@ fn thread_block() -> usize {
 // What the kernel calls on a signal: announces the delivery before anything else happens, and has it dispatched.
 //
 //   x0, x1, x2  the signal, its siginfo, the context of what it interrupted; x2 stays so until the delivery is known
+//   x4          the number of the entry that was called: they lie 16 bytes apart
 //   x9          this thread's block
 //   x10         the delivery whose code the signal has interrupted, or 0
 //   x3          this one
 //
-//   stack while it is dispatched: signal/delivery/nested.rs has the layout, 368 bytes
+//   stack while it is dispatched: signal/delivery/nested.rs has the layout, 424 bytes
 //   [sp]        the delivery that this one has interrupted
 //   [sp, #8]    the context
 //   [sp, #16]   what waits for this one: nothing yet
 //   [sp, #24]   when the clone that it runs first faulted: never yet
-//   [sp, #368]  x29, x30
+//   [sp, #432]  x29, x30
 //
 // A signal that arrives before the label `entered` finds the context in x2; one that arrives later finds this delivery in the
 // thread's block, at 200.
-macro_rules! signal_entry {
-    ($entry:ident calls $dispatch:path) => {
+macro_rules! signal_entries {
+    (call $dispatch:path) => {
         core::arch::global_asm!(
             ".pushsection .text.atomseq_entry,\"ax\",@progbits",
-            ".balign 4",
+            ".balign 16",
             concat!(".globl ", $crate::arch::name!("entry")),
             concat!(".hidden ", $crate::arch::name!("entry")),
             concat!(".type ", $crate::arch::name!("entry"), ", @function"),
@@ -170,39 +171,44 @@ macro_rules! signal_entry {
             concat!(".hidden ", $crate::arch::name!("entered")),
             ".cfi_startproc",
             concat!($crate::arch::name!("entry"), ":"),
+            ".irp number, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
+            concat!(".org ", $crate::arch::name!("entry"), " + 16 * \\number"),
             "hint #34",                 // bti c
+            "mov w4, #\\number",        // which one
+            "b 20f",                    // the rest is the same for all
+            ".endr",
+            "20:",
             concat!("adrp x9, :gottprel:", $crate::arch::name!("thread_block")),
             concat!("ldr x9, [x9, :gottprel_lo12:", $crate::arch::name!("thread_block"), "]"),
             "mrs x10, tpidr_el0",       //
             "add x9, x9, x10",          // the block
             "ldr x10, [x9, #200]",      // whose code is interrupted?
-            "sub sp, sp, #384",         // room
-            ".cfi_adjust_cfa_offset 384",
-            "stp x29, x30, [sp, #368]", //
-            ".cfi_rel_offset x29, 368",
-            ".cfi_rel_offset x30, 376",
+            "sub sp, sp, #448",         // room
+            ".cfi_adjust_cfa_offset 448",
+            "stp x29, x30, [sp, #432]", //
+            ".cfi_rel_offset x29, 432",
+            ".cfi_rel_offset x30, 440",
             "stp x10, x2, [sp]",        // that one, and the context
             "stp xzr, xzr, [sp, #16]",  // nothing waits, no fault yet
             "mov x3, sp",               // this one
             "str x3, [x9, #200]",       // known
             concat!($crate::arch::name!("entered"), ":"),
-            "add x29, sp, #368",        // a frame as others have
+            "add x29, sp, #432",        // a frame as others have
             "bl {dispatch}",            //
-            "ldp x29, x30, [sp, #368]", //
+            "ldp x29, x30, [sp, #432]", //
             ".cfi_restore x29",
             ".cfi_restore x30",
-            "add sp, sp, #384",         //
-            ".cfi_adjust_cfa_offset -384",
+            "add sp, sp, #448",         //
+            ".cfi_adjust_cfa_offset -448",
             "ret",                      // to the kernel's way back
             ".cfi_endproc",
             concat!(".size ", $crate::arch::name!("entry"), ", . - ", $crate::arch::name!("entry")),
             ".popsection",
             dispatch = sym $dispatch,
         );
-        $crate::arch::declare_entry!($entry);
     };
 }
-pub(crate) use {name, signal_entry};
+pub(crate) use {name, signal_entries};
 
 // Running a clone inside the handler that has interrupted its sequence.
 //
@@ -314,6 +320,25 @@ pub fn roll_abandoned() -> usize {
 pub unsafe fn roll(registers: *mut c_void, entry: usize) -> usize {
     // SAFETY: keeps to C's calling convention; a clone uses no stack but the two words for its end, and comes back.
     unsafe { roll_asm(registers, entry) }
+}
+
+/// The caller's program counter, stack pointer and frame pointer.
+#[inline(always)]
+pub fn place() -> [usize; 3] {
+    let (counter, stack, frame);
+    // SAFETY: reads three registers.
+    unsafe {
+        asm!(
+            "adr {counter}, .",  // this instruction
+            "mov {stack}, sp",   //
+            "mov {frame}, x29",  //
+            counter = out(reg) counter,
+            stack = out(reg) stack,
+            frame = out(reg) frame,
+            options(nomem, nostack, preserves_flags)
+        );
+    }
+    [counter, stack, frame]
 }
 
 /// Calls the kernel; a negative result is an error number with its sign changed. `errno` stays as it is, since this

@@ -10,7 +10,8 @@
 //! | `glibc_rseq_symbols` | static builds only: the C library's `__rseq_offset` and `__rseq_size`, or nulls |
 //! | `enter_mask`, `leave_mask` | the user-level signal mask's fast path |
 //! | `has_double_width`, `compare_exchange_double` | two adjacent words, compared and changed at once |
-//! | `signal_entry`, `is_entering` | what the kernel calls on a signal; whether a place is before its delivery is known |
+//! | `signal_entries`, `signal_entry`, `is_entering` | what the kernel calls on a signal; whether a place is before its delivery is known |
+//! | `place` | the caller's program counter, stack pointer and frame pointer |
 //! | `roll` | runs the rest of an interrupted sequence's clone with the interrupted registers |
 //! | `spawn_kicker` | the self-test's helper: a child that interrupts its parent |
 //! | `watch` | the self-test's section: spins until it is interrupted |
@@ -29,9 +30,11 @@
 //! 44 ..48   do forks wait for their end?
 //! 48 ..56   how many masks (signal::mask) this thread is inside; with the highest bit: signals wait
 //! 56 ..64   the signals that deferral has blocked in the kernel
-//! 64 ..224  the rest of signal's words: signal/delivery/words.rs; 200: the delivery whose code runs
-//! 224..232  the signal mask that the outermost quiet stretch found
+//! 64 ..232  the rest of signal's words: signal/delivery/words.rs; 200: the delivery whose code runs
+//! 232..240  the signal mask that the outermost quiet stretch found
 //! ```
+
+use crate::platform::Entry;
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
@@ -43,17 +46,9 @@ mod aarch64;
 #[cfg(target_arch = "aarch64")]
 pub use aarch64::*;
 
-/// The entry that `signal_entry` has defined, as a function.
-macro_rules! declare_entry {
-    ($entry:ident) => {
-        unsafe extern "C" {
-            /// What the kernel calls on every signal that is managed or adopted.
-            #[link_name = $crate::arch::name!("entry")]
-            fn $entry(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void);
-        }
-    };
-}
-pub(crate) use declare_entry;
+/// Where in the thread block the mask lies that the outermost quiet stretch found: behind the words of `signal`.
+pub const FOUND_MASK: usize = 232;
+const _: () = assert!(FOUND_MASK + size_of::<u64>() <= 256);
 
 unsafe extern "C" {
     #[link_name = name!("entry")]
@@ -62,7 +57,18 @@ unsafe extern "C" {
     static ENTERED: u8;
 }
 
-/// Is this program counter in the entry of signals, at a place where its delivery is not yet known? The context of what was
+/// How many entries `signal_entries` defines.
+pub const SIGNAL_ENTRIES: usize = 16;
+
+/// One of the entries that `signal_entries` defines: a function that the kernel can call on a signal.
+pub fn signal_entry(number: usize) -> Entry {
+    assert!(number < SIGNAL_ENTRIES);
+    let address = (&raw const ENTRY).wrapping_add(16 * number);
+    // SAFETY: a function of this type starts there: the assembly places one in every 16 bytes.
+    unsafe { core::mem::transmute::<*const u8, Entry>(address) }
+}
+
+/// Is this program counter in an entry of signals, at a place where its delivery is not yet known? The context of what was
 /// interrupted is then the third argument still.
 pub fn is_entering(pc: usize) -> bool {
     (&raw const ENTRY as usize..&raw const ENTERED as usize).contains(&pc)

@@ -31,7 +31,7 @@ global_asm!(
     concat!(name!("thread_block"), ":"),
     ".long 0",          //  0 cpu_id_start
     ".long 0xffffffff", //  4 cpu_id = -1: not registered
-    ".zero 248", //  8 rseq_cs and the rest; 32 registration; 36 forks; 40 quiet; 44 counted; 48 signals; 224 mask
+    ".zero 248", //  8 rseq_cs and the rest; 32 registration; 36 forks; 40 quiet; 44 counted; 48 signals; 232 mask
     ".popsection",
 );
 
@@ -155,10 +155,11 @@ pub fn leave_mask(waiting: extern "C" fn()) {
 // What the kernel calls on a signal: announces the delivery before anything else happens, and has it dispatched.
 //
 //   rdi, rsi, rdx  the signal, its siginfo, the context of what it interrupted; rdx stays so until the delivery is known
+//   r8             the number of the entry that was called: they lie 16 bytes apart
 //   rax            this thread's block
 //   rcx            the delivery whose code the signal has interrupted, or 0; then this one
 //
-//   stack while it is dispatched: signal/delivery/nested.rs has the layout, 368 bytes
+//   stack while it is dispatched: signal/delivery/nested.rs has the layout, 424 bytes
 //   [rsp]       the delivery that this one has interrupted
 //   [rsp + 8]   the context
 //   [rsp + 16]  what waits for this one: nothing yet
@@ -166,10 +167,11 @@ pub fn leave_mask(waiting: extern "C" fn()) {
 //
 // A signal that arrives before the label `entered` finds the context in rdx; one that arrives later finds this delivery in the
 // thread's block, at 200.
-macro_rules! signal_entry {
-    ($entry:ident calls $dispatch:path) => {
+macro_rules! signal_entries {
+    (call $dispatch:path) => {
         core::arch::global_asm!(
             ".pushsection .text.atomseq_entry,\"ax\",@progbits",
+            ".balign 16",
             concat!(".globl ", $crate::arch::name!("entry")),
             concat!(".hidden ", $crate::arch::name!("entry")),
             concat!(".type ", $crate::arch::name!("entry"), ", @function"),
@@ -177,10 +179,16 @@ macro_rules! signal_entry {
             concat!(".hidden ", $crate::arch::name!("entered")),
             ".cfi_startproc",
             concat!($crate::arch::name!("entry"), ":"),
+            ".irp number, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
+            concat!(".org ", $crate::arch::name!("entry"), " + 16 * \\number"),
+            "mov r8d, \\number",                 // which one
+            "jmp 20f",                           // the rest is the same for all
+            ".endr",
+            "20:",
             concat!("mov rax, qword ptr [rip + ", $crate::arch::name!("thread_block"), "@GOTTPOFF]"),
             "mov rcx, qword ptr fs:[rax + 200]", // whose code is interrupted?
-            "sub rsp, 376",                      // room, and rsp aligned for the call
-            ".cfi_adjust_cfa_offset 376",
+            "sub rsp, 424",                      // room, and rsp aligned for the call
+            ".cfi_adjust_cfa_offset 424",
             "mov qword ptr [rsp], rcx",          // that one
             "mov qword ptr [rsp + 8], rdx",      // the context
             "mov qword ptr [rsp + 16], 0",       // nothing waits
@@ -189,18 +197,17 @@ macro_rules! signal_entry {
             concat!($crate::arch::name!("entered"), ":"),
             "mov rcx, rsp",                      // this one
             "call {dispatch}",                   //
-            "add rsp, 376",                      //
-            ".cfi_adjust_cfa_offset -376",
+            "add rsp, 424",                      //
+            ".cfi_adjust_cfa_offset -424",
             "ret",                               // to the kernel's way back
             ".cfi_endproc",
             concat!(".size ", $crate::arch::name!("entry"), ", . - ", $crate::arch::name!("entry")),
             ".popsection",
             dispatch = sym $dispatch,
         );
-        $crate::arch::declare_entry!($entry);
     };
 }
-pub(crate) use {name, signal_entry};
+pub(crate) use {name, signal_entries};
 
 // Running a clone inside the handler that has interrupted its sequence.
 //
@@ -314,6 +321,25 @@ pub fn roll_abandoned() -> usize {
 pub unsafe fn roll(registers: *mut c_void, entry: usize) -> usize {
     // SAFETY: keeps to C's calling convention; a clone uses no stack, and its end comes back.
     unsafe { roll_asm(registers, entry) }
+}
+
+/// The caller's program counter, stack pointer and frame pointer.
+#[inline(always)]
+pub fn place() -> [usize; 3] {
+    let (counter, stack, frame);
+    // SAFETY: reads three registers.
+    unsafe {
+        asm!(
+            "lea {counter}, [rip]", // the next instruction
+            "mov {stack}, rsp",     //
+            "mov {frame}, rbp",     //
+            counter = out(reg) counter,
+            stack = out(reg) stack,
+            frame = out(reg) frame,
+            options(nomem, nostack, preserves_flags)
+        );
+    }
+    [counter, stack, frame]
 }
 
 /// Calls the kernel; a negative result is an error number with its sign changed. `errno` stays as it is, since this

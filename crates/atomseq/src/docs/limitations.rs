@@ -123,6 +123,21 @@
 //!   handlers have started.
 //! * **Objects loaded later** whose segments have gaps between them are known only from the next
 //!   `install`, `audit` or `repair` on; others at once, with glibc 2.35 or newer.
+//! * **The C library's signals.** It installs its handlers of 32 and 33 (with musl, also 34) with the first thread and the first `pthread_cancel`.
+//!   Until the next `install`, `audit` or `repair` a managed signal may arrive while one of them runs over a half-done
+//!   sequence: when another thread changes the process's user or group, or cancels this one.
+//! * **Saved dispositions.** For each signal, sixteen of atomseq's entries are told apart. A disposition that other code saved
+//!   more than sixteen changes of hands ago may stand for a newer handler.
+//! * **Stop and continue.** Of the deferred `SIGCONT`, `SIGTSTP`, `SIGTTIN` and `SIGTTOU` the last one comes, as with the kernel's
+//!   mask. An earlier stop signal comes as well if the `SIGCONT` between it and a later stop signal was discarded, or if
+//!   `SIGCONT` has no handler here. Handlers of these that use the alternate stack, and deferred ones inside
+//!   [`with_kernel_mask`](crate::signal::with_kernel_mask), are queued again: an opposite one that arrives in
+//!   that very moment is discarded.
+//! * **Kept signals** (those four, and all where a sandbox refuses `rt_tgsigqueueinfo` and `tgkill`) get a
+//!   [context that is made up](crate::signal#deferred-signals). Inside `with_kernel_mask`, what such a sandbox does not let the
+//!   thread send is not pending. A thread keeps one of each number and one record: a second real-time signal of that
+//!   number counts as [lost](crate::signal::Statistics::lost_signals), further records as
+//!   [lost information](crate::signal::Statistics::lost_information). A signal whose default action is due is lost in such a sandbox.
 //! * **Order.** A real-time signal that was put off is queued again, behind those of its number that
 //!   arrived meanwhile.
 //! * **Whose.** A signal that was sent to the process becomes that thread's which put it off. If the
@@ -239,12 +254,13 @@
 //!   and `mprotect`. Call it before a filter forbids them; where one that decides something is refused, `status()` says which.
 //!   Later, operations use `membarrier`, `futex`, `rt_sigprocmask`, `getpid`, `gettid`, `tgkill`, `sched_yield`, `mmap`,
 //!   `munmap`, `madvise`, `getcpu`, `clock_gettime` (both only where the vDSO does not answer), and `rseq` for new threads, where atomseq
-//!   registers them. [`signal`](crate::signal) uses `rt_sigaction`, `rt_tgsigqueueinfo`, `rt_sigreturn`, `sigaltstack`
+//!   registers them. [`signal`](crate::signal) uses `rt_sigaction`, `rt_tgsigqueueinfo`, `rt_sigpending`, `rt_sigreturn`, `sigaltstack`
 //!   and `write` as well. `futex` and `rt_sigprocmask` must stay allowed. A `membarrier` that worked at
 //!   start-up and fails later aborts the process with a sentence on standard error, because there
 //!   is no safe way to go on. Where atomseq registers threads itself and `rseq` is forbidden later,
 //!   new threads use the slow path. k-CAS asks `getpid`, `gettid` and `tgkill` (of no signal) at any time: a filter may answer
-//!   with an error, but must not end the process.
+//!   with an error, but must not end the process. So it may where masks use `getpid`, `gettid`, `rt_tgsigqueueinfo`,
+//!   `rt_sigpending` and `tgkill` for what they defer.
 //! * **Containers** that hide or replace `/sys/devices/system/cpu/possible`: the file that is there
 //!   instead is not believed. The number of slots is then a multiple of four, and of 64 where
 //!   `/proc/self/status` is replaced as well, or the `openat2` system call is missing (before Linux 5.6)

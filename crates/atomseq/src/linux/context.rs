@@ -2,6 +2,8 @@
 
 use core::ffi::c_void;
 
+use crate::arch::place;
+
 /// What a handler gets as its third argument.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Context(*mut libc::ucontext_t);
@@ -11,6 +13,30 @@ impl Context {
     /// `context` is the third argument of a handler that runs on this thread, and is not used after it returned.
     pub unsafe fn new(context: *mut c_void) -> Context {
         Context(context.cast())
+    }
+
+    /// A context for a handler that this thread calls itself: program counter, stack pointer and frame pointer of the caller,
+    /// and `mask`. All else is zero, and `Context` must not be used after `memory` is gone.
+    #[inline(always)]
+    pub fn of_caller(memory: &mut libc::ucontext_t, mask: u64) -> Context {
+        let context = Context(memory);
+        let [counter, stack, frame] = place();
+        context.set_program_counter(counter);
+        context.set_stack_pointer(stack);
+        context.set_frame_pointer(frame);
+        context.set_mask(mask);
+        context
+    }
+
+    fn set_frame_pointer(self, address: usize) {
+        // SAFETY: valid by the promise made to `new`, or made in `of_caller`.
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            let place = &raw mut (*self.0).uc_mcontext.gregs[libc::REG_RBP as usize];
+            #[cfg(target_arch = "aarch64")]
+            let place = &raw mut (*self.0).uc_mcontext.regs[29];
+            place.cast::<usize>().write(address);
+        }
     }
 
     /// As the kernel passed it.

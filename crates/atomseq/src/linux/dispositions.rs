@@ -4,6 +4,7 @@
 //! itself and set `errno`, so this goes to the kernel; only a handler of our own is installed through it, for the
 //! piece of code that handlers return to.
 
+use super::start::own_process;
 use crate::arch::syscall;
 use core::ffi::{c_int, c_void};
 
@@ -79,6 +80,36 @@ pub unsafe fn replace_disposition(signal: i32, new: &Disposition) -> Result<Disp
     Ok(old)
 }
 
+/// As [`replace_disposition`], if `is_expected` holds for what the kernel does now. Returns whether it did. Otherwise what
+/// was found stays. No lock keeps other code from installing a handler meanwhile: the newest one stays.
+///
+/// # Safety
+/// As [`replace_disposition`].
+pub unsafe fn replace_disposition_if(
+    signal: i32,
+    new: &Disposition,
+    is_expected: impl Fn(&Disposition) -> bool,
+) -> Result<bool, i32> {
+    if !is_expected(&disposition(signal)?) {
+        return Ok(false);
+    }
+    // SAFETY: the caller's promise.
+    let mut found = unsafe { replace_disposition(signal, new)? };
+    if is_expected(&found) {
+        return Ok(true);
+    }
+    let mut placed = *new;
+    loop {
+        // SAFETY: read from the kernel.
+        let before = unsafe { replace_disposition(signal, &found)? };
+        if before == placed {
+            return Ok(false);
+        }
+        placed = found;
+        found = before;
+    }
+}
+
 /// Installs a function of our own for `signal`.
 ///
 /// # Safety
@@ -120,16 +151,36 @@ pub fn kernel_mask() -> u64 {
     change_mask(libc::SIG_BLOCK, 0)
 }
 
+/// The signals that are pending for this thread or its process; none if the kernel refuses to tell.
+pub fn pending() -> u64 {
+    let mut set = 0u64;
+    let arguments = [&raw mut set as usize, 8, 0, 0, 0, 0];
+    // SAFETY: the set is 8 bytes, the kernel's size.
+    unsafe { syscall(libc::SYS_rt_sigpending, arguments) };
+    set
+}
+
+/// The numbers of this process and this thread, as the kernel says.
+fn own_numbers() -> (usize, usize) {
+    // SAFETY: no arguments, cannot fail.
+    let thread = unsafe { syscall(libc::SYS_gettid, [0; 6]) };
+    (own_process() as usize, thread as usize)
+}
+
+/// Sends a signal to this thread, with the record that `tgkill` makes; `Err` holds an error number. Async-signal-safe.
+pub fn send_to_this_thread(signal: i32) -> Result<(), i32> {
+    let (process, thread) = own_numbers();
+    let arguments = [process, thread, signal as usize, 0, 0, 0];
+    // SAFETY: no memory is involved.
+    match unsafe { syscall(libc::SYS_tgkill, arguments) } {
+        0 => Ok(()),
+        errno => Err(-errno as i32),
+    }
+}
+
 /// Queues a signal to this thread, with `info` as it is; `Err` holds an error number. Async-signal-safe.
 pub fn queue_to_this_thread(signal: i32, info: &libc::siginfo_t) -> Result<(), i32> {
-    // The thread asks the kernel who it is: what is cached may be the parent's, in a child that shares memory.
-    // SAFETY: neither call has arguments, or can fail.
-    let (process, thread) = unsafe {
-        (
-            syscall(libc::SYS_getpid, [0; 6]) as usize,
-            syscall(libc::SYS_gettid, [0; 6]) as usize,
-        )
-    };
+    let (process, thread) = own_numbers();
     let arguments = [
         process,
         thread,

@@ -27,7 +27,8 @@ pub use context::Context;
 pub use cpus::{cpu_slots, current_cpu};
 pub use dispositions::{
     Disposition, Entry, SIGNALS, bit, change_mask, disposition, install_entry, kernel_mask,
-    queue_to_this_thread, replace_disposition,
+    pending, queue_to_this_thread, replace_disposition, replace_disposition_if,
+    send_to_this_thread,
 };
 pub use fork::generation;
 pub use futex::{wait, wait_at_most, wait_briefly, wake_all, wake_one};
@@ -35,6 +36,6 @@ pub use membarrier::{ORDERS_ALL, barrier, can_order_all, fence, fence_all};
 pub use memory::{discard, map, page_size, unmap};
 pub use on_cpu::{rseq_offset, started_rseq_offset};
 pub use rseq::{RSEQ_OFFSET, cpu_id, register_this_thread};
-pub use signals::{Quiet, is_quiet};
-pub use start::start;
+pub use signals::{Quiet, is_quiet, set_quiet_hook};
+pub use start::{own_process, start};
 pub use threads::{NAME_BITS, has_ended, is_gone, knows_who_has_ended, thread_id, thread_name};

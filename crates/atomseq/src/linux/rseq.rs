@@ -10,7 +10,7 @@
 //! would go on writing to it) and retires the thread: destructors that run later use the slow path.
 
 use super::signals::Blocked;
-use crate::arch::{SIGNATURE, syscall, thread_block_offset, thread_pointer};
+use crate::arch::{FOUND_MASK, SIGNATURE, syscall, thread_block_offset, thread_pointer};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicI32, AtomicIsize, AtomicU32, AtomicU64, Ordering};
 
@@ -81,7 +81,7 @@ pub(super) fn counted() -> &'static AtomicU32 {
 /// The signal mask that the first of this thread's `Quiet`s found.
 pub(super) fn found_mask() -> &'static AtomicU64 {
     // SAFETY: as in `registration`.
-    unsafe { AtomicU64::from_ptr((block() + 224) as *mut u64) }
+    unsafe { AtomicU64::from_ptr((block() + FOUND_MASK) as *mut u64) }
 }
 
 /// What user-level masks have blocked, if the last of them ended inside a `Quiet` that is over now; nothing otherwise.

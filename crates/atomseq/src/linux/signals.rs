@@ -3,7 +3,17 @@
 use super::dispositions::change_mask;
 use super::{fork, rseq};
 use core::marker::PhantomData;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+/// What ends a user-level mask whose last guard was dropped inside a [`Quiet`]; null until a handler was installed.
+static HOOK: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+
+/// From now on the end of a [`Quiet`] that has signals to unblock calls `hook` with the mask that the thread goes on with,
+/// and `hook` sets that mask.
+pub fn set_quiet_hook(hook: fn(u64)) {
+    // Release: pairs with the Acquire in `Quiet::drop`.
+    HOOK.store(hook as *mut (), Ordering::Release);
+}
 
 /// While one lives, this thread runs no signal handler, and `fork` on another thread waits for its end.
 ///
@@ -36,11 +46,21 @@ impl Quiet {
 
 impl Drop for Quiet {
     fn drop(&mut self) {
-        if rseq::quiet().fetch_sub(1, Ordering::Relaxed) == 1 {
-            fork::leave();
-            let found = rseq::found_mask().load(Ordering::Relaxed);
-            set_mask(found & !rseq::take_deferred());
+        if rseq::quiet().fetch_sub(1, Ordering::Relaxed) > 1 {
+            return;
         }
+        fork::leave();
+        let found = rseq::found_mask().load(Ordering::Relaxed);
+        let ended = rseq::take_deferred();
+        // Acquire: pairs with the Release in `set_quiet_hook`.
+        let hook = HOOK.load(Ordering::Acquire);
+        if ended == 0 || hook.is_null() {
+            set_mask(found & !ended);
+            return;
+        }
+        // SAFETY: only `set_quiet_hook` stores here, a function of this type.
+        let hook: fn(u64) = unsafe { core::mem::transmute(hook) };
+        hook(found & !ended);
     }
 }
 

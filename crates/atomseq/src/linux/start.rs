@@ -96,7 +96,8 @@ fn decide_once() -> &'static Status {
     unsafe { &*DECISION.0.get() }
 }
 
-fn own_process() -> u32 {
+/// This process's number, as the kernel says: what is cached may be the parent's, in a child that shares memory.
+pub fn own_process() -> u32 {
     // SAFETY: no arguments, cannot fail.
     unsafe { syscall(libc::SYS_getpid, [0; 6]) as u32 }
 }

@@ -21,6 +21,9 @@ pub enum Fault {
     Unadopted,
     /// Atomseq's handler is installed, but with another mask or other flags than it needs. Repairable.
     Altered,
+    /// Atomseq's own entry was put back by other code after [`uninstall`](super::uninstall), or after a handler of
+    /// [one signal](super::Options::once) was used up: it passes signals on to what should be there. Repairable.
+    PutBack,
     /// A managed signal goes to someone else, who may or may not call atomseq's handler. For the program to resolve.
     Displaced,
 }
@@ -70,6 +73,9 @@ impl std::fmt::Display for Audit {
                 }
                 Fault::Unadopted => "has a fault handler that would see clones: call repair()",
                 Fault::Altered => "is installed with another mask or other flags: call repair()",
+                Fault::PutBack => {
+                    "has atomseq's entry without a handler, which other code has put back: call repair()"
+                }
                 Fault::Displaced => {
                     "is handled by someone else now: remove that handler, or install again"
                 }

@@ -72,7 +72,9 @@ pub fn is_masked() -> bool {
 /// Inside `f`, masks that were begun outside do not count, and those that `f` begins do. A guard may be dropped on the other side
 /// of where it was made: masks are counted, so inside `f` the end of any mask ends one of `f`'s own, if there is one.
 ///
-/// Costs two system calls. `f` must leave the blocked signals as it found them; those that are pending are put off or
+/// Costs two system calls, and some more if the thread [keeps](crate::signal#deferred-signals) a signal, which goes to the
+/// kernel first. (A signal of the opposite kind that arrives in that very moment is discarded.) `f` must leave the blocked
+/// signals as it found them; those that are pending are deferred or
 /// delivered when it ends, also by a panic.
 ///
 /// ```

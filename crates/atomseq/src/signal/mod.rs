@@ -35,11 +35,33 @@
 //! * in a [`mask()`], the signal waits until the outermost one ends.
 //!
 //! Neither adds an instruction to the sequence. A delivery costs what the kernel takes for it and a look-up; a restart or a
-//! rollforward next to nothing more; one that a mask put off about two deliveries and three system calls.
+//! rollforward next to nothing more; one that a mask deferred about two deliveries and three system calls.
 //!
 //! Every handler of someone else's is made to block the managed signals while it runs:
-//! otherwise one could interrupt it over a half-done sequence. [`audit()`] tells of handlers that were installed later, and
-//! [`repair()`] does the same to them.
+//! otherwise one could interrupt it over a half-done sequence. [`audit()`] reports handlers that were installed later, and
+//! [`repair()`] does the same to them. The C library installs two of its own late, with the first thread and the first
+//! `pthread_cancel`; [`install`], [`audit()`] and [`repair()`] cover those without a finding.
+//!
+//! # Dispositions that others save and put back
+//!
+//! A handler that is installed over atomseq's may pass signals on to it. What other code reads while atomseq's handler is
+//! installed, and puts back or passes signals on to later, stands for that handler; once it was [uninstalled](uninstall), for
+//! what was there before it; and once a handler of [one signal](Options::once) is used up, for the default action. A handler
+//! that others have installed over atomseq's is never removed by atomseq.
+//!
+//! # Deferred signals
+//!
+//! The kernel gets a deferred signal back, blocked, with its record, and delivers it a second time when the mask ends. There
+//! are two exceptions, in which the thread keeps the signal and calls the handler itself at that point:
+//!
+//! * `SIGCONT`, `SIGTSTP`, `SIGTTIN` and `SIGTTOU`: sending one of them discards others that are pending. One that is kept is
+//!   discarded as if it were pending, when it is pending itself or a later one of the opposite kind is.
+//! * Signals that the kernel takes neither by `rt_tgsigqueueinfo` nor by `tgkill`, because a sandbox refuses them.
+//!
+//! Such a handler runs on the thread's own stack, with an [`Event::context()`] that holds the place where the mask ended: program
+//! counter, stack and frame pointer, and the mask. Only changes to the mask take effect. A handler of one of the four signals
+//! that asks for the [alternate stack](Options::on_alternate_stack) gets its signal from the kernel.
+//! [`Statistics::kept`] and [`Statistics::refused`] count them.
 //!
 //! # What a handler may do
 //!
@@ -69,13 +91,13 @@
 //! # Limits
 //!
 //! * Queued real-time signals of one number may change their order when a mask puts them off.
-//! * A signal sent to the process becomes the thread's that it was put off on; if that ends without
+//! * A signal sent to the process becomes the thread's that deferred it; if that exits without
 //!   ending its masks (it forgot a guard), the signal is lost.
-//! * Standard signals that are put off while the user's queue (`RLIMIT_SIGPENDING`) is full can lose their record.
+//! * Standard signals that are deferred while the user's queue (`RLIMIT_SIGPENDING`) is full can lose their record.
 //! * A handler that has masks itself, or shares data with the thread, must be installed here.
 //! * Inside a mask, change the kernel's mask only through this module. Calls that wait for signals need
 //!   [`with_kernel_mask`].
-//! * A thread or a program started inside a mask inherits what was put off as blocked: see [`inheriting`],
+//! * A thread or a program started inside a mask inherits what was deferred as blocked: see [`inheriting`],
 //!   [`give_own_mask`] and [`own_mask`]. The child of a fork needs nothing. Leave masks before an `exec` without a fork.
 //! * The child of a fork inside a mask is inside it too, without its parent's waiting signals. Do not use this
 //!   module in the child of a `vfork`.
@@ -169,8 +191,9 @@ pub unsafe fn install_with(signal: i32, handler: Handler, options: Options) -> R
 /// Removes a handler that was installed here: what was there before the first one is restored.
 ///
 /// A handler of someone else's keeps, or gets, the wider mask that covers what is still managed. A signal that waits is
-/// handled by what is restored. Deliveries that have begun on other threads end as they would. Not to be called in a
-/// handler.
+/// handled by what is restored. Deliveries that have begun on other threads end as they would. If other code puts
+/// atomseq's disposition back later, signals go to what was restored here, and [`audit()`] reports it. Not to be called
+/// in a handler.
 ///
 /// # Errors
 ///

@@ -59,7 +59,8 @@ impl Options {
     }
 
     /// Handles one signal only; the next one finds the default action (`SA_RESETHAND`, but only once it is decided
-    /// how the interrupted sequence goes on).
+    /// how the interrupted sequence goes on). A handler that other code has installed over this one stays installed, and
+    /// what it passes on has no effect from then on.
     pub const fn once(mut self) -> Options {
         self.once = true;
         self

@@ -27,6 +27,18 @@ struct Action {
     options: Options,
     previous: Previous,
     spent: AtomicBool,
+    /// Was it removed, or spent? Other code may put its disposition back all the same.
+    retired: AtomicBool,
+}
+
+impl Action {
+    /// What was there before it, and the default action after a handler of one signal.
+    fn rest(&self) -> libc::sigaction {
+        match self.spent.load(Ordering::SeqCst) {
+            true => default_action(),
+            false => self.previous.0,
+        }
+    }
 }
 
 static ACTIONS: [AtomicPtr<Action>; SIGNALS] =
@@ -57,6 +69,11 @@ impl Drop for Changing {
 }
 
 fn action(signal: c_int) -> Option<&'static Action> {
+    last_action(signal).filter(|action| !action.retired.load(Ordering::SeqCst))
+}
+
+/// What is done on a signal, or was done before it was retired.
+fn last_action(signal: c_int) -> Option<&'static Action> {
     let place = ACTIONS.get(usize::try_from(signal).ok()?)?;
     // SAFETY: null, or leaked. Acquire: pairs with the Release of whoever stored it.
     unsafe { place.load(Ordering::Acquire).as_ref() }
@@ -108,8 +125,13 @@ pub unsafe fn install(signal: c_int, handler: Handler, options: Options) -> Resu
     let action = Box::leak(Box::new(Action {
         handler,
         options,
-        previous: old.map_or(Previous(now), |action| action.previous),
+        previous: match (old, last_action(signal)) {
+            (Some(old), _) => old.previous,
+            (None, Some(retired)) if is_ours(&now) => Previous(retired.rest()),
+            _ => Previous(now),
+        },
         spent: AtomicBool::new(false),
+        retired: AtomicBool::new(false),
     }));
     // Release: pairs with the Acquire in `action`.
     ACTIONS[signal as usize].store(action, Ordering::Release);
@@ -185,7 +207,7 @@ pub fn uninstall(signal: c_int) -> Result<(), Error> {
         return Err(Error::Displaced(signal));
     }
     set_disposition(signal, &action.previous.0).map_err(refused)?;
-    ACTIONS[signal as usize].store(core::ptr::null_mut(), Ordering::Release);
+    action.retired.store(true, Ordering::SeqCst);
     Ok(())
 }
 
@@ -194,13 +216,15 @@ fn is_ours(now: &libc::sigaction) -> bool {
 }
 
 unsafe extern "C" fn entry(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    let Some(action) = action(signal) else { return };
+    let Some(action) = action(signal) else {
+        // SAFETY: what the kernel passed.
+        return unsafe { pass_on(signal, info, context) };
+    };
     if action.options.once {
-        // SAFETY: plain old data; zero is the default action, which the kernel cannot refuse.
-        let default: libc::sigaction = unsafe { core::mem::zeroed() };
-        let _ = set_disposition(signal, &default);
-        ACTIONS[signal as usize].store(core::ptr::null_mut(), Ordering::Release);
-        if action.spent.swap(true, Ordering::SeqCst) {
+        let is_first = !action.spent.swap(true, Ordering::SeqCst);
+        action.retired.store(true, Ordering::SeqCst);
+        reset_if_ours(signal);
+        if !is_first {
             // SAFETY: sends a signal to this thread; it meets the default action.
             unsafe { libc::raise(signal) };
             return;
@@ -222,6 +246,37 @@ unsafe extern "C" fn entry(signal: c_int, info: *mut libc::siginfo_t, context: *
     });
     errno.restore();
     core::mem::forget(bomb);
+}
+
+/// A signal whose handler was removed: its disposition was put back since, or other code passes signals on to it. In the
+/// first case this does what should be there; in the second, that code has handled the signal.
+///
+/// # Safety
+/// In a handler, with what the kernel passed to it.
+unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    if !disposition(signal).is_ok_and(|now| is_ours(&now)) {
+        return;
+    }
+    let rest = last_action(signal).map_or_else(default_action, Action::rest);
+    // SAFETY: the caller's promise.
+    if unsafe { Previous(rest).call(signal, info, context) } == Chained::Default {
+        reset_if_ours(signal);
+        // SAFETY: sends a signal to this thread; it meets the default action.
+        unsafe { libc::raise(signal) };
+    }
+}
+
+fn default_action() -> libc::sigaction {
+    // SAFETY: plain old data; zero is the default action.
+    unsafe { core::mem::zeroed() }
+}
+
+/// The default action again, unless other code has installed a handler since: that one stays.
+fn reset_if_ours(signal: c_int) {
+    if disposition(signal).is_ok_and(|now| is_ours(&now)) {
+        // The system cannot refuse it.
+        let _ = set_disposition(signal, &default_action());
+    }
 }
 
 /// Dropped only by a panic. It cannot unwind into interrupted code, which expects none.

@@ -14,14 +14,24 @@ pub struct Statistics {
     pub restarts: u64,
     /// Sequences that were rolled forward.
     pub rollforwards: u64,
-    /// Signals that were put off by a mask; one that is put off twice counts twice.
+    /// Signals that were deferred by a mask; one that is deferred twice counts twice.
     pub deferrals: u64,
     /// Rollforwards that did not end within the [limit](super::set_rollforward_limit).
     pub abandoned: u64,
     /// Faults during rollforwards.
     pub faults: u64,
-    /// Deferred signals of which only the number was kept, for want of room in the kernel's queue.
+    /// Deferred signals of which only the number was kept, for want of room in the kernel's queue, or because the kernel
+    /// refused to queue their records.
     pub lost_information: u64,
+    /// Deferred signals that their thread kept, and handled itself at the end of the mask: `SIGCONT`, `SIGTSTP`, `SIGTTIN`
+    /// and `SIGTTOU`, and those that the kernel refused to queue again in any way.
+    pub kept: u64,
+    /// Signals whose record the kernel refused to queue again, with another error than for want of room: a sandbox forbids
+    /// `rt_tgsigqueueinfo`. They were sent by `tgkill` or kept.
+    pub refused: u64,
+    /// Signals that were lost: a thread keeps one of each number, and the default action of one that has no handler any
+    /// more needs the kernel.
+    pub lost_signals: u64,
 }
 
 pub(super) struct Counts {
@@ -32,6 +42,9 @@ pub(super) struct Counts {
     pub abandoned: Count,
     pub faults: Count,
     pub lost_information: Count,
+    pub kept: Count,
+    pub refused: Count,
+    pub lost_signals: Count,
 }
 
 pub(super) struct Count(AtomicU64);
@@ -61,6 +74,9 @@ pub(super) static COUNTS: Counts = Counts {
     abandoned: Count::zero(),
     faults: Count::zero(),
     lost_information: Count::zero(),
+    kept: Count::zero(),
+    refused: Count::zero(),
+    lost_signals: Count::zero(),
 };
 
 /// Reads the counts. Async-signal-safe.
@@ -73,5 +89,8 @@ pub fn statistics() -> Statistics {
         abandoned: COUNTS.abandoned.get(),
         faults: COUNTS.faults.get(),
         lost_information: COUNTS.lost_information.get(),
+        kept: COUNTS.kept.get(),
+        refused: COUNTS.refused.get(),
+        lost_signals: COUNTS.lost_signals.get(),
     }
 }

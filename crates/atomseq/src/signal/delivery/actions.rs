@@ -1,7 +1,7 @@
 //! Which signals are managed, and by what. Handlers read this; `install.rs` writes it.
 
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use super::super::event::{Chained, Handler, Interrupted};
 use super::super::options::Options;
@@ -19,7 +19,11 @@ pub const FAULTS: [c_int; 6] = [
 ];
 
 /// Signals that belong to the C library.
-pub const RESERVED: [c_int; 2] = [32, 33];
+pub const RESERVED: &[c_int] = if cfg!(target_env = "musl") {
+    &[32, 33, 34]
+} else {
+    &[32, 33]
+};
 
 /// What is never blocked and never held back: the faults, `SIGABRT`, the C library's two.
 pub const NEVER_BLOCKED: u64 = {
@@ -29,7 +33,12 @@ pub const NEVER_BLOCKED: u64 = {
         set |= bit(FAULTS[index]);
         index += 1;
     }
-    set | bit(RESERVED[0]) | bit(RESERVED[1])
+    let mut index = 0;
+    while index < RESERVED.len() {
+        set |= bit(RESERVED[index]);
+        index += 1;
+    }
+    set
 };
 
 /// The faults and `SIGABRT`.
@@ -75,7 +84,7 @@ pub enum By {
     Adopted,
 }
 
-/// What is done on a signal. Immutable but for `spent`, and never freed: a handler may be using it.
+/// What is done on a signal. Immutable but for two flags, and never freed: a handler may be using it.
 pub struct Action {
     pub by: By,
     pub options: Options,
@@ -83,11 +92,26 @@ pub struct Action {
     pub previous: Previous,
     /// For `once`: has it been delivered?
     pub spent: AtomicBool,
-    /// The action that this one took the place of, if that was someone else's in between.
-    pub older: Option<&'static Action>,
+    /// Was it removed, or spent? Its entry may be called all the same: by a delivery that had begun, and because other
+    /// code puts back a disposition that it read before.
+    pub retired: AtomicBool,
 }
 
 impl Action {
+    /// Whether it was removed, or spent.
+    pub fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::SeqCst)
+    }
+
+    /// What is below it: what was there before it, and the default action after a handler of one signal. Its entry stands
+    /// for that once it is retired.
+    pub fn rest(&self) -> Disposition {
+        if self.spent.load(Ordering::SeqCst) {
+            return Disposition::DEFAULT;
+        }
+        self.previous.0
+    }
+
     /// What the handler has asked to be blocked beside the managed signals.
     pub fn extra_mask(&self) -> u64 {
         match self.by {
@@ -104,20 +128,6 @@ impl Action {
             bit(signal)
         };
         covering_mask() | own | self.extra_mask()
-    }
-
-    /// Whose previous handler is called with this context. That is this action's, unless the context comes back: a handler
-    /// that was installed over ours, and that we took the place of, passes on to us what we passed to it. Then it is the
-    /// one that it took the place of.
-    pub fn next(&'static self, context: Context) -> Option<&'static Action> {
-        let mut caller = Some(self);
-        while let Some(action) = caller {
-            if action.previous.mark() == context.link() {
-                return action.older;
-            }
-            caller = action.older;
-        }
-        Some(self)
     }
 
     fn is_adopted_without_defer(&self) -> bool {
@@ -142,23 +152,73 @@ impl Action {
     }
 }
 
-static ACTIONS: [AtomicPtr<Action>; SIGNALS as usize + 1] =
-    [const { AtomicPtr::new(core::ptr::null_mut()) }; SIGNALS as usize + 1];
+/// How many entries there are: functions that the kernel can call, all alike but for their number.
+///
+/// One would do if no other code kept its address. But a handler that is installed over an entry passes signals on to that
+/// entry, and may be called by way of a newer one: with one entry for both, each signal would go round without end. So an
+/// entry that is installed over a handler is one that the handler cannot know, while there are enough.
+pub const ENTRIES: usize = crate::arch::SIGNAL_ENTRIES;
 
-/// What is done on a signal. Async-signal-safe.
-pub fn action(signal: c_int) -> Option<&'static Action> {
-    let place = ACTIONS.get(signal as usize)?;
-    // SAFETY: null, or leaked by `set_action`. Acquire: pairs with the Release there.
+/// In a context's link: a handler of others is being called with it. The lower bits say which entries pass it on.
+///
+/// The mark is in the frame, not in the thread's words: a handler that never returns, because it jumps, takes its mark
+/// along, and the kernel clears the link of the next frame.
+pub const PASSED_ON: usize = 1 << ENTRIES;
+
+/// What each entry does on a signal; null if it was never installed for it.
+static ACTIONS: [[AtomicPtr<Action>; ENTRIES]; SIGNALS as usize + 1] =
+    [const { [const { AtomicPtr::new(core::ptr::null_mut()) }; ENTRIES] }; SIGNALS as usize + 1];
+
+/// The entry that was installed last for each signal.
+static NEWEST: [AtomicUsize; SIGNALS as usize + 1] =
+    [const { AtomicUsize::new(0) }; SIGNALS as usize + 1];
+
+/// The number of the entry that was installed last for a signal.
+pub fn newest_entry(signal: c_int) -> usize {
+    NEWEST[signal as usize].load(Ordering::SeqCst)
+}
+
+/// What an entry does on a signal, also if that is retired. Async-signal-safe.
+pub fn of_entry(signal: c_int, entry: usize) -> Option<&'static Action> {
+    let place = ACTIONS.get(signal as usize)?.get(entry)?;
+    // SAFETY: null, or leaked before `set_action`. Acquire: pairs with the Release there.
     unsafe { place.load(Ordering::Acquire).as_ref() }
 }
 
-/// Changes what is done on a signal.
-pub fn set_action(signal: c_int, action: Option<&'static Action>) {
-    let pointer = action.map_or(core::ptr::null_mut(), |action| {
-        core::ptr::from_ref(action).cast_mut()
+/// As [`of_entry`], unless that is retired.
+pub fn live_of_entry(signal: c_int, entry: usize) -> Option<&'static Action> {
+    of_entry(signal, entry).filter(|action| !action.is_retired())
+}
+
+/// What is done on a signal. Async-signal-safe.
+pub fn action(signal: c_int) -> Option<&'static Action> {
+    live_of_entry(signal, newest_entry(signal))
+}
+
+/// Which entry to install over `before`, which is none of them: one that `before` cannot know.
+pub fn entry_over(signal: c_int, before: &Disposition) -> usize {
+    let newest = newest_entry(signal);
+    if controls::is_off(controls::ENTRIES) {
+        return newest;
+    }
+    let is_known = of_entry(signal, newest).is_none_or(|action| {
+        // It was there before: what it passes signals on to is older than this entry.
+        action.is_retired() && action.previous.0.handler == before.handler
     });
-    // Release: pairs with the Acquire in `action`.
-    ACTIONS[signal as usize].store(pointer, Ordering::Release);
+    if is_known || !before.is_function() {
+        return newest;
+    }
+    let mut others = (1..ENTRIES).map(|step| (newest + step) % ENTRIES);
+    let unused = others.find(|&entry| of_entry(signal, entry).is_none());
+    unused.unwrap_or((newest + 1) % ENTRIES)
+}
+
+/// Changes what is done on a signal, and by which entry.
+pub fn set_action(signal: c_int, entry: usize, action: &'static Action) {
+    let pointer = core::ptr::from_ref(action).cast_mut();
+    // Release: pairs with the Acquire in `of_entry`.
+    ACTIONS[signal as usize][entry].store(pointer, Ordering::Release);
+    NEWEST[signal as usize].store(entry, Ordering::SeqCst);
 }
 
 /// Is there a handler that was installed through this module?
@@ -205,7 +265,7 @@ impl Previous {
         // SAFETY: the caller's promise.
         let frame = unsafe { Context::new(context) };
         let before = frame.link();
-        frame.set_link(self.mark());
+        frame.set_link(before | PASSED_ON);
         if self.0.has(libc::SA_SIGINFO) {
             // SAFETY: the flag says that it is a function of three arguments.
             let function: unsafe extern "C" fn(c_int, *const libc::siginfo_t, *mut c_void) =
@@ -220,13 +280,5 @@ impl Previous {
             unsafe { function(signal) };
         }
         frame.set_link(before);
-    }
-
-    /// What a context's link says while this one is called with it.
-    ///
-    /// The mark is in the frame, not in the thread's words: a handler that never returns, because it jumps, takes its mark
-    /// along, and the kernel clears the link of the next frame.
-    fn mark(&self) -> usize {
-        (&raw const *self).addr()
     }
 }

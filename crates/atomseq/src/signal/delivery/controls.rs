@@ -32,6 +32,15 @@ pub const OUTER_HANDLER: u32 = 4096;
 /// A signal that interrupts the code of a delivery waits until that has decided, or comes before it.
 pub const NESTED: u32 = 8192;
 
+/// Stop signals and SIGCONT are kept by the thread that defers them.
+pub const KEEPING: u32 = 16384;
+
+/// A signal that the kernel refuses to queue again is sent or kept.
+pub const SENDING: u32 = 32768;
+
+/// An entry that is installed over a handler is one that the handler cannot know.
+pub const ENTRIES: u32 = 65536;
+
 static OFF: AtomicU32 = AtomicU32::new(0);
 
 /// Switches off, in this process, the protections in `off`, and all others on.

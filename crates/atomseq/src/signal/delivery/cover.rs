@@ -5,61 +5,66 @@
 use core::ffi::c_int;
 
 use super::super::audit::{Audit, Fault};
-use super::actions::{self, By, FAULTS};
+use super::actions::{self, Action, ENTRIES, FAULTS, RESERVED};
+use super::controls;
 use super::install::{Changing, adopted, flags_and_mask, set_entry};
-use super::{controls, entry};
-use crate::platform::{Disposition, Entry, SIGNALS, disposition, replace_disposition};
+use crate::arch::signal_entry;
+use crate::platform::{
+    Disposition, SIGNALS, disposition, replace_disposition, replace_disposition_if,
+};
 use crate::sequence::table;
 
-/// Whose handler it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
-    /// This copy of atomseq's.
-    Atomseq,
-    /// Someone else's function.
-    Other,
-    /// The kernel's: the default action, or nothing.
-    Kernel,
+/// The number of the entry that a disposition has; `None` if it is none of this copy of atomseq's.
+pub fn entry_of(disposition: &Disposition) -> Option<usize> {
+    (0..ENTRIES).find(|&entry| signal_entry(entry) as usize == disposition.handler)
 }
 
-pub fn owner(disposition: &Disposition) -> Owner {
-    if !disposition.is_function() {
-        return Owner::Kernel;
-    }
-    if entry as Entry as usize == disposition.handler {
-        Owner::Atomseq
-    } else {
-        Owner::Other
+/// Does the kernel call what is done on `signal` now? That may be by an entry that is not the newest one.
+pub fn leads_to_action(signal: c_int, disposition: &Disposition) -> bool {
+    let called = entry_of(disposition).and_then(|entry| actions::of_entry(signal, entry));
+    match (called, actions::action(signal)) {
+        (Some(called), Some(action)) => core::ptr::eq(called, action),
+        _ => false,
     }
 }
 
 /// What is wrong with what the kernel does on `signal`.
 fn examine(signal: c_int, now: &Disposition) -> Option<Fault> {
-    let uncovered = actions::managed() & !now.mask != 0;
-    match owner(now) {
-        Owner::Atomseq => {
-            let (flags, mask) = flags_and_mask(signal);
-            let watched = libc::SA_NODEFER
-                | libc::SA_RESETHAND
-                | libc::SA_ONSTACK
-                | libc::SA_SIGINFO
-                | libc::SA_RESTART;
-            let same_flags = (now.flags as c_int ^ (flags | libc::SA_SIGINFO)) & watched == 0;
-            // A mask that was made when more signals were managed does no harm.
-            (!same_flags || mask & !now.mask != 0).then_some(Fault::Altered)
-        }
-        _ if actions::has_handler(signal) => Some(Fault::Displaced),
-        Owner::Kernel => None,
-        Owner::Other if uncovered => Some(Fault::Uncovered),
-        // One that was adopted, and that another one was installed over, may be called by that.
-        Owner::Other if FAULTS.contains(&signal) && actions::action(signal).is_none() => {
-            Some(Fault::Unadopted)
-        }
-        Owner::Other => None,
+    let has_handler = actions::has_handler(signal);
+    if let Some(entry) = entry_of(now) {
+        let is_live = actions::live_of_entry(signal, entry).is_some();
+        return match leads_to_action(signal, now) {
+            true => is_altered(signal, now).then_some(Fault::Altered),
+            false if has_handler => Some(Fault::Displaced),
+            // Adopted before another one was; that has put back what it found.
+            false if is_live => Some(Fault::Altered),
+            false => Some(Fault::PutBack),
+        };
+    }
+    let is_uncovered = actions::managed() & !now.mask != 0;
+    match now.is_function() {
+        _ if has_handler => Some(Fault::Displaced),
+        false => None,
+        // Also one that was installed over one that is adopted: the kernel calls it first, and it sees clones.
+        true if FAULTS.contains(&signal) => Some(Fault::Unadopted),
+        true => is_uncovered.then_some(Fault::Uncovered),
     }
 }
 
-/// Calls with every signal that has something wrong.
+/// Has our entry got another mask, or other flags, than its action needs?
+fn is_altered(signal: c_int, now: &Disposition) -> bool {
+    const WATCHED: c_int = libc::SA_NODEFER
+        | libc::SA_RESETHAND
+        | libc::SA_ONSTACK
+        | libc::SA_SIGINFO
+        | libc::SA_RESTART;
+    let (flags, mask) = flags_and_mask(signal);
+    let are_same_flags = (now.flags as c_int ^ (flags | libc::SA_SIGINFO)) & WATCHED == 0;
+    // A mask that was made when more signals were managed does no harm.
+    !are_same_flags || mask & !now.mask != 0
+}
+
+/// Calls with every signal that has something wrong, the C library's included.
 fn each_fault(mut with: impl FnMut(c_int, Fault, &Disposition)) {
     for signal in 1..=SIGNALS {
         // The kernel refuses to tell about none.
@@ -78,10 +83,8 @@ pub fn cover(_changing: &Changing) {
         return;
     }
     each_fault(|signal, fault, now| match fault {
-        Fault::Altered => _ = set_entry(signal),
-        Fault::Uncovered if FAULTS.contains(&signal) && actions::action(signal).is_none() => {
-            adopt(signal, now)
-        }
+        Fault::Altered => reinstall(signal, now),
+        Fault::PutBack => remove_again(signal, now),
         Fault::Unadopted => adopt(signal, now),
         Fault::Uncovered => widen(signal, now),
         Fault::Displaced if actions::managed() & !now.mask != 0 && now.is_function() => {
@@ -89,6 +92,34 @@ pub fn cover(_changing: &Changing) {
         }
         Fault::Displaced => {}
     });
+}
+
+/// Installs our entry again, with the flags and the mask that it needs; an older one that other code has put back is the
+/// newest from now on.
+fn reinstall(signal: c_int, now: &Disposition) {
+    if let Some(entry) = entry_of(now) {
+        if let Some(action) = actions::of_entry(signal, entry) {
+            actions::set_action(signal, entry, action);
+        }
+    }
+    // The kernel accepts for this signal what it has accepted before.
+    let _ = set_entry(signal);
+}
+
+/// Puts what was there before a handler into the place of the entry, which other code has put back since.
+fn remove_again(signal: c_int, now: &Disposition) {
+    let retired = entry_of(now).and_then(|entry| actions::of_entry(signal, entry));
+    let rest = retired.map_or(Disposition::DEFAULT, Action::rest);
+    // SAFETY: what the kernel said it was, before.
+    let is_removed = unsafe { replace_disposition_if(signal, &rest, |found| found == now) };
+    if is_removed != Ok(true) {
+        return;
+    }
+    match examine(signal, &rest) {
+        Some(Fault::Unadopted) => adopt(signal, &rest),
+        Some(_) => widen(signal, &rest),
+        None => {}
+    }
 }
 
 /// Adds the managed signals to the mask of someone else's handler.
@@ -115,13 +146,8 @@ fn widen(signal: c_int, now: &Disposition) {
 
 /// Puts our entry in the place of a handler of someone else's, which is called by way of it from then on.
 fn adopt(signal: c_int, now: &Disposition) {
-    let old = actions::action(signal);
-    let older = old.filter(|_| owner(now) == Owner::Other);
-    match old {
-        // A handler installed through this module stays the one that is called.
-        Some(action) if matches!(action.by, By::Handler(_)) => {}
-        _ => actions::set_action(signal, Some(adopted(*now, older))),
-    }
+    let entry = actions::entry_over(signal, now);
+    actions::set_action(signal, entry, adopted(*now));
     // The kernel accepts for this signal what it has accepted before.
     let _ = set_entry(signal);
 }
@@ -129,15 +155,33 @@ fn adopt(signal: c_int, now: &Disposition) {
 /// As [`crate::signal::audit`].
 pub fn audit() -> Audit {
     table::refresh();
-    let _changing = Changing::start();
+    let changing = Changing::start();
+    cover_reserved(&changing);
     find()
+}
+
+/// Covers the C library's own handlers. It installs them late, with the first thread and the first `pthread_cancel`; no
+/// program can do without them or make them different, so they are no finding.
+fn cover_reserved(_changing: &Changing) {
+    if actions::managed() == 0 || controls::is_off(controls::WIDENING) {
+        return;
+    }
+    each_fault(|signal, fault, now| {
+        if fault == Fault::Uncovered && RESERVED.contains(&signal) {
+            widen(signal, now);
+        }
+    });
 }
 
 fn find() -> Audit {
     let mut audit = Audit::CLEAN;
     // Nothing is managed yet: nothing is promised.
     if actions::managed() != 0 {
-        each_fault(|signal, fault, _| audit.add(signal, fault));
+        each_fault(|signal, fault, _| {
+            if !RESERVED.contains(&signal) {
+                audit.add(signal, fault);
+            }
+        });
     }
     audit
 }

@@ -11,7 +11,7 @@ use super::nested::Frame;
 use super::rollforward::{abandon_rollforward, leave};
 use super::run::{self, Delivery};
 use super::words::Words;
-use super::{Arrived, Interrupted, controls};
+use super::{Arrived, Interrupted, controls, pass_on};
 use crate::sequence::table;
 
 /// In nanoseconds.
@@ -159,12 +159,12 @@ unsafe fn run(action: &'static Action, delivery: &Delivery, frame: &Frame) {
     frame.decided();
     let mut delivery = *delivery;
     for waited_for in [Some(frame), frame.before()].into_iter().flatten() {
-        while let Some((signal, info)) = waited_for.take() {
+        while let Some((entry, signal, info)) = waited_for.take() {
             delivery.blocked = None;
-            if let Some(action) = actions::action(signal) {
-                let info = &info;
+            let info = &info;
+            match actions::live_of_entry(signal, entry) {
                 // SAFETY: the caller's promise.
-                unsafe {
+                Some(action) => unsafe {
                     run::run(
                         action,
                         &Delivery {
@@ -173,7 +173,9 @@ unsafe fn run(action: &'static Action, delivery: &Delivery, frame: &Frame) {
                             ..delivery
                         },
                     )
-                };
+                },
+                // SAFETY: the caller's promise.
+                None => unsafe { pass_on(entry, signal, info, delivery.context) },
             }
         }
     }

@@ -68,6 +68,7 @@ unsafe extern "C" fn child() {
         let words = Words::of_this_thread();
         words.rollforward.forget_signal();
         words.saved.clear();
+        words.kept.store(0, Ordering::Relaxed);
         words.clear_waiting();
         mask &= !words.added.swap(0, Ordering::Relaxed);
     }

@@ -6,11 +6,12 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use super::super::event::Handler;
 use super::super::options::{Error, Options};
 use super::actions::{self, Action, By, Previous, RESERVED};
-use super::cover::{self, Owner};
-use super::{entry, fork};
+use super::cover;
+use super::{fork, keep};
+use crate::arch::signal_entry;
 use crate::platform::{
-    Disposition, SIGNALS, bit, change_mask, disposition, install_entry, replace_disposition, start,
-    wait, wake_one,
+    Disposition, SIGNALS, bit, change_mask, disposition, install_entry, replace_disposition_if,
+    set_quiet_hook, start, wait, wake_one,
 };
 use crate::sequence::table;
 
@@ -69,33 +70,57 @@ pub unsafe fn install(signal: c_int, handler: Handler, options: Options) -> Resu
     table::refresh();
     let changing = Changing::start();
     fork::watch().map_err(|errno| Error::Refused { signal, errno })?;
+    set_quiet_hook(keep::end_in);
+    // As it is before it is made to cover anything.
     let before = disposition(signal).map_err(|errno| Error::Refused { signal, errno })?;
-    // What was there before the first handler of ours; what has displaced that one is not called.
-    let previous = actions::action(signal).map_or(before, |action| action.previous.0);
     let was_managed = actions::has_handler(signal);
     actions::manage(signal);
     // First all others, then this one: from its first delivery on, it is covered.
     cover::cover(&changing);
-    let old = actions::action(signal);
-    actions::set_action(
-        signal,
-        Some(leak(Action {
-            by: By::Handler(handler),
-            options,
-            previous: Previous(previous),
-            spent: AtomicBool::new(false),
-            older: None,
-        })),
-    );
-    let result = set_entry(signal);
-    if let Err(errno) = result {
-        actions::set_action(signal, old);
-        if !was_managed {
-            actions::no_longer_manage(signal);
-        }
-        return Err(Error::Refused { signal, errno });
+    let result = take_over(signal, &before, handler, options);
+    if result.is_err() && !was_managed {
+        actions::no_longer_manage(signal);
     }
-    Ok(())
+    result.map_err(|errno| Error::Refused { signal, errno })
+}
+
+/// Makes `handler` what is done on a signal, for which the kernel did `before`.
+fn take_over(
+    signal: c_int,
+    before: &Disposition,
+    handler: Handler,
+    options: Options,
+) -> Result<(), i32> {
+    let newest = actions::newest_entry(signal);
+    let old = actions::action(signal);
+    let covered = disposition(signal)?;
+    let (entry, previous) = match (old, cover::entry_of(&covered)) {
+        // What was there before the first handler of ours; what has displaced that one is not called.
+        (Some(old), _) if actions::has_handler(signal) => (newest, old.previous.0),
+        (_, Some(entry)) => {
+            let below = actions::of_entry(signal, entry);
+            (entry, below.map_or(Disposition::DEFAULT, Action::rest))
+        }
+        // One of our entries without an action has given way to what should be there.
+        _ if cover::entry_of(before).is_some() => (actions::entry_over(signal, &covered), covered),
+        _ => (actions::entry_over(signal, before), *before),
+    };
+    let action = leak(Action {
+        by: By::Handler(handler),
+        options,
+        previous: Previous(previous),
+        spent: AtomicBool::new(false),
+        retired: AtomicBool::new(false),
+    });
+    actions::set_action(signal, entry, action);
+    let result = set_entry(signal);
+    if result.is_err() {
+        match old {
+            Some(old) => actions::set_action(signal, newest, old),
+            None => action.retired.store(true, Ordering::SeqCst),
+        }
+    }
+    result
 }
 
 pub fn uninstall(signal: c_int) -> Result<(), Error> {
@@ -105,16 +130,19 @@ pub fn uninstall(signal: c_int) -> Result<(), Error> {
         return Err(Error::NotInstalled(signal));
     }
     let refused = |errno| Error::Refused { signal, errno };
-    let now = disposition(signal).map_err(refused)?;
-    if cover::owner(&now) != Owner::Atomseq {
-        return Err(Error::Displaced(signal));
-    }
     let Some(action) = actions::action(signal) else {
         return Err(Error::NotInstalled(signal));
     };
     // SAFETY: what the kernel said it was, before.
-    unsafe { replace_disposition(signal, &action.previous.0) }.map_err(refused)?;
-    actions::set_action(signal, None);
+    let was_ours = unsafe {
+        replace_disposition_if(signal, &action.previous.0, |now| {
+            cover::leads_to_action(signal, now)
+        })
+    };
+    if !was_ours.map_err(refused)? {
+        return Err(Error::Displaced(signal));
+    }
+    action.retired.store(true, Ordering::SeqCst);
     actions::no_longer_manage(signal);
     // What was restored may need to be widened, or adopted.
     cover::cover(&changing);
@@ -151,7 +179,7 @@ fn check_alternate_stack(bytes: usize) -> Result<(), Error> {
 }
 
 /// An action that passes everything on to `previous`.
-pub fn adopted(previous: Disposition, older: Option<&'static Action>) -> &'static Action {
+pub fn adopted(previous: Disposition) -> &'static Action {
     leak(Action {
         by: By::Adopted,
         options: Options {
@@ -160,7 +188,7 @@ pub fn adopted(previous: Disposition, older: Option<&'static Action>) -> &'stati
         },
         previous: Previous(previous),
         spent: AtomicBool::new(false),
-        older,
+        retired: AtomicBool::new(false),
     })
 }
 
@@ -172,6 +200,7 @@ fn leak(action: Action) -> &'static Action {
 /// Makes the kernel call our entry for a signal that has an action, with the flags and the mask that go with it.
 pub fn set_entry(signal: c_int) -> Result<(), i32> {
     let (flags, mask) = flags_and_mask(signal);
+    let entry = signal_entry(actions::newest_entry(signal));
     // SAFETY: the entry is made for this.
     unsafe { install_entry(signal, entry, flags, mask) }
 }

@@ -1,4 +1,4 @@
-//! The user-level mask: how its end finds what waits, and how a signal is put off.
+//! The user-level mask: how its end finds what waits, and how a signal is deferred.
 //!
 //! ```text
 //!             start        signal: blocked, queued again       end: unblocked, delivered
@@ -12,9 +12,11 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::super::statistics::COUNTS;
 use super::words::{Masks, Words};
-use super::{actions, controls};
+use super::{actions, controls, keep};
 use crate::arch::{enter_mask, leave_mask};
-use crate::platform::{Context, bit, change_mask, is_quiet, kernel_mask, queue_to_this_thread};
+use crate::platform::{
+    Context, bit, change_mask, is_quiet, kernel_mask, queue_to_this_thread, send_to_this_thread,
+};
 
 /// From now on, managed signals are put off on this thread.
 #[inline(always)]
@@ -33,8 +35,8 @@ pub fn is_masked() -> bool {
     Words::of_this_thread().depth() > 0
 }
 
-/// After the end of a mask, when signals wait, or one ended that `with_kernel_mask` has left: unblocks them if it was the outermost one. (C: it does not unwind, and the end of
-/// a mask needs no code for that.)
+/// After the end of a mask, when signals wait, or when that was one which `with_kernel_mask` has left: unblocks them if it
+/// was the outermost one. (C: it does not unwind, and the end of a mask needs no code for that.)
 ///
 /// A handler of someone else's may run before `added` is read here, have a mask itself and, at the end of that, take
 /// `added`: it found the count at 0. It has unblocked the signals only until it returns, so this does it again.
@@ -45,7 +47,7 @@ pub fn is_masked() -> bool {
 #[inline(never)]
 extern "C" fn unblock() {
     let words = Words::of_this_thread();
-    if words.end_left_mask() && words.added.load(Relaxed) == 0 {
+    if words.end_left_mask() && !words.has_waiting() {
         return;
     }
     // Where all signals are blocked, they stay so; the end of that sees to what is left here.
@@ -54,17 +56,22 @@ extern "C" fn unblock() {
     }
     words.clear_waiting();
     let mut added = words.added.swap(0, Relaxed);
-    if added == 0 {
-        added = words.taken.load(Relaxed);
-    } else {
+    let has_kept = words.kept.load(Relaxed) != 0;
+    if added != 0 {
         words.taken.store(added, Relaxed);
+    } else if !has_kept {
+        added = words.taken.load(Relaxed);
     }
-    if !controls::is_off(controls::UNBLOCKING) {
-        change_mask(libc::SIG_UNBLOCK, added);
+    if controls::is_off(controls::UNBLOCKING) {
+        return;
+    }
+    match has_kept {
+        true => keep::end_in(kernel_mask() & !added),
+        false => _ = change_mask(libc::SIG_UNBLOCK, added),
     }
 }
 
-/// Puts a signal off until the mask ends.
+/// Defers a signal until the mask ends.
 pub fn defer(signal: c_int, info: &libc::siginfo_t, context: Context) {
     let words = Words::of_this_thread();
     let mask = context.mask();
@@ -72,35 +79,65 @@ pub fn defer(signal: c_int, info: &libc::siginfo_t, context: Context) {
     words.added.fetch_or(missing, Relaxed);
     words.set_waiting();
     context.set_mask(mask | missing);
-    queue_again(signal, info);
+    let is_kept = keep::is_kept(signal) && !controls::is_off(controls::KEEPING);
+    match is_kept {
+        true => keep::keep(signal, info),
+        false => wait_blocked(signal, info),
+    }
     COUNTS.deferrals.add();
 }
 
-/// Puts a signal off until the code that it interrupted goes on with another mask: during a rollforward there is room for
+/// Defers a signal until the code that it interrupted goes on with another mask: during a rollforward there is room for
 /// one signal only.
 pub fn hold_back(signal: c_int, info: &libc::siginfo_t, context: Context) {
     context.set_mask(context.mask() | actions::managed() | bit(signal));
-    queue_again(signal, info);
+    wait_blocked(signal, info);
     COUNTS.deferrals.add();
 }
 
-/// Queues a signal to this thread, which has it blocked. With no room in the kernel's queue (only real-time signals are
-/// refused then), the number goes there and the rest waits in this thread's words.
-pub fn queue_again(signal: c_int, info: &libc::siginfo_t) {
-    if queue_to_this_thread(signal, info).is_ok() {
-        return;
+/// Lets a signal wait until it is unblocked: in the kernel, or in this thread's words if the kernel refuses it.
+pub fn wait_blocked(signal: c_int, info: &libc::siginfo_t) {
+    if !queue_again(signal, info) && !controls::is_off(controls::SENDING) {
+        keep::keep(signal, info);
     }
-    let is_kept =
-        !controls::is_off(controls::SAVING) && Words::of_this_thread().saved.keep(signal, info);
-    if !is_kept {
-        COUNTS.lost_information.add();
+}
+
+/// Queues a signal to this thread, which has it blocked. Returns `false` if the kernel takes it in no way.
+///
+/// | the kernel refuses | what it is given instead |
+/// |---|---|
+/// | for want of room (real-time signals only) | the number; the record waits in this thread's words |
+/// | `rt_tgsigqueueinfo` as such | `tgkill`; the record waits, too |
+pub fn queue_again(signal: c_int, info: &libc::siginfo_t) -> bool {
+    let is_checked = !controls::is_off(controls::KEEPING);
+    if is_checked && keep::is_superseded(signal) {
+        return true;
     }
+    let Err(errno) = queue_to_this_thread(signal, info) else {
+        return true;
+    };
+    if errno != libc::EAGAIN {
+        COUNTS.refused.add();
+    }
+    if controls::is_off(controls::SENDING) && errno != libc::EAGAIN {
+        return false;
+    }
+    let saved = &Words::of_this_thread().saved;
+    let is_saved = !controls::is_off(controls::SAVING) && saved.keep(signal, info);
     // SAFETY: plain old data.
     let mut bare: libc::siginfo_t = unsafe { core::mem::zeroed() };
     bare.si_signo = signal;
     bare.si_code = libc::SI_USER;
-    // Never refused: a signal that says it is from `kill` is noted without a record.
-    let _ = queue_to_this_thread(signal, &bare);
+    // Not refused for want of room: a signal that says it is from `kill` is noted without a record.
+    let is_queued =
+        queue_to_this_thread(signal, &bare).is_ok() || send_to_this_thread(signal).is_ok();
+    if is_queued && !is_saved {
+        COUNTS.lost_information.add();
+    }
+    if !is_queued && is_saved {
+        saved.clear();
+    }
+    is_queued
 }
 
 /// Runs `f` with the managed signals blocked in the kernel, and outside of any mask.
@@ -121,13 +158,14 @@ pub fn with_kernel_mask<R>(f: impl FnOnce() -> R) -> R {
             }
             change_mask(libc::SIG_UNBLOCK, self.blocked);
             // The guards that signals waited for may have been dropped meanwhile.
-            if words.added.load(Relaxed) != 0 {
+            if words.has_waiting() {
                 unblock();
             }
         }
     }
     let managed = actions::managed();
     let before = change_mask(libc::SIG_BLOCK, managed);
+    keep::queue_kept();
     let restore = Restore {
         masks: Words::of_this_thread().leave_masks(),
         blocked: managed & !before,

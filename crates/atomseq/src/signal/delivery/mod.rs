@@ -3,7 +3,7 @@
 //! ```text
 //! kernel ─> entry ─┬─ fault ──────────────> faults.rs   where the sequence would have had it
 //!                  ├─ in another delivery ─> nested.rs  waits until that one has decided
-//!                  ├─ inside a mask ──────> mask.rs     blocked, queued again: delivered when the mask ends
+//!                  ├─ inside a mask ──────> mask.rs     blocked; queued again, or kept (keep.rs): delivered when the mask ends
 //!                  ├─ in a rolling one ───> rollforward.rs   its clone runs to its end ─┐
 //!                  ├─ in a restarting one ─ to its start ───────────────────────────────┤
 //!                  └─ elsewhere ────────────────────────────────────────────────────────┴─> run.rs: the handler
@@ -17,6 +17,7 @@ mod cover;
 mod faults;
 mod fork;
 mod install;
+mod keep;
 mod mask;
 mod nested;
 mod rollforward;
@@ -32,35 +33,38 @@ pub use rollforward::{abandon_rollforward, original_pc, siglongjmp};
 
 use core::ffi::{c_int, c_void};
 
-use super::Interrupted;
 use super::statistics::COUNTS;
+use super::{Chained, Interrupted};
 use crate::platform::{
-    Context, Disposition, bit, change_mask, queue_to_this_thread, replace_disposition,
+    Context, Disposition, bit, change_mask, disposition, kernel_mask, replace_disposition,
+    replace_disposition_if,
 };
 use crate::sequence::table;
-use actions::{FAULTS, NEVER_BLOCKED};
+use actions::{Action, FAULTS, NEVER_BLOCKED};
 use nested::Frame;
 use run::Delivery;
 use words::Words;
 
-crate::arch::signal_entry!(entry calls dispatch);
+// What the kernel calls on every signal that is managed or adopted; one of them a signal, or more (`actions::ENTRIES`).
+crate::arch::signal_entries!(call dispatch);
 
 /// Acts on a signal.
 ///
 /// # Safety
-/// `info` and `context` are those of a handler that runs on this thread, and `frame` is its delivery: what the entry, which
-/// the kernel calls, or a handler that passes on what it got, has made.
+/// `info` and `context` are those of a handler that runs on this thread, and `frame` is its delivery: what the entry of this
+/// number, which the kernel calls, or a handler that passes on what it got, has made.
 unsafe extern "C" fn dispatch(
     signal: c_int,
     info: *const libc::siginfo_t,
     context: *mut c_void,
     frame: *const Frame,
+    entry: usize,
 ) {
     // SAFETY: the caller's promise.
     let (info, own, frame) = unsafe { (&*info, Context::new(context), &*frame) };
     let words = Words::of_this_thread();
-    let kept = words.saved.take(signal, info);
-    let info = kept.as_ref().unwrap_or(info);
+    let record = words.saved.take(signal, info);
+    let info = record.as_ref().unwrap_or(info);
     let arrived = Arrived {
         signal,
         info,
@@ -71,23 +75,33 @@ unsafe extern "C" fn dispatch(
     if is_watched {
         frame.come_first();
     }
+    let Some(action) = actions::live_of_entry(signal, entry) else {
+        // As if the kernel had called what the entry stands for.
+        frame.end();
+        // SAFETY: the caller's promise.
+        return unsafe {
+            deliver_waiting(&arrived, frame, kernel_mask(), None);
+            pass_on(entry, signal, info, own);
+        };
+    };
     let outer = frame.before().filter(|_| is_watched);
     let in_delivery = outer.is_some() || frame.context() != own;
-    match actions::action(signal) {
-        None => unhandled(signal, info),
+    match outer {
         // SAFETY: the caller's promise.
-        Some(action) if arrived.is_fault() => unsafe { faults::deliver(action, &arrived, frame) },
+        _ if arrived.is_fault() => unsafe { faults::deliver(action, &arrived, frame) },
         // It has become managed since that delivery began.
-        Some(_) if in_delivery && arrived.can_wait() => mask::hold_back(signal, info, own),
-        Some(action) => match outer {
-            Some(outer) => outer.keep(signal, info),
-            // SAFETY: the caller's promise.
-            None => unsafe { deliver(action, &arrived, frame) },
-        },
+        _ if in_delivery && arrived.can_wait() => mask::hold_back(signal, info, own),
+        Some(outer) => outer.keep(entry, signal, info),
+        // SAFETY: the caller's promise.
+        None => unsafe { deliver(action, &arrived, frame) },
     }
     frame.end();
     // SAFETY: the caller's promise.
     unsafe { deliver_waiting(&arrived, frame, own.mask(), None) };
+    if !in_delivery && !arrived.is_fault() && !arrived.in_handler_inside {
+        // SAFETY: the caller's promise.
+        unsafe { keep::run_after_handler(own) };
+    }
 }
 
 /// A signal, as the kernel has passed it.
@@ -103,7 +117,7 @@ struct Arrived<'a> {
 impl Arrived<'_> {
     /// Is it raised by the instruction that it has interrupted?
     fn is_fault(&self) -> bool {
-        FAULTS.contains(&self.signal) && self.info.si_code > 0
+        is_raised_by_fault(self.signal, self.info)
     }
 
     fn can_wait(&self) -> bool {
@@ -116,7 +130,7 @@ impl Arrived<'_> {
 ///
 /// # Safety
 /// As [`dispatch`].
-unsafe fn deliver(action: &'static actions::Action, arrived: &Arrived, frame: &Frame) {
+unsafe fn deliver(action: &'static Action, arrived: &Arrived, frame: &Frame) {
     let words = Words::of_this_thread();
     if words.rollforward.is_under_way() && !arrived.in_handler_inside {
         // A fault's handler has jumped out of it.
@@ -159,12 +173,13 @@ unsafe fn deliver_waiting(
     decided: Option<Interrupted>,
 ) {
     let mut has_run = false;
-    while let Some((signal, info)) = frame.take() {
-        let Some(action) = actions::action(signal) else {
-            unhandled(signal, &info);
+    while let Some((entry, signal, info)) = frame.take() {
+        let context = frame.context();
+        let Some(action) = actions::live_of_entry(signal, entry) else {
+            // SAFETY: the caller's promise.
+            unsafe { pass_on(entry, signal, &info, context) };
             continue;
         };
-        let context = frame.context();
         let original_pc = context.program_counter();
         let waited = Arrived {
             signal,
@@ -228,7 +243,7 @@ unsafe fn decide(arrived: &Arrived, context: Context) -> Option<Interrupted> {
     None
 }
 
-/// Restarts the sequence that the interrupted code is in, or runs it to its end. `None` if the signal was put off, for one.
+/// Restarts the sequence that the interrupted code is in, or runs it to its end. `None` if the signal was deferred, for one.
 ///
 /// # Safety
 /// As [`decide`].
@@ -258,19 +273,58 @@ unsafe fn complete(arrived: &Arrived, context: Context) -> Option<Interrupted> {
     })
 }
 
-/// A signal whose handler was removed while it was on its way.
-fn unhandled(signal: c_int, info: &libc::siginfo_t) {
-    // A fault happens again by itself.
-    if !(FAULTS.contains(&signal) && info.si_code > 0) {
-        // The kernel accepts what it has delivered, but for want of room; then the signal is one of many.
-        let _ = queue_to_this_thread(signal, info);
+/// A signal that has no handler here any more: does what the entry stands for.
+///
+/// That may be a handler which passes signals on to this entry, for it has read the disposition while the entry was
+/// installed over it. So the frame notes which entries are passing on; one that jumps takes the note along.
+///
+/// # Safety
+/// As [`dispatch`].
+unsafe fn pass_on(entry: usize, signal: c_int, info: &libc::siginfo_t, context: Context) {
+    let passing = context.link();
+    if passing & 1 << entry != 0 {
+        return;
+    }
+    let retired = actions::of_entry(signal, entry);
+    let rest = Previous(retired.map_or(Disposition::DEFAULT, Action::rest));
+    context.set_link(passing | 1 << entry);
+    // SAFETY: the caller's promise.
+    let chained = unsafe { rest.call(signal, info, context.as_ptr()) };
+    context.set_link(passing);
+    match chained {
+        Chained::Called => {}
+        // No program can ignore a fault: the kernel kills.
+        Chained::Ignored if !is_raised_by_fault(signal, info) => {}
+        Chained::Ignored | Chained::Default => default_action(signal, info),
     }
 }
 
-/// The kernel does with `signal` what it does without a handler. For a fault, when the handler returns; for others,
-/// as soon as they are unblocked.
+const _: () = assert!(actions::ENTRIES < usize::BITS as usize);
+
+fn is_raised_by_fault(signal: c_int, info: &libc::siginfo_t) -> bool {
+    FAULTS.contains(&signal) && info.si_code > 0
+}
+
+/// The kernel does with `signal` what it does without a handler. For a fault, which happens again, when the handler
+/// returns; for others, as soon as they are unblocked.
+///
+/// A handler of other code that has called the entry stays, unless a fault would go back and forth between the two: it has
+/// handled the signal, and queueing that again would call it without end.
 fn default_action(signal: c_int, info: &libc::siginfo_t) {
-    // SAFETY: no function in it. Nothing can be done about a refusal, for which the kernel has no reason.
-    let _ = unsafe { replace_disposition(signal, &Disposition::DEFAULT) };
-    unhandled(signal, info);
+    let default = &Disposition::DEFAULT;
+    if is_raised_by_fault(signal, info) {
+        // SAFETY: no function in it. Nothing can be done about a refusal, for which the kernel has no reason.
+        let _ = unsafe { replace_disposition(signal, default) };
+        return;
+    }
+    // SAFETY: as above.
+    let _ = unsafe {
+        replace_disposition_if(signal, default, |now| {
+            cover::entry_of(now).is_some() && actions::action(signal).is_none()
+        })
+    };
+    let is_left_to_kernel = disposition(signal).is_ok_and(|now| !now.is_function());
+    if is_left_to_kernel && !mask::queue_again(signal, info) {
+        COUNTS.lost_signals.add();
+    }
 }

@@ -38,13 +38,21 @@ const MAY_WAIT: usize = FAULTS.len() + 1;
 pub struct Frame {
     before: AtomicPtr<Frame>,
     context: AtomicPtr<c_void>,
-    /// A set: which records are filled in.
+    /// A set: which places are filled in.
     waiting: AtomicU64,
     faulted: AtomicU64,
-    records: [UnsafeCell<MaybeUninit<Record>>; MAY_WAIT],
+    places: [UnsafeCell<MaybeUninit<Waiting>>; MAY_WAIT],
 }
 
-const _: () = assert!(size_of::<Frame>() == 368);
+const _: () = assert!(size_of::<Frame>() == 424);
+
+/// A signal that waits.
+#[repr(C)]
+struct Waiting {
+    record: Record,
+    /// Which of the entries the kernel has called.
+    entry: usize,
+}
 
 impl Frame {
     /// The delivery whose code this one has interrupted.
@@ -83,28 +91,34 @@ impl Frame {
 
     /// Keeps a signal until this delivery has decided. Of one that waits already, nothing more is kept: so it is with
     /// signals that the kernel keeps.
-    pub fn keep(&self, signal: c_int, info: &libc::siginfo_t) {
+    pub fn keep(&self, entry: usize, signal: c_int, info: &libc::siginfo_t) {
         let Some(place) = place(signal) else { return };
         if self.waiting.load(Relaxed) & bit(signal) != 0 {
             return;
         }
         // SAFETY: nobody reads it before the bit is set. A handler in between that keeps the same signal writes all of
         // it, and then this does.
-        unsafe { (*self.records[place].get()).write(Record::of(info)) };
+        unsafe {
+            (*self.places[place].get()).write(Waiting {
+                record: Record::of(info),
+                entry,
+            })
+        };
         self.waiting.fetch_or(bit(signal), Relaxed);
     }
 
-    /// Takes one that waits.
-    pub fn take(&self) -> Option<(c_int, libc::siginfo_t)> {
+    /// Takes one that waits; says which entry it came by.
+    pub fn take(&self) -> Option<(usize, c_int, libc::siginfo_t)> {
         let signal = match self.waiting.load(Relaxed) {
             0 => return None,
             waiting => waiting.trailing_zeros() as c_int + 1,
         };
-        let record = &self.records[place(signal)?];
+        let place = &self.places[place(signal)?];
         // SAFETY: written before its bit was set.
-        let info = unsafe { (*record.get()).assume_init_ref().load() };
+        let waiting = unsafe { (*place.get()).assume_init_ref() };
+        let (entry, info) = (waiting.entry, waiting.record.load());
         self.waiting.fetch_and(!bit(signal), Relaxed);
-        Some((signal, info))
+        Some((entry, signal, info))
     }
 
     /// From now on, what arrives waits for this delivery.
@@ -124,9 +138,9 @@ impl Frame {
         let delivery = &Words::of_this_thread().delivery;
         delivery.store(before.expose_provenance() as u64, Relaxed);
         while let Some(outer) = self.before()
-            && let Some((signal, info)) = self.take()
+            && let Some((entry, signal, info)) = self.take()
         {
-            outer.keep(signal, &info);
+            outer.keep(entry, signal, &info);
         }
     }
 

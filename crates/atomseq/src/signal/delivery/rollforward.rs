@@ -88,7 +88,7 @@ pub fn abandon_rollforward() -> bool {
     match Words::of_this_thread().rollforward.take() {
         Some(pending) => {
             if pending.signal != NOTHING {
-                mask::queue_again(pending.signal, &pending.info);
+                mask::wait_blocked(pending.signal, &pending.info);
             }
             true
         }

@@ -6,9 +6,10 @@ use core::sync::atomic::Ordering;
 use super::super::event::{Event, Handler, Interrupted};
 use super::super::statistics::COUNTS;
 use super::actions::{self, Action, By};
+use super::cover;
 use super::words::Words;
 use crate::arch::syscall;
-use crate::platform::{Context, Disposition, change_mask, replace_disposition};
+use crate::platform::{Context, Disposition, change_mask, replace_disposition_if};
 
 /// One delivery.
 #[derive(Clone, Copy)]
@@ -32,7 +33,7 @@ pub struct Delivery<'a> {
 /// This runs in a handler, with what the kernel passed to it; the interrupted code may be looked at.
 pub unsafe fn run(action: &'static Action, delivery: &Delivery) {
     if action.options.once && !is_first(action, delivery) {
-        return;
+        return super::default_action(delivery.signal, delivery.info);
     }
     let Delivery {
         signal,
@@ -51,8 +52,14 @@ pub unsafe fn run(action: &'static Action, delivery: &Delivery) {
     }
     match action.by {
         By::Handler(handler) => call(handler, action, delivery),
-        // SAFETY: the caller's promise.
-        By::Adopted => unsafe { call_adopted(action, delivery) },
+        // SAFETY: the caller's promise; only functions are adopted.
+        By::Adopted => unsafe {
+            action.previous.call_function(
+                delivery.signal,
+                delivery.info,
+                delivery.context.as_ptr(),
+            );
+        },
     }
     // The handler may have ended the mask that what is in `added` was blocked for.
     let ended = added & !words.added.load(Ordering::Relaxed);
@@ -83,36 +90,20 @@ fn call(handler: Handler, action: &Action, delivery: &Delivery) {
     unsafe { *errno = before };
 }
 
-/// Calls the handler that was there before, or does what the kernel did without one.
-///
-/// # Safety
-/// As [`run`].
-unsafe fn call_adopted(action: &'static Action, delivery: &Delivery) {
-    let Some(next) = action.next(delivery.context) else {
-        return super::default_action(delivery.signal, delivery.info);
-    };
-    let (previous, context) = (&next.previous, delivery.context.as_ptr());
-    if previous.0.is_function() {
-        // SAFETY: the caller's promise.
-        unsafe { previous.call_function(delivery.signal, delivery.info, context) };
-    } else if previous.0.handler == libc::SIG_DFL || delivery.info.si_code > 0 {
-        super::default_action(delivery.signal, delivery.info);
-    }
-}
-
-/// For a handler of one signal only. What comes second meets the default action.
+/// For a handler of one signal only: is this that signal? What comes second meets the default action.
 fn is_first(action: &Action, delivery: &Delivery) -> bool {
+    let signal = delivery.signal;
+    if !actions::action(signal).is_some_and(|now| core::ptr::eq(now, action)) {
+        // Called by a handler that was installed over it. The kernel would reset nothing then.
+        return matches!(action.by, By::Adopted) || !action.spent.swap(true, Ordering::SeqCst);
+    }
     let is_first = !action.spent.swap(true, Ordering::SeqCst);
-    let is_current = actions::action(delivery.signal).is_some_and(|now| core::ptr::eq(now, action));
-    if is_current {
-        actions::no_longer_manage(delivery.signal);
-        actions::set_action(delivery.signal, None);
-        // SAFETY: no function in it. The kernel has no reason to refuse.
-        let _ = unsafe { replace_disposition(delivery.signal, &Disposition::DEFAULT) };
-    }
-    if !is_first {
-        super::default_action(delivery.signal, delivery.info);
-    }
+    actions::no_longer_manage(signal);
+    let is_ours = |now: &Disposition| cover::leads_to_action(signal, now);
+    // A handler that other code has installed over this one stays.
+    // SAFETY: no function in it. The kernel has no reason to refuse.
+    let _ = unsafe { replace_disposition_if(signal, &Disposition::DEFAULT, is_ours) };
+    action.retired.store(true, Ordering::SeqCst);
     is_first
 }
 

@@ -17,12 +17,14 @@
 //! 200 delivery whose code runs, until it has decided; 0: none
 //! 208 inside   a handler runs in the middle of a sequence
 //!    208 context  it has got               216 mask     what is blocked because it runs
+//! 224 kept     signals that the thread will handle itself (keep.rs)
 //! ```
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use crate::arch::{thread_block_offset, thread_pointer};
-use crate::platform::Context;
+use super::actions::PASSED_ON;
+use crate::arch::{FOUND_MASK, thread_block_offset, thread_pointer};
+use crate::platform::{Context, bit, own_process};
 
 #[repr(C)]
 pub struct Words {
@@ -34,15 +36,16 @@ pub struct Words {
     left: AtomicU64,
     pub delivery: AtomicU64,
     pub inside: Inside,
+    pub kept: AtomicU64,
 }
 
-/// In `depth`: `added` is not empty. The end of a mask sees it in the very load that tells it which mask it is; but a
+/// In `depth`: `added` or `kept` is not empty. The end of a mask sees it in the very load that tells it which mask it is; but a
 /// deferral in the middle of an end, or of a nested start, may be overwritten. So the end looks at `added` too.
 const WAITING: u64 = 1 << 63;
 
-/// Where they lie in the thread block, in its first 224 bytes.
+/// Where they lie in the thread block.
 const OFFSET: isize = 48;
-const _: () = assert!(OFFSET as usize + size_of::<Words>() <= 224);
+const _: () = assert!(OFFSET as usize + size_of::<Words>() <= FOUND_MASK);
 // What `arch` uses.
 const _: () = assert!(core::mem::offset_of!(Words, depth) == 0);
 const _: () = assert!(core::mem::offset_of!(Words, added) == 8);
@@ -91,12 +94,7 @@ impl Words {
         // One less than none, whatever the highest bit was.
         let is_left = self.depth() == !WAITING;
         if is_left {
-            let waiting = if self.added.load(Relaxed) != 0 {
-                WAITING
-            } else {
-                0
-            };
-            self.depth.store(waiting, Relaxed);
+            self.depth.store(self.waiting(), Relaxed);
             let left = self.left.load(Relaxed);
             self.left.store(left.saturating_sub(1), Relaxed);
         }
@@ -110,9 +108,18 @@ impl Words {
         let still = left.saturating_sub(masks.before);
         self.left.store(left - still, Relaxed);
         let depth = self.depth() + still;
-        let added = self.added.fetch_or(masks.added, Relaxed) | masks.added;
-        let waiting = if added != 0 { WAITING } else { 0 };
-        self.depth.store(depth | waiting, Relaxed);
+        self.added.fetch_or(masks.added, Relaxed);
+        self.depth.store(depth | self.waiting(), Relaxed);
+    }
+
+    /// Does anything wait for the end of a mask?
+    pub fn has_waiting(&self) -> bool {
+        self.added.load(Relaxed) != 0 || self.kept.load(Relaxed) != 0
+    }
+
+    /// The highest bit of `depth`, as it should be.
+    fn waiting(&self) -> u64 {
+        if self.has_waiting() { WAITING } else { 0 }
     }
 }
 
@@ -256,7 +263,7 @@ impl Inside {
         let noted = self.context.load(Relaxed);
         let mask = self.mask.load(Relaxed);
         // A handler of others passes on what it was passed: that is the same delivery, and nothing lies below it.
-        let is_same = noted == context.as_ptr() as u64 && context.link() != 0;
+        let is_same = noted == context.as_ptr() as u64 && context.link() & PASSED_ON != 0;
         if noted == 0 || is_same {
             return false;
         }
@@ -272,7 +279,7 @@ impl Inside {
     }
 }
 
-/// The record of a signal for which the kernel's queue had no room.
+/// The record of a signal that the kernel did not take with it.
 #[repr(C)]
 pub struct Saved {
     signal: AtomicU32,
@@ -280,7 +287,7 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// Keeps it; `false` if another one is kept.
+    /// Saves it; `false` if another one is saved.
     pub fn keep(&self, signal: i32, info: &libc::siginfo_t) -> bool {
         let free = self.signal.load(Relaxed) == 0;
         if free {
@@ -290,18 +297,48 @@ impl Saved {
         free
     }
 
-    /// The record kept for `signal`, if `info` is what the kernel delivers when it has none.
+    /// The record saved for `signal`, if `info` is what the kernel delivers in its place.
     pub fn take(&self, signal: i32, info: &libc::siginfo_t) -> Option<libc::siginfo_t> {
-        if self.signal.load(Relaxed) != signal as u32 || info.si_code != libc::SI_USER {
+        if self.signal.load(Relaxed) != signal as u32
+            || !matches!(info.si_code, libc::SI_USER | libc::SI_TKILL)
+        {
             return None;
         }
-        // SAFETY: the sender is in every record with this code.
-        if unsafe { info.si_pid() != 0 || info.si_uid() != 0 } {
+        // SAFETY: the sender is in every record with these codes.
+        let sender = unsafe { info.si_pid() };
+        let is_bare = match info.si_code {
+            // SAFETY: as above.
+            libc::SI_USER => sender == 0 && unsafe { info.si_uid() } == 0,
+            // `tgkill` by this process. Another signal that it sent so has the same record: either gets the saved one.
+            _ => sender == own_process() as i32,
+        };
+        if !is_bare {
             return None;
         }
         let kept = self.record.load();
         self.clear();
         Some(kept)
+    }
+
+    /// The record of a signal that the thread keeps; a bare one if there was no room.
+    pub fn take_kept(&self, signal: i32) -> libc::siginfo_t {
+        if self.signal.load(Relaxed) == signal as u32 {
+            let record = self.record.load();
+            self.clear();
+            return record;
+        }
+        // SAFETY: plain old data.
+        let mut bare: libc::siginfo_t = unsafe { core::mem::zeroed() };
+        bare.si_signo = signal;
+        bare
+    }
+
+    /// Drops the record if it belongs to one of `signals`.
+    pub fn forget(&self, signals: u64) {
+        let signal = self.signal.load(Relaxed);
+        if signal != 0 && signals & bit(signal as i32) != 0 {
+            self.clear();
+        }
     }
 
     pub fn clear(&self) {

@@ -148,6 +148,11 @@ trait Store: Sync {
     fn push(&self, element: u64) -> bool;
     fn take(&self, element: u64) -> bool;
     fn len(&self) -> usize;
+
+    /// As [`Object::thrown_out`].
+    fn revoked(&self) -> Option<u64> {
+        thrown_out(dcas::mechanism())
+    }
 }
 
 impl Store for Stack<u64> {
@@ -175,6 +180,11 @@ impl Store for Queue<u64> {
 
     fn len(&self) -> usize {
         Self::len(self)
+    }
+
+    /// A change is one instruction.
+    fn revoked(&self) -> Option<u64> {
+        None
     }
 }
 
@@ -209,7 +219,7 @@ impl<S: Store> Object for S {
     }
 
     fn thrown_out(&self) -> Option<u64> {
-        thrown_out(dcas::mechanism())
+        self.revoked()
     }
 
     fn check(&self) -> Result<(), String> {

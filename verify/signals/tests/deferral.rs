@@ -1,0 +1,315 @@
+//! Deferred signals come back: the ones that queueing again would lose, and in sandboxes that refuse to queue or to send.
+//! (qemu-user has no seccomp.)
+#![cfg(all(atomseq_sections, target_arch = "x86_64"))]
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+use atomseq::internals::signal_controls as controls;
+use atomseq::signal::{self, Event, Interrupted, Options, mask};
+use verify_signals::fresh::{in_child, in_fresh_process};
+use verify_signals::interrupt::{Page, install_fault_handler};
+use verify_signals::log::{clear_log, log, logged};
+use verify_signals::sandbox;
+use verify_signals::sequences::add_to_three;
+use verify_signals::signals::{
+    change_mask, install, install_plainly, install_with, is_blocked, is_pending, queue, raise, set,
+};
+use verify_signals::this_test;
+
+const ONE: i32 = libc::SIGUSR1;
+const STOP: i32 = libc::SIGTSTP;
+const CONTINUE: i32 = libc::SIGCONT;
+
+/// Logs the signal, or the value that came with it.
+fn note(event: &mut Event<'_>) {
+    match event.info().si_code {
+        libc::SI_QUEUE => log(1000 + event.value()),
+        _ => log(event.signal() as usize),
+    }
+}
+
+/// Queues again what the filter has trapped, and lets `CONTINUE` come right before.
+extern "C" fn continue_first(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    const NAMES: [i32; 4] = [libc::REG_RDI, libc::REG_RSI, libc::REG_RDX, libc::REG_R10];
+    if !SENT.swap(true, SeqCst) {
+        raise(CONTINUE);
+    }
+    // SAFETY: the kernel's context of a system call, which is made with the same arguments.
+    unsafe {
+        let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
+        let [a, b, c, d] = NAMES.map(|name| registers[name as usize]);
+        let result = libc::syscall(libc::SYS_rt_tgsigqueueinfo, a, b, c, d, 0, PASSWORD);
+        registers[libc::REG_RAX as usize] = result;
+    }
+}
+
+static SENT: AtomicBool = AtomicBool::new(false);
+const PASSWORD: i64 = 0x5052;
+
+/// Defers `STOP`. `CONTINUE` comes before it is queued again; after it if it is not.
+fn continued_while_a_stop_is_deferred() -> Vec<usize> {
+    install_plainly(libc::SIGSYS, continue_first, 0, &[]);
+    install(STOP, note);
+    install(CONTINUE, note);
+    sandbox::trap(libc::SYS_rt_tgsigqueueinfo, PASSWORD as u32);
+    let guard = mask();
+    raise(STOP);
+    if !SENT.swap(true, SeqCst) {
+        raise(CONTINUE);
+    }
+    assert_eq!(logged(), []);
+    drop(guard);
+    assert!(!is_blocked(STOP) && !is_blocked(CONTINUE) && !signal::is_masked());
+    logged()
+}
+
+#[test]
+fn a_deferred_stop_signal_discards_no_later_continue() {
+    in_fresh_process(this_test!(), || {
+        assert_eq!(continued_while_a_stop_is_deferred(), [CONTINUE as usize]);
+        assert_eq!(signal::statistics().kept, 1);
+    });
+}
+
+#[test]
+fn control_queued_again_it_does() {
+    in_fresh_process(this_test!(), || {
+        // SAFETY: this test expects what follows.
+        unsafe { controls::set(controls::KEEPING) };
+        assert_eq!(continued_while_a_stop_is_deferred(), [STOP as usize]);
+    });
+}
+
+#[test]
+fn of_stop_and_continue_the_later_one_comes_as_with_the_kernel_s_mask() {
+    in_fresh_process(this_test!(), || {
+        let all = [STOP, CONTINUE, libc::SIGTTIN, libc::SIGTTOU];
+        for signal in all {
+            install(signal, note);
+        }
+        let sent = |signals: &[i32]| signals.iter().for_each(|&signal| raise(signal));
+        let (mut compared, mut both) = (0, 0);
+        for first in all {
+            for second in all {
+                for third in all {
+                    let signals = [first, second, third];
+                    clear_log();
+                    signal::with_kernel_mask(|| sent(&signals));
+                    let expected = logged();
+                    clear_log();
+                    let guard = mask();
+                    sent(&signals);
+                    assert_eq!(logged(), []);
+                    drop(guard);
+                    let mut came = logged();
+                    came.sort_unstable();
+                    let mut sorted = expected.clone();
+                    sorted.sort_unstable();
+                    // A `CONTINUE` that another stop signal has discarded leaves no trace, so the first stop signal
+                    // comes as well. Either way the last one that comes is a stop signal.
+                    if came != sorted {
+                        assert_eq!(second, CONTINUE, "{signals:?}");
+                        assert_eq!(
+                            (sorted, expected),
+                            (vec![third as usize], vec![third as usize])
+                        );
+                        assert!(came.len() == 2 && !came.contains(&(CONTINUE as usize)));
+                        both += 1;
+                    }
+                    compared += 1;
+                }
+            }
+        }
+        assert_eq!((compared, both), (64, 6));
+    });
+}
+
+#[test]
+fn a_kept_signal_s_handler_is_called_as_by_the_kernel() {
+    in_fresh_process(this_test!(), || {
+        static EVENT: AtomicUsize = AtomicUsize::new(0);
+        fn look(event: &mut Event<'_>) {
+            assert_eq!(event.interrupted(), Interrupted::Plain);
+            assert_eq!(event.info().si_code, libc::SI_TKILL);
+            assert!(event.program_counter() != 0 && event.program_counter() == event.original_pc());
+            assert!(is_blocked(STOP) && is_blocked(ONE) && is_blocked(libc::SIGHUP));
+            EVENT.store(event.context() as usize, SeqCst);
+            log(STOP as usize);
+            raise(ONE);
+            // A mask of the handler's own.
+            drop(mask());
+            // SAFETY: the context's mask, which the thread goes on with.
+            unsafe {
+                libc::sigaddset(
+                    verify_signals::interrupt::mask(event.context()),
+                    libc::SIGWINCH,
+                )
+            };
+        }
+        install_with(STOP, look, Options::new().blocking(libc::SIGHUP));
+        install(ONE, note);
+        let guard = mask();
+        raise(STOP);
+        drop(guard);
+        assert_ne!(EVENT.load(SeqCst), 0);
+        assert_eq!(logged(), [STOP as usize, ONE as usize]);
+        assert!(is_blocked(libc::SIGWINCH), "the handler wanted it");
+        assert!(!is_blocked(STOP) && !is_blocked(ONE) && !is_blocked(libc::SIGHUP));
+    });
+}
+
+#[test]
+fn a_kept_signal_waits_for_the_end_of_a_gate_and_for_the_kernel_s_mask() {
+    in_fresh_process(this_test!(), || {
+        let area = atomseq::percpu::Area::new(64).expect("memory");
+        install(STOP, note);
+        let guard = mask();
+        raise(STOP);
+        let held = area.close(0);
+        drop(guard);
+        assert_eq!(logged(), []);
+        drop(held);
+        assert_eq!(logged(), [STOP as usize]);
+        assert!(!is_blocked(STOP) && !signal::is_masked());
+        // Calls that wait for signals see it.
+        let guard = mask();
+        raise(STOP);
+        assert!(!is_pending(STOP));
+        signal::with_kernel_mask(|| {
+            assert!(is_pending(STOP));
+            // SAFETY: an initialised set.
+            assert_eq!(unsafe { libc::sigsuspend(&set(&[])) }, -1);
+            assert_eq!(logged(), [STOP as usize; 2]);
+        });
+        // A child has none of its parent's.
+        raise(STOP);
+        in_child(|| {
+            drop(guard);
+            assert_eq!(logged(), [STOP as usize; 2]);
+        });
+        // The parent's guard went with the closure.
+        assert_eq!(logged(), [STOP as usize; 3]);
+    });
+}
+
+#[test]
+fn a_kept_signal_whose_handler_was_removed_is_handled_by_what_is_restored() {
+    in_fresh_process(this_test!(), || {
+        extern "C" fn earlier(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+            log(1);
+        }
+        install_plainly(STOP, earlier, 0, &[]);
+        install(STOP, note);
+        let guard = mask();
+        raise(STOP);
+        signal::uninstall(STOP).expect("uninstalled");
+        drop(guard);
+        assert_eq!(logged(), [1]);
+        assert!(!is_blocked(STOP));
+    });
+}
+
+/// A standard and a real-time signal with values are deferred in a sandbox that refuses `calls`.
+fn deferred_without(calls: &[i64]) {
+    let real_time = libc::SIGRTMIN() + 3;
+    install(ONE, note);
+    install(real_time, note);
+    for (value, signal) in [(1, ONE), (2, real_time), (3, real_time)] {
+        change_mask(libc::SIG_BLOCK, &[signal]);
+        queue(signal, value);
+    }
+    sandbox::refuse(calls);
+    // One after the other: the first one that arrives is deferred, and blocks the rest.
+    for signal in [ONE, real_time, real_time] {
+        let guard = mask();
+        change_mask(libc::SIG_UNBLOCK, &[signal]);
+        let before = logged();
+        change_mask(libc::SIG_BLOCK, &[]);
+        assert_eq!(logged(), before);
+        drop(guard);
+    }
+    assert!(!is_blocked(ONE) && !is_blocked(real_time));
+}
+
+#[test]
+fn a_sandbox_without_rt_tgsigqueueinfo_loses_nothing() {
+    in_fresh_process(this_test!(), || {
+        deferred_without(&[libc::SYS_rt_tgsigqueueinfo]);
+        let mut values = logged();
+        values.sort_unstable();
+        assert_eq!(values, [1001, 1002, 1003]);
+        let statistics = signal::statistics();
+        assert_eq!((statistics.kept, statistics.lost_signals), (0, 0));
+        assert_eq!(statistics.lost_information, 0);
+        assert!(statistics.refused > 0);
+    });
+}
+
+#[test]
+fn nor_does_one_without_tgkill() {
+    in_fresh_process(this_test!(), || {
+        deferred_without(&[libc::SYS_rt_tgsigqueueinfo, libc::SYS_tgkill]);
+        let mut values = logged();
+        values.sort_unstable();
+        assert_eq!(values, [1001, 1002, 1003]);
+        let statistics = signal::statistics();
+        assert!(statistics.kept > 0 && statistics.refused > 0);
+        assert_eq!(
+            (statistics.lost_signals, statistics.lost_information),
+            (0, 0)
+        );
+    });
+}
+
+#[test]
+fn control_what_is_neither_sent_nor_kept_is_lost() {
+    in_fresh_process(this_test!(), || {
+        // SAFETY: this test expects what follows.
+        unsafe { controls::set(controls::SENDING) };
+        deferred_without(&[libc::SYS_rt_tgsigqueueinfo]);
+        assert!(logged().len() < 3, "{:?}", logged());
+    });
+}
+
+/// A signal that cannot be queued while a rollforward is under way: it was managed after the rollforward began.
+#[test]
+fn a_signal_that_is_held_back_in_such_a_sandbox_comes_after_the_rollforward() {
+    in_fresh_process(this_test!(), || {
+        const TWO: i32 = libc::SIGUSR2;
+        static PAGE: std::sync::OnceLock<Page> = std::sync::OnceLock::new();
+        /// The first fault lets `ONE` in, for which a rollforward begins; the second is in that, and lets `TWO` in.
+        extern "C" fn let_in(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+            static CALLS: AtomicUsize = AtomicUsize::new(0);
+            let context_mask = verify_signals::interrupt::mask(context);
+            match CALLS.fetch_add(1, SeqCst) {
+                // SAFETY: the context's set.
+                0 => unsafe {
+                    libc::sigdelset(context_mask, ONE);
+                },
+                _ => {
+                    change_mask(libc::SIG_UNBLOCK, &[TWO]);
+                    PAGE.get().expect("made").release();
+                }
+            }
+        }
+        install_fault_handler();
+        install_plainly(libc::SIGSEGV, let_in, 0, &[]);
+        install(ONE, note);
+        install(TWO, note);
+        change_mask(libc::SIG_BLOCK, &[ONE, TWO]);
+        raise(ONE);
+        raise(TWO);
+        sandbox::refuse(&[libc::SYS_rt_tgsigqueueinfo, libc::SYS_tgkill]);
+        let page = PAGE.get_or_init(Page::new);
+        let words = page.words(1);
+        page.interrupt_again(0, 2);
+        // SAFETY: three words of the test's.
+        unsafe { add_to_three::rolling(words as usize, 99) };
+        change_mask(libc::SIG_UNBLOCK, &[ONE, TWO]);
+        drop(mask());
+        let mut came = logged();
+        came.sort_unstable();
+        assert_eq!(came, [ONE as usize, TWO as usize]);
+        assert_eq!(signal::statistics().lost_signals, 0);
+    });
+}

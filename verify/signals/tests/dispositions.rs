@@ -1,0 +1,136 @@
+//! Dispositions that other code reads and puts back, over and after atomseq's handlers.
+#![cfg(target_os = "linux")]
+
+use atomseq::signal::{self, Event, Fault, Finding, Options};
+use std::sync::atomic::Ordering::SeqCst;
+use verify_signals::fresh::{in_fresh_process, killed_in_fresh_process};
+use verify_signals::libraries::{FOUND, ignore, install_over, lowest, pass_on, put_back};
+use verify_signals::log::{clear_log, log, logged};
+use verify_signals::signals::{holds, install, install_plainly, install_with, installed, raise};
+use verify_signals::this_test;
+
+const ONE: i32 = libc::SIGUSR1;
+const TWO: i32 = libc::SIGUSR2;
+
+fn note(event: &mut Event<'_>) {
+    log(event.signal() as usize);
+}
+
+fn note_and_chain(event: &mut Event<'_>) {
+    log(event.signal() as usize);
+    event.chain();
+}
+
+fn findings() -> Vec<Finding> {
+    signal::audit().findings().collect()
+}
+
+#[test]
+fn a_handler_for_one_signal_resets_only_what_is_its_own() {
+    in_fresh_process(this_test!(), || {
+        install_with(ONE, note, Options::new().once());
+        install_over::<0>(ONE);
+        raise(ONE);
+        assert_eq!(logged(), [1000, ONE as usize]);
+        let now = installed(ONE).sa_sigaction;
+        assert_eq!(
+            now, pass_on::<0> as *const () as usize,
+            "theirs is installed"
+        );
+        assert!(!signal::is_managed(ONE));
+        raise(ONE);
+        assert_eq!(logged(), [1000, ONE as usize, 1000], "it was for one");
+    });
+}
+
+#[test]
+fn a_used_up_handler_that_is_put_back_is_the_default_action() {
+    killed_in_fresh_process(this_test!(), ONE, || {
+        install_with(ONE, note, Options::new().once());
+        let ours = installed(ONE);
+        raise(ONE);
+        assert_eq!(logged(), [ONE as usize]);
+        put_back(ONE, &ours);
+        raise(ONE);
+    });
+}
+
+#[test]
+fn a_removed_handler_that_is_put_back_is_what_was_there_before() {
+    in_fresh_process(this_test!(), || {
+        install(TWO, note);
+        for with in ["nothing", "a handler"] {
+            clear_log();
+            match with {
+                "nothing" => ignore(ONE),
+                _ => _ = install_plainly(ONE, lowest, 0, &[]),
+            }
+            install(ONE, note);
+            let ours = installed(ONE);
+            signal::uninstall(ONE).expect("uninstalled");
+            put_back(ONE, &ours);
+            raise(ONE);
+            let expected: &[usize] = if with == "nothing" { &[] } else { &[2000] };
+            assert_eq!(logged(), expected, "{with}");
+            if cfg!(not(atomseq_sections)) {
+                continue;
+            }
+            let finding = Finding {
+                signal: ONE,
+                fault: Fault::PutBack,
+            };
+            assert_eq!(findings(), [finding]);
+            assert!(signal::audit().to_string().contains("call repair()"));
+            assert!(signal::repair().is_clean());
+            assert_ne!(installed(ONE).sa_sigaction, ours.sa_sigaction);
+            raise(ONE);
+            assert_eq!(logged(), [expected, expected].concat(), "{with}");
+        }
+    });
+}
+
+#[test]
+fn a_removed_handler_that_is_put_back_over_the_default_action_kills() {
+    killed_in_fresh_process(this_test!(), ONE, || {
+        install(ONE, note);
+        let ours = installed(ONE);
+        signal::uninstall(ONE).expect("uninstalled");
+        put_back(ONE, &ours);
+        raise(ONE);
+    });
+}
+
+#[test]
+fn a_removed_handler_that_others_pass_on_to_does_nothing() {
+    in_fresh_process(this_test!(), || {
+        install(ONE, note);
+        let ours = installed(ONE);
+        signal::uninstall(ONE).expect("uninstalled");
+        install_over::<0>(ONE);
+        FOUND[0].store(ours.sa_sigaction, SeqCst);
+        raise(ONE);
+        assert_eq!(logged(), [1000]);
+        assert_eq!(
+            installed(ONE).sa_sigaction,
+            pass_on::<0> as *const () as usize
+        );
+    });
+}
+
+#[test]
+fn a_displaced_handler_stays_this_one_by_each_of_its_entries() {
+    in_fresh_process(this_test!(), || {
+        ignore(ONE);
+        install(ONE, note);
+        let found = install_over::<0>(ONE);
+        install(ONE, note_and_chain);
+        raise(ONE);
+        put_back(ONE, &found);
+        raise(ONE);
+        assert_eq!(logged(), [ONE as usize; 2]);
+        assert_eq!(findings(), []);
+        assert!(!holds(&installed(ONE).sa_mask, libc::SIGSEGV));
+        signal::uninstall(ONE).expect("it is installed");
+        assert_eq!(installed(ONE).sa_sigaction, libc::SIG_IGN);
+    });
+}
