@@ -188,8 +188,9 @@ impl Measuring<'_> {
 
     /// How many operations a thread must do for a run of the case to take about `run`.
     fn calibrate(&mut self, case: usize, run: Duration) -> Result<u64, Fault> {
-        let crowding = self.crew.crowding();
-        let batch = calibrated(run, crowding, |batch| self.run(case, batch))?;
+        /// How often a size is tried that seems to take long enough.
+        const ATTEMPTS: u32 = 5;
+        let batch = calibrated(run, ATTEMPTS, |batch| self.run(case, batch))?;
         batch.ok_or_else(|| {
             let fault = "its operations take no time at all: the compiler removed them";
             (case, fault.to_string())
@@ -205,17 +206,16 @@ impl Measuring<'_> {
 /// Returns how many operations take about `run`, given what runs of so many take; `None` if they take
 /// no time.
 ///
-/// Threads that share a CPU may wait through each other's turns, however few their operations are. Such
-/// a run says nothing about operations, and a batch fitted to it would measure turns. So each size is
-/// tried several times where CPUs are shared, and the fastest run counts.
+/// A thread may wait through the turns of others that share its CPU, however few its operations are.
+/// Such a run says nothing about operations, and a batch fitted to it would measure turns. So a size
+/// that seems to take long enough is tried up to `attempts` times, and the fastest run counts.
 fn calibrated<E>(
     run: Duration,
-    crowding: usize,
+    attempts: u32,
     mut run_of: impl FnMut(u64) -> Result<Duration, E>,
 ) -> Result<Option<u64>, E> {
     /// More than any machine does in a run: whatever gets here was optimised away.
     const LIMIT: u64 = 1 << 36;
-    let attempts = if crowding > 1 { 5 } else { 1 };
     let mut batch = GRAIN;
     while batch < LIMIT {
         let mut took = run_of(batch)?;
@@ -310,15 +310,15 @@ mod tests {
     }
 
     #[test]
-    fn where_threads_share_a_cpu_turns_are_not_taken_for_operations() {
+    fn turns_of_other_threads_are_not_taken_for_operations() {
         let run = Duration::from_millis(8);
-        let batch = |crowding| {
+        let batch = |attempts| {
             let mut runs = 0;
-            calibrated(run, crowding, |batch| Ok::<_, ()>(turns(&mut runs, batch)))
+            calibrated(run, attempts, |batch| Ok::<_, ()>(turns(&mut runs, batch)))
         };
-        let batch_of_two = batch(2).unwrap().unwrap();
-        assert!((60_000..=100_000).contains(&batch_of_two), "{batch_of_two}");
-        // The control: one run of each size would have been a turn, and no more.
+        let fitted = batch(5).unwrap().unwrap();
+        assert!((60_000..=100_000).contains(&fitted), "{fitted}");
+        // The control: by one run of each size, a turn is taken for them.
         assert_eq!(batch(1), Ok(Some(GRAIN)));
     }
 
