@@ -188,31 +188,54 @@ impl Measuring<'_> {
 
     /// How many operations a thread must do for a run of the case to take about `run`.
     fn calibrate(&mut self, case: usize, run: Duration) -> Result<u64, Fault> {
-        /// More than any machine does in a run: whatever gets here was optimised away.
-        const LIMIT: u64 = 1 << 36;
-        let mut batch = GRAIN;
-        while batch < LIMIT {
-            let took = self.run(case, batch)?;
-            let factor = run.as_secs_f64() / took.as_secs_f64().max(1e-9);
-            if factor <= 1.0 {
-                return Ok(batch);
-            }
-            if factor <= 4.0 {
-                return Ok(grains(batch as f64 * factor));
-            }
-            // A short run says little about a long one: go there by steps.
-            batch = grains(batch as f64 * (factor / 2.0).min(16.0));
-        }
-        Err((
-            case,
-            "its operations take no time at all: the compiler removed them".to_string(),
-        ))
+        /// How often a size is tried that seems to take long enough.
+        const ATTEMPTS: u32 = 5;
+        let batch = calibrated(run, ATTEMPTS, |batch| self.run(case, batch))?;
+        batch.ok_or_else(|| {
+            let fault = "its operations take no time at all: the compiler removed them";
+            (case, fault.to_string())
+        })
     }
 
     fn run(&mut self, case: usize, operations: u64) -> Result<Duration, Fault> {
         self.operations[case] += operations;
         self.crew.run(case, operations)
     }
+}
+
+/// Returns how many operations take about `run`, given what runs of so many take; `None` if they take
+/// no time.
+///
+/// A thread may wait through the turns of others that share its CPU, however few its operations are.
+/// Such a run says nothing about operations, and a batch fitted to it would measure turns. So a size
+/// that seems to take long enough is tried up to `attempts` times, and the fastest run counts.
+fn calibrated<E>(
+    run: Duration,
+    attempts: u32,
+    mut run_of: impl FnMut(u64) -> Result<Duration, E>,
+) -> Result<Option<u64>, E> {
+    /// More than any machine does in a run: whatever gets here was optimised away.
+    const LIMIT: u64 = 1 << 36;
+    let mut batch = GRAIN;
+    while batch < LIMIT {
+        let mut took = run_of(batch)?;
+        for _ in 1..attempts {
+            if took < run {
+                break;
+            }
+            took = took.min(run_of(batch)?);
+        }
+        let factor = run.as_secs_f64() / took.as_secs_f64().max(1e-9);
+        if factor <= 1.0 {
+            return Ok(Some(batch));
+        }
+        if factor <= 4.0 {
+            return Ok(Some(grains(batch as f64 * factor)));
+        }
+        // A short run says little about a long one: go there by steps.
+        batch = grains(batch as f64 * (factor / 2.0).min(16.0));
+    }
+    Ok(None)
 }
 
 /// Rounds up to whole grains.
@@ -277,6 +300,35 @@ mod tests {
             assert_eq!(series.values.len(), 7);
             assert!(series.values.iter().all(|&ns| ns > 0.0));
         }
+    }
+
+    /// A model of a run: 100 ns an operation, and in two runs of three, 20 ms of other threads' turns.
+    fn turns(runs: &mut u32, batch: u64) -> Duration {
+        *runs += 1;
+        let turns = if runs.is_multiple_of(3) { 0 } else { 20 };
+        Duration::from_nanos(100 * batch) + Duration::from_millis(turns)
+    }
+
+    #[test]
+    fn turns_of_other_threads_are_not_taken_for_operations() {
+        let run = Duration::from_millis(8);
+        let batch = |attempts| {
+            let mut runs = 0;
+            calibrated(run, attempts, |batch| Ok::<_, ()>(turns(&mut runs, batch)))
+        };
+        let fitted = batch(5).unwrap().unwrap();
+        assert!((60_000..=100_000).contains(&fitted), "{fitted}");
+        // The control: by one run of each size, a turn is taken for them.
+        assert_eq!(batch(1), Ok(Some(GRAIN)));
+    }
+
+    #[test]
+    fn what_takes_no_time_has_no_batch() {
+        assert_eq!(
+            calibrated(Duration::from_millis(1), 1, |_| Ok::<_, ()>(Duration::ZERO)),
+            Ok(None)
+        );
+        assert_eq!(calibrated(Duration::from_millis(1), 2, |_| Err(3)), Err(3));
     }
 
     #[test]
