@@ -11,6 +11,7 @@
 //! one gets it.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -55,10 +56,30 @@ impl<T: Descriptor, F: Fn(&T) + Sync> WriteBack<T> for F {
 }
 
 /// A descriptor that is loaded and that nobody uses.
+///
+/// One choice has one lifetime, and no candidate of another choice, which may be that of another cache, has the same:
+///
+/// ```compile_fail
+/// use atomseq::memory::Candidate;
+///
+/// fn of_another<'a, T>(candidate: Candidate<'static, T>) -> Candidate<'a, T> {
+///     candidate
+/// }
+/// ```
+///
+/// ```compile_fail
+/// use atomseq::memory::Candidate;
+///
+/// fn of_another<'a, 'b>(candidate: Candidate<'a, &'static u64>) -> Candidate<'a, &'b u64> {
+///     candidate
+/// }
+/// ```
 pub struct Candidate<'a, T> {
     entry: &'a Entry<T>,
     state: u64,
     last_use: u64,
+    /// Invariant in both.
+    choice: PhantomData<fn(&'a T) -> &'a T>,
 }
 
 impl<'a, T> Candidate<'a, T> {
@@ -197,6 +218,7 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
                 entry,
                 state,
                 last_use: entry.last_use.load(Ordering::Relaxed),
+                choice: PhantomData,
             })
         })
     }
@@ -212,7 +234,8 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
             Ordering::Relaxed,
         );
         // SAFETY: `load` left it allocated, and who ends what is loaded takes it, once. It is from this cache: a
-        // policy can return nothing but what this cache's iterator gave it, for only that has its lifetime.
+        // policy can return nothing but what this cache's iterator gave it, for only that has its lifetime, in which a
+        // `Candidate` is invariant.
         evicted.is_ok().then(|| unsafe { self.pool.adopt(entry) })
     }
 

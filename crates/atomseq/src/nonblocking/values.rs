@@ -20,7 +20,8 @@ use crate::Word;
 /// assert_eq!(stack.into_iter().collect::<Vec<_>>(), [3, 2, 1]);
 /// ```
 ///
-/// A value of a list stays there whose guard or visit was forgotten (`std::mem::forget`), and is passed by.
+/// A value whose guard or visit was forgotten (`std::mem::forget`) is passed by. A [`OneVisitorList`] drops it when this is dropped; that
+/// of a [`RefList`] is leaked, for the guard still counts.
 pub struct Values<S>(S);
 
 impl<S: fmt::Debug> fmt::Debug for Values<S> {
