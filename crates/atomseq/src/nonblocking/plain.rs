@@ -130,8 +130,10 @@ macro_rules! __plain {
             $crate::nonblocking::check_plain::<$name>(
                 |plain| {
                     let $name { $($field: _,)+ } = plain;
+                    // Safe code cannot read the field of a union.
+                    $(let _ = { plain.$field };)+
                 },
-                &[$($crate::nonblocking::size_of_field(|plain: &$name| plain.$field)),+],
+                &[$($crate::nonblocking::size_of_field(|plain: &$name| &raw const plain.$field)),+],
             );
         };
     };
@@ -154,9 +156,34 @@ pub const fn check_plain<T: Plain>(_: fn(&T), sizes_of_fields: &[usize]) {
     );
 }
 
-/// The size of whatever type the field has that the function gives, which must be plain.
+/// The size of whatever type the field has that the function leads to, which must be plain.
+///
+/// By address, for a value may turn into one of another type: `!` turns into any, and before the edition of 2024 into `()`.
+///
+/// ```compile_fail,edition2021,E0277
+/// #![allow(dependency_on_unit_never_type_fallback, unreachable_code)]
+/// trait Returns { type Value; }
+/// impl<T> Returns for fn() -> T { type Value = T; }
+/// type Never = <fn() -> ! as Returns>::Value;
+///
+/// atomseq::nonblocking::plain! {
+///     struct Impossible { number: u64, never: Never }
+/// }
+/// ```
+///
+/// The control: the same without it.
+///
+/// ```edition2021
+/// trait Returns { type Value; }
+/// impl<T> Returns for fn() -> T { type Value = T; }
+/// type Nothing = <fn() -> () as Returns>::Value;
+///
+/// atomseq::nonblocking::plain! {
+///     struct Possible { number: u64, nothing: Nothing }
+/// }
+/// ```
 #[doc(hidden)]
-pub const fn size_of_field<T, F: Plain>(_: fn(&T) -> F) -> usize {
+pub const fn size_of_field<T, F: Plain>(_: fn(&T) -> *const F) -> usize {
     size_of::<F>()
 }
 
