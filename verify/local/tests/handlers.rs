@@ -3,7 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use verify_local::trials::{ALL, Trial};
-use verify_signals::fresh::{in_fresh_process, panics_and_hangs_count};
+use verify_signals::fresh::in_fresh_process;
 use verify_signals::this_test;
 
 /// How many signals a trial takes.
@@ -45,6 +45,7 @@ fn every_trial_is_made() {
 #[cfg(atomseq_sections)]
 mod without_recovery {
     use atomseq::internals::signal_controls::{RESTART, ROLLFORWARD, set};
+    use verify_signals::fresh::panics_and_hangs_count;
 
     use super::*;
 

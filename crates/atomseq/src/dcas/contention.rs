@@ -2,24 +2,21 @@
 //!
 //! Threads on several CPUs that change the same words take the cache lines from each other, and each change of theirs
 //! takes several times as long as one thread's alone. It pays that all but one are away for a while: first they
-//! spin, then they sleep, so that their CPUs do something else. Nobody waits for anybody: whoever comes back goes on by itself.
+//! spin, then they yield the CPU to whoever is ready to run on it. Nobody waits for anybody: whoever comes back goes on by itself, and nobody
+//! sleeps, for another thread may poll for just what the sleeper was about to do.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering, spin_loop, wait_at_most};
+use crate::sync::{AtomicU64, Ordering, spin_loop};
 
-/// A thread that gives way for the first time makes 4 pauses, twice as many at each further level; from this one on it
-/// sleeps, twice as long at each.
-const FIRST_SLEEP: u64 = 7;
-const LAST_SLEEP: u64 = FIRST_SLEEP + 3;
-const SHORTEST: Duration = Duration::from_micros(60);
+/// A thread that gives way for the first time makes 4 pauses, twice as many at each further level; at the last one it yields.
+const LAST: u64 = 7;
 
 /// Who has to give way again so soon, in nanoseconds, is at the next level; who could go on for longer than FAR, at the one before.
 ///
-/// So threads that do something else between their changes, and meet now and then, hardly ever sleep. Measured with two threads on two CPUs,
-/// with 0.7 µs of something else between two pairs on a stack: together they made 1.8 to 1.9 times as many as one alone; when whoever was
-/// forestalled twice in 1,024 changes was at the next level, 1.0 times, since they slept most of the time. With nothing else between, 1.0
-/// times. With 32 threads that do nothing else, CPU time an operation beside one thread's: 1.0 to 1.2; without sleep 4.4.
+/// Measured on four busy CPUs, a producer and a consumer that poll lists with at most 16 values under way, lower quartiles of 40 runs: 0.2 to
+/// 0.5 µs a value in most rounds; with sleeps of 60 to 480 µs in this place 6 to 68. CPU time an operation of 32 threads that do nothing else
+/// was lower than with the sleeps in 11 of 12 interleaved comparisons.
 const NEAR: u64 = 1_000;
 const FAR: u64 = 4 * NEAR;
 
@@ -32,18 +29,15 @@ struct Met {
     level: AtomicU64,
 }
 
-/// Gives way to those who have changed an object. It may sleep: for half a millisecond at most, or until a signal comes.
+/// Gives way to those who have changed an object. It may yield the CPU.
 #[cold]
 pub(super) fn give_way<T>(object: &T) {
     let met = met();
     let address = &raw const *object as u64;
     let level = met.next_level(address, nanoseconds());
-    match level.checked_sub(FIRST_SLEEP) {
-        None => (0..4 << level).for_each(|_| spin_loop()),
-        // Nobody changes this word, or wakes those who wait for it.
-        Some(level) => {
-            wait_at_most(&AtomicU32::new(0), 0, SHORTEST * (1 << level));
-        }
+    match level {
+        LAST => std::thread::yield_now(),
+        level => (0..4 << level).for_each(|_| spin_loop()),
     }
     met.remember(address, nanoseconds(), level);
 }
@@ -62,7 +56,7 @@ impl Met {
         }
         let level = self.level.load(Ordering::Relaxed);
         match now.wrapping_sub(self.back.load(Ordering::Relaxed)) {
-            0..NEAR => LAST_SLEEP.min(level + 1),
+            0..NEAR => LAST.min(level + 1),
             NEAR..FAR => level,
             _ => level.saturating_sub(1),
         }
@@ -111,29 +105,25 @@ mod tests {
     }
 
     #[test]
-    fn contention_that_goes_on_makes_a_thread_sleep() {
-        assert_eq!(level_after(FIRST_SLEEP, NEAR - 1), FIRST_SLEEP - 1);
-        assert_eq!(level_after(FIRST_SLEEP + 1, NEAR - 1), FIRST_SLEEP);
-        assert_eq!(
-            level_after(100, NEAR - 1),
-            LAST_SLEEP,
-            "no longer than that"
-        );
+    fn contention_that_goes_on_makes_a_thread_yield() {
+        assert_eq!(level_after(LAST, NEAR - 1), LAST - 1);
+        assert_eq!(level_after(LAST + 1, NEAR - 1), LAST);
+        assert_eq!(level_after(100, NEAR - 1), LAST, "there is no further");
     }
 
     #[test]
-    fn who_had_the_words_for_a_while_does_not_sleep() {
+    fn who_had_the_words_for_a_while_does_not_yield() {
         assert_eq!(level_after(100, FAR), 0);
         assert_eq!(level_after(100, NEAR), 0, "it stays at a level");
     }
 
     /// Every third time soon again: from the highest level it comes down, and stays there.
     #[test]
-    fn who_meets_others_now_and_then_does_not_sleep() {
+    fn who_meets_others_now_and_then_does_not_yield() {
         let met = Met {
             object: AtomicU64::new(OBJECT),
             back: AtomicU64::new(0),
-            level: AtomicU64::new(LAST_SLEEP),
+            level: AtomicU64::new(LAST),
         };
         let mut now = 0;
         for time in 0..300 {
@@ -143,15 +133,12 @@ mod tests {
         assert!(met.level.load(Ordering::Relaxed) <= 1);
     }
 
+    /// Long after: a level down.
     #[test]
-    fn a_sleep_is_no_shorter_and_ends() {
+    fn what_was_met_is_remembered_from_call_to_call() {
         let object = 0_u64;
-        let address = &raw const object as u64;
-        met().remember(address, u64::MAX, FIRST_SLEEP + 1);
-        // Long after: a level down, to the first at which it sleeps.
-        let start = std::time::Instant::now();
+        met().remember(&raw const object as u64, u64::MAX, LAST);
         give_way(&object);
-        assert!(start.elapsed() >= SHORTEST);
-        assert_eq!(met().level.load(Ordering::Relaxed), FIRST_SLEEP);
+        assert_eq!(met().level.load(Ordering::Relaxed), LAST - 1);
     }
 }

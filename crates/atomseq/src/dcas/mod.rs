@@ -47,10 +47,8 @@
 //! # Contention
 //!
 //! Threads on several CPUs that change the same words at the same time cost each other more than their turns. So who is forestalled
-//! gives way: it spins at first, and if it is forestalled again within microseconds, time after time, it sleeps, for 60 to
-//! 480 µs. The others get their changes done at the speed of one thread, and the CPU is free meanwhile. A thread that only reads never sleeps, nor does one
-//! that finds a stopped holder. In a signal handler the sleep is one system call, and a further signal ends it. Threads that use a
-//! [`nonblocking::Stack`](crate::nonblocking::Stack) only spin: one that polls would keep the others waiting for what it sleeps over.
+//! gives way: it spins at first, and if it is forestalled again within microseconds, time after time, it yields the CPU (`sched_yield`), in a
+//! signal handler as well. It never sleeps: another thread may poll for just what it was about to do.
 //!
 //! # A process, and what comes after
 //!

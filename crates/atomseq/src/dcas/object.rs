@@ -269,8 +269,8 @@ impl Object {
         unsafe { self.since_kcas(version, [word]) }
     }
 
-    /// For who was forestalled: lets the others get on with it for a while, longer if it goes on like that. It may sleep, for half
-    /// a millisecond at most.
+    /// For who was forestalled: lets the others get on with it for a while, longer if it goes on like that. It may yield
+    /// the CPU.
     pub fn give_way(&self) {
         contention::give_way(self);
     }

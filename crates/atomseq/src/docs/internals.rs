@@ -451,8 +451,8 @@
 //! threads that looked after each pause and threw the holder out after 32 looks did so 4,600 times in 7 million operations; with 8
 //! pauses from look to look, 49 times. And a fence ends whatever section runs on that CPU, also one that has nothing to do with
 //! it: so a thread whose section was ended throws out at once only a holder on its own CPU. A thread that
-//! fails pauses as in a queue, so that the other has the lines to itself for many operations. It does not sleep, as threads do whose
-//! [domains](crate::dcas#contention) are contended: with sleeps of 60 to 480 µs, producers and consumers that spin at a stack of 16 took 14 to
+//! fails pauses as in a queue, so that the other has the lines to itself for many operations. It does not sleep:
+//! with sleeps of 60 to 480 µs, producers and consumers that spin at a stack of 16 took 14 to
 //! 67 µs an element, on four busy CPUs, and 0.1 to 0.2 µs without.
 //!
 //! # Lists that anybody may change

@@ -40,7 +40,8 @@
 //!
 //! * **A limit counts all.** Of a [`memory::Pool`](crate::memory::Pool) with a limit, an allocation may fail although something
 //!   is free: up to 32 descriptors are in the hands of each thread that is just filling or emptying a CPU's
-//!   stack, and a page's in those of a trim. Give a limit some room.
+//!   stack, and a page's in those of a trim; and an allocation looks at one place after another, so it may miss
+//!   a descriptor that moves meanwhile. Give a limit some room.
 //! * **A thread that ends** inside an allocation or a free, by a system call of its own, may take up to 32 free descriptors
 //!   with it for good, and the room for them between the CPUs; a trim a page. What it had allocated is found by an audit.
 //! * **Address space.** Chunks double, and stay until the pool is dropped; a pool has up to twice the addresses that it needs. Where the

@@ -29,7 +29,7 @@ impl fmt::Display for Error {
                 "the operating system gave no memory for more descriptors: free some, or raise its limits"
             }
             Error::LimitReached => {
-                "as many descriptors as the pool's limit allows are allocated: free some, or raise the limit"
+                "no descriptor was found within the pool's limit, though one may have moved meanwhile: free some, or raise the limit"
             }
             Error::AllInUse => {
                 "every descriptor of the cache is in use: end some uses, or raise the limit"

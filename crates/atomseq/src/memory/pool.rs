@@ -187,7 +187,8 @@ impl<T: Descriptor> Pool<T> {
     /// # Errors
     ///
     /// [`Error::LimitReached`]: each descriptor is allocated, or is on its way to or from a CPU's stack just now, or lies in a
-    /// page that a [`trim`](Pool::trim) is giving back just now. [`Error::OutOfMemory`].
+    /// page that a [`trim`](Pool::trim) is giving back just now, or moved while this call looked for one: it looks at one
+    /// place after another. [`Error::OutOfMemory`].
     #[inline]
     pub fn allocate(&self) -> Result<Allocated<'_, T>, Error> {
         match self.cache.get_at_once() {

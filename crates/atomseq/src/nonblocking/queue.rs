@@ -26,7 +26,9 @@ mod ring;
 /// Scope `Machine`; lock-free; values as [the module](super) says. [`push`](Queue::push) and [`pop`](Queue::pop) cost one atomic instruction
 /// each, a double-width compare-and-swap: `cmpxchg16b` on x86-64, `caspal` or an exclusive pair on AArch64, on Linux. They cost none when the
 /// queue is full or empty, and then store nothing: a thread that polls only reads. Elsewhere they are made of k-CAS, two atomic instructions
-/// for each word and two more. Nothing allocates after construction. Memory: two words for each value, and six cache lines.
+/// for each word and two more. Nothing allocates after construction. Memory: two words for each value, and six cache lines;
+/// by k-CAS two words for each of `capacity.next_power_of_two()` cells, and a thread's first operation maps
+/// [a page of descriptors](crate::dcas).
 ///
 /// A push returns `Err` only if the queue was full at some moment in the call, and a pop `None` only if it was empty. A thread that
 /// is preempted, stopped or ended inside an operation keeps no other waiting; in queues where a thread takes a place first and fills it

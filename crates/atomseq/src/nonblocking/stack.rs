@@ -69,7 +69,8 @@ pub(super) const SEQUENCES: &[&Program] = &[&push::MODEL, &pop::MODEL];
 ///
 /// Scope `Machine`; progress and values as [the module](super) says. [`push`](Stack::push) and
 /// [`pop`](Stack::pop) cost one atomic instruction each (by k-CAS, two for each word and two more), and none when the
-/// stack is full or empty. Nothing allocates after construction. Memory: a word for each value, and two cache lines.
+/// stack is full or empty. Nothing allocates after construction. Memory: a word for each value, by k-CAS two,
+/// and six cache lines.
 ///
 /// ```
 /// use atomseq::nonblocking::Stack;

@@ -176,7 +176,8 @@ impl Ring {
     }
 
     /// From a place before which all have been passed, finds one that is as far as the hint at least, as all others, and behind
-    /// those that turns show to have been passed. It looks at twice the binary logarithm of the capacity of cells, at most.
+    /// those that turns show to have been passed. It looks at no more cells than twice the binary logarithm of the
+    /// capacity, and two.
     fn search<const DUE: u64>(&self, place: u64) -> u64 {
         let mut place = place.max(self.hint::<DUE>().load(Ordering::Acquire));
         let turn = self.cell(place).first().load(Ordering::Acquire);
