@@ -40,12 +40,13 @@ pub fn unlock() {
     }
 }
 
-/// The right to change handlers. No signal arrives while one lives, but for faults.
+/// The right to change handlers. No signal arrives while one lives: a handler may fork, which takes the lock. That goes for
+/// `SIGABRT` and for faults that are sent, too.
 pub struct Changing(u64);
 
 impl Changing {
     pub fn start() -> Changing {
-        let mask = change_mask(libc::SIG_BLOCK, !actions::NEVER_BLOCKED);
+        let mask = change_mask(libc::SIG_BLOCK, u64::MAX);
         lock();
         Changing(mask)
     }
