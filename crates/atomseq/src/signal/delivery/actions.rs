@@ -67,12 +67,25 @@ pub fn covering_mask() -> u64 {
     managed()
 }
 
-pub fn manage(signal: c_int) {
-    MANAGED.fetch_or(bit(signal) & !NEVER_BLOCKED, Ordering::SeqCst);
+/// Adds a signal; `false` if there was nothing to add.
+pub fn manage(signal: c_int) -> bool {
+    let added = bit(signal) & !NEVER_BLOCKED;
+    MANAGED.fetch_or(added, Ordering::SeqCst) & added != added
 }
 
 pub fn no_longer_manage(signal: c_int) {
     MANAGED.fetch_and(!bit(signal), Ordering::SeqCst);
+}
+
+/// As [`no_longer_manage`], where another thread may be installing a handler. That sets the action, and then manages: either
+/// this sees the action, or that comes later.
+pub fn manage_no_longer_unless_handled(signal: c_int) {
+    if !has_handler(signal) {
+        no_longer_manage(signal);
+        if has_handler(signal) {
+            manage(signal);
+        }
+    }
 }
 
 /// Who handles a signal.

@@ -320,7 +320,10 @@ fn default_action(signal: c_int, info: &libc::siginfo_t) {
     // SAFETY: as above.
     let _ = unsafe {
         replace_disposition_if(signal, default, |now| {
-            cover::entry_of(now).is_some() && actions::action(signal).is_none()
+            // Asked of what this entry does: another thread may be installing.
+            let called = cover::entry_of(now);
+            called.is_some_and(|entry| actions::live_of_entry(signal, entry).is_none())
+                && actions::action(signal).is_none()
         })
     };
     let is_left_to_kernel = disposition(signal).is_ok_and(|now| !now.is_function());

@@ -98,12 +98,13 @@ fn is_first(action: &Action, delivery: &Delivery) -> bool {
         return matches!(action.by, By::Adopted) || !action.spent.swap(true, Ordering::SeqCst);
     }
     let is_first = !action.spent.swap(true, Ordering::SeqCst);
-    actions::no_longer_manage(signal);
-    let is_ours = |now: &Disposition| cover::leads_to_action(signal, now);
-    // A handler that other code has installed over this one stays.
+    // No lock is held: another thread may be installing over this one. What leads to its action stays, and so does a handler
+    // that other code has installed.
+    let is_ours = |now: &Disposition| cover::leads_to(signal, now, action);
     // SAFETY: no function in it. The kernel has no reason to refuse.
     let _ = unsafe { replace_disposition_if(signal, &Disposition::DEFAULT, is_ours) };
     action.retired.store(true, Ordering::SeqCst);
+    actions::manage_no_longer_unless_handled(signal);
     is_first
 }
 
