@@ -44,9 +44,8 @@ pub unsafe fn run(action: &'static Action, delivery: &Delivery) {
     let wanted = action.mask_while_running(signal, mask, interrupted);
     let words = Words::of_this_thread();
     let added = words.added.load(Ordering::Relaxed);
-    if interrupted == Interrupted::Inside && !delivery.in_handler_inside {
-        words.inside.note(delivery.context, wanted & !mask);
-    }
+    let noted = (interrupted == Interrupted::Inside && !delivery.in_handler_inside)
+        .then(|| words.inside.note(delivery.context, wanted & !mask));
     if delivery.blocked != Some(wanted) {
         change_mask(libc::SIG_SETMASK, wanted);
     }
@@ -60,6 +59,9 @@ pub unsafe fn run(action: &'static Action, delivery: &Delivery) {
                 delivery.context.as_ptr(),
             );
         },
+    }
+    if let Some(before) = noted {
+        words.inside.restore(before);
     }
     // The handler may have ended the mask that what is in `added` was blocked for.
     let ended = added & !words.added.load(Ordering::Relaxed);
