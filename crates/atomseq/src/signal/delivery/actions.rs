@@ -203,6 +203,15 @@ pub fn live_of_entry(signal: c_int, entry: usize) -> Option<&'static Action> {
     of_entry(signal, entry).filter(|action| !action.is_retired())
 }
 
+/// A set: the entries that do this on a signal.
+pub fn entries_of(signal: c_int, action: &Action) -> usize {
+    let is_it =
+        |&entry: &usize| of_entry(signal, entry).is_some_and(|of| core::ptr::eq(of, action));
+    (0..ENTRIES)
+        .filter(is_it)
+        .fold(0, |set, entry| set | 1 << entry)
+}
+
 /// What is done on a signal. Async-signal-safe.
 pub fn action(signal: c_int) -> Option<&'static Action> {
     live_of_entry(signal, newest_entry(signal))

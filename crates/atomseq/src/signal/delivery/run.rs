@@ -51,14 +51,19 @@ pub unsafe fn run(action: &'static Action, delivery: &Delivery) {
     }
     match action.by {
         By::Handler(handler) => call(handler, action, delivery),
-        // SAFETY: the caller's promise; only functions are adopted.
-        By::Adopted => unsafe {
-            action.previous.call_function(
-                delivery.signal,
-                delivery.info,
-                delivery.context.as_ptr(),
-            );
-        },
+        By::Adopted => {
+            // As in `pass_on`: it may pass the signal on to the entry by which it is called.
+            let context = delivery.context;
+            let passing = context.link();
+            context.set_link(passing | actions::entries_of(signal, action));
+            // SAFETY: the caller's promise; only functions are adopted.
+            unsafe {
+                action
+                    .previous
+                    .call_function(signal, delivery.info, context.as_ptr());
+            }
+            context.set_link(passing);
+        }
     }
     if let Some(before) = noted {
         words.inside.restore(before);
