@@ -173,6 +173,22 @@ fn adopted_handlers_pass_on_to_each_other_and_put_back_what_they_found() {
     });
 }
 
+/// A crash reporter that is armed twice keeps what it finds, which is an entry that leads to itself.
+#[test]
+fn an_adopted_handler_that_finds_itself_ends_in_the_default_action() {
+    let killed = killed_in_fresh_process(this_test!(), libc::SIGSEGV, || {
+        install_plainly(libc::SIGSEGV, pass_on::<0>, 0, &[]);
+        install(ONE, note);
+        install_over::<0>(libc::SIGSEGV);
+        assert!(signal::repair().is_clean());
+        // SAFETY: this test expects the fault.
+        unsafe { std::ptr::without_provenance_mut::<u8>(16).write_volatile(1) };
+    });
+    if let Some(errors) = killed {
+        assert!(!errors.contains("index out of bounds"), "the log: {errors}");
+    }
+}
+
 #[test]
 fn the_c_library_s_own_signals_are_covered_and_no_finding() {
     in_fresh_process(this_test!(), || {

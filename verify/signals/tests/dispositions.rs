@@ -43,6 +43,46 @@ fn a_handler_for_one_signal_resets_only_what_is_its_own() {
     });
 }
 
+/// Another thread gets the signal that uses a handler up, while this one installs over it: what is new stays, and is covered.
+#[cfg(atomseq_sections)]
+#[test]
+fn a_handler_that_is_installed_over_one_that_is_used_up_stays() {
+    in_fresh_process(this_test!(), || {
+        use std::sync::atomic::AtomicUsize;
+        const ROUNDS: usize = 3000;
+        static ROUND: AtomicUsize = AtomicUsize::new(0);
+        static DONE: AtomicUsize = AtomicUsize::new(0);
+        fn nothing(_: &mut Event<'_>) {}
+        extern "C" fn theirs(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
+        let other = std::thread::spawn(|| {
+            for round in 1..=ROUNDS {
+                while ROUND.load(SeqCst) != round {
+                    std::hint::spin_loop();
+                }
+                for _ in 0..round * 37 % 2000 {
+                    std::hint::spin_loop();
+                }
+                raise(ONE);
+                DONE.store(round, SeqCst);
+            }
+        });
+        for round in 1..=ROUNDS {
+            install_with(ONE, nothing, Options::new().once());
+            ROUND.store(round, SeqCst);
+            install(ONE, nothing);
+            while DONE.load(SeqCst) != round {
+                std::thread::yield_now();
+            }
+            assert!(signal::is_managed(ONE), "{round}");
+            assert_ne!(installed(ONE).sa_sigaction, libc::SIG_DFL, "{round}");
+            install_plainly(libc::SIGWINCH, theirs, 0, &[]);
+            assert!(signal::repair().is_clean());
+            assert!(holds(&installed(libc::SIGWINCH).sa_mask, ONE), "{round}");
+        }
+        other.join().expect("it ended");
+    });
+}
+
 #[test]
 fn a_used_up_handler_that_is_put_back_is_the_default_action() {
     killed_in_fresh_process(this_test!(), ONE, || {

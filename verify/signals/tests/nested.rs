@@ -234,6 +234,28 @@ fn in_the_handler_of_a_fault_in_the_sequence_it_is_told_that_it_is_inside() {
     });
 }
 
+/// The fault's handler blocks nothing that the interrupted code has not blocked: its return alone says that it is over.
+#[test]
+fn after_the_handler_of_a_fault_has_returned_nothing_is_inside() {
+    in_fresh_process(this_test!(), || {
+        install_with(
+            libc::SIGSEGV,
+            |_| page().release(),
+            Options::new().no_defer(),
+        );
+        install(libc::SIGABRT, look);
+        install(libc::SIGHUP, |_| raise(libc::SIGABRT));
+        page().interrupt(0);
+        // SAFETY: three words of the page.
+        unsafe { add_to_three::rolling(page().words(1) as usize, 99) };
+        let abort = libc::SIGABRT as usize;
+        // From deeper down the stack than the fault was.
+        signal::with_kernel_mask(|| raise(libc::SIGABRT));
+        raise(libc::SIGHUP);
+        assert_eq!(logged(), [abort, 0, 1, 1, 1, abort, 0, 1, 1, 1]);
+    });
+}
+
 /// A signal that can be blocked waits for a sequence that has a fault, whatever the fault's handler lets in.
 #[test]
 fn a_handler_in_the_middle_of_a_sequence_lets_nothing_in() {

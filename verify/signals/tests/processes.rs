@@ -55,6 +55,58 @@ fn a_child_is_inside_the_mask_without_its_parent_s_waiting_signals() {
     });
 }
 
+/// A crash reporter: forks.
+fn fork_in_handler(_: &mut Event<'_>) {
+    in_child(|| ());
+    RUNS.fetch_add(1, SeqCst);
+}
+
+#[test]
+fn a_handler_that_no_mask_holds_back_may_fork_in_the_middle_of_a_fork() {
+    in_fresh_process(this_test!(), || {
+        static ARMED: AtomicUsize = AtomicUsize::new(0);
+        unsafe extern "C" fn prepare() {
+            if ARMED.swap(0, SeqCst) == 1 {
+                raise(libc::SIGABRT);
+            }
+        }
+        // Registered first, it runs after atomseq's.
+        // SAFETY: a function that lives as long as the process.
+        assert_eq!(
+            unsafe { libc::pthread_atfork(Some(prepare), None, None) },
+            0
+        );
+        install(libc::SIGABRT, fork_in_handler);
+        ARMED.store(1, SeqCst);
+        in_child(|| ());
+        assert_eq!(runs(), 1);
+    });
+}
+
+#[test]
+fn a_handler_that_no_mask_holds_back_may_fork_in_the_middle_of_an_audit() {
+    in_fresh_process(this_test!(), || {
+        const FORKS: usize = 100;
+        install(ONE, count);
+        install(libc::SIGABRT, fork_in_handler);
+        // SAFETY: asks only.
+        let (process, thread) = unsafe { (libc::getpid(), libc::gettid()) };
+        let sender = std::thread::spawn(move || {
+            for fork in 0..FORKS {
+                // SAFETY: a signal for the thread that waits for this one.
+                unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGABRT) };
+                while runs() == fork {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        while runs() < FORKS {
+            signal::audit();
+        }
+        sender.join().expect("it ended");
+    });
+}
+
 #[test]
 fn the_parent_s_signals_go_on_waiting() {
     in_fresh_process(this_test!(), || {

@@ -67,12 +67,25 @@ pub fn covering_mask() -> u64 {
     managed()
 }
 
-pub fn manage(signal: c_int) {
-    MANAGED.fetch_or(bit(signal) & !NEVER_BLOCKED, Ordering::SeqCst);
+/// Adds a signal; `false` if there was nothing to add.
+pub fn manage(signal: c_int) -> bool {
+    let added = bit(signal) & !NEVER_BLOCKED;
+    MANAGED.fetch_or(added, Ordering::SeqCst) & added != added
 }
 
 pub fn no_longer_manage(signal: c_int) {
     MANAGED.fetch_and(!bit(signal), Ordering::SeqCst);
+}
+
+/// As [`no_longer_manage`], where another thread may be installing a handler. That sets the action, and then manages: either
+/// this sees the action, or that comes later.
+pub fn manage_no_longer_unless_handled(signal: c_int) {
+    if !has_handler(signal) {
+        no_longer_manage(signal);
+        if has_handler(signal) {
+            manage(signal);
+        }
+    }
 }
 
 /// Who handles a signal.
@@ -188,6 +201,15 @@ pub fn of_entry(signal: c_int, entry: usize) -> Option<&'static Action> {
 /// As [`of_entry`], unless that is retired.
 pub fn live_of_entry(signal: c_int, entry: usize) -> Option<&'static Action> {
     of_entry(signal, entry).filter(|action| !action.is_retired())
+}
+
+/// A set: the entries that do this on a signal.
+pub fn entries_of(signal: c_int, action: &Action) -> usize {
+    let is_it =
+        |&entry: &usize| of_entry(signal, entry).is_some_and(|of| core::ptr::eq(of, action));
+    (0..ENTRIES)
+        .filter(is_it)
+        .fold(0, |set, entry| set | 1 << entry)
 }
 
 /// What is done on a signal. Async-signal-safe.

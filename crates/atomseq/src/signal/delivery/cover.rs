@@ -19,13 +19,15 @@ pub fn entry_of(disposition: &Disposition) -> Option<usize> {
     (0..ENTRIES).find(|&entry| signal_entry(entry) as usize == disposition.handler)
 }
 
-/// Does the kernel call what is done on `signal` now? That may be by an entry that is not the newest one.
-pub fn leads_to_action(signal: c_int, disposition: &Disposition) -> bool {
+/// Does a disposition of `signal` lead to this very action? That may be by an entry that is not the newest one.
+pub fn leads_to(signal: c_int, disposition: &Disposition, action: &Action) -> bool {
     let called = entry_of(disposition).and_then(|entry| actions::of_entry(signal, entry));
-    match (called, actions::action(signal)) {
-        (Some(called), Some(action)) => core::ptr::eq(called, action),
-        _ => false,
-    }
+    called.is_some_and(|called| core::ptr::eq(called, action))
+}
+
+/// Does the kernel call what is done on `signal` now?
+fn leads_to_action(signal: c_int, disposition: &Disposition) -> bool {
+    actions::action(signal).is_some_and(|action| leads_to(signal, disposition, action))
 }
 
 /// What is wrong with what the kernel does on `signal`.

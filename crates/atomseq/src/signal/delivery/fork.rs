@@ -2,7 +2,6 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use super::actions::NEVER_BLOCKED;
 use super::controls;
 use super::install::{lock, unlock};
 use super::words::Words;
@@ -35,9 +34,10 @@ pub fn watch() -> Result<(), i32> {
     }
 }
 
-/// No child inherits handlers that are half changed, or a lock that nobody will give back.
+/// No child inherits handlers that are half changed, or a lock that nobody will give back. All signals are blocked:
+/// the handler of one may fork too.
 unsafe extern "C" fn prepare() {
-    let mask = change_mask(libc::SIG_BLOCK, !NEVER_BLOCKED);
+    let mask = change_mask(libc::SIG_BLOCK, u64::MAX);
     lock();
     MASK.store(mask, Ordering::Relaxed);
     FORKING.store(thread_pointer(), Ordering::Relaxed);

@@ -40,12 +40,13 @@ pub fn unlock() {
     }
 }
 
-/// The right to change handlers. No signal arrives while one lives, but for faults.
+/// The right to change handlers. No signal arrives while one lives: a handler may fork, which takes the lock. That goes for
+/// `SIGABRT` and for faults that are sent, too.
 pub struct Changing(u64);
 
 impl Changing {
     pub fn start() -> Changing {
-        let mask = change_mask(libc::SIG_BLOCK, !actions::NEVER_BLOCKED);
+        let mask = change_mask(libc::SIG_BLOCK, u64::MAX);
         lock();
         Changing(mask)
     }
@@ -78,6 +79,10 @@ pub unsafe fn install(signal: c_int, handler: Handler, options: Options) -> Resu
     // First all others, then this one: from its first delivery on, it is covered.
     cover::cover(&changing);
     let result = take_over(signal, &before, handler, options);
+    // One for one signal, which this has replaced, may have been used up meanwhile.
+    if result.is_ok() && actions::manage(signal) {
+        cover::cover(&changing);
+    }
     if result.is_err() && !was_managed {
         actions::no_longer_manage(signal);
     }
@@ -136,7 +141,7 @@ pub fn uninstall(signal: c_int) -> Result<(), Error> {
     // SAFETY: what the kernel said it was, before.
     let was_ours = unsafe {
         replace_disposition_if(signal, &action.previous.0, |now| {
-            cover::leads_to_action(signal, now)
+            cover::leads_to(signal, now, action)
         })
     };
     if !was_ours.map_err(refused)? {

@@ -75,7 +75,8 @@ unsafe extern "C" fn dispatch(
     if is_watched {
         frame.come_first();
     }
-    let Some(action) = actions::live_of_entry(signal, entry) else {
+    let is_passing = own.link() & 1 << entry != 0;
+    let Some(action) = actions::live_of_entry(signal, entry).filter(|_| !is_passing) else {
         // As if the kernel had called what the entry stands for.
         frame.end();
         // SAFETY: the caller's promise.
@@ -283,6 +284,10 @@ unsafe fn complete(arrived: &Arrived, context: Context) -> Option<Interrupted> {
 unsafe fn pass_on(entry: usize, signal: c_int, info: &libc::siginfo_t, context: Context) {
     let passing = context.link();
     if passing & 1 << entry != 0 {
+        // One that is adopted has found itself: nothing is known to lie below it.
+        if actions::live_of_entry(signal, entry).is_some() {
+            default_action(signal, info);
+        }
         return;
     }
     let retired = actions::of_entry(signal, entry);
@@ -320,7 +325,10 @@ fn default_action(signal: c_int, info: &libc::siginfo_t) {
     // SAFETY: as above.
     let _ = unsafe {
         replace_disposition_if(signal, default, |now| {
-            cover::entry_of(now).is_some() && actions::action(signal).is_none()
+            // Asked of what this entry does: another thread may be installing.
+            let called = cover::entry_of(now);
+            called.is_some_and(|entry| actions::live_of_entry(signal, entry).is_none())
+                && actions::action(signal).is_none()
         })
     };
     let is_left_to_kernel = disposition(signal).is_ok_and(|now| !now.is_function());

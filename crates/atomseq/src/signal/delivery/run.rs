@@ -44,22 +44,29 @@ pub unsafe fn run(action: &'static Action, delivery: &Delivery) {
     let wanted = action.mask_while_running(signal, mask, interrupted);
     let words = Words::of_this_thread();
     let added = words.added.load(Ordering::Relaxed);
-    if interrupted == Interrupted::Inside && !delivery.in_handler_inside {
-        words.inside.note(delivery.context, wanted & !mask);
-    }
+    let noted = (interrupted == Interrupted::Inside && !delivery.in_handler_inside)
+        .then(|| words.inside.note(delivery.context, wanted & !mask));
     if delivery.blocked != Some(wanted) {
         change_mask(libc::SIG_SETMASK, wanted);
     }
     match action.by {
         By::Handler(handler) => call(handler, action, delivery),
-        // SAFETY: the caller's promise; only functions are adopted.
-        By::Adopted => unsafe {
-            action.previous.call_function(
-                delivery.signal,
-                delivery.info,
-                delivery.context.as_ptr(),
-            );
-        },
+        By::Adopted => {
+            // As in `pass_on`: it may pass the signal on to the entry by which it is called.
+            let context = delivery.context;
+            let passing = context.link();
+            context.set_link(passing | actions::entries_of(signal, action));
+            // SAFETY: the caller's promise; only functions are adopted.
+            unsafe {
+                action
+                    .previous
+                    .call_function(signal, delivery.info, context.as_ptr());
+            }
+            context.set_link(passing);
+        }
+    }
+    if let Some(before) = noted {
+        words.inside.restore(before);
     }
     // The handler may have ended the mask that what is in `added` was blocked for.
     let ended = added & !words.added.load(Ordering::Relaxed);
@@ -98,12 +105,13 @@ fn is_first(action: &Action, delivery: &Delivery) -> bool {
         return matches!(action.by, By::Adopted) || !action.spent.swap(true, Ordering::SeqCst);
     }
     let is_first = !action.spent.swap(true, Ordering::SeqCst);
-    actions::no_longer_manage(signal);
-    let is_ours = |now: &Disposition| cover::leads_to_action(signal, now);
-    // A handler that other code has installed over this one stays.
+    // No lock is held: another thread may be installing over this one. What leads to its action stays, and so does a handler
+    // that other code has installed.
+    let is_ours = |now: &Disposition| cover::leads_to(signal, now, action);
     // SAFETY: no function in it. The kernel has no reason to refuse.
     let _ = unsafe { replace_disposition_if(signal, &Disposition::DEFAULT, is_ours) };
     action.retired.store(true, Ordering::SeqCst);
+    actions::manage_no_longer_unless_handled(signal);
     is_first
 }
 

@@ -243,19 +243,38 @@ impl Rollforward {
 /// A handler that runs in the middle of a sequence: of a fault, or of a signal whose rollforward was given up. Handlers that
 /// interrupt it are in the middle of that sequence too.
 ///
-/// It never says when it ends: it may jump. But when it is over, however it ended, the thread's mask is again as it was,
-/// and then this note no longer holds.
+/// One that returns withdraws the note. One that jumps does not; but then the thread's mask is again as it was, and the note
+/// no longer holds. (If the handler blocks nothing, the stack is looked at instead.)
 #[repr(C)]
 pub struct Inside {
     context: AtomicU64,
     mask: AtomicU64,
 }
 
+/// What was noted.
+pub struct Noted {
+    context: u64,
+    mask: u64,
+}
+
 impl Inside {
-    /// Notes that a handler is about to run that was given `context`; `mask` is what is blocked because it runs.
-    pub fn note(&self, context: Context, mask: u64) {
+    /// Notes that a handler is about to run that was given `context`; `mask` is what is blocked because it runs. Returns what
+    /// was noted before.
+    pub fn note(&self, context: Context, mask: u64) -> Noted {
+        let before = Noted {
+            context: self.context.load(Relaxed),
+            mask: self.mask.load(Relaxed),
+        };
         self.mask.store(mask, Relaxed);
         self.context.store(context.as_ptr() as u64, Relaxed);
+        before
+    }
+
+    /// Notes again what was noted before a handler that has returned.
+    pub fn restore(&self, before: Noted) {
+        self.context.store(0, Relaxed);
+        self.mask.store(before.mask, Relaxed);
+        self.context.store(before.context, Relaxed);
     }
 
     /// Does such a handler run, below the one that was given `context`? (If not, the note is withdrawn.)
