@@ -156,6 +156,12 @@
 //!   blocked arrives while it runs, that signal's handler finds the sequence half done and is not told.
 //! * **Debuggers** that stop on a fault inside a rollforward see it at a program counter in the clone,
 //!   on the stack of the delivery that runs it.
+//! * **Jumps out of a delivery.** A handler that atomseq does not call, and whose signal is not managed, may interrupt
+//!   atomseq's delivery of another signal. If that handler leaves by `siglongjmp`, the thread still points at the
+//!   abandoned delivery. The next signal on it may then overwrite live stack memory, or stay blocked. Let such
+//!   handlers return, or install them here.
+//! * **Jumps out of a fault's handler** that runs in the middle of a sequence and blocks no additional signal: handlers that
+//!   run deeper in the stack than it did may still be told that they are inside.
 //! * **Two copies.** Each copy of atomseq in a process manages its own signals; masks of one do not hold
 //!   back handlers of the other.
 //!
