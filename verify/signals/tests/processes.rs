@@ -72,10 +72,8 @@ fn a_handler_that_no_mask_holds_back_may_fork_in_the_middle_of_a_fork() {
         }
         // Registered first, it runs after atomseq's.
         // SAFETY: a function that lives as long as the process.
-        assert_eq!(
-            unsafe { libc::pthread_atfork(Some(prepare), None, None) },
-            0
-        );
+        let registered = unsafe { libc::pthread_atfork(Some(prepare), None, None) };
+        assert_eq!(registered, 0);
         install(libc::SIGABRT, fork_in_handler);
         ARMED.store(1, SeqCst);
         in_child(|| ());

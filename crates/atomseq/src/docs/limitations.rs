@@ -158,8 +158,9 @@
 //!   on the stack of the delivery that runs it.
 //! * **Jumps out of a delivery.** A handler that atomseq does not call, and whose signal is not managed, may interrupt
 //!   atomseq's delivery of another signal. If that handler leaves by `siglongjmp`, the thread still points at the
-//!   abandoned delivery. The next signal on it may then overwrite live stack memory, or stay blocked. Let such
-//!   handlers return, or install them here.
+//!   abandoned delivery. The next signal on it may then overwrite live stack memory, or stay blocked, and the
+//!   memory of unloaded objects' tables may stay mapped. [`signal::siglongjmp`](crate::signal::siglongjmp) does not help such a handler. Let it
+//!   return, or install it here.
 //! * **Jumps out of a fault's handler** that runs in the middle of a sequence and blocks no additional signal: handlers that
 //!   run deeper in the stack than it did may still be told that they are inside.
 //! * **Two copies.** Each copy of atomseq in a process manages its own signals; masks of one do not hold
