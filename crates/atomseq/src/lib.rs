@@ -188,14 +188,17 @@ pub mod local;
 pub mod memory;
 pub mod mutex;
 pub mod nonblocking;
-#[cfg(test)]
-mod panics;
 pub mod percpu;
 pub mod scope;
 pub mod sequence;
 pub mod signal;
 pub mod status;
 mod sync;
+/// What unit tests of several modules use.
+#[cfg(test)]
+mod tests {
+    pub(crate) mod panics;
+}
 mod word;
 
 pub use atomseq_macros::sequence;

@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::*;
-use crate::panics::{Value, call, each_call, panics, there};
+use crate::tests::panics::{Value, call, each_call, panics, there};
 
 /// A box whose conversion may panic, with the value in its hands.
 struct Converted {
