@@ -170,20 +170,19 @@ fn a_wait_whose_lock_a_handler_keeps_ends_the_process() {
     }
     let errors = killed_in_fresh_process(this_test!(), libc::SIGABRT, || {
         // SAFETY: it sets a flag of this thread's, and makes a system call.
-        unsafe { signal::install(libc::SIGALRM, keeps).unwrap() };
-        // Until the wait has let go of the lock, `keeps` does not get it: then another signal comes.
-        let interval = libc::timeval {
-            tv_sec: 0,
-            tv_usec: 2_000,
-        };
-        let timer = libc::itimerval {
-            it_interval: interval,
-            it_value: interval,
-        };
+        unsafe { signal::install(libc::SIGUSR1, keeps).unwrap() };
+        // SAFETY: no conditions.
+        let waits = unsafe { libc::pthread_self() };
         OWN.with(|lock| {
             let mut guard = lock.lock();
-            // SAFETY: reads the structure given.
-            unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()) };
+            // Until the wait has let go of the lock, `keeps` does not get it: then another signal comes.
+            std::thread::spawn(move || {
+                loop {
+                    // SAFETY: that thread does not end before the process.
+                    unsafe { libc::pthread_kill(waits, libc::SIGUSR1) };
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+            });
             loop {
                 let wait = AssertUnwindSafe(|| CHANGED.wait_for(&mut guard, Duration::MAX));
                 if catch_unwind(wait).is_err() {
