@@ -156,7 +156,7 @@ impl Measuring<'_> {
         self.crew.prepare()?;
         let cases = self.operations.len();
         let run = effort.run_of(self.crew.crowding());
-        let batches = (0..cases)
+        let mut batches = (0..cases)
             .map(|case| self.calibrate(case, run))
             .collect::<Result<Vec<_>, _>>()?;
         let mut values = vec![Vec::with_capacity(effort.rounds); cases];
@@ -167,10 +167,11 @@ impl Measuring<'_> {
         for round in 0..effort.warm_up + effort.rounds {
             random.shuffle(&mut order);
             for &case in &order {
-                let nanoseconds = self.run(case, batches[case])?.as_nanos() as f64;
+                let took = self.run(case, batches[case])?;
                 if round >= effort.warm_up {
-                    values[case].push(nanoseconds / batches[case] as f64);
+                    values[case].push(took.as_nanos() as f64 / batches[case] as f64);
                 }
+                batches[case] = refitted(batches[case], took, run);
             }
             let spent = started.elapsed();
             let by_rounds = (round + 1) as f64 / (effort.warm_up + effort.rounds) as f64;
@@ -236,6 +237,18 @@ fn calibrated<E>(
         batch = grains(batch as f64 * (factor / 2.0).min(16.0));
     }
     Ok(None)
+}
+
+/// The next batch of a case, whose last run took so long where `run` was meant. Operations that were fast while
+/// one thread did them after the other may be slower a hundred times from then on, as of a lock that threads get in turn;
+/// with the same batch, a round of them would take minutes.
+fn refitted(batch: u64, took: Duration, run: Duration) -> u64 {
+    const FAR: f64 = 4.0;
+    let excess = took.as_secs_f64() / run.as_secs_f64();
+    match excess > FAR {
+        true => grains((batch as f64 / excess).max(1.0)),
+        false => batch,
+    }
 }
 
 /// Rounds up to whole grains.
@@ -320,6 +333,15 @@ mod tests {
         assert!((60_000..=100_000).contains(&fitted), "{fitted}");
         // The control: by one run of each size, a turn is taken for them.
         assert_eq!(batch(1), Ok(Some(GRAIN)));
+    }
+
+    #[test]
+    fn batches_of_operations_that_became_slow_get_smaller() {
+        let run = Duration::from_millis(1);
+        assert_eq!(refitted(6_400, 4 * run, run), 6_400, "it may be chance");
+        assert_eq!(refitted(6_400, 100 * run, run), GRAIN);
+        assert_eq!(refitted(64_000, 100 * run, run), 640);
+        assert_eq!(refitted(GRAIN, 100 * run, run), GRAIN, "never none");
     }
 
     #[test]
