@@ -362,6 +362,24 @@ fn a_broken_page_that_is_reported_late_is_no_fault_of_the_sequence() {
     });
 }
 
+/// A signal that arrives at the first instruction of a fault's delivery: the sequence cannot be run to its end, for it would have
+/// the fault again, whose signal is blocked. (As above, of emulators.)
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn before_the_delivery_of_a_fault_it_is_told_that_it_is_inside() {
+    in_fresh_process(this_test!(), || {
+        // The kernel calls the fault's entry first, and then interrupts that.
+        fn send_both(_: &mut libc::sigset_t) {
+            verify_signals::signals::queue_with_code(libc::SIGSEGV, 2);
+            hold(&[UNMASKED.load(SeqCst)]);
+        }
+        fn release(_: &mut libc::sigset_t) {
+            page().release();
+        }
+        for_each(|signal| assert_eq!(run(send_both, release), [signal, 3], "{signal}"));
+    });
+}
+
 /// What waits for a delivery is the parent's alone, as pending signals are.
 #[test]
 fn a_child_gets_no_signal_that_waits_for_a_delivery() {

@@ -260,7 +260,8 @@
 //! **Deliveries inside deliveries.** Signals that must not be blocked, because faults raise them, may still be sent, and arrive
 //! in the middle of a delivery. So the entry, a few instructions of assembly, notes in the thread's words where the delivery
 //! keeps its state, before anything else. One that arrives in front of that store finds the context in a register, and is
-//! delivered first, as if it had come earlier. One that arrives later leaves its record with the delivery and returns; the
+//! delivered first, as if it had come earlier; in front of a fault's, whose sequence cannot be run to its end, its handler is told
+//! that it is inside. One that arrives later leaves its record with the delivery and returns; the
 //! delivery passes it on as soon as the sequence is whole. That takes no system call, and blocks nothing that a fault of the
 //! clone may need. `verify/every-instruction` has each such signal arrive at each instruction of deliveries.
 //!

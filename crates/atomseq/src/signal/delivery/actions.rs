@@ -51,6 +51,10 @@ pub fn is_unmaskable(signal: c_int) -> bool {
     unmaskable().any(|unmaskable| unmaskable == signal)
 }
 
+/// The faults, as a set.
+pub const FAULT_SET: u64 =
+    !OTHERS & !(bit(libc::SIGABRT) | bit(libc::SIGKILL) | bit(libc::SIGSTOP));
+
 /// All signals but these: blocked until a delivery has decided, and while a sequence is half done. A handler of others' never runs
 /// in the middle of a delivery, so it cannot jump out of one.
 const OTHERS: u64 = {

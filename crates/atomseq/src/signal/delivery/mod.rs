@@ -66,17 +66,16 @@ unsafe extern "C" fn dispatch(
     let words = Words::of_this_thread();
     let record = words.saved.take(signal, info);
     let info = record.as_ref().unwrap_or(info);
-    let arrived = Arrived {
+    let mut arrived = Arrived {
         signal,
         info,
         own,
         callers,
         in_handler_inside: words.inside.holds(own),
+        is_over_fault: false,
     };
     let is_watched = !controls::is_off(controls::NESTED);
-    if is_watched {
-        frame.come_first();
-    }
+    arrived.is_over_fault = is_watched && frame.come_first();
     let is_passing = own.link() & 1 << entry != 0;
     let action = actions::live_of_entry(signal, entry).filter(|_| !is_passing);
     let outer = frame.before().filter(|_| is_watched);
@@ -127,6 +126,8 @@ struct Arrived<'a> {
     callers: Option<u64>,
     /// Does it interrupt a handler that is in the middle of a sequence?
     in_handler_inside: bool,
+    /// Does it come before a fault's delivery, of which nothing is known yet?
+    is_over_fault: bool,
 }
 
 impl Arrived<'_> {
@@ -260,6 +261,15 @@ unsafe fn deliver_waiting(
 /// As [`dispatch`]; signals that arrive wait for this delivery.
 unsafe fn decide(arrived: &Arrived, context: Context) -> Option<Interrupted> {
     let words = Words::of_this_thread();
+    if arrived.is_over_fault && table::find(context.program_counter()).is_some() {
+        // It would have the same fault again, whose signal is blocked.
+        return Some(Interrupted::Inside);
+    }
+    // Where this comes before the delivery of one that was sent, the clone may have a fault of that number.
+    let blocked = arrived.own.mask() & !context.mask() & actions::FAULT_SET;
+    if blocked != 0 {
+        change_mask(libc::SIG_UNBLOCK, blocked);
+    }
     let is_masked = words.depth() > 0 && !controls::is_off(controls::DEFERRAL);
     if !(is_masked && arrived.can_wait()) {
         // SAFETY: the caller's promise.

@@ -24,8 +24,8 @@ use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 
 use super::actions::{FAULTS, undecided_mask, unmaskable};
-use super::fork;
 use super::words::{Record, Words};
+use super::{fork, is_raised_by_fault};
 use crate::arch::{CONTEXT_AFTER, is_entering};
 use crate::platform::{Context, bit, change_mask};
 use crate::sequence::table;
@@ -77,13 +77,18 @@ impl Frame {
     }
 
     /// Where this delivery has interrupted the entry of another one, of which nothing is known yet, it takes that one's
-    /// context for its own: it comes first.
-    pub fn come_first(&self) {
+    /// context for its own: it comes first. Returns whether that other one is of a fault, whose sequence cannot go on.
+    pub fn come_first(&self) -> bool {
+        let mut is_over_fault = false;
         while is_entering(self.context().program_counter()) {
-            let context = self.context().third_argument();
+            let [signal, info, context] = self.context().arguments();
+            let info = core::ptr::with_exposed_provenance::<libc::siginfo_t>(info);
+            // SAFETY: what the kernel has passed to that entry, or a handler that has called it.
+            is_over_fault |= unsafe { is_raised_by_fault(signal as c_int, &*info) };
             self.context
                 .store(core::ptr::with_exposed_provenance_mut(context), Relaxed);
         }
+        is_over_fault
     }
 
     /// Is a sequence half done that this delivery, or one whose code it has interrupted, has interrupted?
