@@ -101,6 +101,25 @@ pub fn queue(signal: i32, value: usize) {
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
 
+/// Queues a signal to this thread with a code as the kernel gives it.
+#[cfg(target_os = "linux")]
+pub fn queue_with_code(signal: i32, code: i32) {
+    // SAFETY: a record, which the kernel copies.
+    let result = unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        info.si_signo = signal;
+        info.si_code = code;
+        libc::syscall(
+            libc::SYS_rt_tgsigqueueinfo,
+            libc::getpid(),
+            libc::gettid(),
+            signal,
+            &raw const info,
+        )
+    };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+}
+
 /// Installs through atomseq, with the default options.
 pub fn install(signal: i32, handler: atomseq::signal::Handler) {
     install_with(signal, handler, atomseq::signal::Options::new());

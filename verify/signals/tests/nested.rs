@@ -313,6 +313,109 @@ fn nothing_is_left_of_a_sequence_that_was_left_by_a_jump() {
     });
 }
 
+/// The fault's handler asks for nothing to be blocked: what is blocked all the same says that it was left.
+#[test]
+fn nothing_is_inside_after_a_jump_out_of_a_handler_that_blocks_nothing() {
+    in_fresh_process(this_test!(), || {
+        extern "C" fn fault() {
+            page().interrupt(0);
+            // SAFETY: three words of the page.
+            unsafe { add_to_three::rolling(page().words(1) as usize, 99) };
+        }
+        #[inline(never)]
+        fn deeper(levels: usize) {
+            let stack = std::hint::black_box([0u64; 512]);
+            match levels {
+                0 => raise(libc::SIGABRT),
+                _ => deeper(levels - 1),
+            }
+            std::hint::black_box(&stack);
+        }
+        install_with(
+            libc::SIGSEGV,
+            // SAFETY: `with_target` waits, and the frames between have nothing to drop.
+            |_| unsafe { jump::back() },
+            Options::new().no_defer(),
+        );
+        install(libc::SIGABRT, look);
+        jump::with_target(fault);
+        page().release();
+        deeper(20);
+        assert_eq!(logged()[..2], [libc::SIGABRT as usize, 0]);
+    });
+}
+
+/// The kernel reports a broken page to a thread wherever that is: no instruction of a sequence has a fault then. (An emulator of
+/// another architecture takes the report for a fault of its own.)
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_broken_page_that_is_reported_late_is_no_fault_of_the_sequence() {
+    in_fresh_process(this_test!(), || {
+        install_plainly(libc::SIGSEGV, on_fault, 0, &[]);
+        install(libc::SIGHUP, look);
+        install(libc::SIGBUS, look);
+        UNMASKED.store(libc::SIGBUS, SeqCst);
+        change_mask(libc::SIG_BLOCK, &[libc::SIGBUS]);
+        verify_signals::signals::queue_with_code(libc::SIGBUS, libc::BUS_MCEERR_AO);
+        let bus = libc::SIGBUS as usize;
+        assert_eq!(run(let_both_in, never), [bus, 2, 1, 1, 1]);
+    });
+}
+
+/// A signal that arrives at the first instruction of a fault's delivery: the sequence cannot be run to its end, for it would have
+/// the fault again, whose signal is blocked. (As above, of emulators.)
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn before_the_delivery_of_a_fault_it_is_told_that_it_is_inside() {
+    in_fresh_process(this_test!(), || {
+        // The kernel calls the fault's entry first, and then interrupts that.
+        fn send_both(_: &mut libc::sigset_t) {
+            verify_signals::signals::queue_with_code(libc::SIGSEGV, 2);
+            hold(&[UNMASKED.load(SeqCst)]);
+        }
+        fn release(_: &mut libc::sigset_t) {
+            page().release();
+        }
+        for_each(|signal| assert_eq!(run(send_both, release), [signal, 3], "{signal}"));
+    });
+}
+
+/// What waits for a delivery is the parent's alone, as pending signals are.
+#[test]
+fn a_child_gets_no_signal_that_waits_for_a_delivery() {
+    in_fresh_process(this_test!(), || {
+        static CHILD: AtomicI32 = AtomicI32::new(-1);
+        fn send_both_for_later(_: &mut libc::sigset_t) {
+            page().release();
+            hold(&[libc::SIGABRT, libc::SIGBUS]);
+        }
+        install_plainly(libc::SIGSEGV, on_fault, 0, &[]);
+        install(libc::SIGHUP, |_| {});
+        install(libc::SIGABRT, |event| {
+            look(event);
+            // SAFETY: the child only ends.
+            CHILD.store(unsafe { libc::fork() }, SeqCst);
+        });
+        install(libc::SIGBUS, look);
+        hold(&[libc::SIGHUP]);
+        let handled: Vec<usize> = run(let_in, send_both_for_later)
+            .chunks(5)
+            .map(|entry| entry[0])
+            .collect();
+        let child = CHILD.load(SeqCst);
+        if child == 0 {
+            let is_right = handled == [libc::SIGABRT as usize];
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(if is_right { 0 } else { 1 }) };
+        }
+        assert_eq!(handled, [libc::SIGABRT as usize, libc::SIGBUS as usize]);
+        let mut status = 0;
+        // SAFETY: waits for the child.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0);
+    });
+}
+
 /// In a mask a signal is put off, and the sequence that it has interrupted is not its business; but it is that of one that no
 /// mask holds back.
 #[test]

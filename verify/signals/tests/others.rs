@@ -113,6 +113,85 @@ fn a_handler_installed_later_is_reported_and_repaired() {
     });
 }
 
+/// Also where no signal is managed that can be blocked.
+#[test]
+fn a_handler_over_one_of_a_signal_that_cannot_be_blocked_is_reported() {
+    in_fresh_process(this_test!(), || {
+        for signal in [libc::SIGABRT, libc::SIGSEGV] {
+            install(signal, note);
+            assert_eq!(findings(), []);
+            install_plainly(signal, theirs, 0, &[]);
+            let displaced = Finding {
+                signal,
+                fault: Fault::Displaced,
+            };
+            assert_eq!(findings(), [displaced]);
+            install(signal, note);
+            assert_eq!(findings(), []);
+            signal::uninstall(signal).expect("installed");
+        }
+    });
+}
+
+/// One that nothing blocks is called by way of atomseq, so that it does not come in the middle of a delivery.
+#[test]
+fn a_handler_of_abort_is_adopted() {
+    in_fresh_process(this_test!(), || {
+        extern "C" fn on_abort(signal: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+            log(signal as usize);
+        }
+        install_plainly(libc::SIGABRT, on_abort, 0, &[libc::SIGHUP]);
+        install(ONE, note);
+        let now = installed(libc::SIGABRT);
+        assert_ne!(now.sa_sigaction, on_abort as *const () as usize);
+        raise(libc::SIGABRT);
+        assert_eq!(logged(), [libc::SIGABRT as usize]);
+        install_plainly(libc::SIGABRT, on_abort, 0, &[]);
+        let unadopted = Finding {
+            signal: libc::SIGABRT,
+            fault: Fault::Unadopted,
+        };
+        assert_eq!(findings(), [unadopted]);
+        assert!(signal::repair().is_clean());
+        raise(libc::SIGABRT);
+        assert_eq!(logged(), [libc::SIGABRT as usize; 2]);
+    });
+}
+
+/// It has its own mask again when atomseq's handler, which it has called, comes back.
+#[test]
+fn a_handler_over_atomseq_s_keeps_its_mask() {
+    in_fresh_process(this_test!(), || {
+        static BELOW: AtomicUsize = AtomicUsize::new(0);
+        fn note_mask() {
+            for signal in [libc::SIGHUP, THEIRS, ONE, TWO] {
+                log(usize::from(is_blocked(signal)));
+            }
+        }
+        extern "C" fn over(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+            // SAFETY: what `sigaction` said was there before, a function of three arguments.
+            let below: verify_signals::signals::Three =
+                unsafe { std::mem::transmute(BELOW.load(SeqCst)) };
+            note_mask();
+            below(signal, info, context);
+            note_mask();
+        }
+        install(ONE, |_| note_mask());
+        install(TWO, note);
+        let below = install_plainly(ONE, over, 0, &[libc::SIGHUP]);
+        BELOW.store(below.sa_sigaction, SeqCst);
+        raise(ONE);
+        let (of_over, of_note) = ([1, 0, 1, 0], [1, 0, 1, 1]);
+        assert_eq!(logged(), [of_over, of_note, of_over].concat());
+        assert!(![libc::SIGHUP, THEIRS, ONE, TWO].into_iter().any(is_blocked));
+        // With what a delivery needs blocked, it cannot be interrupted while that runs.
+        signal::repair();
+        clear_log();
+        raise(ONE);
+        assert_eq!(logged(), [1; 12]);
+    });
+}
+
 #[test]
 fn default_and_ignored_are_left_alone() {
     in_fresh_process(this_test!(), || {

@@ -247,41 +247,50 @@ fn a_signal_during_a_rollforward_comes_after_it() {
     });
 }
 
+/// The delivery has it blocked.
 #[test]
 fn a_signal_that_becomes_managed_during_a_rollforward_comes_after_it() {
+    in_fresh_process(this_test!(), || becomes_managed_during_a_rollforward(0));
+}
+
+/// It arrives in the clone, as in a delivery whose entry a handler of others' has called, and is put off.
+#[test]
+fn control_with_less_blocked_it_is_put_off() {
     in_fresh_process(this_test!(), || {
-        extern "C" fn let_in(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
-            static FAULTS: AtomicUsize = AtomicUsize::new(0);
-            if FAULTS.fetch_add(1, SeqCst) == 0 {
-                // SAFETY: the context's set.
-                unsafe { libc::sigdelset(mask(context), libc::SIGUSR1) };
-            } else {
-                // What this fault has interrupted is no allocator, so this may be done in its handler.
-                change_mask(libc::SIG_BLOCK, &[libc::SIGUSR2]);
-                install(libc::SIGUSR2, look);
-                raise(libc::SIGUSR2);
-                INNER.get().expect("made").release();
-            }
-        }
-        install_plainly(libc::SIGSEGV, let_in, 0, &[]);
-        install(libc::SIGUSR1, look);
-        change_mask(libc::SIG_BLOCK, &[libc::SIGUSR1]);
-        raise(libc::SIGUSR1);
-        let page = INNER.get_or_init(Page::new);
-        let words = page.words(1);
-        WORDS.store(words as usize, SeqCst);
-        page.interrupt(0);
-        // SAFETY: three words of the test's.
-        unsafe { add_to_three::rolling(words as usize, 99) };
-        assert_eq!(
-            how(),
-            [1, 0, 1, 0],
-            "the clone lets it in, and it is put off"
-        );
-        assert_eq!(signal::statistics().deferrals, 1);
-        assert_eq!(seen(), [11, 11, 11], "it came second");
-        assert!(!is_blocked(libc::SIGUSR1) && !is_blocked(libc::SIGUSR2));
+        // SAFETY: this test expects what follows.
+        unsafe { signal_controls::set(signal_controls::FOREIGN) };
+        becomes_managed_during_a_rollforward(1);
     });
+}
+
+fn becomes_managed_during_a_rollforward(deferrals: u64) {
+    extern "C" fn let_in(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        static FAULTS: AtomicUsize = AtomicUsize::new(0);
+        if FAULTS.fetch_add(1, SeqCst) == 0 {
+            // SAFETY: the context's set.
+            unsafe { libc::sigdelset(mask(context), libc::SIGUSR1) };
+        } else {
+            // What this fault has interrupted is no allocator, so this may be done in its handler.
+            change_mask(libc::SIG_BLOCK, &[libc::SIGUSR2]);
+            install(libc::SIGUSR2, look);
+            raise(libc::SIGUSR2);
+            INNER.get().expect("made").release();
+        }
+    }
+    install_plainly(libc::SIGSEGV, let_in, 0, &[]);
+    install(libc::SIGUSR1, look);
+    change_mask(libc::SIG_BLOCK, &[libc::SIGUSR1]);
+    raise(libc::SIGUSR1);
+    let page = INNER.get_or_init(Page::new);
+    let words = page.words(1);
+    WORDS.store(words as usize, SeqCst);
+    page.interrupt(0);
+    // SAFETY: three words of the test's.
+    unsafe { add_to_three::rolling(words as usize, 99) };
+    assert_eq!(how(), [1, 0, 1, 0]);
+    assert_eq!(signal::statistics().deferrals, deferrals);
+    assert_eq!(seen(), [11, 11, 11], "it came second");
+    assert!(!is_blocked(libc::SIGUSR1) && !is_blocked(libc::SIGUSR2));
 }
 
 /// The program counters that a fault's handler was given.

@@ -210,6 +210,10 @@ macro_rules! signal_entries {
 }
 pub(crate) use {name, signal_entries};
 
+/// How far behind the beginning of a delivery's stack the context lies, if the kernel has called the entry: the siginfo comes
+/// between.
+pub const CONTEXT_AFTER: usize = 448 + 128;
+
 // Running a clone inside the handler that has interrupted its sequence.
 //
 //   x0   the interrupted registers, as the kernel has saved them: x0 to x30, sp, pc, pstate, eight bytes each

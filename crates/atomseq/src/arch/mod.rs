@@ -11,6 +11,7 @@
 //! | `enter_mask`, `leave_mask` | the user-level signal mask's fast path |
 //! | `has_double_width`, `compare_exchange_double` | two adjacent words, compared and changed at once |
 //! | `signal_entries`, `signal_entry`, `is_entering` | what the kernel calls on a signal; whether a place is before its delivery is known |
+//! | `CONTEXT_AFTER` | how far behind an entry's stack the kernel puts the context |
 //! | `place` | the caller's program counter, stack pointer and frame pointer |
 //! | `roll` | runs the rest of an interrupted sequence's clone with the interrupted registers |
 //! | `spawn_kicker` | the self-test's helper: a child that interrupts its parent |

@@ -209,6 +209,10 @@ macro_rules! signal_entries {
 }
 pub(crate) use {name, signal_entries};
 
+/// How far behind the beginning of a delivery's stack the context lies, if the kernel has called the entry: the return address comes
+/// between.
+pub const CONTEXT_AFTER: usize = 424 + 8;
+
 // Running a clone inside the handler that has interrupted its sequence.
 //
 //   rdi  the interrupted registers, as the kernel has saved them (gregs): r8 to r15, rdi, rsi, rbp, rbx, rdx, rax,

@@ -248,10 +248,20 @@
 //! instruction of the first one. And the handlers of others are installed again with wider masks.
 //! Otherwise a managed signal inside one of them runs over what that has interrupted.
 //!
+//! **Blocking others.** A delivery keeps its state on the stack, and the thread points at it. A handler of others that interrupted it
+//! and left by `siglongjmp` would leave a pointer to stack memory that other code uses; nothing that a later delivery could look at
+//! tells such a pointer from a valid one. So the `sa_mask` of atomseq's entries holds *all* signals that can be blocked. The delivery
+//! unblocks those of others once it has decided, when the thread points at it no more, and then calls the handler.
+//! That is one system call a delivery: 4.1 µs against 3.8, with a median of 1.10 times. (Six interleaved pairs of runs on a busy virtual
+//! machine, each the minimum of 20 runs of 20,000 signals.) A deferred signal takes 1.02 times as long. What cannot be blocked does not
+//! run there either: the handlers of others are adopted, and wait as described next.
+//! `verify/every-instruction` has handlers jump out of deliveries at each of their instructions.
+//!
 //! **Deliveries inside deliveries.** Signals that must not be blocked, because faults raise them, may still be sent, and arrive
 //! in the middle of a delivery. So the entry, a few instructions of assembly, notes in the thread's words where the delivery
 //! keeps its state, before anything else. One that arrives in front of that store finds the context in a register, and is
-//! delivered first, as if it had come earlier. One that arrives later leaves its record with the delivery and returns; the
+//! delivered first, as if it had come earlier; in front of a fault's, whose sequence cannot be run to its end, its handler is told
+//! that it is inside. One that arrives later leaves its record with the delivery and returns; the
 //! delivery passes it on as soon as the sequence is whole. That takes no system call, and blocks nothing that a fault of the
 //! clone may need. `verify/every-instruction` has each such signal arrive at each instruction of deliveries.
 //!
@@ -264,7 +274,7 @@
 //!
 //! **Faults** cannot wait. Handlers of `SIGSEGV`, `SIGBUS`, `SIGFPE`, `SIGILL`, `SIGTRAP` and `SIGSYS` that
 //! others have installed are adopted, that is called by way of atomseq, so that a fault in a clone is
-//! reported in the original. They may leave the program counter (the clone goes on) or
+//! reported in the original; those of `SIGABRT` as well, so that they wait for deliveries. Those of faults may leave the program counter (the clone goes on) or
 //! change it (the sequence is left, and the signal that was waiting for its end is delivered). They may also jump: nothing
 //! that has to be reset is kept about a handler that runs. That it has interrupted a sequence, handlers that interrupt it are told as
 //! long as what it has blocked is blocked; that it was called by way of atomseq, a word in the kernel's frame says.

@@ -156,13 +156,17 @@
 //!   blocked arrives while it runs, that signal's handler finds the sequence half done and is not told.
 //! * **Debuggers** that stop on a fault inside a rollforward see it at a program counter in the clone,
 //!   on the stack of the delivery that runs it.
-//! * **Jumps out of a delivery.** A handler that atomseq does not call, and whose signal is not managed, may interrupt
-//!   atomseq's delivery of another signal. If that handler leaves by `siglongjmp`, the thread still points at the
-//!   abandoned delivery. The next signal on it may then overwrite live stack memory, or stay blocked, and the
-//!   memory of unloaded objects' tables may stay mapped. [`signal::siglongjmp`](crate::signal::siglongjmp) does not help such a handler. Let it
-//!   return, or install it here.
-//! * **Jumps out of a fault's handler** that runs in the middle of a sequence and blocks no additional signal: handlers that
-//!   run deeper in the stack than it did may still be told that they are inside.
+//! * **Jumps out of a delivery.** No handler of others runs in the middle of atomseq's delivery of a signal, so none can leave it by
+//!   `siglongjmp`, with two exceptions, both of handlers that others have installed after the last
+//!   [`install`](crate::signal::install) or [`repair`](crate::signal::repair): one of a fault or of `SIGABRT`, and one that was
+//!   installed over atomseq's, calls that, and lets other signals in meanwhile. After such a jump the thread still points at the
+//!   abandoned delivery: the next signal on it may overwrite live stack memory or stay blocked, and replaced tables of sequences may
+//!   stay mapped. [`audit`](crate::signal::audit) tells.
+//! * **Signals that a jump loses.** A handler of a fault that was sent, or of `SIGABRT`, may arrive at the very first instructions of
+//!   another signal's delivery. If it leaves by `siglongjmp`, that signal is lost: also where a mask would have deferred it.
+//! * **Jumps out of a fault's handler** that runs in the middle of a sequence, on a thread that has blocked all signals:
+//!   handlers that run deeper in the stack than it did may still be told that they are inside. So may handlers that
+//!   run while all signals are blocked by the mask that the jump has restored.
 //! * **Two copies.** Each copy of atomseq in a process manages its own signals; masks of one do not hold
 //!   back handlers of the other.
 //!

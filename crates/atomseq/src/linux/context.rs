@@ -1,6 +1,6 @@
 //! The context that the kernel saves when it interrupts a thread, and restores when the handler returns.
 
-use core::ffi::c_void;
+use core::ffi::{c_int, c_void};
 
 use crate::arch::place;
 
@@ -106,15 +106,15 @@ impl Context {
         unsafe { (&raw mut (*self.0).uc_mcontext.regs).cast() }
     }
 
-    /// The third argument of a function, of which the interrupted code is at the beginning.
-    pub fn third_argument(self) -> usize {
+    /// The three arguments of a function, of which the interrupted code is at the beginning.
+    pub fn arguments(self) -> [usize; 3] {
         let registers: *const u64 = self.registers().cast();
         #[cfg(target_arch = "x86_64")]
-        const THIRD: usize = libc::REG_RDX as usize;
+        const ARGUMENTS: [c_int; 3] = [libc::REG_RDI, libc::REG_RSI, libc::REG_RDX];
         #[cfg(target_arch = "aarch64")]
-        const THIRD: usize = 2;
-        // SAFETY: a register in a valid context.
-        unsafe { registers.add(THIRD).read() as usize }
+        const ARGUMENTS: [c_int; 3] = [0, 1, 2];
+        // SAFETY: registers in a valid context.
+        ARGUMENTS.map(|number| unsafe { registers.add(number as usize).read() as usize })
     }
 
     fn mask_place(self) -> *mut u64 {

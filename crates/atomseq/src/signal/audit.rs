@@ -16,8 +16,8 @@ pub enum Fault {
     /// A handler of someone else's, whose `sa_mask` lets managed signals in: one that arrives while it runs over a
     /// half-done sequence does not know of that. Repairable.
     Uncovered,
-    /// A fault's handler of someone else's, which in the middle of a rollforward would see a program counter in
-    /// the clone. Repairable.
+    /// A handler of someone else's, of a fault or of `SIGABRT`, which would run in the middle of deliveries: that of a fault in a
+    /// rollforward would see a program counter in the clone, and each could jump away. Repairable.
     Unadopted,
     /// Atomseq's handler is installed, but with another mask or other flags than it needs. Repairable.
     Altered,
@@ -71,7 +71,9 @@ impl std::fmt::Display for Audit {
                 Fault::Uncovered => {
                     "has a handler that managed signals can interrupt: call repair()"
                 }
-                Fault::Unadopted => "has a fault handler that would see clones: call repair()",
+                Fault::Unadopted => {
+                    "has a handler that would run in the middle of deliveries: call repair()"
+                }
                 Fault::Altered => "is installed with another mask or other flags: call repair()",
                 Fault::PutBack => {
                     "has atomseq's entry without a handler, which other code has put back: call repair()"

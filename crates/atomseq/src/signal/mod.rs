@@ -34,7 +34,7 @@
 //! * a `rolling` sequence is first run to its end, in a clone of it that the delivery runs (M94 2.2.2);
 //! * in a [`mask()`], the signal waits until the outermost one ends.
 //!
-//! Neither adds an instruction to the sequence. A delivery costs what the kernel takes for it and a look-up; a restart or a
+//! Neither adds an instruction to the sequence. A delivery costs what the kernel takes for it, a look-up and a system call; a restart or a
 //! rollforward next to nothing more; one that a mask deferred about two deliveries and three system calls.
 //!
 //! Every handler of someone else's is made to block the managed signals while it runs:
@@ -71,13 +71,15 @@
 //! process with a message: nothing could unwind through what was interrupted. (The message of the panic itself comes from
 //! the standard library, which takes a lock for it.)
 //!
-//! All managed signals are blocked while a handler runs, unless [`Options`] say otherwise, and in any case until it is
-//! decided how the interrupted sequence goes on.
+//! All managed signals are blocked while a handler runs, unless [`Options`] say otherwise. Until it is decided how the
+//! interrupted sequence goes on, and while a handler runs [inside](Interrupted::Inside) one, all signals are blocked that can be: those
+//! of others, too, so that their handlers may leave by `siglongjmp`.
 //!
 //! # Signals that are never held back
 //!
-//! `SIGSEGV`, `SIGBUS`, `SIGFPE`, `SIGILL`, `SIGTRAP` and `SIGSYS`, which faults raise, `SIGABRT`, and the C library's 32 and
-//! 33 are never blocked by this module, so a mask does not hold them back, even when another process sends them.
+//! `SIGSEGV`, `SIGBUS`, `SIGFPE`, `SIGILL`, `SIGTRAP` and `SIGSYS`, which faults raise, and `SIGABRT` are never blocked by this
+//! module, so a mask does not hold them back, even when another process sends them. The C library's 32 and 33 are blocked only until
+//! a delivery has decided. Handlers of others for the first seven are called by way of this module.
 //!
 //! One that is sent finds sequences as any managed signal does. If it interrupts another signal's delivery, it waits until the
 //! sequence that this one has interrupted is whole, and its handler then runs first.

@@ -45,14 +45,14 @@ impl Options {
     }
 
     /// Lets other managed signals interrupt the handler, except for those that [`blocking`](Options::blocking)
-    /// names, unless it runs [inside](crate::signal::Interrupted::Inside) a sequence. Costs a system call a delivery.
+    /// names, unless it runs [inside](crate::signal::Interrupted::Inside) a sequence.
     pub const fn nesting(mut self) -> Options {
         self.nesting = true;
         self
     }
 
     /// Lets the signal itself interrupt its handler (`SA_NODEFER`, but only once it is decided how the interrupted
-    /// sequence goes on). Costs a system call a delivery.
+    /// sequence goes on).
     pub const fn no_defer(mut self) -> Options {
         self.no_defer = true;
         self

@@ -2,11 +2,13 @@
 //!
 //! [`rows`] finds the sequences of the running program by its table. `stepper` stops at one instruction and lets
 //! signals arrive there (`interruption`), whose handlers ([`deliver`]) do what a scenario asks for. `order` says which
-//! outcomes are right, [`checker`] runs it all, and [`registry`] holds the scenarios. [`nested`] interrupts deliveries.
+//! outcomes are right, [`checker`] runs it all, and [`registry`] holds the scenarios. [`nested`] interrupts deliveries, [`jumps`]
+//! leaves them.
 
 pub mod checker;
 pub mod deliver;
 mod interruption;
+pub mod jumps;
 pub mod nested;
 mod order;
 pub mod registry;

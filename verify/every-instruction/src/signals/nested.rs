@@ -8,6 +8,7 @@
 
 use std::collections::HashSet;
 use std::ffi::c_int;
+use std::ops::Range;
 
 use super::deliver::{self, FIRST, UNMASKABLE};
 pub use super::order::Part;
@@ -74,7 +75,7 @@ impl Deliveries {
             .filter(|parts| order(parts))
             .map(|parts| serial(scenario, &parts))
             .collect();
-        let from = entry();
+        let from = entry(FIRST);
         let places = self.places(scenario, &row, &interruption, from);
         for (index, at) in places.into_iter().enumerate() {
             // The harness runs none of it, so a breakpoint may lie there.
@@ -110,23 +111,12 @@ impl Deliveries {
             .function_at(row.start)
             .expect("a function holds the sequence");
         let structure = (scenario.fresh)();
-        let stops = [
-            interruption.clone(),
-            Stop {
-                from: entry,
-                at: entry,
-                send: Vec::new(),
-            },
-        ];
-        let mut places = Vec::new();
+        let ends = [handler..handler + 1, function];
         deliver::with([&mut || {}, &mut || {}, &mut || {}], || {
-            places = stepper::trace_after(&stops, &[handler..handler + 1, function], || {
+            trace_delivery(interruption, entry, &ends, || {
                 drop((scenario.operation)(&structure));
-            });
-        });
-        let mut seen = HashSet::new();
-        places.retain(|place| seen.insert(*place));
-        places
+            })
+        })
     }
 
     fn run<S: 'static>(&mut self, scenario: &Scenario<S>, stops: &[Stop; 2], right: &[Outcome]) {
@@ -162,12 +152,30 @@ impl Default for Deliveries {
     }
 }
 
-/// What the kernel calls.
-fn entry() -> usize {
+/// The instructions of a delivery, each once, from `from` up to the first one that lies in one of `ends`.
+pub(super) fn trace_delivery(
+    interruption: &Stop,
+    from: usize,
+    ends: &[Range<usize>],
+    body: impl FnOnce(),
+) -> Vec<usize> {
+    let begin = Stop {
+        from,
+        at: from,
+        send: Vec::new(),
+    };
+    let mut places = stepper::trace_after(&[interruption.clone(), begin], ends, body);
+    let mut seen = HashSet::new();
+    places.retain(|place| seen.insert(*place));
+    places
+}
+
+/// What the kernel calls on a signal.
+pub(super) fn entry(signal: c_int) -> usize {
     // SAFETY: zero is a valid action; asks only.
     let action = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
-        let result = libc::sigaction(FIRST, std::ptr::null(), &mut action);
+        let result = libc::sigaction(signal, std::ptr::null(), &mut action);
         assert_eq!(result, 0);
         action
     };

@@ -46,6 +46,40 @@ pub fn unmaskable() -> impl Iterator<Item = c_int> {
     FAULTS.into_iter().chain([libc::SIGABRT])
 }
 
+/// Is it one of these?
+pub fn is_unmaskable(signal: c_int) -> bool {
+    unmaskable().any(|unmaskable| unmaskable == signal)
+}
+
+/// The faults, as a set.
+pub const FAULT_SET: u64 =
+    !OTHERS & !(bit(libc::SIGABRT) | bit(libc::SIGKILL) | bit(libc::SIGSTOP));
+
+/// All signals but these: blocked until a delivery has decided, and while a sequence is half done. A handler of others' never runs
+/// in the middle of a delivery, so it cannot jump out of one.
+const OTHERS: u64 = {
+    let mut set = !(bit(libc::SIGABRT) | bit(libc::SIGKILL) | bit(libc::SIGSTOP));
+    let mut index = 0;
+    while index < FAULTS.len() {
+        set &= !bit(FAULTS[index]);
+        index += 1;
+    }
+    set
+};
+
+/// What is blocked until a delivery has decided.
+pub fn undecided_mask() -> u64 {
+    match controls::is_off(controls::FOREIGN) || controls::is_off(controls::COVERING_MASK) {
+        true => covering_mask(),
+        false => OTHERS,
+    }
+}
+
+/// Has any signal a handler that was installed through this module?
+pub fn is_any_managed() -> bool {
+    managed() != 0 || handles_unmaskable()
+}
+
 /// Has one of these a handler that was installed through this module? No mask holds it back.
 pub fn handles_unmaskable() -> bool {
     unmaskable().any(has_handler)
@@ -93,7 +127,8 @@ pub fn manage_no_longer_unless_handled(signal: c_int) {
 pub enum By {
     /// A handler installed through this module.
     Handler(Handler),
-    /// Whoever did before, called by way of this module: faults, so that none sees a clone.
+    /// Whoever did before, called by way of this module: of signals that cannot be blocked, so that none comes in the middle of a
+    /// delivery or sees a clone.
     Adopted,
 }
 
@@ -133,14 +168,30 @@ impl Action {
         }
     }
 
-    /// What the kernel blocks when it calls our entry: `sa_mask` and the signal itself.
+    /// What the kernel blocks when it calls our entry: `sa_mask` and the signal itself. The handler runs with less.
     pub fn kernel_mask(&self, signal: c_int) -> u64 {
         let own = if self.is_adopted_without_defer() {
             0
         } else {
             bit(signal)
         };
-        covering_mask() | own | self.extra_mask()
+        undecided_mask() | own | self.extra_mask()
+    }
+
+    /// Of what is blocked because the handler runs, what says so as long as it does: signals that it has no business with
+    /// unblocking. Only if these were all blocked before, others: those that every system can block.
+    pub fn mark_while_inside(&self, signal: c_int, mask: u64, wanted: u64) -> u64 {
+        const STANDARD: u64 = (1 << 31) - 1;
+        let added = wanted & !mask;
+        match added & (covering_mask() | bit(signal) | self.extra_mask()) {
+            0 => added & STANDARD,
+            asked_for => asked_for,
+        }
+    }
+
+    /// Does its handler let in what is blocked when the kernel calls it?
+    pub fn lets_others_in(&self) -> bool {
+        matches!(self.by, By::Handler(_)) && (self.options.nesting || self.options.no_defer)
     }
 
     fn is_adopted_without_defer(&self) -> bool {
@@ -158,8 +209,9 @@ impl Action {
         let own = if lets_itself_in { 0 } else { bit(signal) };
         let others = match self.by {
             By::Handler(_) if self.options.nesting && is_whole => 0,
-            By::Handler(_) if lets_itself_in => covering_mask() & !bit(signal),
-            _ => covering_mask(),
+            By::Handler(_) if lets_itself_in && is_whole => covering_mask() & !bit(signal),
+            _ if is_whole => covering_mask(),
+            _ => undecided_mask(),
         };
         mask | own | others | self.extra_mask()
     }

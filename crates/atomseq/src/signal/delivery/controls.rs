@@ -41,6 +41,9 @@ pub const SENDING: u32 = 32768;
 /// An entry that is installed over a handler is one that the handler cannot know.
 pub const ENTRIES: u32 = 65536;
 
+/// Signals that are not managed wait until a delivery has decided.
+pub const FOREIGN: u32 = 131_072;
+
 static OFF: AtomicU32 = AtomicU32::new(0);
 
 /// Switches off, in this process, the protections in `off`, and all others on.

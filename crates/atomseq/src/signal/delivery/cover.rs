@@ -1,11 +1,11 @@
 //! Covering: no managed signal may arrive while any handler runs, since a handler may have interrupted a sequence.
-//! So the handlers of others get the managed signals added to their masks, and those of faults are adopted: called
-//! by way of this module.
+//! So the handlers of others get the managed signals added to their masks, and those of signals that cannot be blocked are
+//! adopted: called by way of this module.
 
 use core::ffi::c_int;
 
 use super::super::audit::{Audit, Fault};
-use super::actions::{self, Action, ENTRIES, FAULTS, RESERVED};
+use super::actions::{self, Action, ENTRIES, RESERVED};
 use super::controls;
 use super::install::{Changing, adopted, flags_and_mask, set_entry};
 use crate::arch::signal_entry;
@@ -47,8 +47,8 @@ fn examine(signal: c_int, now: &Disposition) -> Option<Fault> {
     match now.is_function() {
         _ if has_handler => Some(Fault::Displaced),
         false => None,
-        // Also one that was installed over one that is adopted: the kernel calls it first, and it sees clones.
-        true if FAULTS.contains(&signal) => Some(Fault::Unadopted),
+        // Also one that was installed over one that is adopted: the kernel calls it first, in the middle of deliveries.
+        true if actions::is_unmaskable(signal) => Some(Fault::Unadopted),
         true => is_uncovered.then_some(Fault::Uncovered),
     }
 }
@@ -88,10 +88,9 @@ pub fn cover(_changing: &Changing) {
         Fault::Altered => reinstall(signal, now),
         Fault::PutBack => remove_again(signal, now),
         Fault::Unadopted => adopt(signal, now),
-        Fault::Uncovered => widen(signal, now),
-        Fault::Displaced if actions::managed() & !now.mask != 0 && now.is_function() => {
-            widen(signal, now)
-        }
+        Fault::Uncovered => widen(signal, now, actions::managed()),
+        // It may call the entry, whose delivery then runs with this mask.
+        Fault::Displaced if now.is_function() => widen(signal, now, actions::undecided_mask()),
         Fault::Displaced => {}
     });
 }
@@ -119,17 +118,20 @@ fn remove_again(signal: c_int, now: &Disposition) {
     }
     match examine(signal, &rest) {
         Some(Fault::Unadopted) => adopt(signal, &rest),
-        Some(_) => widen(signal, &rest),
+        Some(_) => widen(signal, &rest, actions::managed()),
         None => {}
     }
 }
 
-/// Adds the managed signals to the mask of someone else's handler.
-fn widen(signal: c_int, now: &Disposition) {
+/// Adds signals to the mask of someone else's handler.
+fn widen(signal: c_int, now: &Disposition, more: u64) {
     let mut expected = *now;
+    if more & !expected.mask == 0 {
+        return;
+    }
     loop {
         let wider = Disposition {
-            mask: expected.mask | actions::managed(),
+            mask: expected.mask | more,
             ..expected
         };
         // SAFETY: as the kernel told, with another mask.
@@ -165,12 +167,12 @@ pub fn audit() -> Audit {
 /// Covers the C library's own handlers. It installs them late, with the first thread and the first `pthread_cancel`; no
 /// program can do without them or make them different, so they are no finding.
 fn cover_reserved(_changing: &Changing) {
-    if actions::managed() == 0 || controls::is_off(controls::WIDENING) {
+    if !actions::is_any_managed() || controls::is_off(controls::WIDENING) {
         return;
     }
     each_fault(|signal, fault, now| {
         if fault == Fault::Uncovered && RESERVED.contains(&signal) {
-            widen(signal, now);
+            widen(signal, now, actions::managed());
         }
     });
 }
@@ -178,7 +180,7 @@ fn cover_reserved(_changing: &Changing) {
 fn find() -> Audit {
     let mut audit = Audit::CLEAN;
     // Nothing is managed yet: nothing is promised.
-    if actions::managed() != 0 {
+    if actions::is_any_managed() {
         each_fault(|signal, fault, _| {
             if !RESERVED.contains(&signal) {
                 audit.add(signal, fault);
@@ -192,7 +194,7 @@ fn find() -> Audit {
 pub fn repair() -> Audit {
     table::refresh();
     let changing = Changing::start();
-    if actions::managed() != 0 {
+    if actions::is_any_managed() {
         cover(&changing);
     }
     find()

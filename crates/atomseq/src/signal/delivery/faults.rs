@@ -11,7 +11,7 @@ use super::nested::Frame;
 use super::rollforward::{abandon_rollforward, leave};
 use super::run::{self, Delivery};
 use super::words::Words;
-use super::{Arrived, Interrupted, controls, pass_on};
+use super::{Arrived, Interrupted, controls, fork, pass_on};
 use crate::sequence::table;
 
 /// In nanoseconds.
@@ -58,7 +58,8 @@ pub unsafe fn deliver(action: &'static Action, arrived: &Arrived, frame: &Frame)
         interrupted: Interrupted::Plain,
         in_handler_inside: arrived.in_handler_inside,
         mask,
-        blocked: Some(mask | action.kernel_mask(arrived.signal)),
+        callers: arrived.callers.unwrap_or(0),
+        blocked: Some(arrived.blocked(action)),
     };
     let pc = context.program_counter();
     let is_mapped =
@@ -133,6 +134,8 @@ unsafe fn deliver_in_clone(
 /// As [`deliver`].
 unsafe fn deliver_outside(action: &'static Action, delivery: &mut Delivery, frame: &Frame) {
     let pc = delivery.original_pc;
+    // Before the handler, which may let handlers of others in: these must not jump out of the look-up.
+    let row = table::find(pc);
     if frame.is_inside() || delivery.in_handler_inside {
         delivery.interrupted = Interrupted::Inside;
     }
@@ -143,8 +146,7 @@ unsafe fn deliver_outside(action: &'static Action, delivery: &mut Delivery, fram
     let is_untouched = delivery.context.program_counter() == pc;
     let may_restart =
         is_untouched && delivery.signal != libc::SIGTRAP && !controls::is_off(controls::RESTART);
-    let sequence = table::find(pc).filter(|row| may_restart && row.clone.is_none());
-    if let Some(row) = sequence {
+    if let Some(row) = row.filter(|row| may_restart && row.clone.is_none()) {
         delivery.context.set_program_counter(row.start);
         COUNTS.restarts.add();
     }
@@ -158,8 +160,9 @@ unsafe fn deliver_outside(action: &'static Action, delivery: &mut Delivery, fram
 unsafe fn run(action: &'static Action, delivery: &Delivery, frame: &Frame) {
     frame.decided();
     let mut delivery = *delivery;
+    let forks = fork::count();
     for waited_for in [Some(frame), frame.before()].into_iter().flatten() {
-        while let Some((entry, signal, info)) = waited_for.take() {
+        while let Some((entry, signal, info)) = waited_for.take(forks) {
             delivery.blocked = None;
             let info = &info;
             match actions::live_of_entry(signal, entry) {
@@ -175,7 +178,7 @@ unsafe fn run(action: &'static Action, delivery: &Delivery, frame: &Frame) {
                     )
                 },
                 // SAFETY: the caller's promise.
-                None => unsafe { pass_on(entry, signal, info, delivery.context) },
+                None => unsafe { pass_on(entry, signal, info, delivery.context, delivery.mask) },
             }
         }
     }

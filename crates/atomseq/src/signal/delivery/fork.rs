@@ -14,6 +14,15 @@ static WATCHED: AtomicBool = AtomicBool::new(false);
 static FORKING: AtomicUsize = AtomicUsize::new(0);
 static MASK: AtomicU64 = AtomicU64::new(0);
 
+/// How many forks have made this process out of the one in which handlers were first installed.
+static FORKS: AtomicUsize = AtomicUsize::new(0);
+
+/// Differs in the child of a fork.
+pub fn count() -> usize {
+    // Relaxed: the thread that reads it has forked itself, or nothing has changed.
+    FORKS.load(Ordering::Relaxed)
+}
+
 /// Has `prepare` run for the fork that this thread makes? Not if the handlers were installed in the middle of it.
 fn was_prepared() -> bool {
     FORKING.load(Ordering::Relaxed) == thread_pointer()
@@ -65,6 +74,7 @@ unsafe extern "C" fn child() {
     FORKING.store(0, Ordering::Relaxed);
     unlock();
     if !controls::is_off(controls::FORK) {
+        FORKS.fetch_add(1, Ordering::Relaxed);
         let words = Words::of_this_thread();
         words.rollforward.forget_signal();
         words.saved.clear();

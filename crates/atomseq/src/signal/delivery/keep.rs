@@ -120,7 +120,7 @@ pub fn end_in(mask: u64) {
     change_mask(libc::SIG_SETMASK, context.mask());
 }
 
-/// As [`end_in`], after a handler whose thread goes on as `context` says.
+/// As [`end_in`], after a handler whose thread goes on as `context` says. May leave signals blocked.
 ///
 /// # Safety
 /// `context` is that of a handler on this thread, or made for one.
@@ -129,6 +129,8 @@ pub unsafe fn run_after_handler(context: Context) {
     if words.kept.load(Relaxed) == 0 || words.depth() > 0 || words.rollforward.is_under_way() {
         return;
     }
+    // A handler of others' must not jump out of the look-up.
+    change_mask(libc::SIG_BLOCK, actions::undecided_mask());
     if table::find(context.program_counter()).is_none() {
         // SAFETY: the caller's promise.
         unsafe { run_kept(context) };
@@ -144,8 +146,9 @@ unsafe fn run_kept(context: Context) {
     // A handler that leaves by siglongjmp leaves the rest to the end of the next mask.
     words.set_waiting();
     loop {
-        // The last handler may have let managed signals in, whose deliveries may keep signals too.
-        change_mask(libc::SIG_BLOCK, actions::managed());
+        // The last handler may have let managed signals in, whose deliveries may keep signals too. And a handler of others' must not
+        // jump away with what was taken.
+        change_mask(libc::SIG_BLOCK, actions::undecided_mask());
         let Some((signal, info)) = take(context.mask()) else {
             break;
         };
@@ -157,6 +160,7 @@ unsafe fn run_kept(context: Context) {
             interrupted: Interrupted::Plain,
             in_handler_inside: false,
             mask: context.mask(),
+            callers: 0,
             blocked: None,
         };
         match actions::action(signal) {
@@ -165,7 +169,10 @@ unsafe fn run_kept(context: Context) {
                 run::run(action, &delivery)
             },
             // SAFETY: the caller's promise.
-            _ => unsafe { pass_on(actions::newest_entry(signal), signal, &info, context) },
+            _ => unsafe {
+                let entry = actions::newest_entry(signal);
+                pass_on(entry, signal, &info, context, context.mask());
+            },
         }
     }
     if words.kept.load(Relaxed) == 0 && words.added.load(Relaxed) == 0 {

@@ -36,7 +36,7 @@ use core::ffi::{c_int, c_void};
 use super::statistics::COUNTS;
 use super::{Chained, Interrupted};
 use crate::platform::{
-    Context, Disposition, bit, change_mask, disposition, kernel_mask, replace_disposition,
+    Context, Disposition, bit, change_mask, disposition, replace_disposition,
     replace_disposition_if,
 };
 use crate::sequence::table;
@@ -62,46 +62,57 @@ unsafe extern "C" fn dispatch(
 ) {
     // SAFETY: the caller's promise.
     let (info, own, frame) = unsafe { (&*info, Context::new(context), &*frame) };
+    let callers = frame.block_for(own);
     let words = Words::of_this_thread();
     let record = words.saved.take(signal, info);
     let info = record.as_ref().unwrap_or(info);
-    let arrived = Arrived {
+    let mut arrived = Arrived {
         signal,
         info,
         own,
+        callers,
         in_handler_inside: words.inside.holds(own),
+        is_over_fault: false,
     };
     let is_watched = !controls::is_off(controls::NESTED);
-    if is_watched {
-        frame.come_first();
-    }
+    arrived.is_over_fault = is_watched && frame.come_first();
     let is_passing = own.link() & 1 << entry != 0;
-    let Some(action) = actions::live_of_entry(signal, entry).filter(|_| !is_passing) else {
-        // As if the kernel had called what the entry stands for.
-        frame.end();
-        // SAFETY: the caller's promise.
-        return unsafe {
-            deliver_waiting(&arrived, frame, kernel_mask(), None);
-            pass_on(entry, signal, info, own);
-        };
-    };
+    let action = actions::live_of_entry(signal, entry).filter(|_| !is_passing);
     let outer = frame.before().filter(|_| is_watched);
     let in_delivery = outer.is_some() || frame.context() != own;
-    match outer {
+    match (action, outer) {
         // SAFETY: the caller's promise.
-        _ if arrived.is_fault() => unsafe { faults::deliver(action, &arrived, frame) },
-        // It has become managed since that delivery began.
+        (Some(action), _) if arrived.is_fault() => unsafe {
+            faults::deliver(action, &arrived, frame);
+        },
+        // A handler of others has called that delivery's entry, with less blocked.
         _ if in_delivery && arrived.can_wait() => mask::hold_back(signal, info, own),
-        Some(outer) => outer.keep(entry, signal, info),
+        (_, Some(outer)) if !arrived.is_fault() => outer.keep(entry, signal, info),
         // SAFETY: the caller's promise.
-        None => unsafe { deliver(action, &arrived, frame) },
+        (Some(action), _) => unsafe { deliver(action, &arrived, frame) },
+        // As if the kernel had called what the entry stands for.
+        // SAFETY: the caller's promise.
+        (None, _) => unsafe {
+            let mask = callers.unwrap_or(own.mask());
+            frame.end();
+            frame.decided();
+            deliver_waiting(&arrived, frame, mask, None);
+            pass_on(entry, signal, info, own, mask);
+        },
+    }
+    if arrived.is_fault() && outer.is_some() {
+        // The handler may have let others in. They must not come when the thread's words point at that delivery again.
+        change_mask(libc::SIG_BLOCK, actions::undecided_mask());
     }
     frame.end();
     // SAFETY: the caller's promise.
     unsafe { deliver_waiting(&arrived, frame, own.mask(), None) };
-    if !in_delivery && !arrived.is_fault() && !arrived.in_handler_inside {
+    if action.is_some() && !in_delivery && !arrived.is_fault() && !arrived.in_handler_inside {
         // SAFETY: the caller's promise.
         unsafe { keep::run_after_handler(own) };
+    }
+    if let Some(mask) = callers {
+        change_mask(libc::SIG_SETMASK, mask);
     }
 }
 
@@ -111,8 +122,12 @@ struct Arrived<'a> {
     info: &'a libc::siginfo_t,
     /// The context of what was interrupted, were it another delivery's code.
     own: Context,
+    /// The mask of the handler that has called the entry; `None` if that was the kernel.
+    callers: Option<u64>,
     /// Does it interrupt a handler that is in the middle of a sequence?
     in_handler_inside: bool,
+    /// Does it come before a fault's delivery, of which nothing is known yet?
+    is_over_fault: bool,
 }
 
 impl Arrived<'_> {
@@ -123,6 +138,14 @@ impl Arrived<'_> {
 
     fn can_wait(&self) -> bool {
         bit(self.signal) & NEVER_BLOCKED == 0
+    }
+
+    /// The kernel's mask until the delivery has decided.
+    fn blocked(&self, action: &Action) -> u64 {
+        match self.callers {
+            Some(callers) => callers | actions::undecided_mask(),
+            None => self.own.mask() | action.kernel_mask(self.signal),
+        }
     }
 }
 
@@ -137,14 +160,20 @@ unsafe fn deliver(action: &'static Action, arrived: &Arrived, frame: &Frame) {
         // A fault's handler has jumped out of it.
         abandon_rollforward();
     }
-    let (context, mask) = (frame.context(), arrived.own.mask());
-    let blocked = mask | action.kernel_mask(arrived.signal);
+    let context = frame.context();
+    let (mask, blocked) = (context.mask(), arrived.blocked(action));
     let original_pc = context.program_counter();
     // SAFETY: the caller's promise.
     let interrupted = unsafe { decide(arrived, context) };
     frame.decided();
+    // They interrupt this signal's handler at its first instruction.
+    let masked = action.mask_while_running(
+        arrived.signal,
+        mask,
+        interrupted.unwrap_or(Interrupted::Plain),
+    );
     // SAFETY: the caller's promise.
-    unsafe { deliver_waiting(arrived, frame, blocked, interrupted) };
+    let has_run = unsafe { deliver_waiting(arrived, frame, masked, interrupted) };
     let Some(interrupted) = interrupted else {
         return;
     };
@@ -156,14 +185,15 @@ unsafe fn deliver(action: &'static Action, arrived: &Arrived, frame: &Frame) {
         interrupted,
         in_handler_inside: arrived.in_handler_inside,
         mask,
-        blocked: Some(blocked),
+        callers: arrived.callers.unwrap_or(0),
+        blocked: Some(blocked).filter(|_| !has_run),
     };
     // SAFETY: the caller's promise.
     unsafe { run::run(action, &delivery) };
 }
 
-/// Runs the handlers of the signals that wait for `frame`, which has decided, and restores `mask`; `decided` is what its own
-/// signal is to be told.
+/// Runs the handlers of the signals that wait for `frame`, which has decided, as if they had interrupted code that has `mask`;
+/// `decided` is what its own signal is to be told. Returns whether there were any: then the kernel's mask is another one.
 ///
 /// # Safety
 /// As [`dispatch`].
@@ -172,13 +202,19 @@ unsafe fn deliver_waiting(
     frame: &Frame,
     mask: u64,
     decided: Option<Interrupted>,
-) {
+) -> bool {
+    let forks = fork::count();
     let mut has_run = false;
-    while let Some((entry, signal, info)) = frame.take() {
+    while let Some((entry, signal, info)) = frame.take(forks) {
         let context = frame.context();
+        if has_run {
+            // As when the kernel calls an entry.
+            change_mask(libc::SIG_BLOCK, actions::undecided_mask());
+        }
         let Some(action) = actions::live_of_entry(signal, entry) else {
             // SAFETY: the caller's promise.
-            unsafe { pass_on(entry, signal, &info, context) };
+            unsafe { pass_on(entry, signal, &info, context, mask) };
+            has_run = true;
             continue;
         };
         let original_pc = context.program_counter();
@@ -208,15 +244,14 @@ unsafe fn deliver_waiting(
             interrupted,
             in_handler_inside: arrived.in_handler_inside,
             mask,
+            callers: arrived.callers.unwrap_or(0),
             blocked: None,
         };
         // SAFETY: the caller's promise.
         unsafe { run::run(action, &delivery) };
         has_run = true;
     }
-    if has_run {
-        change_mask(libc::SIG_SETMASK, mask);
-    }
+    has_run
 }
 
 /// Sees to the sequence that the interrupted code is in, if it is in one. Returns what the signal is to be told;
@@ -226,6 +261,15 @@ unsafe fn deliver_waiting(
 /// As [`dispatch`]; signals that arrive wait for this delivery.
 unsafe fn decide(arrived: &Arrived, context: Context) -> Option<Interrupted> {
     let words = Words::of_this_thread();
+    if arrived.is_over_fault && table::find(context.program_counter()).is_some() {
+        // It would have the same fault again, whose signal is blocked.
+        return Some(Interrupted::Inside);
+    }
+    // Where this comes before the delivery of one that was sent, the clone may have a fault of that number.
+    let blocked = arrived.own.mask() & !context.mask() & actions::FAULT_SET;
+    if blocked != 0 {
+        change_mask(libc::SIG_UNBLOCK, blocked);
+    }
     let is_masked = words.depth() > 0 && !controls::is_off(controls::DEFERRAL);
     if !(is_masked && arrived.can_wait()) {
         // SAFETY: the caller's promise.
@@ -274,14 +318,23 @@ unsafe fn complete(arrived: &Arrived, context: Context) -> Option<Interrupted> {
     })
 }
 
-/// A signal that has no handler here any more: does what the entry stands for.
+/// A signal that has no handler here any more: does what the entry stands for, as if the kernel had called that over code
+/// that has `mask`.
 ///
 /// That may be a handler which passes signals on to this entry, for it has read the disposition while the entry was
 /// installed over it. So the frame notes which entries are passing on; one that jumps takes the note along.
 ///
 /// # Safety
 /// As [`dispatch`].
-unsafe fn pass_on(entry: usize, signal: c_int, info: &libc::siginfo_t, context: Context) {
+unsafe fn pass_on(
+    entry: usize,
+    signal: c_int,
+    info: &libc::siginfo_t,
+    context: Context,
+    mask: u64,
+) {
+    let blocked = mask | bit(signal) | actions::covering_mask();
+    change_mask(libc::SIG_SETMASK, blocked);
     let passing = context.link();
     if passing & 1 << entry != 0 {
         // One that is adopted has found itself: nothing is known to lie below it.
@@ -307,7 +360,14 @@ unsafe fn pass_on(entry: usize, signal: c_int, info: &libc::siginfo_t, context: 
 const _: () = assert!(actions::ENTRIES < usize::BITS as usize);
 
 fn is_raised_by_fault(signal: c_int, info: &libc::siginfo_t) -> bool {
-    FAULTS.contains(&signal) && info.si_code > 0
+    /// A tag did not match at some earlier instruction (AArch64).
+    const SEGV_MTEAERR: c_int = 8;
+    // The kernel reports these two to a thread wherever that is.
+    let is_late = matches!(
+        (signal, info.si_code),
+        (libc::SIGBUS, libc::BUS_MCEERR_AO) | (libc::SIGSEGV, SEGV_MTEAERR)
+    );
+    FAULTS.contains(&signal) && info.si_code > 0 && !is_late
 }
 
 /// The kernel does with `signal` what it does without a handler. For a fault, which happens again, when the handler

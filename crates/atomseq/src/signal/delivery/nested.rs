@@ -23,10 +23,11 @@ use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 
-use super::actions::{FAULTS, unmaskable};
+use super::actions::{FAULTS, undecided_mask, unmaskable};
 use super::words::{Record, Words};
-use crate::arch::is_entering;
-use crate::platform::{Context, bit};
+use super::{fork, is_raised_by_fault};
+use crate::arch::{CONTEXT_AFTER, is_entering};
+use crate::platform::{Context, bit, change_mask};
 use crate::sequence::table;
 
 /// How many signals may have to wait: faults that somebody sends, and `SIGABRT`.
@@ -67,14 +68,27 @@ impl Frame {
         unsafe { Context::new(self.context.load(Relaxed)) }
     }
 
+    /// Blocks what is blocked until a delivery has decided, if another handler has called the entry and passed on `own`. Returns that
+    /// handler's mask; `None` if the kernel has called the entry, which has blocked it.
+    pub fn block_for(&self, own: Context) -> Option<u64> {
+        let kernels = (&raw const *self).addr() + CONTEXT_AFTER;
+        let is_called_by_kernel = own.as_ptr().addr() == kernels;
+        (!is_called_by_kernel).then(|| change_mask(libc::SIG_BLOCK, undecided_mask()))
+    }
+
     /// Where this delivery has interrupted the entry of another one, of which nothing is known yet, it takes that one's
-    /// context for its own: it comes first.
-    pub fn come_first(&self) {
+    /// context for its own: it comes first. Returns whether that other one is of a fault, whose sequence cannot go on.
+    pub fn come_first(&self) -> bool {
+        let mut is_over_fault = false;
         while is_entering(self.context().program_counter()) {
-            let context = self.context().third_argument();
+            let [signal, info, context] = self.context().arguments();
+            let info = core::ptr::with_exposed_provenance::<libc::siginfo_t>(info);
+            // SAFETY: what the kernel has passed to that entry, or a handler that has called it.
+            is_over_fault |= unsafe { is_raised_by_fault(signal as c_int, &*info) };
             self.context
                 .store(core::ptr::with_exposed_provenance_mut(context), Relaxed);
         }
+        is_over_fault
     }
 
     /// Is a sequence half done that this delivery, or one whose code it has interrupted, has interrupted?
@@ -107,8 +121,12 @@ impl Frame {
         self.waiting.fetch_or(bit(signal), Relaxed);
     }
 
-    /// Takes one that waits; says which entry it came by.
-    pub fn take(&self) -> Option<(usize, c_int, libc::siginfo_t)> {
+    /// Takes one that waits; says which entry it came by. `forks` is what [`fork::count`] was before any was taken: in the child
+    /// of a fork since then, those that wait are the parent's.
+    pub fn take(&self, forks: usize) -> Option<(usize, c_int, libc::siginfo_t)> {
+        if fork::count() != forks {
+            self.waiting.store(0, Relaxed);
+        }
         let signal = match self.waiting.load(Relaxed) {
             0 => return None,
             waiting => waiting.trailing_zeros() as c_int + 1,
@@ -138,7 +156,7 @@ impl Frame {
         let delivery = &Words::of_this_thread().delivery;
         delivery.store(before.expose_provenance() as u64, Relaxed);
         while let Some(outer) = self.before()
-            && let Some((entry, signal, info)) = self.take()
+            && let Some((entry, signal, info)) = self.take(fork::count())
         {
             outer.keep(entry, signal, &info);
         }

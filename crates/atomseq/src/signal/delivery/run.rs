@@ -23,6 +23,8 @@ pub struct Delivery<'a> {
     pub in_handler_inside: bool,
     /// The mask of the interrupted code.
     pub mask: u64,
+    /// The mask of the handler that has called the entry; 0 if that was the kernel.
+    pub callers: u64,
     /// The kernel's mask now, if it is known.
     pub blocked: Option<u64>,
 }
@@ -44,8 +46,14 @@ pub unsafe fn run(action: &'static Action, delivery: &Delivery) {
     let wanted = action.mask_while_running(signal, mask, interrupted);
     let words = Words::of_this_thread();
     let added = words.added.load(Ordering::Relaxed);
-    let noted = (interrupted == Interrupted::Inside && !delivery.in_handler_inside)
-        .then(|| words.inside.note(delivery.context, wanted & !mask));
+    let noted = (interrupted == Interrupted::Inside && !delivery.in_handler_inside).then(|| {
+        let blocked = action.mark_while_inside(signal, mask, wanted);
+        words.inside.note(delivery.context, blocked)
+    });
+    let wanted = match action.lets_others_in() {
+        true => wanted,
+        false => wanted | delivery.callers,
+    };
     if delivery.blocked != Some(wanted) {
         change_mask(libc::SIG_SETMASK, wanted);
     }

@@ -1,0 +1,293 @@
+//! A handler that knows nothing of the library leaves by `siglongjmp`, having arrived at each instruction of a delivery.
+//!
+//! ```text
+//! target ─ sequence  a b │                                                                         │ end
+//!    ^     delivery      └ entry … look-up … rollforward … decision … handler … way back to the thread ┘
+//!    └──── jump ─────────────┴─────────────── each of these instructions ──────────────────┘
+//! ```
+//!
+//! What the library keeps about the thread must then hold nothing of that delivery. So signals are handled at once, nothing
+//! is written to the stack that the delivery had, masks are as before, and tables that are replaced later are unmapped.
+
+use std::ffi::c_int;
+use std::ops::Range;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+use atomseq::signal::{self, Event, Interrupted, Options};
+use verify_signals::jump;
+use verify_signals::signals::{change_mask, install_plainly, install_with, is_blocked, raise};
+
+use super::nested::{entry, trace_delivery};
+use super::rows::{self, Row};
+use super::stepper::{self, Stop};
+use crate::table::Program;
+use crate::trap;
+
+/// The managed signal whose deliveries are left.
+const FIRST: c_int = libc::SIGUSR1;
+/// A managed signal that nothing blocks.
+const PROBE: c_int = libc::SIGILL;
+/// Signals of others, whose handlers jump: one that is blocked where the library wants it, two that are not.
+const LEAVING: [c_int; 3] = [libc::SIGURG, libc::SIGABRT, libc::SIGBUS];
+
+/// How often the handlers of the library's ran that were told the right thing, and those that were told that they are inside.
+static HANDLED: AtomicUsize = AtomicUsize::new(0);
+static INSIDE: AtomicUsize = AtomicUsize::new(0);
+static PROBED: AtomicUsize = AtomicUsize::new(0);
+static JUMPS: AtomicUsize = AtomicUsize::new(0);
+/// Is there a place to jump to?
+static HAS_TARGET: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn leave(_: c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    JUMPS.fetch_add(1, SeqCst);
+    if HAS_TARGET.swap(false, SeqCst) {
+        // SAFETY: the target waits, and the frames in between have nothing to drop.
+        unsafe { jump::back() }
+    }
+}
+
+fn handle(event: &mut Event<'_>) {
+    let count = match (event.interrupted(), event.signal()) {
+        (Interrupted::Inside, _) => &INSIDE,
+        (_, FIRST) => &HANDLED,
+        _ => &PROBED,
+    };
+    count.fetch_add(1, SeqCst);
+}
+
+/// Bytes of alternate stack that a handler is said to need.
+const NEEDED: usize = 1 << 14;
+
+/// Installs all handlers, on the thread's alternate stack or not: those of others first.
+pub fn install(is_on_alternate_stack: bool) {
+    let (flags, options) = match is_on_alternate_stack {
+        true => (libc::SA_ONSTACK, Options::new().on_alternate_stack(NEEDED)),
+        false => (0, Options::new()),
+    };
+    if is_on_alternate_stack {
+        let bytes = 1 << 18;
+        let stack = libc::stack_t {
+            ss_sp: Vec::leak(vec![0u8; bytes]).as_mut_ptr().cast(),
+            ss_flags: 0,
+            ss_size: bytes,
+        };
+        // SAFETY: memory that is never freed.
+        assert_eq!(unsafe { libc::sigaltstack(&stack, ptr::null_mut()) }, 0);
+    }
+    for signal in LEAVING {
+        install_plainly(signal, leave, flags, &[]);
+    }
+    install_with(FIRST, handle, options);
+    install_with(PROBE, handle, Options::new());
+    stepper::install();
+}
+
+/// Code with a sequence that a signal interrupts.
+#[derive(Clone, Copy)]
+pub struct Work {
+    /// For messages.
+    pub name: &'static str,
+    /// The code.
+    pub call: extern "C" fn(),
+    /// Does it run inside a mask?
+    pub in_mask: bool,
+    /// Prepares it.
+    pub prepare: fn(),
+    /// Was the sequence run to its end, or not begun?
+    pub is_whole: fn() -> bool,
+}
+
+/// A part of a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Up to the handler, or to its end if that is not called.
+    ToHandler,
+    /// The handler, and what comes after it.
+    FromHandler,
+}
+
+/// Jumps out of deliveries, and keeps what went wrong.
+pub struct Jumps {
+    program: Program,
+    rows: Vec<Row>,
+    /// At how many instructions a signal arrived.
+    pub places: usize,
+    /// How many deliveries were interrupted.
+    pub runs: usize,
+    /// What went wrong.
+    pub violations: Vec<String>,
+    is_in_threads: bool,
+}
+
+impl Jumps {
+    /// Out of this program's deliveries; handlers are installed already. If `is_in_threads`, each run has a thread of its own:
+    /// nothing that one leaves behind keeps the next from its place.
+    pub fn new(is_in_threads: bool) -> Jumps {
+        let program = Program::this();
+        trap::unlock(program.text());
+        let rows = rows::of(&program);
+        for clone in rows.iter().filter_map(|row| row.clone.as_ref()) {
+            trap::unlock(clone.start..clone.end + 1);
+        }
+        Jumps {
+            program,
+            rows,
+            places: 0,
+            runs: 0,
+            violations: Vec::new(),
+            is_in_threads,
+        }
+    }
+
+    /// Lets a signal interrupt the code in the middle of its first sequence, and a handler of others jump out of the delivery of
+    /// that signal at each of its instructions: up to its own handler, or from there on. (Debug builds leave out the instructions of
+    /// what the library calls: they are many.)
+    pub fn check(&mut self, work: Work, part: Part) {
+        (work.prepare)();
+        let trace = stepper::trace(|| perform(work));
+        let row = trace
+            .iter()
+            .find_map(|at| self.rows.iter().find(|row| row.start == *at))
+            .expect("the code comes by a sequence")
+            .clone();
+        let interruption = Stop {
+            from: row.boundaries[2],
+            at: row.boundaries[2],
+            send: vec![FIRST],
+        };
+        let function = |address| {
+            let function = self.program.function_at(address);
+            function.expect("every instruction lies in a function").0
+        };
+        let handler = handle as *const () as usize;
+        // The code may have come back to its caller when its next instruction is met.
+        let back = [function(row.start), function(perform as *const () as usize)];
+        let [work_itself, caller] = back.clone();
+        match part {
+            Part::ToHandler => {
+                let ends = [handler..handler + 1, work_itself, caller];
+                self.check_from(work, &interruption, entry(FIRST), &ends);
+            }
+            Part::FromHandler => self.check_from(work, &interruption, handler, &back),
+        }
+    }
+
+    fn check_from(&mut self, work: Work, interruption: &Stop, from: usize, ends: &[Range<usize>]) {
+        (work.prepare)();
+        let masked = work.in_mask.then(signal::mask);
+        let places = trace_delivery(interruption, from, ends, || perform(work));
+        drop(masked);
+        for (index, at) in places.into_iter().enumerate() {
+            let function = self.program.function_at(at);
+            let is_ours = function.is_some_and(|(_, name)| name.contains("atomseq"));
+            if !is_ours && cfg!(debug_assertions) {
+                continue;
+            }
+            self.places += 1;
+            let from = if is_ours { at } else { from };
+            for (number, signal) in LEAVING.into_iter().enumerate() {
+                if is_ours || index % LEAVING.len() == number {
+                    let send = vec![signal];
+                    let stops = [interruption.clone(), Stop { from, at, send }];
+                    match self.is_in_threads {
+                        true => std::thread::scope(|scope| {
+                            scope.spawn(|| self.run(work, &stops));
+                        }),
+                        false => self.run(work, &stops),
+                    }
+                }
+            }
+        }
+    }
+
+    fn run(&mut self, work: Work, stops: &[Stop; 2]) {
+        (work.prepare)();
+        for count in [&HANDLED, &INSIDE, &PROBED, &JUMPS] {
+            count.store(0, SeqCst);
+        }
+        let masked = work.in_mask.then(signal::mask);
+        let ((), met) = stepper::run(stops, || {
+            HAS_TARGET.store(true, SeqCst);
+            jump::with_target(work.call);
+            HAS_TARGET.store(false, SeqCst);
+        });
+        let (jumps, is_whole) = (JUMPS.load(SeqCst), (work.is_whole)());
+        let overwritten = probe();
+        let (probed, in_mask) = (PROBED.load(SeqCst), HANDLED.load(SeqCst));
+        drop(masked);
+        let after_mask = HANDLED.load(SeqCst);
+        raise(FIRST);
+        let Stop { at, ref send, .. } = stops[1];
+        // The other signal comes first, in the place of one whose delivery has done nothing yet; that one is lost with it, as it
+        // would be if the kernel had called both handlers.
+        let is_entering = self.program.function_at(at) == self.program.function_at(entry(FIRST));
+        let may_be_lost = is_entering && send[0] != LEAVING[0];
+        let wrong = [
+            (met == 2 && jumps == 1, "the handler has not jumped"),
+            (is_whole, "the sequence is half done"),
+            (overwritten == 0, "a live array was overwritten"),
+            (probed == 1, "a signal that nothing blocks was not handled"),
+            (
+                !work.in_mask || may_be_lost || in_mask == 0 && after_mask == 1,
+                "the deferred signal was not handled when the mask ended",
+            ),
+            (
+                HANDLED.load(SeqCst) == after_mask + 1,
+                "the next signal was not handled",
+            ),
+            (INSIDE.load(SeqCst) == 0, "a handler was told it is inside"),
+            (
+                !signal::is_masked() && ![FIRST, PROBE].into_iter().any(is_blocked),
+                "the mask is another one",
+            ),
+        ];
+        self.runs += 1;
+        for (_, what) in wrong.iter().filter(|(is_right, _)| !is_right) {
+            self.violations.push(format!(
+                "{}, its delivery left by {} at {}: {what}",
+                work.name,
+                send[0],
+                self.program.place(at),
+            ));
+        }
+        // For the next run, if this one has left signals blocked.
+        change_mask(libc::SIG_SETMASK, &[]);
+    }
+
+    /// Replaces the tables of sequences, each of which takes a page: what is no longer used is unmapped.
+    pub fn check_tables(&mut self) {
+        const TIMES: usize = 256;
+        let mapped = || {
+            let pages = std::fs::read_to_string("/proc/self/statm").expect("a process has pages");
+            let first = pages.split(' ').next().expect("several numbers");
+            first.parse::<usize>().expect("a number")
+        };
+        let before = mapped();
+        for _ in 0..TIMES {
+            // What it finds is the stepper's handler.
+            let _ = signal::audit();
+        }
+        let more = mapped().saturating_sub(before);
+        if more >= TIMES / 2 {
+            let text = format!("{more} more pages are mapped after {TIMES} audits");
+            self.violations.push(text);
+        }
+    }
+}
+
+#[inline(never)]
+fn perform(work: Work) {
+    (work.call)();
+    std::hint::black_box(&work);
+}
+
+/// Handles a signal over a live array, where the frames of signals were before; returns how many words of it are no longer zero.
+#[inline(never)]
+fn probe() -> usize {
+    let mut words = [0u64; 1 << 13];
+    std::hint::black_box(&mut words);
+    raise(PROBE);
+    let words = std::hint::black_box(&words);
+    words.iter().filter(|word| **word != 0).count()
+}

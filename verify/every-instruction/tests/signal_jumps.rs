@@ -1,0 +1,167 @@
+//! Lets handlers that know nothing of the library jump out of another signal's delivery, at each of its instructions: nothing of
+//! it is left behind. Without the protection, the same harness finds what is.
+
+#[cfg(all(atomseq_sections, target_arch = "x86_64"))]
+mod jumps {
+    use std::process::Command;
+
+    use atomseq::internals::signal_controls;
+    use verify_every_instruction::signals::jumps::{self, Jumps, Part, Work};
+
+    atomseq::sequence! {
+        /// Changes three words, each by itself.
+        unsafe fn change(words: Word) {
+            let first = load(words);
+            store(words, first + 1);
+            let second = load(words + 8);
+            store(words + 8, second + 1);
+            let third = load(words + 16);
+            store(words + 16, third + 1);
+        }
+
+        /// Adds three words up in the first of them.
+        unsafe fn sum(words: Word) -> Word {
+            let first = load(words);
+            let second = load(words + 8);
+            let third = load(words + 16);
+            let both = first + second;
+            commit(words, both + third);
+            both
+        }
+    }
+
+    static mut WORDS: [usize; 3] = [0; 3];
+
+    fn words() -> [usize; 3] {
+        // SAFETY: only this thread uses them; the sequences changed them behind the compiler's back.
+        unsafe { (&raw const WORDS).read_volatile() }
+    }
+
+    fn prepare() {
+        // SAFETY: as above.
+        unsafe { (&raw mut WORDS).write_volatile([10, 20, 30]) };
+    }
+
+    #[inline(never)]
+    extern "C" fn change_rolling() {
+        // SAFETY: as above.
+        unsafe { change::rolling(&raw mut WORDS as usize) };
+    }
+
+    #[inline(never)]
+    extern "C" fn sum_restarting() {
+        // SAFETY: as above.
+        unsafe { sum::restarting(&raw mut WORDS as usize) };
+    }
+
+    const WORK: [Work; 4] = [
+        Work {
+            name: "a rolling sequence",
+            call: change_rolling,
+            in_mask: false,
+            prepare,
+            is_whole: || words() == [11, 21, 31],
+        },
+        Work {
+            name: "a restarting sequence",
+            call: sum_restarting,
+            in_mask: false,
+            prepare,
+            is_whole: || words()[1..] == [20, 30] && matches!(words()[0], 10 | 60),
+        },
+        Work {
+            name: "a rolling sequence in a mask",
+            call: change_rolling,
+            in_mask: true,
+            prepare,
+            is_whole: || words() == [11, 21, 31],
+        },
+        Work {
+            name: "a restarting sequence in a mask",
+            call: sum_restarting,
+            in_mask: true,
+            prepare,
+            is_whole: || words()[1..] == [20, 30] && matches!(words()[0], 10 | 60),
+        },
+    ];
+
+    /// What a process of its own does.
+    const ALTERNATE_STACK: &str = "on-the-alternate-stack";
+    const CONTROL: &str = "without-blocking-others";
+
+    fn check(is_on_alternate_stack: bool) -> Jumps {
+        jumps::install(is_on_alternate_stack);
+        let mut jumps = Jumps::new(false);
+        for work in WORK {
+            jumps.check(work, Part::ToHandler);
+            if !work.in_mask {
+                jumps.check(work, Part::FromHandler);
+            }
+        }
+        jumps.check_tables();
+        jumps
+    }
+
+    fn report(name: &str, jumps: &Jumps) {
+        println!(
+            "jumps out of deliveries, {name}: {} instructions, in {} runs; {} violations",
+            jumps.places,
+            jumps.runs,
+            jumps.violations.len()
+        );
+        for violation in jumps.violations.iter().take(20) {
+            println!("violation: {violation}");
+        }
+    }
+
+    fn has_passed(argument: &str) -> bool {
+        let program = std::env::current_exe().expect("a program knows its own path");
+        let status = Command::new(program).arg(argument).status();
+        let status = status.expect("a program can start itself");
+        if !status.success() {
+            println!("{argument}: WRONG, {status}");
+        }
+        status.success()
+    }
+
+    pub fn main() {
+        let is_asked = |name| std::env::args().any(|argument| argument == name);
+        if is_asked(CONTROL) {
+            // SAFETY: this process exists to show what happens then.
+            unsafe { signal_controls::set(signal_controls::FOREIGN) };
+            jumps::install(false);
+            let mut jumps = Jumps::new(true);
+            jumps.check(WORK[0], Part::ToHandler);
+            jumps.check_tables();
+            let (violations, runs) = (jumps.violations.len(), jumps.runs);
+            println!("control {CONTROL}: {violations} violations in {runs} runs");
+            // As many kinds of them as there are things left behind.
+            for kind in ["overwritten", "not handled", "pages"] {
+                let is_found = |violation: &String| violation.contains(kind);
+                assert!(jumps.violations.iter().any(is_found), "{kind}");
+            }
+            return;
+        }
+        let name = match is_asked(ALTERNATE_STACK) {
+            true => ALTERNATE_STACK,
+            false => "on the thread's stack",
+        };
+        let jumps = check(name == ALTERNATE_STACK);
+        report(name, &jumps);
+        let have_others_passed =
+            name == ALTERNATE_STACK || [ALTERNATE_STACK, CONTROL].map(has_passed) == [true, true];
+        if !jumps.violations.is_empty() || !have_others_passed {
+            std::process::exit(1);
+        }
+    }
+}
+
+#[cfg(all(atomseq_sections, target_arch = "x86_64"))]
+fn main() {
+    jumps::main();
+}
+
+#[cfg(not(all(atomseq_sections, target_arch = "x86_64")))]
+fn main() {
+    println!("jumps out of deliveries: do not apply, for sequences are not built so here");
+}
