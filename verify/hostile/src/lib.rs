@@ -54,3 +54,14 @@ pub fn takes_turns(_nothing: TokenStream) -> TokenStream {
         _ => parsed("::std::sync::atomic::AtomicU64"),
     }
 }
+
+/// A word at the expansion of this number, counted from 0, and 64 of them at every other.
+#[proc_macro]
+pub fn smaller_at(number: TokenStream) -> TokenStream {
+    static EXPANSIONS: AtomicUsize = AtomicUsize::new(0);
+    let number: usize = number.to_string().parse().expect("a number");
+    match EXPANSIONS.fetch_add(1, Ordering::Relaxed) == number {
+        true => parsed("::std::sync::atomic::AtomicU64"),
+        false => parsed("[::std::sync::atomic::AtomicU64; 64]"),
+    }
+}
