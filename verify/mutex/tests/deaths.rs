@@ -279,19 +279,43 @@ unsafe impl TestAndSet for ExitsAwake {
     }
 }
 
+/// A thread that sleeps for a lock: its number, and the thread, which exits when it wakes up, or adds one.
+fn sleeper(lock: &'static Mutex<u32, ExitsAwake>, exits: bool) -> (i32, thread::JoinHandle<()>) {
+    let (send, receive) = channel();
+    let thread = thread::spawn(move || {
+        EXITS.set((exits, false));
+        send.send(this_thread()).expect("the test waits");
+        *lock.lock() += 1;
+    });
+    let number = receive.recv().expect("the thread's number");
+    wait_until_asleep(number);
+    (number, thread)
+}
+
+/// A waiter exits after an unlock woke it, before it has looked. From then on unlocks are silent, until one more thread has
+/// slept: then the waiters that are left are woken again.
+#[test]
+fn a_waiter_that_exits_awake_keeps_nobody_asleep_longer_than_the_next_to_sleep() {
+    let lock = Box::leak(Box::new(Mutex::new(0)));
+    let guard = lock.lock();
+    // Never joined: it has no result.
+    let (first, _detached) = sleeper(lock, true);
+    let (_, second) = sleeper(lock, false);
+    drop(guard);
+    wait_until_exited(first);
+    let guard = lock.lock();
+    assert!(lock.try_lock_for(SHORT).is_none(), "it slept");
+    drop(guard);
+    second.join().unwrap();
+    assert_eq!(*lock.lock(), 1);
+}
+
 /// A waiter that was handed the lock exits before it takes it. Released by force, the lock has one holder at a time.
 fn is_released_by_force(force: unsafe fn(&Mutex<u32, ExitsAwake>)) {
     let lock: &Mutex<u32, ExitsAwake> = Box::leak(Box::new(Mutex::new(0)));
     let guard = lock.lock();
-    let (send, receive) = channel();
     // Never joined: it has no result.
-    let _detached = thread::spawn(move || {
-        EXITS.set((true, false));
-        send.send(this_thread()).expect("the test waits");
-        drop(lock.lock());
-    });
-    let waiter = receive.recv().expect("the thread's number");
-    wait_until_asleep(waiter);
+    let (waiter, _detached) = sleeper(lock, true);
     MutexGuard::unlock_fair(guard);
     wait_until_exited(waiter);
     assert!(lock.is_locked());
@@ -392,6 +416,9 @@ mod everywhere {
             return;
         }
         in_fresh_process(this_test!(), || {
+            // However long all of them take: each child has an alarm of its own.
+            // SAFETY: it ends this process's alarm.
+            unsafe { libc::alarm(0) };
             let report = |what, count: u64| {
                 println!("exits in front of each of {count} instructions of an unlock: {what}");
                 assert!(count >= 10, "{what}: hardly anything was tried");
