@@ -38,8 +38,8 @@ use crate::sync::AtomicU32;
 /// [`release_many`](Semaphore::release_many) wakes all that it has permits for.
 ///
 /// A thread that exits asleep, by the system call in a handler, takes no wake-up along that was made later. One that exits
-/// after it was woken and before it has run leaves later releases silent, until another thread falls asleep here, or a
-/// sleeper's time is up.
+/// after it was woken and before it has run leaves later releases silent, until one more thread falls asleep here and a permit is
+/// released, or a sleeper's time is up.
 pub struct Semaphore {
     word: AtomicU32,
 }
