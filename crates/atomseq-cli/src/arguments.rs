@@ -64,7 +64,8 @@ pub struct Bench {
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = threads, action = ArgAction::Append,
           allow_hyphen_values = true)]
     pub threads: Vec<usize>,
-    /// Takes seconds instead of minutes: fewer and shorter runs.
+    /// Fewer and shorter runs: seconds instead of minutes an experiment, with as many threads as there are CPUs or a few
+    /// times as many. Hundreds of threads take minutes even so.
     #[arg(long)]
     pub quick: bool,
     /// Prints JSON Lines instead: an `environment` record, then a `measure` a case and a `ratio` an ordered pair of cases;

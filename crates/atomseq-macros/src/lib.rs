@@ -47,7 +47,7 @@ use proc_macro::TokenStream;
 /// |---|---|
 /// | `let x = …;` | names a word, by a name that no other word has |
 /// | `load(a)`, `load32(a)`, `load_acquire(a)` | reads memory |
-/// | `+ - * & \| ^ << >>`, `min(a, b)` | wrapping, unsigned; shifts use the count modulo 64 |
+/// | `+ - * & \| ^ << >>`, `min(a, b)` | wrapping, unsigned; shifts use the count modulo the word's width |
 /// | `if a == b { return … }` | leaves early; `== != < <= > >=`, unsigned |
 /// | `cpu()` | this CPU's number |
 /// | `prepare(a, v)`, `prepare32(a, v)`, `prepare_copy(to, from, words)` | stores that nobody may see before the commit |
@@ -57,9 +57,10 @@ use proc_macro::TokenStream;
 /// | `'abort: { return … }` | at the beginning of a sequence with a `cas`: what an interruption gives back |
 /// | `if a == b { commit(a, v); return … }` | after a `cas`: leaves early by the commit that ends the sequence |
 ///
-/// Constants are literals or names in capitals, by any path. As a word, a named constant is at most
-/// 65,535; as an offset of an address, named or not, a constant is a multiple of what is accessed,
-/// at least -256 and at most 4,095 times it. Every other name is in lower case.
+/// Constants are literals, which fit a word of the target, or names in capitals, by any path. As a
+/// word, a named constant is at most 65,535; as an offset of an address, named or not, a constant is
+/// a multiple of what is accessed, at least -256 and at most 4,095 times it. Every other name is in
+/// lower case.
 ///
 /// What an early `return` gives back is computed before the `if`, so it holds no load; what the
 /// sequence gives back is computed before the commit. `doc`, `deprecated`, `cfg` and lint levels may

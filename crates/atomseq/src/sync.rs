@@ -6,7 +6,7 @@ pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, 
 
 #[allow(unused_imports, reason = "portable builds do not watch forks")]
 pub(crate) use crate::platform::{
-    generation, wait, wait_at_most, wait_briefly, wake_all, wake_one,
+    generation, wait, wait_at_most, wait_briefly, wake_all, wake_many, wake_one,
 };
 
 /// Two words side by side, for a double-width compare-and-swap.

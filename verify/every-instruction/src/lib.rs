@@ -13,6 +13,7 @@ pub mod blocked;
 mod breakpoints;
 pub mod checker;
 pub mod cpu;
+pub mod exits;
 pub mod gate;
 pub mod maps;
 pub mod platform;

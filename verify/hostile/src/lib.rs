@@ -1,6 +1,8 @@
 //! Macros that make something else of what they are given. All of them could be written for a good reason, and none emits
 //! `unsafe`: so no program that uses one may become unsound by that.
 
+use std::collections::HashSet;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
@@ -53,4 +55,36 @@ pub fn takes_turns(_nothing: TokenStream) -> TokenStream {
         0 => parsed("&'static &'static str"),
         _ => parsed("::std::sync::atomic::AtomicU64"),
     }
+}
+
+/// A word at the expansion of this number, counted from 0, and 64 of them at every other.
+#[proc_macro]
+pub fn smaller_at(number: TokenStream) -> TokenStream {
+    static EXPANSIONS: AtomicUsize = AtomicUsize::new(0);
+    let number: usize = number.to_string().parse().expect("a number");
+    match EXPANSIONS.fetch_add(1, Ordering::Relaxed) == number {
+        true => parsed("::std::sync::atomic::AtomicU64"),
+        false => parsed("[::std::sync::atomic::AtomicU64; 64]"),
+    }
+}
+
+/// `once!(name: number)`: the number, at the first expansion of this name; refused at every other.
+#[proc_macro]
+pub fn once(name_and_number: TokenStream) -> TokenStream {
+    static EXPANDED: Mutex<Option<HashSet<String>>> = Mutex::new(None);
+    let mut tokens = name_and_number.into_iter();
+    let name = tokens.next().expect("a name").to_string();
+    let mut expanded = EXPANDED.lock().expect("one expansion at a time");
+    match expanded.get_or_insert_default().insert(name) {
+        true => tokens.skip(1).collect(),
+        false => parsed("compile_error!(\"expanded a second time\")"),
+    }
+}
+
+/// Another number each time: 8, and then 16, and so on.
+#[proc_macro]
+pub fn counts_up(_nothing: TokenStream) -> TokenStream {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let number = 8 + 8 * NUMBER.fetch_add(1, Ordering::Relaxed);
+    parsed(&number.to_string())
 }

@@ -11,3 +11,5 @@
 //! in a type's place expands to another type each time; names that the macro uses mean something else where it is expanded. So each
 //! promise has to be checked against the final type. The files in `tests/ui` try to break it, without
 //! `unsafe` and in all of these ways, and must not compile; those in `tests/ui/pass` must.
+
+mod widths;

@@ -279,19 +279,43 @@ unsafe impl TestAndSet for ExitsAwake {
     }
 }
 
+/// A thread that sleeps for a lock: its number, and the thread, which exits when it wakes up, or adds one.
+fn sleeper(lock: &'static Mutex<u32, ExitsAwake>, exits: bool) -> (i32, thread::JoinHandle<()>) {
+    let (send, receive) = channel();
+    let thread = thread::spawn(move || {
+        EXITS.set((exits, false));
+        send.send(this_thread()).expect("the test waits");
+        *lock.lock() += 1;
+    });
+    let number = receive.recv().expect("the thread's number");
+    wait_until_asleep(number);
+    (number, thread)
+}
+
+/// A waiter exits after an unlock woke it, before it has looked. From then on unlocks are silent, until one more thread has
+/// slept: then the waiters that are left are woken again.
+#[test]
+fn a_waiter_that_exits_awake_keeps_nobody_asleep_longer_than_the_next_to_sleep() {
+    let lock = Box::leak(Box::new(Mutex::new(0)));
+    let guard = lock.lock();
+    // Never joined: it has no result.
+    let (first, _detached) = sleeper(lock, true);
+    let (_, second) = sleeper(lock, false);
+    drop(guard);
+    wait_until_exited(first);
+    let guard = lock.lock();
+    assert!(lock.try_lock_for(SHORT).is_none(), "it slept");
+    drop(guard);
+    second.join().unwrap();
+    assert_eq!(*lock.lock(), 1);
+}
+
 /// A waiter that was handed the lock exits before it takes it. Released by force, the lock has one holder at a time.
 fn is_released_by_force(force: unsafe fn(&Mutex<u32, ExitsAwake>)) {
     let lock: &Mutex<u32, ExitsAwake> = Box::leak(Box::new(Mutex::new(0)));
     let guard = lock.lock();
-    let (send, receive) = channel();
     // Never joined: it has no result.
-    let _detached = thread::spawn(move || {
-        EXITS.set((true, false));
-        send.send(this_thread()).expect("the test waits");
-        drop(lock.lock());
-    });
-    let waiter = receive.recv().expect("the thread's number");
-    wait_until_asleep(waiter);
+    let (waiter, _detached) = sleeper(lock, true);
     MutexGuard::unlock_fair(guard);
     wait_until_exited(waiter);
     assert!(lock.is_locked());
@@ -309,6 +333,116 @@ fn is_released_by_force(force: unsafe fn(&Mutex<u32, ExitsAwake>)) {
 fn a_lock_handed_to_a_thread_that_exited_is_released_by_force() {
     is_released_by_force(lock_api::Mutex::force_unlock);
     is_released_by_force(lock_api::Mutex::force_unlock_fair);
+}
+
+/// Threads that exit in front of each instruction of what they do with a lock.
+#[cfg(all(atomseq_sections, target_arch = "x86_64"))]
+mod everywhere {
+    use atomseq::mutex::Biased;
+    use verify_every_instruction::cpu::{Cpus, move_to};
+    use verify_every_instruction::exits::exit_at;
+    use verify_signals::fresh::code_of_child;
+
+    use super::*;
+
+    /// What a child says whose thread did all of its work and did not exit before.
+    const DID_ALL: i32 = 2;
+
+    /// So long does a child wait for a lock: its alarm kills it then, which fails the test.
+    const HANGS: u32 = 20;
+
+    /// Forks one child for each instruction of an unlock. There a thread on `cpu` exits in front of that instruction; if the
+    /// lock is held then, it has no holder, and is released by force. Afterwards the lock is as any that is free.
+    /// Returns how many instructions there were.
+    fn is_free_after_each<R>(lock: &'static lock_api::Mutex<R, u64>, cpu: usize) -> u64
+    where
+        R: lock_api::RawMutex + Sync,
+    {
+        let code = |number| {
+            code_of_child(|| {
+                let (send, receive) = channel();
+                let did_all = std::sync::Arc::new(AtomicU32::new(0));
+                let says = did_all.clone();
+                // Never joined: it has no result.
+                let _detached = thread::spawn(move || {
+                    move_to(cpu);
+                    let guard = lock.lock();
+                    send.send(this_thread()).expect("the child waits");
+                    exit_at(number, || drop(guard));
+                    says.store(1, SeqCst);
+                });
+                wait_until_exited(receive.recv().expect("the thread's number"));
+                // SAFETY: it ends the child, and nothing else.
+                unsafe { libc::alarm(HANGS) };
+                if lock.is_locked() {
+                    // SAFETY: its holder has exited.
+                    unsafe { lock.force_unlock() };
+                }
+                *lock.lock() += 1;
+                let guard = lock.try_lock().expect("nobody holds it");
+                assert!(lock.try_lock().is_none(), "two guards of one lock");
+                drop(guard);
+                did_all.load(SeqCst) as i32 * DID_ALL
+            })
+        };
+        (0..)
+            .find(|number| code(*number) == DID_ALL)
+            .expect("the unlock ends")
+    }
+
+    /// The home of a biased lock, as its `Debug` prints it.
+    fn home(lock: &Biased<u64>) -> usize {
+        // SAFETY: the raw lock is only looked at.
+        let text = format!("{:?}", unsafe { lock.raw() });
+        let home = text.split_once("home: ").map_or("", |(_, rest)| rest);
+        let digits = home.split(|byte: char| !byte.is_ascii_digit()).next();
+        digits.unwrap_or_default().parse().expect("a home")
+    }
+
+    #[test]
+    fn a_holder_may_exit_at_any_instruction_of_an_unlock() {
+        static MUTEX: Mutex<u64> = Mutex::new(0);
+        static BIASED: Biased<u64> = Biased::new(0);
+        let Cpus {
+            home: first,
+            other: Some(second),
+        } = Cpus::allowed()
+        else {
+            println!("does not apply: one CPU has no visitors");
+            return;
+        };
+        if !atomseq::status().gates_active() {
+            println!("does not apply: sections cannot be fenced");
+            return;
+        }
+        in_fresh_process(this_test!(), || {
+            // However long all of them take: each child has an alarm of its own.
+            // SAFETY: it ends this process's alarm.
+            unsafe { libc::alarm(0) };
+            let report = |what, count: u64| {
+                println!("exits in front of each of {count} instructions of an unlock: {what}");
+                assert!(count >= 10, "{what}: hardly anything was tried");
+            };
+            report("interlocked", is_free_after_each(&MUTEX, first));
+            move_to(first);
+            *BIASED.lock() += 1;
+            assert_eq!(home(&BIASED), first);
+            report("at home", is_free_after_each(&BIASED, first));
+            report("after a visit", is_free_after_each(&BIASED, second));
+            for visit in 0..40 {
+                move_to([first, second][visit % 2]);
+                *BIASED.lock() += 1;
+            }
+            let interlocked = home(&BIASED);
+            assert!(![first, second].contains(&interlocked), "{interlocked}");
+            // One short of what makes this CPU its home: that is what the unlock in each child does.
+            (1..1 << 14).for_each(|_| *BIASED.lock() += 1);
+            assert_eq!(home(&BIASED), interlocked);
+            report("back home", is_free_after_each(&BIASED, second));
+            *BIASED.lock() += 1;
+            assert_eq!(home(&BIASED), second);
+        });
+    }
 }
 
 #[test]

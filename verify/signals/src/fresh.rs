@@ -100,22 +100,30 @@ pub fn killed_in_fresh_process(test: &str, signal: i32, check: impl FnOnce()) ->
 
 /// Runs `check` in a fork's child, and fails unless it ran there to its end.
 pub fn in_child(check: impl FnOnce()) {
+    let code = code_of_child(|| {
+        check();
+        0
+    });
+    assert_eq!(code, 0, "the child's exit code");
+}
+
+/// Runs `check` in a fork's child; returns the exit code that it returned there, or 101 if it panicked. Fails if a signal
+/// killed the child.
+pub fn code_of_child(check: impl FnOnce() -> i32) -> i32 {
     // SAFETY: the child runs on as this process would; the tests have no other thread that does anything.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(check));
         // SAFETY: ends the child; what the parent's exit would do is the parent's.
-        unsafe { libc::_exit(i32::from(outcome.is_err())) };
+        unsafe { libc::_exit(outcome.unwrap_or(101)) };
     }
     let mut status = 0;
     // SAFETY: a child of this process.
     let ended = unsafe { libc::waitpid(child, &mut status, 0) };
     assert_eq!(ended, child);
-    assert!(
-        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,
-        "the child: {status:#x}"
-    );
+    assert!(libc::WIFEXITED(status), "the child: {status:#x}");
+    libc::WEXITSTATUS(status)
 }
 
 fn ran_to_its_end(test: &str) -> String {

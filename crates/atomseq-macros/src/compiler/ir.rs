@@ -31,8 +31,20 @@ pub struct Sequence {
     pub registers: usize,
     /// Registers known to be another register plus a constant.
     pub sums: HashMap<Register, Address>,
-    /// What only rustc can check, for it takes the values of named constants.
+    /// The named constants, each once.
+    pub constants: Vec<Named>,
+    /// What only rustc can check, for it takes the values of named constants, or the width of a word.
     pub assertions: Vec<Assertion>,
+}
+
+/// A named constant. rustc evaluates its path in one place, and everything else names that place: so what an assertion has
+/// checked is what every form uses, even if the path has a macro in it that expands to something else each time.
+pub struct Named {
+    /// The associated constant that holds the value.
+    pub place: Ident,
+    /// The path.
+    pub path: TokenStream,
+    pub constant: Constant,
 }
 
 /// A condition on named constants that must hold for the sequence to keep a rule.
@@ -110,12 +122,17 @@ impl Operand {
 /// which rustc evaluates.
 #[derive(Clone)]
 pub struct Constant {
+    /// Where words have 64 bits, as in every assembly.
     pub value: Option<u64>,
+    /// The same where words have 32 bits.
+    narrow: Option<u32>,
     /// An expression of type `usize`.
     pub tokens: TokenStream,
     pub span: Span,
     /// Equal keys mean equal values.
     key: String,
+    /// What is read there.
+    text: String,
 }
 
 /// `base + offset`.
@@ -378,57 +395,87 @@ pub fn generated(span: Span) -> Span {
 
 impl Constant {
     pub fn literal(value: u64, span: Span) -> Constant {
+        Constant::folded(value, value as u32, span)
+    }
+
+    /// A constant that has this value where words have 64 bits, and that value where they have 32.
+    fn folded(value: u64, narrow: u32, span: Span) -> Constant {
+        let at = generated(span);
         let mut literal = proc_macro2::Literal::u64_unsuffixed(value);
-        literal.set_span(generated(span));
+        literal.set_span(at);
+        let (tokens, text) = match narrow == value as u32 {
+            true => (quote_spanned!(at=> (#literal as usize)), value.to_string()),
+            false => (
+                quote_spanned!(at=> ::atomseq::sequence::check::by_width(#literal, #narrow)),
+                format!("{value} or {narrow}"),
+            ),
+        };
         Constant {
             value: Some(value),
-            tokens: quote_spanned!(generated(span)=> (#literal as usize)),
+            narrow: Some(narrow),
+            tokens,
             span,
-            key: value.to_string(),
+            key: text.clone(),
+            text,
         }
     }
 
-    /// The constant of this path. `occurrence` differs from that of every other in the sequence.
+    /// Where words have 32 bits, does it have the same value, as a signed number?
+    pub fn is_the_same_in_32_bits(&self) -> bool {
+        let signed = |value: u64, narrow: u32| value as i64 == i64::from(narrow as i32);
+        self.value
+            .zip(self.narrow)
+            .is_none_or(|(value, narrow)| signed(value, narrow))
+    }
+
+    /// Equal keys mean that paths name the same constant. `occurrence` differs from that of every other in the sequence.
     ///
     /// Paths that read the same name the same constant, for items have no hygiene: the macro's output is one place, where a
     /// name means one thing. The exceptions are `$crate`, which is the crate that each macro is from, and paths whose
     /// beginning depends on an edition: these are never taken for one another.
-    pub fn named(tokens: TokenStream, span: Span, occurrence: usize) -> Constant {
-        let text = tokens.to_string();
+    pub fn key_of(path: &TokenStream, occurrence: usize) -> String {
+        let text = path.to_string();
         let of_its_place =
             text.contains("$crate") || ["::", "<"].iter().any(|begins| text.starts_with(begins));
+        match of_its_place {
+            true => format!("{text} #{occurrence}"),
+            false => text,
+        }
+    }
+
+    /// The constant of this key and path, whose value is in `place`.
+    pub fn named(key: String, path: &TokenStream, place: TokenStream, span: Span) -> Constant {
         Constant {
             value: None,
-            tokens: quote_spanned!(generated(span)=> (#tokens as usize)),
+            narrow: None,
+            tokens: place,
             span,
-            key: match of_its_place {
-                true => format!("{text} #{occurrence}"),
-                false => text,
-            },
+            key,
+            text: path.to_string(),
         }
     }
 
     /// Do both read the same? If they have different keys, rustc is to say whether they are equal.
     pub fn reads_like(&self, other: &Constant) -> bool {
-        self.tokens.to_string() == other.tokens.to_string()
+        self.text == other.text
     }
 
     /// Applies an operator; literals are folded here, names by rustc.
     pub fn apply(operator: BinaryOperator, a: &Constant, b: &Constant, span: Span) -> Constant {
         use BinaryOperator::*;
-        if let (Some(a), Some(b)) = (a.value, b.value) {
-            let value = match operator {
-                Add => a.wrapping_add(b),
-                Subtract => a.wrapping_sub(b),
-                Multiply => a.wrapping_mul(b),
-                And => a & b,
-                Or => a | b,
-                Xor => a ^ b,
-                ShiftLeft => a.wrapping_shl(b as u32),
-                ShiftRight => a.wrapping_shr(b as u32),
-                Minimum => a.min(b),
+        if let (Some((a, a32)), Some((b, b32))) = (a.value.zip(a.narrow), b.value.zip(b.narrow)) {
+            let (value, narrow) = match operator {
+                Add => (a.wrapping_add(b), a32.wrapping_add(b32)),
+                Subtract => (a.wrapping_sub(b), a32.wrapping_sub(b32)),
+                Multiply => (a.wrapping_mul(b), a32.wrapping_mul(b32)),
+                And => (a & b, a32 & b32),
+                Or => (a | b, a32 | b32),
+                Xor => (a ^ b, a32 ^ b32),
+                ShiftLeft => (a.wrapping_shl(b as u32), a32.wrapping_shl(b32)),
+                ShiftRight => (a.wrapping_shr(b as u32), a32.wrapping_shr(b32)),
+                Minimum => (a.min(b), a32.min(b32)),
             };
-            return Constant::literal(value, span);
+            return Constant::folded(value, narrow, span);
         }
         if b.value == Some(0) && matches!(operator, Add | Subtract) {
             return a.clone();
@@ -451,9 +498,11 @@ impl Constant {
         };
         Constant {
             value: None,
+            narrow: None,
             tokens: quote_spanned!(generated(span)=> (#tokens)),
             span,
             key: format!("({operator:?} {} {})", a.key, b.key),
+            text: format!("({operator:?} {} {})", a.text, b.text),
         }
     }
 
@@ -470,8 +519,10 @@ mod tests {
         Constant::literal(value, Span::call_site())
     }
 
-    fn named() -> Constant {
-        Constant::named(quote::quote!(NAMED), Span::call_site(), 0)
+    fn named(path: &str, occurrence: usize) -> Constant {
+        let path: TokenStream = path.parse().expect("tokens");
+        let key = Constant::key_of(&path, occurrence);
+        Constant::named(key, &path, quote::quote!(HERE), Span::call_site())
     }
 
     fn apply(operator: BinaryOperator, a: &Constant, b: &Constant) -> Constant {
@@ -499,8 +550,37 @@ mod tests {
     }
 
     #[test]
+    fn literals_are_folded_at_both_widths() {
+        use BinaryOperator::*;
+        let ones = apply(Subtract, &literal(0), &literal(1));
+        for (operator, a, b, narrow, same) in [
+            (Add, &ones, 2, 1, true),
+            (Xor, &ones, 0, u32::MAX, true),
+            (ShiftRight, &ones, 8, u32::MAX >> 8, false),
+            (ShiftLeft, &literal(1), 40, 1 << 8, false),
+            (Minimum, &ones, 1 << 31, 1 << 31, false),
+            (Minimum, &literal(3), 5, 3, true),
+            (Multiply, &literal(1 << 20), 1 << 20, 0, false),
+        ] {
+            let result = apply(operator, a, &literal(b));
+            assert_eq!(result.narrow, Some(narrow), "{operator:?} {b}");
+            assert_eq!(result.is_the_same_in_32_bits(), same, "{operator:?} {b}");
+        }
+        let (shifted, written) = (apply(ShiftRight, &ones, &literal(32)), literal(0xffff_ffff));
+        assert_eq!(shifted.value, written.value);
+        assert_eq!(
+            shifted.key(),
+            written.key(),
+            "both have the same bits below"
+        );
+        let shifted = apply(ShiftRight, &ones, &literal(8));
+        assert_ne!(shifted.key(), literal(u64::MAX >> 8).key());
+    }
+
+    #[test]
     fn names_are_left_to_rustc_and_zero_changes_nothing() {
         use BinaryOperator::*;
+        let named = || named("NAMED", 0);
         assert_eq!(apply(Add, &named(), &literal(8)).value, None);
         assert_eq!(apply(Add, &named(), &literal(0)).key(), named().key());
         assert_eq!(apply(Add, &literal(0), &named()).key(), named().key());
@@ -510,10 +590,6 @@ mod tests {
 
     #[test]
     fn only_paths_that_mean_the_same_everywhere_have_equal_keys() {
-        let named = |path: &str, occurrence| {
-            let tokens: TokenStream = path.parse().expect("tokens");
-            Constant::named(tokens, Span::call_site(), occurrence)
-        };
         assert_eq!(named("SIZE", 0).key(), named("SIZE", 1).key());
         assert_eq!(named("a::SIZE", 0).key(), named("a::SIZE", 1).key());
         for path in ["::a::SIZE", "<a as B>::SIZE"] {

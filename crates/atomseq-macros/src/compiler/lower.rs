@@ -26,6 +26,8 @@ pub fn lower(item: Item) -> Result<Sequence> {
         abort,
         sums,
         registers,
+        constants,
+        assertions,
         ..
     } = lowering;
     Ok(Sequence {
@@ -40,7 +42,8 @@ pub fn lower(item: Item) -> Result<Sequence> {
         abort,
         registers,
         sums,
-        assertions: Vec::new(),
+        constants,
+        assertions,
     })
 }
 
@@ -54,10 +57,11 @@ pub struct Lowering {
     pub(super) computed: HashMap<(BinaryOperator, String, String), Register>,
     /// Inside the `return` of an `if`, whose words are computed whether it is taken or not.
     pub(super) returning_early: bool,
-    /// How many named constants there were so far.
-    pub(super) constants: usize,
+    /// The named constants so far.
+    pub(super) constants: Vec<Named>,
+    pub(super) assertions: Vec<Assertion>,
+    pub(super) sequence_name: Ident,
     returns: Returns,
-    sequence_name: Ident,
     steps: Vec<Step>,
     exits: Vec<Exit>,
     abort: Option<Exit>,
@@ -82,7 +86,8 @@ impl Lowering {
             sums: HashMap::new(),
             computed: HashMap::new(),
             returning_early: false,
-            constants: 0,
+            constants: Vec::new(),
+            assertions: Vec::new(),
             returns: item.returns,
             sequence_name: item.name.clone(),
             steps: Vec::new(),

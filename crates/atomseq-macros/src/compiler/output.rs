@@ -39,6 +39,15 @@ pub fn sequence(sequence: &Sequence) -> Result<TokenStream> {
         .then(|| on_cpu(sequence, &assemblies[0], &assemblies[1]));
     let gated = forms.gated.then(|| gated(sequence));
     let signal = signal::functions(sequence);
+    let constants = sequence.constants.iter().map(|named| {
+        let Named {
+            place,
+            path,
+            constant,
+        } = named;
+        let at = generated(constant.span);
+        quote_spanned!(at=> const #place: usize = (#path as usize);)
+    });
     let allowed = allowed();
     Ok(quote! {
         #(#on_type)*
@@ -48,6 +57,7 @@ pub fn sequence(sequence: &Sequence) -> Result<TokenStream> {
         #(#on_rest)*
         #allowed
         impl #name {
+            #(#constants)*
             #on_cpu
             #gated
             #signal

@@ -31,6 +31,9 @@ pub mod message {
         "an offset is a multiple of what is loaded or stored; take a tag off with `^`";
     pub const REACHABLE: &str = "an offset is at least -256 and at most 4,095 times what is \
                                  loaded or stored; pass a larger one as a parameter";
+    pub const FITS: &str = "a literal in a sequence fits a word of the target";
+    pub const WIDTH: &str =
+        "an offset is the same whether words have 32 bits or 64; pass another one as a parameter";
     pub const ALIKE: &str =
         "two constants here read the same and differ, for their paths begin at different crates";
     pub const IN_SLOT: &str =
@@ -52,7 +55,7 @@ pub fn check(sequence: &mut Sequence) -> Result<()> {
     offsets_fit(sequence, &mut assertions)?;
     prepared_words_stay_hidden(sequence, &mut assertions)?;
     tied_to_its_cpu(sequence)?;
-    sequence.assertions = assertions;
+    sequence.assertions.append(&mut assertions);
     Ok(())
 }
 
@@ -358,6 +361,9 @@ fn offsets_fit(sequence: &Sequence, assertions: &mut Vec<Assertion>) -> Result<(
         let is_copy = matches!(step.kind, StepKind::Copy { .. });
         let ranges = [Range::reads(sequence, step), Range::writes(sequence, step)];
         for range in ranges.into_iter().flatten() {
+            if !range.address.offset.is_the_same_in_32_bits() {
+                return Err(Error::new(step.span, message::WIDTH));
+            }
             let Some(offset) = range.literal() else {
                 if slot == Some(range.address.base) {
                     let offset = &range.address.offset.tokens;

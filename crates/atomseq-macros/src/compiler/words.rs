@@ -1,6 +1,7 @@
 //! Lowers expressions: words, the calls that have a value, addresses.
 
-use proc_macro2::Span;
+use proc_macro2::{Span, TokenStream};
+use quote::format_ident;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{BinOp, Error, Expr, ExprBinary, ExprCall, ExprLit, Ident, Lit, Result};
@@ -8,6 +9,7 @@ use syn::{BinOp, Error, Expr, ExprBinary, ExprCall, ExprLit, Ident, Lit, Result}
 use super::ir::*;
 use super::lower::Lowering;
 use super::parse::is_constant_name;
+use super::rules::message;
 
 impl Lowering {
     pub(super) fn word(&mut self, expression: &Expr) -> Result<Operand> {
@@ -23,6 +25,14 @@ impl Lowering {
                     ));
                 }
                 let value = literal.base10_parse::<u64>()?;
+                if u32::try_from(value).is_err() {
+                    let at = generated(literal.span());
+                    self.assertions.push(Assertion {
+                        holds: quote::quote_spanned!(at=> ::atomseq::sequence::check::fits(#value)),
+                        message: message::FITS,
+                        span: literal.span(),
+                    });
+                }
                 Ok(Operand::Constant(Constant::literal(value, literal.span())))
             }
             Expr::Lit(literal) => Err(Error::new(
@@ -45,20 +55,39 @@ impl Lowering {
                                 ),
                             )
                         }),
-                    _ => {
-                        self.constants += 1;
-                        Ok(Operand::Constant(Constant::named(
-                            quote::quote!(#path),
-                            path.span(),
-                            self.constants,
-                        )))
-                    }
+                    _ => Ok(Operand::Constant(
+                        self.named(quote::quote!(#path), path.span()),
+                    )),
                 }
             }
             Expr::Binary(binary) => self.binary(binary),
             Expr::Call(call) => self.value_call(call),
             other => Err(refuse(other)),
         }
+    }
+
+    /// The constant of this path; the same for every path that means the same.
+    fn named(&mut self, path: TokenStream, span: Span) -> Constant {
+        let key = Constant::key_of(&path, self.constants.len());
+        let known = self
+            .constants
+            .iter()
+            .find(|known| known.constant.key() == key);
+        if let Some(known) = known {
+            let mut constant = known.constant.clone();
+            constant.span = span;
+            return constant;
+        }
+        let (of, at) = (&self.sequence_name, generated(span));
+        let place = format_ident!("CONSTANT_{}", self.constants.len(), span = at);
+        let tokens = quote::quote_spanned!(at=> #of::#place);
+        let constant = Constant::named(key, &path, tokens, span);
+        self.constants.push(Named {
+            place,
+            path,
+            constant: constant.clone(),
+        });
+        constant
     }
 
     fn binary(&mut self, binary: &ExprBinary) -> Result<Operand> {

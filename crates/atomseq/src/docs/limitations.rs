@@ -226,6 +226,8 @@
 //!
 //! * **No owner.** Nobody notes who holds a lock: a thread that locks twice waits for itself, a holder that ended is not noticed,
 //!   and priorities are not inherited.
+//! * **Waiters that exit.** A thread that an unlock or a [`Semaphore`](crate::mutex::Semaphore)'s release has woken, and that a handler ends
+//!   by the system call before it has run, keeps the others asleep, until one more thread falls asleep there or a sleeper's time is up.
 //! * **Starvation.** Without `unlock_fair` a waiter may always come too late.
 //! * **Counting around.** A [`Condvar`](crate::mutex::Condvar) notices no notification if exactly 2^32 of them come while a thread
 //!   is between announcing itself and its system call.

@@ -52,6 +52,11 @@ pub fn wake_one(word: &AtomicU32) -> bool {
     wake(word, 1) > 0
 }
 
+/// Wakes so many threads that wait on `word`, at most; at least one is asked for.
+pub fn wake_many(word: &AtomicU32, most: u32) {
+    wake(word, most.min(i32::MAX as u32) as usize);
+}
+
 /// Wakes every thread that waits on `word`.
 pub fn wake_all(word: &AtomicU32) {
     wake(word, i32::MAX as usize);

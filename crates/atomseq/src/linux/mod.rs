@@ -31,7 +31,7 @@ pub use dispositions::{
     send_to_this_thread,
 };
 pub use fork::generation;
-pub use futex::{wait, wait_at_most, wait_briefly, wake_all, wake_one};
+pub use futex::{wait, wait_at_most, wait_briefly, wake_all, wake_many, wake_one};
 pub use membarrier::{ORDERS_ALL, barrier, can_order_all, fence, fence_all};
 pub use memory::{discard, map, page_size, unmap};
 pub use on_cpu::{rseq_offset, started_rseq_offset};

@@ -16,7 +16,7 @@ macro_rules! __thread_storage {
     ($type:ty, $value:expr) => {{
         #[unsafe(link_section = ".tdata.atomseq")]
         static __ATOMSEQ_IMAGE: $crate::local::Image<$type> = $crate::local::Image::new($value);
-        let address: *const $type = $crate::__thread_address!(__ATOMSEQ_IMAGE);
-        address
+        // `$type` may name another type each time it is expanded. The type of the copy is therefore the image's own.
+        $crate::local::Image::copy_at(|| &__ATOMSEQ_IMAGE, $crate::__thread_address!(__ATOMSEQ_IMAGE))
     }};
 }

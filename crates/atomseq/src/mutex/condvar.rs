@@ -35,7 +35,9 @@ use crate::sync::AtomicU32;
 /// [`notify_one`](Condvar::notify_one) wakes at least one of the threads that wait at that time, the one that has slept longest unless
 /// their real-time priorities differ. Others that were about to sleep return as well, as if they had been notified; so a
 /// waiter looks at what it waits for, again, as [`wait_while`](Condvar::wait_while) does. If the kernel wakes a thread of higher
-/// priority that began to wait only after the notification, this thread notifies all. A wait never returns for no reason but these.
+/// priority that began to wait only after the notification, this thread notifies all. The same happens if a notified thread has returned
+/// by itself before its wake-up came: the wake-up then reaches a later waiter, which returns as notified. A wait never returns
+/// for no reason but these.
 /// Locks that are used with one condition variable may differ; what is notified does not depend on them.
 ///
 /// 2^32 notifications while one thread is between announcing itself and its system call would be taken for none.

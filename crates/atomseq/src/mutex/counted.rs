@@ -38,7 +38,10 @@ pub struct Counts {
     pub acquisitions: u64,
     /// How often somebody wanted it and found it held (B91 4.3). A wait counts once.
     pub found_held: u64,
-    /// How often a thread called the kernel because of that: to sleep, or to let others run (B91 table 3).
+    /// How often a thread gave up its processor because of that (B91 table 3): once for each time that it is about to sleep, even
+    /// if it then finds that its time is up or that the lock was unlocked meanwhile; in a [`SpinLock`](super::SpinLock), for each time
+    /// that it lets others run. The first rounds of a wait, in which the thread spins and then lets others run a few
+    /// times, are not counted.
     pub blocks: u64,
 }
 

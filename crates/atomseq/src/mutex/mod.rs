@@ -40,7 +40,7 @@
 //! | mechanism | scope | to set and to clear | in a signal handler |
 //! |---|---|---|---|
 //! | [`Interlocked`] | [`Machine`](crate::scope::Machine) | an atomic instruction; a store | yes |
-//! | [`Rehoming`] | [`Machine`](crate::scope::Machine) | at home no atomic instruction; a visit costs three system calls, an interrupt and two atomic instructions | yes |
+//! | [`Rehoming`] | [`Machine`](crate::scope::Machine) | at home no atomic instruction; a visit costs three system calls, an interrupt and four atomic instructions | yes |
 //! | [`OnCpu`] | [`SameCpu`](crate::scope::SameCpu), and visitors | the same | yes |
 //! | [`Restarting`] | [`SameThread`](crate::scope::SameThread) | no atomic instruction | if [`signal`](crate::signal) installed it |
 //! | [`Rolling`] | [`SameThread`](crate::scope::SameThread) | no atomic instruction | if [`signal`](crate::signal) installed it |
@@ -76,7 +76,9 @@
 //!
 //! **A thread that ends** by the system call, or a process that dies, unlocks nothing. Whoever knows that the holder is gone, and has
 //! put the data right, may call `force_unlock`, which wakes waiters as any unlock does. A waiter that ends asleep takes no wake-up
-//! along that was made later. One that `unlock_fair` woke and that ends before it has taken the lock leaves it held, until another
+//! along that was made later. A waiter that an unlock woke, and that ends before it has run, leaves later unlocks silent: other
+//! sleepers sleep on, even if the lock is free, until one more thread falls asleep for the lock and it is unlocked again, or a
+//! sleeper's time is up. One that `unlock_fair` woke and that ends before it has taken the lock leaves it held, until another
 //! waiter wakes up, for its time is up for example, and takes it over, or `force_unlock` is called where there is no other.
 //!
 //! **Fork.** The child finds each lock as it was. What the forking thread held, its copy in the child holds and unlocks; what another thread

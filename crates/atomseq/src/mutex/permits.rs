@@ -1,13 +1,14 @@
 //! A number of permits, and threads that sleep until there is one: one word, whose top bit says that somebody sleeps, and
 //! whose other bits count permits.
 //!
-//! A sleeper sleeps while the word is WAITING, with no permits. A release takes the mark off and wakes one. Who has slept puts
-//! it back when it takes a permit, or finds none, or gives up: for it cannot know whether it was the last. If it leaves
-//! permits behind, it wakes the next: releases that found no mark meanwhile have woken nobody.
+//! A sleeper sleeps while the word is WAITING, with no permits. A release takes the mark off and wakes as many as it adds permits.
+//! Who has slept puts the mark back when it takes a permit, or finds none, or gives up: for it cannot know whether it was the
+//! last. If it leaves permits behind, it wakes the next: releases that found no mark meanwhile have woken nobody. So
+//! they rely on a woken thread to run; one that exits instead leaves the mark off until another puts it back.
 //!
 //! Models in `verify/` compile this file a second time.
 
-use crate::sync::{AtomicU32, Ordering, pause, pauses, wake_one};
+use crate::sync::{AtomicU32, Ordering, pause, pauses, wake_many, wake_one};
 
 /// Somebody sleeps, or is about to, or did.
 const WAITING: u32 = 1 << 31;
@@ -81,9 +82,13 @@ pub(super) fn acquire(word: &AtomicU32, mut sleep: impl FnMut(&AtomicU32, u32) -
     }
 }
 
-/// Adds permits, and wakes one who waits, who wakes the next; false, without having done anything, if there would be too many.
+/// Adds permits, and wakes as many threads that wait; false, without having done anything, if there would be too many.
 #[inline]
 pub(super) fn release(word: &AtomicU32, permits: u32) -> bool {
+    // The mark stays on where there is nobody to wake.
+    if permits == 0 {
+        return true;
+    }
     // Relaxed: the exchange looks again.
     let mut current = word.load(Ordering::Relaxed);
     loop {
@@ -100,7 +105,7 @@ pub(super) fn release(word: &AtomicU32, permits: u32) -> bool {
         }
     }
     if current & WAITING != 0 {
-        wake_one(word);
+        wake_many(word, permits);
     }
     true
 }

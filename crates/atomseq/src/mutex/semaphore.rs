@@ -29,6 +29,17 @@ use crate::sync::AtomicU32;
 /// Not fair: one that comes when a permit is there takes it, even if others have slept longer. The one woken first is
 /// the one that has slept longest. A thread that ends while it holds a [`Permit`] does not give it back; a guard
 /// that is dropped when a panic unwinds does.
+///
+/// # Wake-ups
+///
+/// A release wakes as many sleeping threads as it adds permits. Until one of those has run, later releases wake no thread, which
+/// keeps them cheap: the one that runs wakes the next where there are permits left. So with single releases, a woken thread that
+/// cannot run, since threads of higher priority keep its CPU busy, keeps others asleep beside free permits;
+/// [`release_many`](Semaphore::release_many) wakes all that it has permits for.
+///
+/// A thread that exits asleep, by the system call in a handler, takes no wake-up along that was made later. One that exits
+/// after it was woken and before it has run leaves later releases silent, until one more thread falls asleep here and a permit is
+/// released, or a sleeper's time is up.
 pub struct Semaphore {
     word: AtomicU32,
 }
@@ -93,7 +104,7 @@ impl Semaphore {
         self.release_many(1)
     }
 
-    /// Adds permits. Threads that sleep wake one another. Lock-free; async-signal-safe.
+    /// Adds permits, and wakes as many of the threads that sleep. Lock-free; async-signal-safe.
     ///
     /// # Errors
     ///

@@ -94,7 +94,7 @@ pub unsafe trait TestAndSet {
     #[inline(always)]
     fn handed_over(&self) {}
 
-    /// Called by a lock whose thread is about to block. Counts, in mechanisms that count.
+    /// Called by a lock whose thread is about to block, after the first rounds of its wait. Counts, in mechanisms that count.
     #[inline(always)]
     fn blocks(&self) {}
 

@@ -14,7 +14,7 @@ pub use on_cpu::rseq_offset;
 pub use signals::Quiet;
 #[cfg(unix)]
 pub use signals::masks;
-pub use waiting::{wait, wait_at_most, wait_briefly, wake_all, wake_one};
+pub use waiting::{wait, wait_at_most, wait_briefly, wake_all, wake_many, wake_one};
 
 use crate::status::{Features, Reason, Status};
 use core::cell::UnsafeCell;

@@ -8,7 +8,6 @@
 macro_rules! __thread_storage {
     ($type:ty, $value:expr) => {{
         ::std::thread_local!(static __ATOMSEQ_STORED: ::core::mem::ManuallyDrop<$type> = const { ::core::mem::ManuallyDrop::new($value) });
-        let address: *const $type = __ATOMSEQ_STORED.with(|value| &raw const **value);
-        address
+        __ATOMSEQ_STORED.with(|value| &raw const **value)
     }};
 }

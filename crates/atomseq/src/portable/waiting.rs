@@ -70,6 +70,11 @@ pub fn wake_one(word: &AtomicU32) -> bool {
     wake(word).next().is_some()
 }
 
+/// Wakes so many that sleep, at most.
+pub fn wake_many(word: &AtomicU32, most: u32) {
+    wake(word).take(most as usize).for_each(drop);
+}
+
 /// Wakes all that sleep.
 pub fn wake_all(word: &AtomicU32) {
     wake(word).for_each(drop);

@@ -1,11 +1,26 @@
 //! What a sequence asks of its named constants, checked while the caller's crate is compiled.
 //!
-//! Literals are held to the same by the compiler itself.
+//! Literals are held to the same by the compiler itself. An offset is a signed number, as wide as a word.
 
 /// A constant as an instruction's operand.
 #[doc(hidden)]
 pub const fn operand(value: usize) -> i64 {
     value as i64
+}
+
+/// A constant that the compiler has folded at both widths of a word.
+#[doc(hidden)]
+pub const fn by_width(value: u64, narrow: u32) -> usize {
+    match usize::BITS {
+        32 => narrow as usize,
+        _ => value as usize,
+    }
+}
+
+/// Does a literal fit a word?
+#[doc(hidden)]
+pub const fn fits(value: u64) -> bool {
+    value <= usize::MAX as u64
 }
 
 /// Every supported architecture holds sixteen bits in an instruction.
@@ -14,30 +29,34 @@ pub const fn immediate(value: usize) -> bool {
     value <= 65_535
 }
 
+const fn signed(offset: usize) -> i64 {
+    offset as isize as i64
+}
+
 /// Is an offset a multiple of what is accessed there?
 #[doc(hidden)]
 pub const fn multiple(offset: usize, bytes: u32) -> bool {
-    offset as i64 % bytes as i64 == 0
+    signed(offset) % bytes as i64 == 0
 }
 
 /// Does an offset fit a load or store of every architecture?
 #[doc(hidden)]
 pub const fn reachable(offset: usize, bytes: u32) -> bool {
-    let offset = offset as i64;
+    let offset = signed(offset);
     offset >= -256 && offset <= 4095 * bytes as i64
 }
 
 /// Do two ranges of bytes, at offsets from the same address, have no byte in common?
 #[doc(hidden)]
 pub const fn apart(a: usize, a_bytes: u64, b: usize, b_bytes: u64) -> bool {
-    let (a, b) = (a as i64, b as i64);
+    let (a, b) = (signed(a), signed(b));
     a.saturating_add(a_bytes as i64) <= b || b.saturating_add(b_bytes as i64) <= a
 }
 
 /// Does an offset from a slot lead to its words or what follows them, not to its gate?
 #[doc(hidden)]
 pub const fn in_slot(offset: usize) -> bool {
-    offset as i64 >= 8
+    signed(offset) >= 8
 }
 
 #[cfg(test)]

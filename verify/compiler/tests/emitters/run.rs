@@ -3,6 +3,7 @@
 
 use std::io::Write;
 use std::process::{Command, Stdio};
+use std::rc::Rc;
 
 use atomseq::sequence::model::{Shape, Value};
 use verify_compiler::inputs;
@@ -12,7 +13,7 @@ use verify_compiler::SEEDS;
 
 use super::assembly::Emitted;
 use super::compiler::emit::{ConstantOperand, Form, Place};
-use super::compiler::ir::{self, Constant};
+use super::compiler::ir::{self, Constant, Sequence};
 use super::{compiler, tools};
 
 /// Where the driver maps its memory, and how it is cut; must agree with `driver.c`.
@@ -215,16 +216,18 @@ pub fn emit(program: &Program, form: Form) -> Emitted {
     let sequence = compiler::sequences(tokens)
         .and_then(|mut all| all.remove(0))
         .expect("it is legal");
-    Emitted::new(sequence.into(), form, |operand| match operand {
+    let sequence = Rc::new(sequence);
+    Emitted::new(Rc::clone(&sequence), form, |operand| match operand {
         ConstantOperand::Immediate(constant) | ConstantOperand::Offset(constant, _) => {
-            evaluate(constant) as i64
+            evaluate(&sequence, constant) as i64
         }
     })
 }
 
-/// What rustc makes of a constant's expression.
-fn evaluate(constant: &Constant) -> u64 {
-    fn value(expression: &syn::Expr) -> u64 {
+/// What rustc makes of a constant's expression, where words have 64 bits.
+fn evaluate(sequence: &Sequence, constant: &Constant) -> u64 {
+    fn value(sequence: &Sequence, expression: &syn::Expr) -> u64 {
+        let value = |expression: &syn::Expr| value(sequence, expression);
         match expression {
             syn::Expr::Paren(inner) => value(&inner.expr),
             syn::Expr::Group(inner) => value(&inner.expr),
@@ -234,13 +237,18 @@ fn evaluate(constant: &Constant) -> u64 {
                 ..
             }) => literal.base10_parse().expect("64 bits"),
             syn::Expr::Path(path) => {
-                let name = path.path.get_ident().expect("one of ours").to_string();
+                let place = &path.path.segments.last().expect("one of ours").ident;
+                let mut named = sequence.constants.iter();
+                let named = named.find(|named| named.place == *place);
+                let name = named.expect("one of the sequence's").path.to_string();
                 CONSTANTS
                     .iter()
                     .find(|(constant, _)| *constant == name)
                     .expect("one of ours")
                     .1
             }
+            // `by_width`.
+            syn::Expr::Call(call) => value(&call.args[0]),
             syn::Expr::MethodCall(call) => {
                 let (a, b) = (value(&call.receiver), value(&call.args[0]));
                 match call.method.to_string().as_str() {
@@ -271,7 +279,10 @@ fn evaluate(constant: &Constant) -> u64 {
             _ => panic!("the random sequences have no such constant"),
         }
     }
-    value(&syn::parse2(constant.tokens.clone()).expect("an expression"))
+    value(
+        sequence,
+        &syn::parse2(constant.tokens.clone()).expect("an expression"),
+    )
 }
 
 fn cases(programs: &[Program]) -> Vec<Case> {
@@ -368,7 +379,7 @@ pub fn value(emitted: &Emitted, left: usize, arguments: &[u64], temporaries: &[u
         .map(|place| match place {
             Place::Temporary(index) => temporaries[*index] as usize,
             Place::Parameter(index) => arguments[*index] as usize,
-            Place::Constant(constant) => evaluate(constant) as usize,
+            Place::Constant(constant) => evaluate(&emitted.sequence, constant) as usize,
         })
         .collect();
     let shape = match exit.shape {

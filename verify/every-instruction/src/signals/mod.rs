@@ -13,4 +13,4 @@ pub mod nested;
 mod order;
 pub mod registry;
 pub mod rows;
-mod stepper;
+pub(crate) mod stepper;

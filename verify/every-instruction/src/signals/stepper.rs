@@ -200,13 +200,13 @@ extern "C" fn on_trap(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
     }
 }
 
-fn set_trap_flag() {
+pub(crate) fn set_trap_flag() {
     // SAFETY: from the second instruction on, each one raises SIGTRAP, whose handler records it. The stack below the
     // pointer is not the compiler's own: no red zone is promised to assembly without `nostack`.
     unsafe { std::arch::asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
 }
 
-fn clear_trap_flag() {
+pub(crate) fn clear_trap_flag() {
     // SAFETY: as above.
     unsafe { std::arch::asm!("pushfq", "and qword ptr [rsp], ~0x100", "popfq") };
 }

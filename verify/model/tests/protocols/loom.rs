@@ -125,6 +125,11 @@ pub fn wake_one(word: &AtomicU32) -> bool {
     first.is_some()
 }
 
+/// Wakes the first of them, so many at most.
+pub fn wake_many(word: &AtomicU32, most: u32) {
+    (0..most).take_while(|_| wake_one(word)).for_each(drop);
+}
+
 /// Wakes all who wait for the word.
 pub fn wake_all(word: &AtomicU32) {
     let mut waiters = WAITERS.lock().unwrap();

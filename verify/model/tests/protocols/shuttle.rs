@@ -125,6 +125,11 @@ pub fn wake_one(word: &AtomicU32) -> bool {
     wake(word, 1) > 0
 }
 
+/// Wakes the first of them, so many at most.
+pub fn wake_many(word: &AtomicU32, most: u32) {
+    wake(word, most as usize);
+}
+
 /// Wakes all who wait for the word.
 pub fn wake_all(word: &AtomicU32) {
     wake(word, usize::MAX);

@@ -347,6 +347,14 @@ fn whoever_waits_for_a_permit_gets_one() {
     holds("permits: two at once", Large, || {
         all_take(2, &[GIVES_TWO, TAKES, TAKES]);
     });
+    // As a thread does that the kernel does not run for long, the borrower goes no further once it was woken.
+    holds(
+        "permits: two at once, one who was woken does not run",
+        Large,
+        || {
+            all_take(2, &[GIVES_TWO, BORROWS_ASLEEP, TAKES]);
+        },
+    );
     holds("permits: one gives up", Large, || {
         all_take(1, &[GIVES, BORROWS_IN_TIME, TAKES]);
     });
@@ -355,8 +363,20 @@ fn whoever_waits_for_a_permit_gets_one() {
     });
 }
 
+/// As the library's, but it wakes one, who is to wake the next.
+const GIVES_TWO_AND_WAKES_ONE: fn(&Store) = |store| {
+    GIVES_SILENTLY(store);
+    GIVES(store);
+};
+
 #[test]
 fn a_semaphore_that_wakes_nobody_is_found_out() {
+    fails(
+        "permits: two at once, one is woken and does not run",
+        SLEEPS_ON,
+        Large,
+        || all_take(2, &[GIVES_TWO_AND_WAKES_ONE, BORROWS_ASLEEP, TAKES]),
+    );
     fails("permits: nobody is woken", SLEEPS_ON, Small, || {
         all_take(1, &[GIVES_SILENTLY, TAKES]);
     });

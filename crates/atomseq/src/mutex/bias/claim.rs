@@ -92,6 +92,22 @@ fn visit(flag: &Bias, home: usize, policy: &impl Policy) -> Option<bool> {
     Some(claim.take(home, policy))
 }
 
+/// Gives an interlocked flag a home, where it can have one, and makes it biased. For its holder. Each word is changed in a
+/// step of its own: a holder that a handler ended between the two, or that a fork left behind there, would leave a flag which,
+/// once cleared by force, nobody could set. A claimant runs no handlers, and a child takes its claim over.
+pub(super) fn move_to(flag: &Bias, cpu: usize) -> bool {
+    if !can_be_fenced() {
+        return false;
+    }
+    let Some(claim) = Claim::of(flag, INTERLOCKED) else {
+        return false;
+    };
+    // Relaxed: published with the home.
+    flag.held.store(HELD, Ordering::Relaxed);
+    claim.publish(cpu);
+    true
+}
+
 /// Waits for the end of somebody's claim; or ends it, if they stayed behind in this process's parent.
 fn await_claim(flag: &Bias, home: usize) -> Option<bool> {
     if home & !AWAITED != claimed() {

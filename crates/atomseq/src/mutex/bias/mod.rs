@@ -10,9 +10,8 @@
 //! |---|---|---|
 //! | `UNSET` | `FREE` | as made; nobody has set it yet |
 //! | a CPU's number | `FREE`, `HELD` | biased: set by the sequence on that CPU |
-//! | `CLAIM` | any but `FREE_INTERLOCKED` | a visitor is between its claim and what it publishes |
+//! | `CLAIM` | any | a claimant, a visitor or the holder, is between its claim and what it publishes |
 //! | `INTERLOCKED` | `FREE_INTERLOCKED`, `HELD_INTERLOCKED` | set by compare-and-swap, by everybody |
-//! | `INTERLOCKED` | `HELD` | its holder is on the way back to biased |
 //!
 //! `held` says how *this* holding was taken, so that a mode that changes does not confuse whoever clears it; that it says which
 //! mode a *clear* flag is in makes the compare-and-swap of a thread that has slept through a change of mode fail.
@@ -30,7 +29,7 @@
 //! | any, `HELD` | the same, `FREE` | the holder, on any CPU, whatever the home is now | a store |
 //! | `INTERLOCKED`, `FREE_INTERLOCKED` | the same, `HELD_INTERLOCKED` | anybody | compare-and-swap |
 //! | `INTERLOCKED`, `HELD_INTERLOCKED` | the same, `FREE_INTERLOCKED` | the holder | a store |
-//! | `INTERLOCKED`, `HELD_INTERLOCKED` | `INTERLOCKED`, `HELD`, then its CPU, `HELD` | the holder | two stores |
+//! | `INTERLOCKED`, `HELD_INTERLOCKED` | `CLAIM`, `HELD`, then its CPU, `HELD` | the holder | compare-and-swap of the home, then as a claimant |
 //!
 //! From which follows what is asked of each in an odd place:
 //!
@@ -45,7 +44,8 @@
 //! * **A fork** waits until no claim is under way, unless it was kept waiting too long. A claim names the
 //!   generation that made it, so a child takes over one whose claimant stayed behind. What a thread that is not
 //!   in the child held stays held there, as with every lock.
-//! * **A thread that ends while it holds it** leaves it held.
+//! * **A thread that exits while it holds it** leaves it held. `force_unlock` then clears it as `held` says it was set, which is
+//!   a state of the table: whoever changes both words is a claimant, and no handler ends a claimant.
 //! * **A handler** that interrupts the sequence aborts it, and never interrupts a claimant.
 //! * **A home whose CPU goes away** is fenced like any other, and left at the next change of home.
 
@@ -145,14 +145,7 @@ impl Bias {
     /// [is biased](Bias::is_biased). Asked by its holder, while it is not.
     #[cold]
     pub fn move_to(&self, cpu: usize) -> bool {
-        let possible = home::can_be_fenced();
-        if possible {
-            // Relaxed: nobody else writes it now, and it is published with the home.
-            self.held.store(HELD, Ordering::Relaxed);
-            // Release: pairs with the Acquire of whoever finds it there.
-            self.home.store(cpu, Ordering::Release);
-        }
-        possible
+        claim::move_to(self, cpu)
     }
 
     /// Where it is at home. Already out of date when it returns.

@@ -53,6 +53,30 @@ fn what_the_claimant_had_set_stays_set() {
     }
 }
 
+/// A fork left the claimant behind, which held it. Released by force, before somebody takes the claim over or after, it is set
+/// again by the next.
+#[test]
+fn what_a_claimant_had_set_is_released_by_force() {
+    let biased = crate::status().gates_active();
+    for held in [HELD, HELD_INTERLOCKED] {
+        // Without the fence, nothing is ever set so.
+        if held == HELD && !biased {
+            continue;
+        }
+        for taken_over in [false, true] {
+            let flag = claimed_by_an_earlier_generation(held);
+            assert!(!taken_over || !flag.take_slowly(&Stays));
+            match flag.is_biased() {
+                true => flag.clear(),
+                false => flag.clear_interlocked(),
+            }
+            assert!(!flag.is_set());
+            assert!(flag.take_slowly(&Stays));
+            assert!(!flag.take_slowly(&Stays));
+        }
+    }
+}
+
 #[test]
 fn a_visitor_gives_the_home_back() {
     on_two_cpus(|cpus, move_to| {
