@@ -124,6 +124,12 @@ impl Area {
         Area::with_gates(bulk_bytes, open)
     }
 
+    /// An area whose gates are closed for good.
+    pub(super) fn closed(bulk_bytes: usize) -> Result<Area, Error> {
+        platform::start();
+        Area::with_gates(bulk_bytes, false)
+    }
+
     fn with_gates(bulk_bytes: usize, open: bool) -> Result<Area, Error> {
         let cpus = platform::cpu_slots();
         let stride = bulk_bytes

@@ -100,6 +100,17 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
         })
     }
 
+    /// A pool that caches nothing, for who can do without: `get_at_once` and `put_at_once` find every gate closed.
+    pub(crate) fn without_caches(source: S) -> Result<Pool<T, S>, Error> {
+        let cache = Stack::closed()?;
+        let depot = Depot::try_new(0, cache.cpus())?;
+        Ok(Pool {
+            cache,
+            depot,
+            source,
+        })
+    }
+
     /// How many objects each CPU caches at most.
     pub fn capacity(&self) -> usize {
         self.cache.capacity()

@@ -130,12 +130,20 @@ impl<T: Word> Stack<T> {
             return Err(Error::ZeroCapacity);
         }
         let capacity = capacity.checked_mul(8).ok_or(Error::TooLarge)?;
-        let area = Area::new(capacity)?;
-        Ok(Stack {
+        Ok(Stack::of(Area::new(capacity)?, capacity))
+    }
+
+    /// A stack whose gates are closed for good: there is nothing on it.
+    pub(super) fn closed() -> Result<Stack<T>, Error> {
+        Ok(Stack::of(Area::closed(0)?, 0))
+    }
+
+    fn of(area: Area, capacity: usize) -> Stack<T> {
+        Stack {
             area,
             capacity,
             elements: PhantomData,
-        })
+        }
     }
 
     /// How many elements each CPU has room for.

@@ -60,7 +60,7 @@ fn what_is_impossible_is_refused() {
         options.build().map(|pool| pool.limit())
     };
     assert_eq!(build(0, 64), Err(Error::Zero));
-    assert_eq!(build(1, 0), Err(Error::Zero));
+    assert_eq!(build(1, 0), Ok(1));
     assert_eq!(build(usize::MAX, 64), Err(Error::TooLarge));
     let cached = Pool::<Words>::options().cached(usize::MAX);
     assert_eq!(cached.build().err(), Some(Error::TooLarge));
@@ -68,6 +68,26 @@ fn what_is_impossible_is_refused() {
     assert_eq!(build(1, usize::MAX), Ok(1));
     // The sentence is for people.
     assert!(Error::LimitReached.to_string().contains("raise the limit"));
+}
+
+/// A push to a list that is as full as its limit, and that others pop from, would close a gate for each descriptor.
+#[test]
+fn with_a_small_limit_no_cpu_keeps_any() {
+    let kept = |options: Options<Words>| {
+        let pool = options.build().unwrap();
+        for _ in 0..3 {
+            let some = Vec::from_iter((0..20).map(|_| pool.allocate().unwrap()));
+            drop(some);
+        }
+        pool.cache.cached()
+    };
+    let share = 2 * crate::platform::cpu_slots();
+    let options = || Pool::<Words>::options().limit(20 * share);
+    assert_eq!(kept(Pool::options().limit(15 * share)), 0);
+    assert_eq!(kept(options().cached(0)), 0);
+    assert_eq!(kept(Pool::options().cached(0)), 0);
+    // The control.
+    assert_eq!(kept(options()) > 0, crate::status().gates_active());
 }
 
 #[test]
