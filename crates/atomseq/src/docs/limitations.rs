@@ -209,6 +209,8 @@
 //!   lose a descriptor of k-CAS each time. One that left while it took a descriptor from its own page does not use that page again: all its
 //!   later ones are shared, which costs one compare-and-swap more a change. One that left while it revoked a stopped holder keeps one of
 //!   1,024 numbers for it until it exits.
+//! * **A thread that exits** in the middle of an operation leaves addresses behind in the same way. The domain, or the structure, must not be
+//!   moved before another operation has rolled that one back or completed it. It may be dropped where it lies.
 //! * Sequence numbers of k-CAS have 40 bits, in each of a thread's 15 descriptors. A thread that is stopped between reading a reference and
 //!   its next step, wakes when exactly a multiple of 2^40 uses of that descriptor have passed, and finds that reference in that
 //!   word again, is deceived. At 20 million changes a second by the thread that owns the descriptor, 2^40 uses take nine days.
