@@ -279,7 +279,9 @@
 //!   and `write` as well. `futex` and `rt_sigprocmask` must stay allowed. A `membarrier` that worked at
 //!   start-up and fails later aborts the process with a sentence on standard error, because there
 //!   is no safe way to go on. Where atomseq registers threads itself and `rseq` is forbidden later,
-//!   new threads use the slow path. k-CAS asks `getpid`, `gettid` and `tgkill` (of no signal) at any time: a filter may answer
+//!   new threads use the slow path. Where `clock_gettime` is refused, a wait with a deadline ends at once, a
+//!   [`memory::Pool`](crate::memory::Pool) gives no page back and finds nothing unclaimed, as no time seems to pass, and a thread that
+//!   meets contention yields. k-CAS asks `getpid`, `gettid` and `tgkill` (of no signal) at any time: a filter may answer
 //!   with an error, but must not end the process. So it may where masks use `getpid`, `gettid`, `rt_tgsigqueueinfo`,
 //!   `rt_sigpending` and `tgkill` for what they defer.
 //! * **seccomp, answering by a signal.** A filter may have the program itself answer, from its handler of `SIGSYS`. Start-up and
