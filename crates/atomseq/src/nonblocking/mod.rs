@@ -64,11 +64,14 @@ pub use ref_list::{NoMemory, Ref, RefIter, RefList};
 pub use stack::Stack;
 pub use values::Values;
 
-/// A structure that holds nothing is none.
+use crate::distance;
+
+/// A structure that holds nothing is none; and there is memory for no more values than can be counted, unless they have no size.
 fn check_capacity(capacity: usize) -> Result<(), Error> {
     match capacity {
         0 => Err(Error::ZeroCapacity),
-        _ => Ok(()),
+        1..=distance::MOST => Ok(()),
+        _ => Err(Error::OutOfMemory),
     }
 }
 

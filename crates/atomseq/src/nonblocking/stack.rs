@@ -13,6 +13,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::needs_drop;
 
 use super::array::{Array, CELL, Put, Take};
 use super::{Error, check_capacity};
@@ -322,7 +323,9 @@ impl Covered {
 
 impl<T: Word> Drop for Stack<T> {
     fn drop(&mut self) {
-        drops::each(|| Stack::pop(self).is_some());
+        if needs_drop::<T>() {
+            drops::each(|| Stack::pop(self).is_some());
+        }
     }
 }
 
