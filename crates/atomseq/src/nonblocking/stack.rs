@@ -216,7 +216,7 @@ impl<T: Word> Stack<T> {
         }
     }
 
-    /// How many modifications it has had (GC96 5.3).
+    /// One more than the modifications that it has had (GC96 5.3): a new stack is at version 1.
     pub fn version(&self) -> Version {
         match &self.form {
             Form::Assisted(array) => array.version(),
