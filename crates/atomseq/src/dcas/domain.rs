@@ -279,7 +279,8 @@ impl<T: Covered> Domain<T> {
 
     /// Replaces the value of a word by what `update` makes of it (S92 figure 5.1); returns the value before.
     ///
-    /// `update` may be called more than once; only what its last call returned is stored.
+    /// `update` may be called more than once; only what its last call returned is stored. One that changes this very word, to another value
+    /// each time, is called without end.
     ///
     /// # Panics
     ///

@@ -192,12 +192,17 @@
 //! * OS-assisted DCAS is obstruction-free, not lock-free: two threads that throw each other out again and
 //!   again make no progress, in theory. Nothing makes a holder last longer than a few nanoseconds, and it
 //!   is given some microseconds.
+//! * **Revoking a stopped holder** takes one of 1,024 numbers, for the microseconds that it lasts, in all of the process. If threads that
+//!   are stopped in just that hold them all, a thread that meets a stopped holder waits until one of these goes on or exits.
 //! * Each exchange changes the version's cache line: domains are to be as small as what changes together
 //!   (GC96 5.3).
 //! * Values are below 2^63.
 //! * k-CAS has a page of descriptors for every thread that has used it and is alive, for 32,768 threads; further ones share those that
 //!   are left over. The pages are never unmapped. A thread that *exits* in the middle of a k-CAS operation, by `pthread_exit` in a
 //!   handler for example, may take its descriptor along: 256 bytes of such a page.
+//! * **Forks** cost pages of k-CAS descriptors. A child does not use those of its parent's other threads again, nor do its own
+//!   children, for the kernel does not say of another process's threads whether they go on. A chain of forks, each by a process with several
+//!   threads that have used k-CAS, so comes to the 32,768th page. Later threads share descriptors.
 //! * **Without memory**, k-CAS is not lock-free. A thread without a page of its own takes a shared descriptor, of which there are 240 at
 //!   least, and waits while all are taken. It holds none while it waits, but its handler may: a handler that interrupts a change and
 //!   makes one itself takes a second descriptor, and the first is not free before the handler returns. So if 240 operations are
