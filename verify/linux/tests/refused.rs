@@ -12,7 +12,10 @@ use atomseq::dcas::{Change, Domain, Mechanism, Word};
 use atomseq::memory::Pool;
 use atomseq::mutex::{Condvar, Mutex, Semaphore};
 use atomseq::nonblocking::{LinkedStack, List, OneVisitorList, Queue, RefList, Stack};
-use verify_linux::{Answer, Circumstances, Refusal, When, in_fresh_process, refuse};
+use verify_linux::{
+    Answer, Circumstances, Refusal, When, in_fresh_process, library_source, library_sources,
+    refuse, without_tests,
+};
 
 /// In place of the C library's, for all of this program: without a vDSO, every look at the clock is a system call.
 #[unsafe(no_mangle)]
@@ -109,6 +112,37 @@ fn wait_and_measure(held: &Mutex<u32>, soon: Instant) {
     drop(pool.allocate());
     pool.trim();
     pool.audit(short, |_| ());
+}
+
+/// How often a source asks one of `std`'s clocks, which panic where they are refused.
+fn asks_std(text: &str) -> usize {
+    let asks = |line: &&str| {
+        let is_code = !line.trim_start().starts_with("//");
+        let clocks = ["Instant::now", "SystemTime::now", ".elapsed()"];
+        is_code && clocks.iter().any(|clock| line.contains(clock))
+    };
+    without_tests(text).lines().filter(asks).count()
+}
+
+/// Of the library's sources, one asks where the other clock has just been answered, and one where there is no such refusal.
+#[test]
+fn no_other_source_asks_a_clock_that_panics() {
+    let mut asking: Vec<String> = library_sources()
+        .into_iter()
+        .filter(|(_, text)| asks_std(text) > 0)
+        .map(|(name, _)| name)
+        .collect();
+    asking.sort();
+    assert_eq!(asking, ["clock.rs", "mutex/deadline.rs"]);
+    assert_eq!(asks_std(&library_source("mutex/deadline.rs")), 1);
+}
+
+#[test]
+fn a_source_that_asks_is_noticed() {
+    let source = "let now = Instant::now();\n/// Instant::now\nlet old = start.elapsed();\nlet then = time::SystemTime::now();";
+    assert_eq!(asks_std(source), 3);
+    let test = "fn f() {}\n#[cfg(test)]\nmod tests {\n    Instant::now();\n}";
+    assert_eq!(asks_std(test), 0);
 }
 
 #[test]
