@@ -3,8 +3,12 @@
 /// How often the counts are read: so many, that the operation stays wait-free.
 const READINGS: usize = 8;
 
+/// Two counts are never further apart than this: beyond it, the one behind would seem to be ahead. Capacities that are larger, as only values
+/// without a size can have them, are refused.
+pub(crate) const MOST: usize = isize::MAX as usize;
+
 /// How far the count `ahead` is ahead of the count `behind` at one moment of this call. Both only grow, and are never further apart
-/// than `most`.
+/// than `most`, which is [`MOST`] at most.
 ///
 /// If the one behind is the same before and after the other was read, it was the same at that moment. If it has moved in each of
 /// some readings: what has left was there, so at least `step`, and otherwise no more than at one moment.
@@ -17,6 +21,7 @@ pub(crate) fn distance(
     step: usize,
     most: usize,
 ) -> usize {
+    debug_assert!(most <= MOST);
     let clamped = |distance: usize, least: usize| {
         // A count behind that is seen to be ahead: see above.
         let distance = usize::try_from(distance as isize).unwrap_or(0);
@@ -43,7 +48,8 @@ mod tests {
 
     use super::*;
 
-    const MOST: usize = 3;
+    /// As many as the structure has room for.
+    const ROOM: usize = 3;
 
     /// A structure that goes on while it is read.
     #[derive(Default)]
@@ -61,7 +67,7 @@ mod tests {
             self.lengths.insert(self.pushed - self.popped);
             for _ in 0..self.gaps & 3 {
                 match self.pushes & 1 == 1 {
-                    true => self.pushed += usize::from(self.pushed - self.popped < MOST),
+                    true => self.pushed += usize::from(self.pushed - self.popped < ROOM),
                     false => self.popped += usize::from(self.pushed > self.popped),
                 }
                 self.lengths.insert(self.pushed - self.popped);
@@ -107,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_length_is_one_that_there_was() {
-        let length = |of: &RefCell<Running>| distance(|| behind(of), || ahead(of), 1, MOST);
+        let length = |of: &RefCell<Running>| distance(|| behind(of), || ahead(of), 1, ROOM);
         assert_eq!(wrong(length), 0);
     }
 
@@ -115,20 +121,21 @@ mod tests {
     fn counts_read_one_after_the_other_are_found_out() {
         let length = |of: &RefCell<Running>| {
             let behind = behind(of);
-            ahead(of).wrapping_sub(behind).min(MOST)
+            ahead(of).wrapping_sub(behind).min(ROOM)
         };
         assert!(wrong(length) > 1000);
     }
 
     #[test]
     fn counts_wrap_around_and_may_seem_to_have_passed() {
-        assert_eq!(distance(|| usize::MAX, || 1, 1, MOST), 2);
-        assert_eq!(distance(|| 5, || 4, 1, MOST), 0);
+        assert_eq!(distance(|| usize::MAX, || 1, 1, ROOM), 2);
+        assert_eq!(distance(|| 5, || 4, 1, ROOM), 0);
         let mut moving = 0;
         let behind = || {
             moving += 1;
             moving
         };
-        assert_eq!(distance(behind, || 4, 1, MOST), 1);
+        assert_eq!(distance(behind, || 4, 1, ROOM), 1);
+        assert_eq!(distance(|| 7, || MOST.wrapping_add(7), 1, MOST), MOST);
     }
 }

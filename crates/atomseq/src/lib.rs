@@ -179,6 +179,7 @@ mod portable;
 #[cfg(not(atomseq_sections))]
 use portable as platform;
 
+mod clock;
 pub mod dcas;
 mod distance;
 pub mod docs;

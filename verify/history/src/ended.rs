@@ -68,7 +68,7 @@ pub struct Thoroughness {
     pub sparse: usize,
 }
 
-/// Ends a thread at each place; each time on a fresh structure of a fresh maker's.
+/// Ends a thread at each place; each time on a fresh structure of a fresh maker's. Then others use it; and once more, to drop it at once.
 ///
 /// # Panics
 ///
@@ -100,14 +100,20 @@ pub fn at_each_place<S: Subject, M: FnMut(&mut Rng) -> (S, S::Model)>(
                 );
             }
             drop((subject, history));
-            let alive = Probe::alive();
-            assert!(
-                (0..=i64::from(met)).contains(&(alive - lost)),
-                "{name}, ended at {}, seed {seed}: {} values are lost",
-                place.describe(),
-                alive - lost
-            );
-            lost = alive;
+            let mut check = |met: bool, when| {
+                let alive = Probe::alive();
+                assert!(
+                    (0..=i64::from(met)).contains(&(alive - lost)),
+                    "{name}, ended at {}, {when}, seed {seed}: {} values are lost",
+                    place.describe(),
+                    alive - lost
+                );
+                lost = alive;
+            };
+            check(met, "used by others");
+            let (is_met_again, record) = until_the_end(seed, place, &fresh);
+            record.drop_as_it_is();
+            check(is_met_again, "dropped at once");
             met
         };
         *if end(ways[0].plainly()) {
@@ -176,12 +182,12 @@ fn call<S: Subject>(record: &Record<S>, lane: usize, calls: usize) {
     (0..calls).for_each(|_| _ = unsafe { record.call(lane) });
 }
 
-/// Did a thread end there; and the structure and the history after the others have used it.
-fn end_at<S: Subject, M: FnMut(&mut Rng) -> (S, S::Model)>(
+/// Did a thread end there; and the structure as it was then.
+fn until_the_end<S: Subject, M: FnMut(&mut Rng) -> (S, S::Model)>(
     seed: u64,
     place: Place,
     fresh: &impl Fn() -> M,
-) -> (bool, S, History<S::Model>) {
+) -> (bool, Box<Record<S>>) {
     ENDED.store(false, Ordering::SeqCst);
     let record = begin(seed, place.script, fresh);
     on_a_thread(|| {
@@ -190,12 +196,22 @@ fn end_at<S: Subject, M: FnMut(&mut Rng) -> (S, S::Model)>(
         });
     });
     Place::forget();
+    (ENDED.load(Ordering::SeqCst), record)
+}
+
+/// Did a thread end there; and the structure and the history after the others have used it.
+fn end_at<S: Subject, M: FnMut(&mut Rng) -> (S, S::Model)>(
+    seed: u64,
+    place: Place,
+    fresh: &impl Fn() -> M,
+) -> (bool, S, History<S::Model>) {
+    let (is_ended, record) = until_the_end(seed, place, fresh);
     for _ in 0..4 {
         call(&record, 1, 1);
         call(&record, 2, 1);
     }
     let (subject, history) = record.finish();
-    (ENDED.load(Ordering::SeqCst), subject, history)
+    (is_ended, subject, history)
 }
 
 /// Was a thread ended?

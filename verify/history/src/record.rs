@@ -193,6 +193,15 @@ impl<S: Subject> Record<S> {
     }
 }
 
+impl<S: Subject> Record<S> {
+    /// Drops the structure where it lies, as the calls have left it; before it, what the lanes keep.
+    pub fn drop_as_it_is(mut self: Box<Self>) {
+        for lane in &mut self.lanes {
+            lane.get_mut().memory = S::Memory::default();
+        }
+    }
+}
+
 impl<S: Subject> Others for Record<S> {
     fn are_done(&self, thread: usize) -> bool {
         let others = (0..self.threads).filter(|other| *other != thread);

@@ -11,7 +11,7 @@ use verify_history::subjects::guards::Counted;
 use verify_history::subjects::keys::lists;
 use verify_history::subjects::linked::{BothEnds, newest_first};
 use verify_history::subjects::visits::Visited;
-use verify_history::subjects::words::{Pair, Words};
+use verify_history::subjects::words::{Pair, Twins, Words};
 
 const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];
 
@@ -55,6 +55,22 @@ fn in_a_domain() {
         ends("Domain", mechanism, || {
             |_: &mut Rng| Words::fresh(mechanism)
         });
+    }
+}
+
+/// Nobody comes by between the thread's end and the domain's: the words' own destructor sees no half-done exchange.
+#[test]
+fn in_a_domain_that_is_dropped_next() {
+    for mechanism in MECHANISMS {
+        let before = Twins::seen();
+        ends("Domain that is dropped", mechanism, || {
+            |_: &mut Rng| Twins::fresh(mechanism)
+        });
+        let after = Twins::seen();
+        let (looks, unequal) = (after.0 - before.0, after.1 - before.1);
+        println!("{mechanism:?}: {looks} domains dropped, {unequal} half changed");
+        assert!(looks > 20, "{looks} domains dropped");
+        assert_eq!(unequal, 0, "of {looks} domains");
     }
 }
 

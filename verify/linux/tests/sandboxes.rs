@@ -3,13 +3,14 @@
 #![cfg(atomseq_sections)]
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use atomseq::mutex::Biased;
 use atomseq::signal::{self, Event};
 use atomseq::{nonblocking, percpu};
-use verify_linux::{Circumstances, allow_only, in_fresh_process};
+use verify_linux::{
+    Circumstances, allow_only, in_fresh_process, library_source, library_sources, without_tests,
+};
 
 /// By name. One that the documentation names and this does not is missing here.
 const NUMBERS: [(&str, libc::c_long); 39] = [
@@ -58,13 +59,9 @@ const NUMBERS: [(&str, libc::c_long); 39] = [
 /// How many of these the harness needs, the last ones.
 const OF_THE_HARNESS: usize = 3;
 
-fn library() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/atomseq/src")
-}
-
 /// What the paragraph on seccomp names, links aside.
 fn documented() -> BTreeSet<String> {
-    let text = std::fs::read_to_string(library().join("docs/limitations.rs")).expect("the source");
+    let text = library_source("docs/limitations.rs");
     let (_, after) = text.split_once("* **seccomp.**").expect("the paragraph");
     let (paragraph, _) = after.split_once("//! * **").expect("one after it");
     let parts: Vec<&str> = paragraph.split('`').collect();
@@ -82,10 +79,7 @@ fn documented() -> BTreeSet<String> {
 
 /// Names of system calls in a file, up to its unit tests: those that Rust calls, and those that assembly has a comment for.
 fn used(text: &str) -> BTreeSet<String> {
-    let text = text
-        .split("#[cfg(test)]\nmod tests {")
-        .next()
-        .expect("a first part");
+    let text = without_tests(text);
     let name = |text: &str| {
         let end = text.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
         text[..end.unwrap_or(text.len())].to_string()
@@ -104,26 +98,11 @@ fn used(text: &str) -> BTreeSet<String> {
     constants.chain(numbers).collect()
 }
 
-fn used_in(directory: &Path, all: &mut BTreeSet<String>) {
-    for entry in std::fs::read_dir(directory).expect("a directory") {
-        let path = entry.expect("an entry").path();
-        let name = path
-            .file_name()
-            .expect("a name")
-            .to_string_lossy()
-            .into_owned();
-        if path.is_dir() && name != "tests" {
-            used_in(&path, all);
-        } else if name.ends_with(".rs") && name != "tests.rs" {
-            all.extend(used(&std::fs::read_to_string(&path).expect("a source")));
-        }
-    }
-}
-
 #[test]
 fn every_system_call_of_the_sources_is_documented() {
-    let (mut all, documented) = (BTreeSet::new(), documented());
-    used_in(&library(), &mut all);
+    let sources = library_sources();
+    let all: BTreeSet<String> = sources.iter().flat_map(|(_, text)| used(text)).collect();
+    let documented = documented();
     println!(
         "{} in the sources, {} documented",
         all.len(),

@@ -146,6 +146,9 @@ impl Adjacent {
 
     /// Replaces both words by what `update` makes of them (S92 figure 5.1, for two); returns what they were.
     ///
+    /// `update` may be called more than once; only what its last call returned is stored. One that changes this very pair each time is
+    /// called without end.
+    ///
     /// # Panics
     ///
     /// If a new value is larger than [`Word::MOST`].

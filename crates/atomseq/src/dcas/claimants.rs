@@ -22,7 +22,7 @@ pub(super) struct Claimant {
 }
 
 impl Claimant {
-    /// Waits while all 1,024 are taken by threads that go on.
+    /// Waits while all 1,024 are taken by calls of threads that have not ended, and that may be stopped.
     pub(super) fn enter() -> Claimant {
         // Threads begin at different numbers, by where their stacks are.
         let start = &raw const OWNERS as usize;

@@ -5,8 +5,7 @@
 //! spin, then they yield the CPU to whoever is ready to run on it. Nobody waits for anybody: whoever comes back goes on by itself, and nobody
 //! sleeps, for another thread may poll for just what the sleeper was about to do.
 
-use std::time::SystemTime;
-
+use crate::clock;
 use crate::sync::{AtomicU64, Ordering, spin_loop};
 
 /// A thread that gives way for the first time makes 4 pauses, twice as many at each further level; at the last one it yields.
@@ -42,10 +41,9 @@ pub(super) fn give_way<T>(object: &T) {
     met.remember(address, nanoseconds(), level);
 }
 
-/// The time. A clock that is set meanwhile is mistaken once. (It is read without a lock, in handlers as well.)
+/// The time, always 0 where the system refuses to tell it: then contention seems to go on, and the thread yields in the end.
 fn nanoseconds() -> u64 {
-    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    time.map_or(0, |time| time.as_nanos() as u64)
+    clock::now().map_or(0, |time| time.as_nanos() as u64)
 }
 
 // Relaxed, all of them: they are this thread's own.
@@ -86,6 +84,7 @@ fn met() -> &'static Met {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::refusal;
 
     const OBJECT: u64 = 0x1000;
 
@@ -131,6 +130,14 @@ mod tests {
             met.remember(OBJECT, now, met.next_level(OBJECT, now));
         }
         assert!(met.level.load(Ordering::Relaxed) <= 1);
+    }
+
+    /// In a handler or a destructor as well, where a panic would end the process.
+    #[test]
+    fn a_thread_that_is_not_told_the_time_yields_in_the_end() {
+        let object = 0_u64;
+        refusal::during(|| (0..=LAST).for_each(|_| give_way(&object)));
+        assert_eq!(met().level.load(Ordering::Relaxed), LAST);
     }
 
     /// Long after: a level down.

@@ -28,7 +28,7 @@ use super::{Change, Changed, Covered, Mechanism, StableWord, Word};
 /// # Ok::<(), atomseq::dcas::Changed>(())
 /// ```
 #[repr(C)]
-pub struct Domain<T> {
+pub struct Domain<T: Covered> {
     object: Object,
     covered: T,
 }
@@ -79,9 +79,9 @@ impl<T: Covered> Domain<T> {
         Domain { object, covered }
     }
 
-    /// The words, of a domain that nobody else has.
+    /// The words, of a domain that the caller owns exclusively. No exchange is half done: what a thread left that exited in the middle of
+    /// one is rolled back or completed first.
     pub fn get_mut(&mut self) -> &mut T {
-        // What a thread that was ended has left half done is undone first.
         self.object.begin();
         if self.mechanism() == Mechanism::Kcas {
             // They may go to another domain, and one of the other mechanism at that.
@@ -91,7 +91,7 @@ impl<T: Covered> Domain<T> {
     }
 }
 
-impl<T> Domain<T> {
+impl<T: Covered> Domain<T> {
     /// Leaves the domain as a thread does that is stopped for ever inside `exchange`, with both words changed: to test
     /// recovery. `false` under k-CAS, where nothing is left to recover.
     ///
@@ -279,7 +279,8 @@ impl<T> Domain<T> {
 
     /// Replaces the value of a word by what `update` makes of it (S92 figure 5.1); returns the value before.
     ///
-    /// `update` may be called more than once; only what its last call returned is stored.
+    /// `update` may be called more than once; only what its last call returned is stored. One that changes this very word, to another value
+    /// each time, is called without end.
     ///
     /// # Panics
     ///
@@ -327,7 +328,17 @@ impl<T> Domain<T> {
     }
 }
 
-impl<T> Deref for Domain<T> {
+impl<T: Covered> Drop for Domain<T> {
+    /// Drops the words as [`get_mut`](Domain::get_mut) shows them: no exchange is half done.
+    fn drop(&mut self) {
+        // Otherwise no code looks at them any more.
+        if std::mem::needs_drop::<T>() {
+            self.get_mut();
+        }
+    }
+}
+
+impl<T: Covered> Deref for Domain<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -341,7 +352,7 @@ impl<T: Covered + Default> Default for Domain<T> {
     }
 }
 
-impl<T> fmt::Debug for Domain<T> {
+impl<T: Covered> fmt::Debug for Domain<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Domain")
             .field("version", &self.version().number())

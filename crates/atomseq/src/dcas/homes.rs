@@ -11,7 +11,8 @@
 //! later thread of the same number, which has moved in meanwhile.
 //!
 //! Nobody is thrown out: a thread that sleeps keeps its home. Whether one has ended, the kernel says; what it did is over by then. In
-//! a child of `fork` nobody can say so of its parent's threads: what they had stays the home of the one that goes on, or nobody's.
+//! a child of `fork` nobody can say so of its parent's threads: what they had stays the home of the one that goes on, or nobody's, in the
+//! child's own children too.
 
 use crate::platform;
 use crate::sync::{AtomicU64, Ordering};

@@ -16,7 +16,7 @@
 //! | | [`Assisted`](Mechanism::Assisted) | [`Kcas`](Mechanism::Kcas) |
 //! |---|---|---|
 //! | scope | `Machine`, one process | `Machine`, one process |
-//! | progress | obstruction-free: alone, a thread ends in a bounded number of steps, whatever state others were stopped in | lock-free |
+//! | progress | obstruction-free: alone, a thread ends in a bounded number of steps, whatever state others were stopped in ([fewer than 1,024](crate::docs::limitations#double-compare-and-swap) of them in the middle of revoking another) | lock-free |
 //! | atomic instructions of [`exchange`](Domain::exchange) | 1 | 6; where the kernel says nothing of threads, and in a handler that interrupted one, 7 |
 //! | of a read | 0 | 0, but for helping an operation that is under way |
 //! | system calls | none; to throw a stopped holder out, 1 | none, but for a thread's first descriptor |

@@ -51,7 +51,7 @@ impl Object {
         self.mechanism
     }
 
-    /// How many modifications there were.
+    /// One more than the modifications that there were.
     #[inline]
     pub fn version(&self) -> Version {
         Version(match self.mechanism {

@@ -88,7 +88,8 @@ impl<const BITS: u32> Packed<BITS> {
 
     /// Replaces both by what `update` makes of them (S92 figure 5.1); returns what they were.
     ///
-    /// `update` may be called more than once; only what its last call returned is stored.
+    /// `update` may be called more than once; only what its last call returned is stored. One that changes this very pair each time is
+    /// called without end.
     ///
     /// # Panics
     ///

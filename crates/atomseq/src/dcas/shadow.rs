@@ -79,15 +79,15 @@ pub(crate) trait Change {
 }
 
 impl Shadow {
-    /// At version 0, with state 0.
+    /// At version 1, as every new object, with state 0.
     pub fn new() -> Shadow {
         Shadow {
-            lock: AtomicU64::new(0),
+            lock: AtomicU64::new(VERSION),
             states: [AtomicU64::new(0), AtomicU64::new(0)],
         }
     }
 
-    /// How many changes there were.
+    /// One more than the changes that there were.
     pub fn version(&self) -> Version {
         // Acquire: pairs with the release that freed the lock.
         Version(self.lock.load(Ordering::Acquire) >> 16)

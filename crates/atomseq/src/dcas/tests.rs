@@ -263,6 +263,48 @@ fn a_stopped_holder_is_thrown_out() {
     }
 }
 
+/// Says when it is dropped what it held.
+#[derive(Covered)]
+struct Witness {
+    pair: Pair,
+    /// Where that is said, as an address.
+    seen: usize,
+}
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        // SAFETY: the test keeps the place until the domain has been dropped.
+        let seen = unsafe { AtomicU64::from_ptr(self.seen as *mut u64) };
+        let [a, b] = [self.pair.a.get_mut(), self.pair.b.get_mut()];
+        seen.store(a << 32 | b, Ordering::Relaxed);
+    }
+}
+
+/// A thread is stopped for ever in the middle of an exchange, and the next thing is that the domain is dropped: the words' own destructor
+/// sees them as no exchange has left them half done. (That of k-CAS leaves nothing for `abandon`: `verify/history` ends threads there.)
+#[test]
+fn a_destructor_sees_no_half_done_exchange() {
+    for claimed in [false, true] {
+        let seen = AtomicU64::new(0);
+        let witness = Witness {
+            pair: words(),
+            seen: seen.as_ptr() as usize,
+        };
+        // In a box: it stays where it is when the box moves.
+        let domain = Box::new(Domain::forced(witness, Mechanism::Assisted));
+        let (a, b) = (&domain.pair.a, &domain.pair.b);
+        // SAFETY: the domain stays where it is.
+        if !unsafe { domain.abandon(Change::of(a, 1, 50), Change::of(b, 2, 60)) } {
+            return;
+        }
+        if claimed {
+            domain.abandon_claim();
+        }
+        drop(domain);
+        assert_eq!(seen.load(Ordering::Relaxed), 1 << 32 | 2, "{claimed}");
+    }
+}
+
 /// Several find the stopped holder at once: it is undone once.
 #[test]
 fn many_throw_out_one() {

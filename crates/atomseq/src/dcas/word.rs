@@ -78,7 +78,8 @@ impl Default for Word {
 }
 
 impl fmt::Debug for Word {
-    /// Its value at some time, which nothing relates to those of other words.
+    /// What it holds at some time, which nothing relates to what other words hold. This may be a value that the word never has: that of an
+    /// exchange under way that is rolled back. [`Domain::load`](super::Domain::load) shows values only.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Word")
             .field(&kcas::load(self.raw()))

@@ -196,12 +196,17 @@
 //! * OS-assisted DCAS is obstruction-free, not lock-free: two threads that throw each other out again and
 //!   again make no progress, in theory. Nothing makes a holder last longer than a few nanoseconds, and it
 //!   is given some microseconds.
+//! * **Revoking a stopped holder** takes one of 1,024 numbers, for the microseconds that it lasts, in all of the process. If threads that
+//!   are stopped in just that hold them all, a thread that meets a stopped holder waits until one of these goes on or exits.
 //! * Each exchange changes the version's cache line: domains are to be as small as what changes together
 //!   (GC96 5.3).
 //! * Values are below 2^63.
 //! * k-CAS has a page of descriptors for every thread that has used it and is alive, for 32,768 threads; further ones share those that
 //!   are left over. The pages are never unmapped. A thread that *exits* in the middle of a k-CAS operation, by `pthread_exit` in a
 //!   handler for example, may take its descriptor along: 256 bytes of such a page.
+//! * **Forks** cost pages of k-CAS descriptors. A child does not use those of its parent's other threads again, nor do its own
+//!   children, for the kernel does not say of another process's threads whether they go on. A chain of forks, each by a process with several
+//!   threads that have used k-CAS, so comes to the 32,768th page. Later threads share descriptors.
 //! * **Without memory**, k-CAS is not lock-free. A thread without a page of its own takes a shared descriptor, of which there are 240 at
 //!   least, and waits while all are taken. It holds none while it waits, but its handler may: a handler that interrupts a change and
 //!   makes one itself takes a second descriptor, and the first is not free before the handler returns. So if 240 operations are
@@ -213,6 +218,8 @@
 //!   lose a descriptor of k-CAS each time. One that left while it took a descriptor from its own page does not use that page again: all its
 //!   later ones are shared, which costs one compare-and-swap more a change. One that left while it revoked a stopped holder keeps one of
 //!   1,024 numbers for it until it exits.
+//! * **A thread that exits** in the middle of an operation leaves addresses behind in the same way. The domain, or the structure, must not be
+//!   moved before another operation has rolled that one back or completed it. It may be dropped where it lies.
 //! * Sequence numbers of k-CAS have 40 bits, in each of a thread's 15 descriptors. A thread that is stopped between reading a reference and
 //!   its next step, wakes when exactly a multiple of 2^40 uses of that descriptor have passed, and finds that reference in that
 //!   word again, is deceived. At 20 million changes a second by the thread that owns the descriptor, 2^40 uses take nine days.
@@ -283,7 +290,9 @@
 //!   and `write` as well. `futex` and `rt_sigprocmask` must stay allowed. A `membarrier` that worked at
 //!   start-up and fails later aborts the process with a sentence on standard error, because there
 //!   is no safe way to go on. Where atomseq registers threads itself and `rseq` is forbidden later,
-//!   new threads use the slow path. k-CAS asks `getpid`, `gettid` and `tgkill` (of no signal) at any time: a filter may answer
+//!   new threads use the slow path. Where `clock_gettime` is refused, a wait with a deadline ends at once, a
+//!   [`memory::Pool`](crate::memory::Pool) gives no page back and finds nothing unclaimed, as no time seems to pass, and a thread that
+//!   meets contention yields. k-CAS asks `getpid`, `gettid` and `tgkill` (of no signal) at any time: a filter may answer
 //!   with an error, but must not end the process. So it may where masks use `getpid`, `gettid`, `rt_tgsigqueueinfo`,
 //!   `rt_sigpending` and `tgkill` for what they defer.
 //! * **seccomp, answering by a signal.** A filter may have the program itself answer, from its handler of `SIGSYS`. Start-up and

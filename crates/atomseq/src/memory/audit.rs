@@ -44,6 +44,7 @@ impl<T: Descriptor> Pool<T> {
     /// thread may hold for longer than `time` outside of any structure, it has to claim too.
     ///
     /// GC96 takes t_stable for the time. Rounded up to milliseconds; after more than 12 days without an audit, it starts anew.
+    /// Where the system refuses to tell the time, an audit finds nothing unclaimed unless `time` is zero.
     /// Waits for nothing; costs two atomic instructions for each descriptor that was claimed since the last audit. Of two
     /// audits at the same time, both may find a descriptor; one can reclaim it.
     ///
@@ -76,13 +77,13 @@ impl<T: Descriptor> Pool<T> {
         time: Duration,
         found: impl FnMut(Unclaimed<'pool, T>),
     ) -> Audit {
-        self.audit_by(time, || self.now(), found)
+        self.audit_by(time, super::now, found)
     }
 
     pub(super) fn audit_by<'pool>(
         &'pool self,
         time: Duration,
-        now: impl Fn() -> Moment,
+        now: impl Fn() -> Option<Moment>,
         mut found: impl FnMut(Unclaimed<'pool, T>),
     ) -> Audit {
         // Relaxed: a number on its own.

@@ -74,5 +74,10 @@ pub use error::Error;
 pub use pool::{Allocated, Options, Pool};
 pub use reference::Reference;
 
+/// The time, for pages and descriptors. `None`: the system refuses to tell.
+fn now() -> Option<moment::Moment> {
+    crate::clock::now().map(moment::Moment::after)
+}
+
 #[cfg(test)]
 mod tests;

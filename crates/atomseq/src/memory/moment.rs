@@ -7,10 +7,11 @@
 //! 2. It is noted by an exchange, which fails if anything has changed since that look.
 //! 3. A moment that is compared with a noted one is read after that, and what was seen is looked at again afterwards.
 //! 4. Should the noted moment be the later one all the same, no time has passed.
+//! 5. Where the system refuses to tell the time, nothing is noted, and no time has passed.
 
 use std::time::Duration;
 
-/// A moment in whole milliseconds since a pool was made. Goes round after 24 days, and so is compared
+/// A moment in whole milliseconds of the [`clock`](crate::clock). Goes round after 24 days, and so is compared
 /// with those of the 12 days around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Moment(u32);
@@ -19,7 +20,7 @@ pub(super) struct Moment(u32);
 const BITS: u32 = 31;
 
 impl Moment {
-    /// So long after the pool was made.
+    /// So long after the clock's beginning.
     pub fn after(time: Duration) -> Moment {
         Moment::of_word(time.as_millis() as u32)
     }

@@ -5,12 +5,11 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::{self, NonNull, with_exposed_provenance_mut};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::Error;
 use super::descriptor::Descriptor;
 use super::layout::{Framed, Geometry};
-use super::moment::Moment;
 use super::reference::Reference;
 use super::shared::{Address, Shared};
 use super::unclaimed;
@@ -100,7 +99,6 @@ impl<T: Descriptor> Options<T> {
         Ok(Pool {
             cache,
             stable: self.stable,
-            start: Instant::now(),
             audits: AtomicU32::new(0),
             descriptors: PhantomData,
         })
@@ -144,7 +142,6 @@ impl<T: Descriptor> Options<T> {
 pub struct Pool<T: Descriptor> {
     pub(super) cache: percpu::Pool<Address, Shared>,
     pub(super) stable: Option<Duration>,
-    start: Instant,
     /// How many audits there were.
     pub(super) audits: AtomicU32,
     descriptors: PhantomData<T>,
@@ -293,11 +290,6 @@ impl<T: Descriptor> Pool<T> {
 
     pub(super) fn shared(&self) -> &Shared {
         self.cache.source()
-    }
-
-    /// The time, for pages and audits.
-    pub(super) fn now(&self) -> Moment {
-        Moment::after(self.start.elapsed())
     }
 }
 

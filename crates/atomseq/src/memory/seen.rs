@@ -45,11 +45,11 @@ impl Seen {
 }
 
 /// The word of a page all of whose descriptors have been free for longer than so many milliseconds. If they have not, or
-/// nobody can tell, notes since when they are, for the next call.
+/// it is not known, notes since when they are, for the next call.
 pub(super) fn free_for_longer(
     page: &impl Free,
     noted: &AtomicU64,
-    now: impl Fn() -> Moment,
+    now: impl Fn() -> Option<Moment>,
     stable: u32,
 ) -> Option<Word> {
     let word = page.load();
@@ -63,7 +63,6 @@ pub(super) fn free_for_longer(
     if page.load() != word {
         return None;
     }
-    let now = now();
     let since = match seen.is_of(word) {
         true => Some(seen.since()?),
         false => None,
@@ -71,6 +70,7 @@ pub(super) fn free_for_longer(
     if stable == 0 {
         return Some(word);
     }
+    let now = now()?;
     match since.and_then(|since| since.before(now)) {
         // Both times were cut to whole milliseconds, so an equal distance may have been a shorter one.
         Some(free_for) => (free_for > stable).then_some(word),

@@ -43,8 +43,8 @@ impl<T: Descriptor> Pool<T> {
     /// that has no other, [`allocate`](Pool::allocate) may return [`Error::LimitReached`](super::Error::LimitReached)
     /// meanwhile.
     ///
-    /// Returns 0 where the system does not take memory and leave addresses (the portable build), and for pools that
-    /// are stable for ever.
+    /// Returns 0 where the system does not take memory and leave addresses (the portable build), for pools that
+    /// are stable for ever, and where the system refuses to tell the time that has to pass.
     ///
     /// ```
     /// use atomseq::memory::Pool;
@@ -62,10 +62,10 @@ impl<T: Descriptor> Pool<T> {
     /// # Ok::<(), atomseq::memory::Error>(())
     /// ```
     pub fn trim(&self) -> usize {
-        self.trim_by(platform::discard, || self.now())
+        self.trim_by(platform::discard, super::now)
     }
 
-    pub(super) fn trim_by(&self, discard: Discard, now: impl Fn() -> Moment) -> usize {
+    pub(super) fn trim_by(&self, discard: Discard, now: impl Fn() -> Option<Moment>) -> usize {
         let Some(stable) = self.stable else {
             return 0;
         };
@@ -92,7 +92,7 @@ struct Trim<'a, N> {
     discard: Discard,
 }
 
-impl<N: Fn() -> Moment> Trim<'_, N> {
+impl<N: Fn() -> Option<Moment>> Trim<'_, N> {
     /// Returns how many bytes of the page went back.
     fn visit(&self, chunk: &Chunk, number: usize, page: Page<'_>) -> usize {
         let (noted, now) = (&page.record.seen, &self.now);
@@ -123,10 +123,13 @@ impl<N: Fn() -> Moment> Trim<'_, N> {
             ..taken.next()
         };
         let seen = match discarded {
-            true => Seen::given_back(free),
-            false => Seen::free(free, (self.now)()),
+            true => Some(Seen::given_back(free)),
+            // Else what is noted is of another state of the page.
+            false => (self.now)().map(|now| Seen::free(free, now)),
         };
-        seen.note(&page.record.seen);
+        if let Some(seen) = seen {
+            seen.note(&page.record.seen);
+        }
         // SeqCst, for the order of `hints`. Nobody else changes the word of a page that has nothing free
         // and of which nobody has anything.
         page.record.word.store(free.word(), Ordering::SeqCst);

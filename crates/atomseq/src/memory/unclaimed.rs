@@ -30,7 +30,7 @@ pub(super) struct Look<N> {
     time: u32,
 }
 
-impl<N: Fn() -> Moment> Look<N> {
+impl<N: Fn() -> Option<Moment>> Look<N> {
     /// The number is no other audit's; the time is in milliseconds.
     pub fn new(number: u32, now: N, time: u32) -> Look<N> {
         let number = number | LOOKED_AT;
@@ -38,16 +38,21 @@ impl<N: Fn() -> Moment> Look<N> {
     }
 
     /// Does the allocation still last, and has nobody claimed it for longer than the time? If no audit has said since when, or
-    /// so long ago that nobody can tell, the time runs from now.
+    /// so long ago that it is not known, the time runs from now.
     pub fn finds_unclaimed(&self, word: &AtomicU32, is_current: impl Fn() -> bool) -> bool {
         // Acquire: the clock is read after it; pairs with the release in `start`.
         let found = word.load(Ordering::Acquire);
         let has_said_when = found != 0 && found & LOOKED_AT == 0;
         let since = has_said_when.then(|| Moment::of_word(found));
-        let passed = since.and_then(|since| since.before((self.now)()));
-        if passed.is_none() {
+        let passed = match since {
+            Some(since) => (self.now)().map(|now| since.before(now)),
+            None => Some(None),
+        };
+        // Who is not told the time leaves what is noted as it is.
+        if passed == Some(None) {
             self.start(word, found, &is_current);
         }
+        let passed = passed.flatten();
         // Both times were cut to whole milliseconds, so an equal distance may have been a shorter one.
         // Relaxed: a claim before the clock was read is seen, or counts for the next audit.
         let is_over = |passed| passed > self.time && word.load(Ordering::Relaxed) == found;
@@ -67,8 +72,10 @@ impl<N: Fn() -> Moment> Look<N> {
         };
         // A number that is left where the allocation has ended is as good as nothing.
         if exchange(found, self.number) && is_current() {
-            let since = (self.now)().not_zero();
-            exchange(self.number, since.word());
+            // Without the time the number stays: it says as much as nothing.
+            if let Some(now) = (self.now)() {
+                exchange(self.number, now.not_zero().word());
+            }
         }
     }
 }

@@ -115,7 +115,7 @@ impl Condvar {
         guard: &mut MutexGuard<'_, R, T>,
         deadline: Instant,
     ) -> WaitTimeoutResult {
-        self.wait_until_deadline(guard, Deadline::At(deadline))
+        self.wait_until_deadline(guard, Deadline::at(deadline))
     }
 
     /// Waits as long as `condition` holds, and for so long at most.
@@ -137,7 +137,7 @@ impl Condvar {
         condition: impl FnMut(&mut T) -> bool,
         deadline: Instant,
     ) -> WaitTimeoutResult {
-        self.wait_while_until_deadline(guard, condition, Deadline::At(deadline))
+        self.wait_while_until_deadline(guard, condition, Deadline::at(deadline))
     }
 
     /// Wakes one thread that waits. Async-signal-safe.

@@ -2,20 +2,22 @@
 
 use std::time::{Duration, Instant};
 
+use crate::clock;
 use crate::end;
 use crate::sync::{AtomicU32, wait, wait_at_most, wait_briefly};
 
-/// When waiting ends. As large as an instant, so that it is handed over in registers.
+/// When waiting ends. As large as a duration, so that it is handed over in registers.
 #[derive(Clone, Copy)]
 pub(super) enum Deadline {
     /// Whoever waits has set no deadline.
     Never,
-    /// Later than the clock's last instant.
+    /// Later than the clock's last time.
     BeyondClock,
-    At(Instant),
+    /// When the [`clock`] says so.
+    At(Duration),
 }
 
-const _: () = assert!(size_of::<Deadline>() == size_of::<Instant>());
+const _: () = assert!(size_of::<Deadline>() == size_of::<Duration>());
 
 /// Takes a lock by `lock`, and ends the process if that unwinds.
 ///
@@ -41,10 +43,25 @@ pub(super) fn without_unwinding(lock: impl FnOnce()) {
 }
 
 impl Deadline {
+    /// The time is over: also for those to whom the system refuses to tell it.
+    const PASSED: Deadline = Deadline::At(Duration::ZERO);
+
     /// So long from now.
     pub fn after(duration: Duration) -> Deadline {
-        let instant = Instant::now().checked_add(duration);
-        instant.map_or(Deadline::BeyondClock, Deadline::At)
+        let Some(now) = clock::now() else {
+            return Deadline::PASSED;
+        };
+        let time = now.checked_add(duration);
+        time.map_or(Deadline::BeyondClock, Deadline::At)
+    }
+
+    /// At an instant of `std`'s clock.
+    pub fn at(instant: Instant) -> Deadline {
+        // That clock panics if it is refused; it asks the system as the other one does, which has just been answered.
+        match clock::now() {
+            Some(_) => Deadline::after(instant.saturating_duration_since(Instant::now())),
+            None => Deadline::PASSED,
+        }
     }
 
     /// Returns false at once, for a lock whose holder cannot run until this call returns: this thread, or what
@@ -60,7 +77,7 @@ impl Deadline {
     }
 
     pub fn has_passed(self) -> bool {
-        matches!(self, Deadline::At(instant) if instant <= Instant::now())
+        matches!(self, Deadline::At(time) if left(time).is_zero())
     }
 
     /// Sleeps while the word holds `expected`, or shorter; false, without having slept, if it has passed.
@@ -70,10 +87,10 @@ impl Deadline {
 
     /// The same; `None` if it has passed, else whether a wake-up ended the sleep.
     pub fn sleep_until_woken(self, word: &AtomicU32, expected: u32) -> Option<bool> {
-        let Deadline::At(instant) = self else {
+        let Deadline::At(time) = self else {
             return Some(wait(word, expected));
         };
-        let left = instant.saturating_duration_since(Instant::now());
+        let left = left(time);
         (!left.is_zero()).then(|| wait_at_most(word, expected, left))
     }
 
@@ -84,5 +101,57 @@ impl Deadline {
             wait_briefly(word, expected);
         }
         sleeps
+    }
+}
+
+/// How long it is until then. Nothing if the system refuses to tell the time.
+fn left(time: Duration) -> Duration {
+    clock::now().map_or(Duration::ZERO, |now| time.saturating_sub(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Condvar, Mutex, Semaphore, SpinLock};
+    use super::*;
+    use crate::clock::refusal;
+
+    const LONG: Duration = Duration::from_secs(10_000);
+
+    /// Nothing panics while a lock, a permit or a notification is waited for, and nothing waits for long.
+    #[test]
+    fn a_wait_with_a_deadline_ends_at_once_without_a_clock() {
+        let soon = Instant::now() + LONG;
+        let (spin, mutex) = (SpinLock::<()>::new(()), Mutex::<u32>::new(0));
+        let (permits, changed) = (Semaphore::new(0), Condvar::new());
+        let (_spinning, mut guard) = (spin.lock(), mutex.lock());
+        refusal::during(|| {
+            assert!(spin.try_lock_for(LONG).is_none() && spin.try_lock_until(soon).is_none());
+            assert!(mutex.try_lock_for(LONG).is_none() && mutex.try_lock_until(soon).is_none());
+            assert!(permits.try_acquire_for(LONG).is_none());
+            assert!(permits.try_acquire_until(soon).is_none());
+            assert!(changed.wait_for(&mut guard, LONG).timed_out());
+            assert!(changed.wait_until(&mut guard, soon).timed_out());
+            assert!(
+                changed
+                    .wait_while_for(&mut guard, |_| true, LONG)
+                    .timed_out()
+            );
+        });
+    }
+
+    /// The clock is refused while a thread waits: from another thread, a filter may be set for all.
+    #[test]
+    fn a_deadline_of_the_clock_has_passed_without_one() {
+        let word = AtomicU32::new(0);
+        let deadline = Deadline::after(LONG);
+        assert!(!deadline.has_passed());
+        refusal::during(|| {
+            assert!(deadline.has_passed() && !deadline.sleep(&word, 0));
+            assert!(!deadline.sleep_briefly(&word, 0));
+            assert_eq!(deadline.sleep_until_woken(&word, 0), None);
+        });
+        assert!(!deadline.has_passed());
+        assert!(Deadline::at(Instant::now()).has_passed());
+        assert!(!Deadline::at(Instant::now() + LONG).has_passed());
     }
 }

@@ -80,7 +80,7 @@ unsafe impl<M: TestAndSet> lock_api::RawMutexTimed for RawMutex<M> {
 
     #[inline]
     fn try_lock_until(&self, timeout: Instant) -> bool {
-        self.flag.test_and_set() || self.lock_slowly(Deadline::At(timeout))
+        self.flag.test_and_set() || self.lock_slowly(Deadline::at(timeout))
     }
 }
 

@@ -91,7 +91,7 @@ impl Semaphore {
     #[inline]
     pub fn try_acquire_until(&self, deadline: Instant) -> Option<Permit<'_>> {
         self.try_acquire()
-            .or_else(|| self.acquire_slowly(Deadline::At(deadline)))
+            .or_else(|| self.acquire_slowly(Deadline::at(deadline)))
     }
 
     /// Adds a permit: one that was [forgotten](Permit::forget), or a new one. Lock-free; async-signal-safe.

@@ -251,7 +251,8 @@ impl<T: Send> LinkedStack<T> {
         self.chain.limit()
     }
 
-    /// How many modifications there were (GC96 5.3); ones that were interrupted and undone may count as well.
+    /// One more than the modifications that it has had (GC96 5.3): a new stack is at version 1. Interrupted attempts may count as
+    /// well, as for [`Domain::version`](crate::dcas::Domain::version).
     pub fn version(&self) -> Version {
         self.chain.object.version()
     }

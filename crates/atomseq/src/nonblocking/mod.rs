@@ -13,7 +13,7 @@
 //!
 //! A [`Queue`] is lock-free. The others have the progress of the [`Mechanism`](crate::dcas::Mechanism): OS-assisted, obstruction-free: a thread that runs alone ends its operation in a
 //! bounded number of steps, whatever state the others were stopped in; under contention someone may have to begin again without
-//! bound. (The exception is a thread that cannot run sections, because it could not be registered or was interrupted more often in a
+//! bound. (One exception is [very many stopped threads](crate::docs::limitations#double-compare-and-swap). The other is a thread that cannot run sections, because it could not be registered or was interrupted more often in a
 //! row than [`set_restart_limit`](crate::set_restart_limit) allows, by a debugger that steps it, say: it locks, with its signals
 //! blocked, and while it is stopped there the others wait.) By k-CAS, lock-free: whenever an operation begins again, another one has succeeded.
 //!
@@ -64,11 +64,14 @@ pub use ref_list::{NoMemory, Ref, RefIter, RefList};
 pub use stack::Stack;
 pub use values::Values;
 
-/// A structure that holds nothing is none.
+use crate::distance;
+
+/// A structure that holds nothing is none; and there is memory for no more values than can be counted, unless they have no size.
 fn check_capacity(capacity: usize) -> Result<(), Error> {
     match capacity {
         0 => Err(Error::ZeroCapacity),
-        _ => Ok(()),
+        1..=distance::MOST => Ok(()),
+        _ => Err(Error::OutOfMemory),
     }
 }
 

@@ -12,6 +12,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::needs_drop;
 
 use super::{Error, check_capacity};
 use crate::Word;
@@ -175,7 +176,9 @@ impl<T: Word> Queue<T> {
 
 impl<T: Word> Drop for Queue<T> {
     fn drop(&mut self) {
-        drops::each(|| Queue::pop(self).is_some());
+        if needs_drop::<T>() {
+            drops::each(|| Queue::pop(self).is_some());
+        }
     }
 }
 

@@ -16,7 +16,7 @@
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
+use std::mem::{MaybeUninit, needs_drop};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -103,7 +103,7 @@ impl<T> Ring<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::ZeroCapacity`], [`Error::OutOfMemory`].
+    /// [`Error::ZeroCapacity`], [`Error::OutOfMemory`]; this also for more than `isize::MAX` elements without a size.
     pub fn try_new(capacity: usize) -> Result<Ring<T>, Error> {
         check_capacity(capacity)?;
         let count = capacity.checked_next_power_of_two();
@@ -268,8 +268,10 @@ impl<T> End<'_, T> {
 
 impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
-        let (_, mut consumer) = self.split();
-        drops::each(|| consumer.pop().is_some());
+        if needs_drop::<T>() {
+            let (_, mut consumer) = self.split();
+            drops::each(|| consumer.pop().is_some());
+        }
     }
 }
 

@@ -13,6 +13,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::needs_drop;
 
 use super::array::{Array, CELL, Put, Take};
 use super::{Error, check_capacity};
@@ -215,7 +216,7 @@ impl<T: Word> Stack<T> {
         }
     }
 
-    /// How many modifications it has had (GC96 5.3).
+    /// One more than the modifications that it has had (GC96 5.3): a new stack is at version 1.
     pub fn version(&self) -> Version {
         match &self.form {
             Form::Assisted(array) => array.version(),
@@ -322,7 +323,9 @@ impl Covered {
 
 impl<T: Word> Drop for Stack<T> {
     fn drop(&mut self) {
-        drops::each(|| Stack::pop(self).is_some());
+        if needs_drop::<T>() {
+            drops::each(|| Stack::pop(self).is_some());
+        }
     }
 }
 

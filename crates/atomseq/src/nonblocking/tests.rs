@@ -1,7 +1,7 @@
 //! Every structure by each mechanism.
 
 use super::*;
-use crate::dcas::Mechanism;
+use crate::dcas::{Change, Domain, Mechanism, Version, Word};
 
 mod arrays;
 mod linked;
@@ -20,6 +20,41 @@ const SCALE: usize = if cfg!(any(not(atomseq_sections), debug_assertions)) {
 } else {
     8
 };
+
+/// Versions count from the same number on, whatever the structure and the mechanism.
+#[test]
+fn a_version_is_one_more_than_the_modifications() {
+    for mechanism in MECHANISMS {
+        let (stack, linked) = (Stack::forced(4, mechanism), LinkedStack::forced(mechanism));
+        let (list, counted) = (List::forced(mechanism), RefList::forced(mechanism));
+        let visited = OneVisitorList::forced(mechanism);
+        let domain = Domain::forced(Word::new(0), mechanism);
+        let versions = || {
+            [
+                stack.version(),
+                domain.version(),
+                linked.version(),
+                list.version(),
+                counted.version(),
+                visited.version(),
+            ]
+            .map(Version::number)
+        };
+        assert_eq!(versions(), [1; 6], "{mechanism:?}");
+        stack.push(1).unwrap();
+        domain.exchange_one(Change::of(&domain, 0, 1)).unwrap();
+        linked.push(1).unwrap();
+        list.insert(1, 1).unwrap();
+        counted.push_front(1).unwrap();
+        visited.push_front(1).unwrap();
+        let [stack, others @ ..] = versions();
+        assert_eq!(stack, 2, "{mechanism:?}");
+        // Of the others, interrupted attempts may count, where something is rolled back.
+        let is_exact = linked.mechanism() == Mechanism::Kcas;
+        let is_right = |version: &u64| *version == 2 || (*version > 2 && !is_exact);
+        assert!(others.iter().all(is_right), "{mechanism:?}: {others:?}");
+    }
+}
 
 /// How long the threads of a test go on without an end.
 struct Patience(std::time::Instant);

@@ -19,7 +19,7 @@ use super::area::{Area, WORDS};
 use super::error::Error;
 use super::gate::Held;
 use super::remote::{self, Drain, Raw, Take};
-use crate::distance::distance;
+use crate::distance::{self, distance};
 use crate::drops;
 use crate::sequence::model::Program;
 use crate::word::Invariant;
@@ -171,7 +171,10 @@ impl<T> Ring<T> {
         if capacity == 0 {
             return Err(Error::ZeroCapacity);
         }
-        if Self::WORDS > MOST_WORDS || align_of::<T>() > super::area::SLOT_BYTES {
+        if capacity > distance::MOST
+            || Self::WORDS > MOST_WORDS
+            || align_of::<T>() > super::area::SLOT_BYTES
+        {
             return Err(Error::TooLarge);
         }
         let places = capacity

@@ -5,7 +5,9 @@
 
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::clock;
 
 const SPINS: u32 = 64;
 const YIELDS: u32 = 64;
@@ -45,17 +47,19 @@ pub fn wait_at_most(word: &AtomicU32, expected: u32, limit: Duration) -> bool {
             thread::yield_now();
         }
     }
-    let start = Instant::now();
+    let start = clock::now();
+    let waited = || Some(clock::now()?.saturating_sub(start?));
     let address = address(word);
     let place = SLEEPERS.iter().find(|place| {
         let taken = place.compare_exchange(NOBODY, address, Ordering::Relaxed, Ordering::Relaxed);
         taken.is_ok()
     });
+    // Without a clock, the caller looks again soon.
+    let is_over = || waited().is_none_or(|waited| waited >= limit);
     let is_woken = || place.is_none_or(|place| place.load(Ordering::Relaxed) == WOKEN);
     loop {
-        let left = limit.saturating_sub(start.elapsed());
-        thread::sleep(LONGEST.min(left));
-        if is_woken() || !unchanged() || start.elapsed() >= limit {
+        thread::sleep(LONGEST.min(limit.saturating_sub(waited().unwrap_or_default())));
+        if is_woken() || !unchanged() || is_over() {
             break;
         }
     }

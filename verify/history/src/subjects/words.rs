@@ -1,10 +1,12 @@
 //! `dcas::Domain` and `dcas::Adjacent`: a few words with few values, so that values come back.
 
-use atomseq::dcas::{Adjacent, Change, Domain, Mechanism, Version, Word};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use atomseq::dcas::{Adjacent, Change, Covered, Domain, Mechanism, Version, Word};
 use fastrand::Rng;
 
 use crate::models::registers::{Answer, Call, Registers, WORDS};
-use crate::record::Subject;
+use crate::record::{Subject, lane_of};
 
 /// Values are this and the smaller ones.
 const MOST: u64 = 2;
@@ -109,6 +111,80 @@ impl Subject for Words {
 
     fn last(&self, before: Option<&Answer>) -> Option<Call> {
         before.is_none().then_some(Call::Snapshot)
+    }
+}
+
+/// Words of a domain of which the first two always change together; and whose destructor looks whether they have.
+///
+/// Only the first lane calls: where its thread ends, nobody else comes by before the domain is dropped.
+pub struct Twins(Box<Domain<Equal>>);
+
+#[derive(Covered)]
+struct Equal([Word; WORDS]);
+
+/// How often a destructor has looked, and how often the words were not equal.
+static LOOKS: AtomicUsize = AtomicUsize::new(0);
+static UNEQUAL: AtomicUsize = AtomicUsize::new(0);
+
+impl Drop for Equal {
+    fn drop(&mut self) {
+        let [first, second, _] = &mut self.0;
+        LOOKS.fetch_add(1, Ordering::SeqCst);
+        let is_unequal = first.get_mut() != second.get_mut();
+        UNEQUAL.fetch_add(usize::from(is_unequal), Ordering::SeqCst);
+    }
+}
+
+impl Twins {
+    /// Zeros, under this mechanism.
+    pub fn fresh(mechanism: Mechanism) -> (Twins, Registers) {
+        let zeros = Equal(std::array::from_fn(|_| Word::new(0)));
+        // In a box: it stays where it is when the history moves.
+        let twins = Box::new(Domain::forced(zeros, mechanism));
+        let version = twins.version().number();
+        let exact = twins.mechanism() == Mechanism::Kcas;
+        (Twins(twins), Registers::zeros(version, exact))
+    }
+
+    /// How often destructors have looked so far, and how often the words were not equal.
+    pub fn seen() -> (usize, usize) {
+        (LOOKS.load(Ordering::SeqCst), UNEQUAL.load(Ordering::SeqCst))
+    }
+}
+
+impl Subject for Twins {
+    type Model = Registers;
+    type Memory = Sight;
+
+    fn choose(&self, _rng: &mut Rng, sight: &Sight, value: u64) -> Option<Call> {
+        let call = match sight {
+            None => Call::Snapshot,
+            Some((_, seen)) => {
+                Call::Exchange([0, 1].map(|word| (word, seen[word], seen[word] + 1)))
+            }
+        };
+        (lane_of(value) == 0).then_some(call)
+    }
+
+    fn operate(&self, call: &Call, sight: &mut Sight) -> Answer {
+        let words = &self.0.0;
+        match *call {
+            Call::Exchange(changes) => {
+                *sight = None;
+                let [first, second] =
+                    changes.map(|(word, old, new)| Change::of(&words[word], old, new));
+                Answer::Done(self.0.exchange(first, second).is_ok())
+            }
+            _ => {
+                let (values, version) = self.0.snapshot(words.each_ref());
+                *sight = Some((version, values));
+                Answer::Snapshot(values, version.number())
+            }
+        }
+    }
+
+    fn last(&self, _before: Option<&Answer>) -> Option<Call> {
+        None
     }
 }
 

@@ -53,14 +53,18 @@ impl Clock {
 }
 
 /// A reader of the clock for one look, which keeps what it has read last.
-fn reader<'a>(clock: &'a Clock, reads: Reads, last: &'a Cell<u64>) -> impl Fn() -> Moment + 'a {
+fn reader<'a>(
+    clock: &'a Clock,
+    reads: Reads,
+    last: &'a Cell<u64>,
+) -> impl Fn() -> Option<Moment> + 'a {
     let early = clock.now();
     move || {
         last.set(match reads {
             Reads::WhereItMust => clock.now(),
             Reads::Early => early,
         });
-        Moment::after(Duration::from_millis(last.get()))
+        Some(Moment::after(Duration::from_millis(last.get())))
     }
 }
 

@@ -4,6 +4,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::clock::refusal;
+use crate::memory::moment::Moment;
 
 const TIME: Duration = Duration::from_millis(15);
 
@@ -90,6 +92,21 @@ fn a_claim_starts_the_time_anew() {
     assert!(audit(&pool).1.is_empty() || start.elapsed() > TIME);
     sleep(TIME + Duration::from_millis(5));
     assert_eq!(audit(&pool).1.len(), 1);
+}
+
+/// An audit to which nobody tells the time finds nothing, and the next one goes on where those before were.
+#[test]
+fn without_a_clock_no_time_passes() {
+    let pool = limited(10);
+    let held = all(&pool);
+    let after = |milliseconds| Some(Moment::after(Duration::from_millis(milliseconds)));
+    let unclaimed = |now| pool.audit_by(TIME, || now, |_| ()).unclaimed;
+    let passed = 1_001 + TIME.as_millis() as u64;
+    let found = [None, after(1_000), None, after(passed), None].map(unclaimed);
+    assert_eq!(found, [0, 0, 0, held.len(), 0]);
+    let at_once = pool.audit_by(Duration::ZERO, || None, |_| ());
+    assert_eq!(at_once.unclaimed, held.len());
+    assert_eq!(refusal::during(|| audit(&pool)).1.len(), 0);
 }
 
 /// The next owner of a descriptor does not inherit the time of the one before.

@@ -135,7 +135,7 @@ impl<'a> World<'a> {
     }
 
     /// What a trim or an audit reads the clock by.
-    fn clock(&self) -> impl Fn() -> Moment {
+    fn clock(&self) -> impl Fn() -> Option<Moment> {
         let early = self.moment();
         move || {
             self.come_in();
@@ -144,7 +144,7 @@ impl<'a> World<'a> {
                 Reads::Early => early,
             };
             self.come_in();
-            moment
+            Some(moment)
         }
     }
 

@@ -47,6 +47,8 @@ mod on_linux {
     use std::time::Instant;
 
     use super::*;
+    use crate::clock::refusal;
+    use crate::memory::moment::Moment;
     use crate::platform;
 
     #[test]
@@ -128,6 +130,22 @@ mod on_linux {
         assert_eq!(all(&pool).len(), 20_000);
     }
 
+    /// A call to which nobody tells the time notes nothing, nor gives anything back; the next one goes on where those before were.
+    #[test]
+    fn without_a_clock_no_time_passes() {
+        let pool = stable_for(40);
+        let references = churn(&pool, 10_000);
+        let after = |milliseconds| Some(Moment::after(Duration::from_millis(milliseconds)));
+        let trims = |now| pool.trim_by(platform::discard, || now) > 0;
+        assert!(!trims(None) && !trims(after(1_000)) && !trims(None));
+        assert!(references.iter().all(|reference| contents(reference) == 7));
+        assert!(trims(after(1_041)) && !trims(None));
+        let at_once = stable_for(0);
+        churn(&at_once, 10_000);
+        assert!(at_once.trim_by(platform::discard, || None) > 0);
+        assert_eq!(refusal::during(|| pool.trim()), 0);
+    }
+
     /// A system that refuses (as for locked memory) has changed nothing.
     #[test]
     fn a_page_that_the_system_leaves_is_as_it_was() {
@@ -136,7 +154,7 @@ mod on_linux {
         }
         let pool = stable_for(0);
         let references = churn(&pool, 10_000);
-        assert_eq!(pool.trim_by(refuse, || pool.now()), 0);
+        assert_eq!(pool.trim_by(refuse, crate::memory::now), 0);
         assert!(references.iter().all(|reference| contents(reference) == 7));
         assert_eq!(all(&pool).len(), 20_000);
     }
@@ -190,7 +208,7 @@ mod on_linux {
         let child = unsafe { libc::fork() };
         assert!(child >= 0);
         if child == 0 {
-            pool.trim_by(discard, || pool.now());
+            pool.trim_by(discard, crate::memory::now);
             let all_zero = references.iter().all(|reference| contents(reference) == 0);
             // SAFETY: ends the child.
             unsafe { libc::_exit(if all_zero { 0 } else { 1 }) };

@@ -186,8 +186,8 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         }
     }
 
-    /// How many changes there were, a useful and sometimes necessary statistic (GC96 5.3). Interrupted attempts may
-    /// count as well, as for [`Domain::version`](crate::dcas::Domain::version).
+    /// One more than the changes that there were, a useful and sometimes necessary statistic (GC96 5.3): a new list is at version 1.
+    /// Interrupted attempts may count as well, as for [`Domain::version`](crate::dcas::Domain::version).
     pub fn version(&self) -> Version {
         self.chain.object.version()
     }

@@ -141,7 +141,8 @@ impl<T: Send> OneVisitorList<T> {
         Ok(OneVisitorList { chain })
     }
 
-    /// How many changes there were, those of marks included.
+    /// One more than the changes that there were, those of marks included: a new list is at version 1. Interrupted attempts may count as
+    /// well, as for [`Domain::version`](crate::dcas::Domain::version).
     pub fn version(&self) -> Version {
         self.chain.object.version()
     }

@@ -150,7 +150,8 @@ impl<T: Send + Sync> RefList<T> {
         Ok(RefList { chain })
     }
 
-    /// How many changes there were, those of counts included.
+    /// One more than the changes that there were, those of counts included: a new list is at version 1. Interrupted attempts may count as
+    /// well, as for [`Domain::version`](crate::dcas::Domain::version).
     pub fn version(&self) -> Version {
         self.chain.object.version()
     }

@@ -93,6 +93,31 @@ fn elements_without_a_size_are_counted() {
     assert_eq!((consumer.pop(), consumer.pop()), (Some(()), None));
 }
 
+/// As many as a length can be, and dropping them takes no time. One more would seem to be none, and is refused.
+#[test]
+fn as_many_elements_without_a_size_as_can_be_counted() {
+    const MOST: usize = isize::MAX as usize;
+    let mut ring = Ring::<()>::new(MOST);
+    let (mut producer, mut consumer) = ring.split();
+    // Positions go round within the second of these rounds.
+    for _ in 0..3 {
+        assert_eq!(producer.push_batch(&[(); MOST]), MOST);
+        assert_eq!((producer.len(), producer.push(())), (MOST, Err(())));
+        assert_eq!((consumer.len(), consumer.is_empty()), (MOST, false));
+        assert_eq!(consumer.pop(), Some(()));
+        assert_eq!(consumer.len(), MOST - 1);
+        // All but one.
+        let most: &mut [()] = &mut [(); MOST - 2];
+        assert_eq!(consumer.pop_batch(most), MOST - 2);
+        assert_eq!((consumer.pop(), consumer.pop()), (Some(()), None));
+    }
+    assert_eq!(producer.push_batch(&[(); MOST]), MOST);
+    for capacity in [MOST + 1, usize::MAX] {
+        let refused = Ring::<()>::try_new(capacity);
+        assert_eq!(refused.err(), Some(Error::OutOfMemory));
+    }
+}
+
 #[test]
 fn what_cannot_be_is_refused() {
     assert_eq!(Ring::<u8>::try_new(0).err(), Some(Error::ZeroCapacity));

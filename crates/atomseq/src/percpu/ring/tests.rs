@@ -46,6 +46,16 @@ fn elements_without_size_are_counted() {
 }
 
 #[test]
+fn more_elements_without_a_size_than_can_be_counted_are_refused() {
+    const MOST: usize = isize::MAX as usize;
+    assert_eq!(Ring::<()>::new(MOST).capacity(), MOST);
+    for capacity in [MOST + 1, usize::MAX] {
+        let refused = Ring::<()>::try_new(capacity);
+        assert_eq!(refused.err(), Some(Error::TooLarge));
+    }
+}
+
+#[test]
 fn holds_its_capacity_and_no_more() {
     let ring = Ring::new(5);
     let pushed = ring.push_batch(&[1u64; 100]);

@@ -15,7 +15,7 @@ use super::{Attempts, CAPACITY, Pair, plain};
 const LENGTH: usize = CAPACITY as usize;
 
 /// Words that change two at a time, and a version of them that is over.
-struct Figure<T> {
+struct Figure<T: Covered> {
     domain: Box<Domain<T>>,
     over: Version,
 }
@@ -57,7 +57,7 @@ impl<T: Covered> Figure<T> {
     }
 }
 
-impl<T> Deref for Figure<T> {
+impl<T: Covered> Deref for Figure<T> {
     type Target = T;
 
     fn deref(&self) -> &T {

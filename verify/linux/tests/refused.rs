@@ -1,0 +1,199 @@
+//! Operations where a sandbox that was set up late refuses one of the system calls that they make: none panics, and none hangs.
+//!
+//! The documentation names these calls.
+#![cfg(atomseq_sections)]
+
+use std::panic::catch_unwind;
+use std::sync::atomic::AtomicU64;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use atomseq::dcas::{Change, Domain, Mechanism, Word};
+use atomseq::memory::Pool;
+use atomseq::mutex::{Condvar, Mutex, Semaphore};
+use atomseq::nonblocking::{LinkedStack, List, OneVisitorList, Queue, RefList, Stack};
+use verify_linux::{
+    Answer, Circumstances, Refusal, When, in_fresh_process, library_source, library_sources,
+    refuse, without_tests,
+};
+
+/// In place of the C library's, for all of this program: without a vDSO, every look at the clock is a system call.
+#[unsafe(no_mangle)]
+extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> libc::c_int {
+    // SAFETY: the caller's promise to the C library.
+    unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time) as libc::c_int }
+}
+
+/// What operations call at any time. Not `futex` and `rt_sigprocmask`, which must stay allowed, nor `membarrier`, which must not fail late;
+/// nor `munmap`, which a debug build asserts to succeed.
+const CALLS: [(&str, libc::c_long); 9] = [
+    ("getpid", libc::SYS_getpid),
+    ("gettid", libc::SYS_gettid),
+    ("tgkill", libc::SYS_tgkill),
+    ("sched_yield", libc::SYS_sched_yield),
+    ("mmap", libc::SYS_mmap),
+    ("madvise", libc::SYS_madvise),
+    ("getcpu", libc::SYS_getcpu),
+    ("clock_gettime", libc::SYS_clock_gettime),
+    ("rseq", libc::SYS_rseq),
+];
+
+const THREADS: usize = 4;
+const ROUNDS: u64 = if cfg!(debug_assertions) {
+    3_000
+} else {
+    30_000
+};
+
+/// Structures that threads share, by one mechanism.
+struct Shared {
+    domain: Domain<[Word; 2]>,
+    linked: LinkedStack<u64>,
+    list: List<u64, u64>,
+    counted: RefList<u64>,
+    visited: OneVisitorList<u64>,
+    stack: Stack<u64>,
+    queue: Queue<u64>,
+}
+
+impl Shared {
+    fn new(mechanism: Mechanism) -> Shared {
+        Shared {
+            domain: Domain::forced([Word::new(0), Word::new(0)], mechanism),
+            linked: LinkedStack::forced(mechanism),
+            list: List::forced(mechanism),
+            counted: RefList::forced(mechanism),
+            visited: OneVisitorList::forced(mechanism),
+            stack: Stack::forced(8, mechanism),
+            queue: match mechanism {
+                Mechanism::Assisted => Queue::new(8),
+                Mechanism::Kcas => Queue::by_kcas(8),
+            },
+        }
+    }
+
+    /// Each operation may find that there is no memory, or that another thread was first.
+    fn use_all(&self, value: u64) {
+        let [first, second] = self.domain.snapshot(self.domain.each_ref()).0;
+        let _ = self.domain.exchange(
+            Change::of(&self.domain[0], first, first + 1),
+            Change::of(&self.domain[1], second, second + 1),
+        );
+        let _ = self.linked.push(value);
+        self.linked.pop();
+        let key = value % 8;
+        let _ = self.list.insert(key, value);
+        // Dropped while it is in this thread's hands, it goes back into the list.
+        let _ = self.list.remove_for_change(&key);
+        let _ = self.list.delete(&key);
+        let _ = self.counted.push_front(value);
+        drop(self.counted.pop_front());
+        let _ = self.visited.push_front(value);
+        let _ = self.visited.pop_front();
+        let _ = self.stack.push(value);
+        self.stack.pop();
+        let _ = self.queue.push(value);
+        self.queue.pop();
+    }
+}
+
+/// What looks at the clock besides contention.
+fn wait_and_measure(held: &Mutex<u32>, soon: Instant) {
+    let short = Duration::from_micros(100);
+    let (free, changed, permits) = (Mutex::<u32>::new(0), Condvar::new(), Semaphore::new(0));
+    assert!(held.try_lock_for(short).is_none());
+    assert!(held.try_lock_until(soon).is_none());
+    assert!(permits.try_acquire_for(short).is_none());
+    assert!(changed.wait_for(&mut free.lock(), short).timed_out());
+    let options = Pool::<AtomicU64>::options().stable_for(Duration::from_millis(1));
+    let Ok(pool) = options.build() else {
+        return;
+    };
+    drop(pool.allocate());
+    pool.trim();
+    pool.audit(short, |_| ());
+}
+
+/// How often a source asks one of `std`'s clocks, which panic where they are refused.
+fn asks_std(text: &str) -> usize {
+    let asks = |line: &&str| {
+        let is_code = !line.trim_start().starts_with("//");
+        let clocks = ["Instant::now", "SystemTime::now", ".elapsed()"];
+        is_code && clocks.iter().any(|clock| line.contains(clock))
+    };
+    without_tests(text).lines().filter(asks).count()
+}
+
+/// Of the library's sources, one asks where the other clock has just been answered, and one where there is no such refusal.
+#[test]
+fn no_other_source_asks_a_clock_that_panics() {
+    let mut asking: Vec<String> = library_sources()
+        .into_iter()
+        .filter(|(_, text)| asks_std(text) > 0)
+        .map(|(name, _)| name)
+        .collect();
+    asking.sort();
+    assert_eq!(asking, ["clock.rs", "mutex/deadline.rs"]);
+    assert_eq!(asks_std(&library_source("mutex/deadline.rs")), 1);
+}
+
+#[test]
+fn a_source_that_asks_is_noticed() {
+    let source = "let now = Instant::now();\n/// Instant::now\nlet old = start.elapsed();\nlet then = time::SystemTime::now();";
+    assert_eq!(asks_std(source), 3);
+    let test = "fn f() {}\n#[cfg(test)]\nmod tests {\n    Instant::now();\n}";
+    assert_eq!(asks_std(test), 0);
+}
+
+#[test]
+fn a_refused_call_makes_nothing_panic() {
+    for (name, number) in CALLS {
+        let circumstances = Circumstances {
+            environment: vec![("REFUSED", name)],
+            ..Circumstances::default()
+        };
+        let printed = in_fresh_process("a_refused_call_makes_nothing_panic", circumstances, || {
+            // The one that this process is for.
+            let refused = std::env::var("REFUSED").expect("said by the parent");
+            let (_, number) = CALLS
+                .into_iter()
+                .find(|(name, _)| *name == refused)
+                .unwrap();
+            check(number);
+        });
+        match printed {
+            None => return,
+            Some(_) => println!("{name}, number {number}: nothing panics"),
+        }
+    }
+}
+
+/// The filter is for the threads of this only: the test harness looks at the clock.
+fn check(number: libc::c_long) {
+    assert!(atomseq::status().gates_active(), "{}", atomseq::status());
+    for mechanism in [Mechanism::Assisted, Mechanism::Kcas] {
+        let shared = Shared::new(mechanism);
+        let held = Mutex::<u32>::new(0);
+        let _held = held.lock();
+        let soon = Instant::now() + Duration::from_millis(1);
+        let ended = thread::scope(|scope| {
+            let threads = [(); THREADS].map(|()| {
+                scope.spawn(|| {
+                    let refusal = Refusal {
+                        call: number,
+                        answer: Answer::Error(libc::EPERM),
+                        when: When::Always,
+                    };
+                    refuse(&refusal).expect("a filter");
+                    // The control: what asks `std` for the time panics here.
+                    let panics = catch_unwind(Instant::now).is_err();
+                    assert_eq!(panics, number == libc::SYS_clock_gettime);
+                    (0..ROUNDS).for_each(|value| shared.use_all(value));
+                    (0..10).for_each(|_| wait_and_measure(&held, soon));
+                })
+            });
+            threads.map(|thread| thread.join().is_ok())
+        });
+        assert_eq!(ended, [true; THREADS], "{mechanism:?}");
+    }
+}
