@@ -28,7 +28,8 @@ struct Decision(UnsafeCell<Status>);
 // SAFETY: written by the one thread that won STATE, before the Release that makes it readable.
 unsafe impl Sync for Decision {}
 
-/// What a call from inside start-up gets: the C library's allocator, called by start-up, may be built on atomseq.
+/// What a call from inside start-up gets: the C library's allocator, called by start-up, may be built on atomseq. No structure is
+/// made then: its numbers are provisional.
 static INSIDE: Status = STARTING_UP;
 const STARTING_UP: Status = Status {
     sections: false,
@@ -56,6 +57,12 @@ pub fn start() -> &'static Status {
     }
     // SAFETY: decided, so no one writes any more.
     unsafe { &*DECISION.0.get() }
+}
+
+/// Has start-up ended?
+pub(super) fn is_decided() -> bool {
+    // Acquire: pairs with the Release in `decide_once`.
+    STATE.load(Ordering::Acquire) == DECIDED
 }
 
 #[cold]

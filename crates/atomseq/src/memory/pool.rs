@@ -68,23 +68,22 @@ impl<T: Descriptor> Options<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Zero`], [`Error::TooLarge`], [`Error::OutOfMemory`].
+    /// [`Error::Zero`], [`Error::TooLarge`], [`Error::OutOfMemory`], [`Error::StartingUp`].
     pub fn build(self) -> Result<Pool<T>, Error> {
         let geometry = Geometry::of::<T>(self.limit)?;
-        let cpus = {
-            platform::start();
-            platform::cpu_slots()
+        let error = |error| match error {
+            percpu::Error::ZeroCapacity => Error::Zero,
+            percpu::Error::TooLarge => Error::TooLarge,
+            percpu::Error::StartingUp => Error::StartingUp,
+            _ => Error::OutOfMemory,
         };
+        let cpus = percpu::started().map_err(error)?.features().cpus;
         let cached = match self.limit {
             Some(limit) => self.cached.min((limit / 2 / cpus).max(1)),
             None => self.cached,
         };
         let shared = Shared::new(geometry, cached);
-        let cache = percpu::Pool::try_new(cached, shared).map_err(|error| match error {
-            percpu::Error::ZeroCapacity => Error::Zero,
-            percpu::Error::TooLarge => Error::TooLarge,
-            _ => Error::OutOfMemory,
-        })?;
+        let cache = percpu::Pool::try_new(cached, shared).map_err(error)?;
         Ok(Pool {
             cache,
             stable: self.stable,
