@@ -807,11 +807,13 @@ fn a_trapped_call_is_a_refused_one_to_start_up() {
 const KINDS: u32 = 10;
 
 /// What start-up asks, but for what the test itself cannot do without.
-const TRAPPED: [(&str, libc::c_long); 14] = [
+const TRAPPED: [(&str, libc::c_long); 16] = [
     ("openat", libc::SYS_openat),
     ("read", libc::SYS_read),
     ("close", libc::SYS_close),
     ("getcpu", libc::SYS_getcpu),
+    ("getpid", libc::SYS_getpid),
+    ("gettid", libc::SYS_gettid),
     ("openat2", libc::SYS_openat2),
     ("fstatfs", libc::SYS_fstatfs),
     ("sched_getaffinity", libc::SYS_sched_getaffinity),

@@ -112,7 +112,8 @@
 //!   nobody at home can take the lock. `unlock_fair` hands it to one who sleeps.
 //! * **A holder that ends, or is not in a child** of its process, leaves the lock held, and nothing is poisoned.
 //! * **A preempted holder** is waited for asleep. Nothing inherits priority.
-//! * **After a raw `fork`** a child takes no claim over; another thread's claim then keeps it out of the lock for ever.
+//! * **After a raw `fork`** a child takes over the claims of threads that stayed behind, where [the kernel wipes
+//!   memory](#fork-and-its-relatives) in children; elsewhere such a claim keeps it out of the lock for ever.
 //!
 //! # Signal handlers and masks
 //!
@@ -239,9 +240,12 @@
 //!   use atomseq. It shares the parent's thread storage but not its registration, so its CPU number
 //!   is wrong and nobody restarts it. `posix_spawn` and `std::process::Command` without `pre_exec`
 //!   run no user code there.
-//! * A **raw** `fork` or `clone` system call skips the `pthread_atfork` handlers. A gate that
-//!   another thread holds at that moment stays closed in the child. One into a new PID namespace, by a thread other than its
-//!   process's first, may give the child its parent's number: then two threads of the child can take the same descriptor of k-CAS.
+//! * A **raw** `fork` or `clone` system call skips the `pthread_atfork` handlers, and so waits for no thread that holds a gate. The
+//!   child takes the gate over, but what the thread was doing under it may be half done.
+//! * **Where the kernel wipes no memory in children** (`MADV_WIPEONFORK`: before Linux 4.14, or forbidden at start-up), only atomseq's
+//!   own atfork handler knows a child. One of a raw fork finds gates closed for good. So may atfork handlers of a child that are older
+//!   than atomseq's. If such a fork goes into a new PID namespace and the child gets its parent's number, two threads of the child
+//!   can take the same descriptor of k-CAS.
 //! * Areas are private memory: other processes do not share them, and the fence would not reach
 //!   those processes.
 //!
@@ -269,7 +273,7 @@
 //!   see the steps one by one, step through the `gated` form: set `ATOMSEQ_DISABLE_RSEQ=1`.
 //! * **seccomp.** Until [`status()`](crate::status()) has returned, start-up uses `openat`, `openat2`, `fstatfs`, `read`, `close`, `sched_getaffinity`, `uname`,
 //!   `getpid`, `gettid`, `futex`, `rt_sigprocmask`, `rseq`, `membarrier`, `getcpu`, `clone`, `wait4`, `nanosleep`, `getrusage`, `sched_getattr`,
-//!   `sched_setattr`, `sched_setaffinity` and `exit` (of the self-test's helper), `munmap`, and the C library's memory, `mmap`, `brk`
+//!   `sched_setattr`, `sched_setaffinity` and `exit` (of the self-test's helper), `munmap`, `madvise`, and the C library's memory, `mmap`, `brk`
 //!   and `mprotect`. Call it before a filter forbids them; where one that decides something is refused, `status()` says which.
 //!   Later, operations use `membarrier`, `futex`, `rt_sigprocmask`, `getpid`, `gettid`, `tgkill`, `sched_yield`, `mmap`,
 //!   `munmap`, `madvise`, `getcpu`, `clock_gettime` (both only where the vDSO does not answer), and `rseq` for new threads, where atomseq

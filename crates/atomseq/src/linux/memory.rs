@@ -44,20 +44,24 @@ pub fn page_size() -> usize {
 /// Whole pages of one [`map`], whose users expect zeros at any time.
 pub unsafe fn discard(start: NonNull<u8>, bytes: usize) -> bool {
     // SAFETY: the caller owns the pages, and lets them become zero.
-    let result = unsafe {
-        syscall(
-            libc::SYS_madvise,
-            [
-                start.as_ptr() as usize,
-                bytes,
-                libc::MADV_DONTNEED as usize,
-                0,
-                0,
-                0,
-            ],
-        )
-    };
-    result == 0
+    unsafe { advise(start, bytes, libc::MADV_DONTNEED) }
+}
+
+/// From now on the children of forks find zeros here. `false`: this kernel or a sandbox does not do that (before Linux 4.14).
+///
+/// # Safety
+/// Whole pages of one [`map`], whose users expect zeros in a child.
+pub unsafe fn wipe_on_fork(start: NonNull<u8>, bytes: usize) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { advise(start, bytes, libc::MADV_WIPEONFORK) }
+}
+
+/// # Safety
+/// Whole pages of one [`map`], whose users expect what the advice does.
+unsafe fn advise(start: NonNull<u8>, bytes: usize, advice: i32) -> bool {
+    let arguments = [start.as_ptr() as usize, bytes, advice as usize, 0, 0, 0];
+    // SAFETY: the caller's promise.
+    unsafe { syscall(libc::SYS_madvise, arguments) == 0 }
 }
 
 #[cfg(test)]
