@@ -25,6 +25,10 @@
 //! writes its first 32 cells, 768 bytes for each; structures whose gates are closed for good from the
 //! start ([when](super::internals#start-up)) write those.
 //!
+//! A process may have so many mappings (`vm.max_map_count`), and the kernel takes those that lie side by side as one. At that limit it
+//! refuses to unmap what is in the middle. Dropped structures then keep their addresses and one page, which the next
+//! one of the same size uses, or which go back when later structures are dropped below the limit.
+//!
 //! To keep many small counters close together put several words into one
 //! [`Area`](crate::percpu::Area) (last part of [`patterns`](super::patterns)) or use a
 //! [`Histogram`](crate::percpu::Histogram).

@@ -63,7 +63,7 @@ pub(crate) mod gate;
 mod histogram;
 mod list;
 mod lock;
-mod memory;
+pub(crate) mod memory;
 mod pool;
 mod queue;
 mod remote;
