@@ -19,8 +19,9 @@
 //! twice more for the guard slots. Small structures share pages, which stay with the process once
 //! it has them; others are mappings of their own. The list of possible CPUs is what the firmware or
 //! the hypervisor announced, often more than are there; see `/sys/devices/system/cpu/possible`.
-//! Pages that no CPU touches take address space only, with exceptions: a
-//! [`Ring`](crate::percpu::Ring) writes two words to the slot of each possible CPU when it is made, and
+//! Pages that no CPU touches take address space only, with exceptions: each structure writes the gates of its two guard slots when
+//! it is made, which takes two pages where a part is larger than a page; the depot of a [`Pool`](crate::percpu::Pool) takes another
+//! one; a [`Ring`](crate::percpu::Ring) writes two words to the slot of each possible CPU when it is made, and
 //! so takes a page for each where a part is larger than a page; a [`Queue`](crate::percpu::Queue)
 //! writes its first 32 cells, 768 bytes for each; structures whose gates are closed for good from the
 //! start ([when](super::internals#start-up)) write those.
@@ -47,7 +48,8 @@
 //!   stack, and a page's in those of a trim; and an allocation looks at one place after another, so it may miss
 //!   a descriptor that moves meanwhile. Give a limit some room.
 //! * **A thread that ends** inside an allocation or a free, by a system call of its own, may take up to 32 free descriptors
-//!   with it for good, and the room for them between the CPUs; a trim a page. What it had allocated is found by an audit.
+//!   with it for good, and the room for them between the CPUs; a trim a page. What it had allocated is found by an audit. So may
+//!   a fork: the child does not get what other threads of its parent had in their hands just then.
 //! * **Address space.** Chunks double, and stay until the pool is dropped; a pool has up to twice the addresses that it needs. Where the
 //!   system does not overcommit, they count.
 //! * **Pages go back** only on Linux, only to a [`trim`](crate::memory::Pool::trim), and as a whole: one descriptor that is in use keeps a

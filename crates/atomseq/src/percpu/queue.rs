@@ -419,6 +419,17 @@ impl<T: Word + Send> Take<T> for Queue<T> {
     fn seems_occupied(&self, cpu: usize) -> bool {
         !self.is_empty_on(cpu)
     }
+
+    fn count(&self, held: &Held<'_>) -> usize {
+        let [head, tail] = [0, 1].map(|word| {
+            let cell = self.area.peek(held.cpu(), word);
+            let number = std::ptr::with_exposed_provenance_mut(cell + NUMBER);
+            // SAFETY: head and tail are cells, and cells live as long as the queue; sequences store their numbers, each as a whole.
+            // Relaxed: the gate is held, so neither changes, and closing it has ordered what was stored before.
+            unsafe { AtomicUsize::from_ptr(number) }.load(Ordering::Relaxed)
+        });
+        tail.wrapping_sub(head)
+    }
 }
 
 impl<T: Word> Drop for Queue<T> {
