@@ -3,9 +3,10 @@
 
 use atomseq::dcas::{Change, Domain, Mechanism, Word};
 use atomseq::internals::{Quiet, cpu_id, current_cpu, fence, has_ended, start, thread_name};
-use atomseq::percpu::Area;
+use atomseq::percpu::{Area, Counter};
+use atomseq::status::Reason;
 use core::panic::AssertUnwindSafe;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::panic::catch_unwind;
 use std::sync::LazyLock;
 use verify_linux::{
@@ -128,6 +129,38 @@ fn a_child_of_a_start_up_that_stands_still_decides_itself() {
             },
         );
     }
+}
+
+/// The fork is the deciding thread's own, in a sandbox's handler: both processes go on with the start-up that they are in the middle of.
+#[test]
+fn a_handler_may_fork_inside_start_up() {
+    static CHILD: AtomicI32 = AtomicI32::new(-1);
+    extern "C" fn answer(_: i32) {
+        let is_inside = || atomseq::status().reason() == Some(Reason::StartingUp);
+        assert!(is_inside());
+        CHILD.store(fork(), Ordering::Relaxed);
+        assert!(is_inside() && Area::new(0).is_err());
+    }
+    let test = "a_handler_may_fork_inside_start_up";
+    in_fresh_process(test, Circumstances::default(), || {
+        // SAFETY: the handler asks atomseq, and forks.
+        unsafe { libc::signal(libc::SIGSYS, answer as extern "C" fn(i32) as _) };
+        refuse(&Refusal {
+            call: libc::SYS_uname,
+            answer: Answer::Trap,
+            when: When::Always,
+        })
+        .expect("a filter");
+        let is_active = start().is_active();
+        let counter = Counter::new();
+        counter.increment();
+        let works = is_active && counter.sum() == 1;
+        match CHILD.load(Ordering::Relaxed) {
+            // SAFETY: ends the child without the test harness's help.
+            0 => unsafe { libc::_exit(if works { 0 } else { 1 }) },
+            child => assert_eq!((exit_code(child), works), (Some(0), true)),
+        }
+    });
 }
 
 /// The child has its parent's number.

@@ -291,8 +291,11 @@
 //!   with an error, but must not end the process. So it may where masks use `getpid`, `gettid`, `rt_tgsigqueueinfo`,
 //!   `rt_sigpending` and `tgkill` for what they defer.
 //! * **seccomp, answering by a signal.** A filter may have the program itself answer, from its handler of `SIGSYS`. Start-up and
-//!   the registration of threads leave that signal open. Operations that close a gate or wait for a lock block every
-//!   signal, for a handler is code they do not know: a `futex`, `membarrier` or `rt_sigprocmask` that is trapped there
+//!   the registration of threads leave that signal open. Inside start-up such a handler can make no structure
+//!   ([`Error::StartingUp`](crate::percpu::Error::StartingUp)), since the number of CPUs is not known yet. A call of the
+//!   self-test's helper that is trapped (`sched_setattr`, `sched_setaffinity`, `nanosleep`) runs the handler there: in a process that
+//!   shares the program's memory, on a small stack. Its `exit` must be allowed. Operations that close a gate or wait for a lock
+//!   block every signal, for a handler is code they do not know: a `futex`, `membarrier` or `rt_sigprocmask` that is trapped there
 //!   ends the process. Let the filter allow these three.
 //! * **Containers** that hide or replace `/sys/devices/system/cpu/possible`: the file that is there
 //!   instead is not believed. The number of slots is then a multiple of four, and of 64 where
