@@ -826,6 +826,41 @@ const TRAPPED: [(&str, libc::c_long); 16] = [
     ("getrusage", libc::SYS_getrusage),
 ];
 
+/// Start-up stands still where it has prepared the registration of threads, and then decides against it.
+#[test]
+fn no_thread_registers_before_start_up_has_ended() {
+    static MIDDLE: AtomicBool = AtomicBool::new(false);
+    static ASKED: AtomicBool = AtomicBool::new(false);
+    fn await_flag(flag: &AtomicBool) {
+        while !flag.load(Ordering::Acquire) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+    extern "C" fn stand_still(_: i32) {
+        MIDDLE.store(true, Ordering::Release);
+        await_flag(&ASKED);
+    }
+    let test = "no_thread_registers_before_start_up_has_ended";
+    in_fresh_process(test, environment(&[OWN_REGISTRATION]), || {
+        let starter = std::thread::spawn(|| {
+            // SAFETY: the handler uses atomics and sleeps.
+            unsafe { libc::signal(libc::SIGSYS, stand_still as extern "C" fn(i32) as _) };
+            let refusal = Refusal {
+                call: libc::SYS_getcpu,
+                answer: Answer::Trap,
+                when: When::Always,
+            };
+            refuse(&refusal).expect("a filter for this thread");
+            assert!(!atomseq::status().is_active(), "{}", atomseq::status());
+        });
+        await_flag(&MIDDLE);
+        let early = register_this_thread();
+        ASKED.store(true, Ordering::Release);
+        starter.join().unwrap();
+        assert!(!early && !register_this_thread());
+    });
+}
+
 /// Where `rseq` is trapped later, new threads use the slow path, and so do handlers that come in the middle of their registration.
 #[test]
 fn a_trapped_registration_is_a_refused_one() {
