@@ -3,10 +3,15 @@
 
 use atomseq::dcas::{Change, Domain, Mechanism, Word};
 use atomseq::internals::{Quiet, cpu_id, current_cpu, fence, has_ended, start, thread_name};
+use atomseq::percpu::{Area, Counter};
+use atomseq::status::Reason;
 use core::panic::AssertUnwindSafe;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::panic::catch_unwind;
-use verify_linux::{Circumstances, exit_code, in_fresh_process, pin};
+use std::sync::LazyLock;
+use verify_linux::{
+    Answer, Circumstances, Refusal, When, exit_code, in_fresh_process, pin, refuse,
+};
 
 /// Runs `check` in a child made by `fork`, which must come to its end and find it true.
 fn in_child(fork: impl FnOnce() -> i32, check: impl FnOnce() -> bool) {
@@ -30,6 +35,216 @@ fn fork() -> i32 {
 fn raw_fork() -> i32 {
     // SAFETY: as above. Both architectures take the flags first.
     unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) as i32 }
+}
+
+/// Where the first process of a PID namespace has made another one: a child of this process has its number.
+fn in_first_process(check: impl FnOnce()) {
+    in_child(fork, || {
+        // SAFETY: of the calling process, for the children that it makes.
+        let new_numbers = || unsafe { libc::unshare(libc::CLONE_NEWPID) } == 0;
+        if !new_numbers() {
+            eprintln!("does not apply, for PID namespaces are refused here");
+            return true;
+        }
+        in_child(fork, || {
+            assert_eq!(std::process::id(), 1);
+            check();
+            true
+        });
+        true
+    });
+}
+
+/// The next children of this thread have the numbers of a new namespace. Afterwards it can start no thread.
+fn number_children_anew() {
+    // SAFETY: of the calling thread.
+    assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWPID) }, 0);
+}
+
+/// A sandbox in which the kernel wipes no memory in children.
+fn without_wiping() -> Circumstances {
+    Circumstances {
+        refused: vec![Refusal {
+            call: libc::SYS_madvise,
+            answer: Answer::Error(libc::EPERM),
+            when: When::Always,
+        }],
+        ..Circumstances::default()
+    }
+}
+
+/// Waits until another thread has set it.
+fn await_flag(flag: &AtomicBool) {
+    while !flag.load(Ordering::Acquire) {
+        std::thread::sleep(core::time::Duration::from_millis(1));
+    }
+}
+
+/// A fork just while another thread's start-up waits in a sandbox's handler.
+fn forks_in_the_middle_of_start_up(in_new_namespace: bool) {
+    static MIDDLE: AtomicBool = AtomicBool::new(false);
+    static FORKED: AtomicBool = AtomicBool::new(false);
+    extern "C" fn answer(_: i32) {
+        MIDDLE.store(true, Ordering::Release);
+        await_flag(&FORKED);
+    }
+    std::thread::scope(|scope| {
+        let starter = scope.spawn(|| {
+            // SAFETY: the handler uses an atomic and sleeps.
+            unsafe { libc::signal(libc::SIGSYS, answer as extern "C" fn(i32) as _) };
+            refuse(&Refusal {
+                call: libc::SYS_uname,
+                answer: Answer::Trap,
+                when: When::Always,
+            })
+            .expect("a filter for this thread");
+            _ = start();
+        });
+        await_flag(&MIDDLE);
+        if in_new_namespace {
+            number_children_anew();
+        }
+        let own = std::process::id();
+        in_child(fork, || {
+            assert_eq!(own == std::process::id(), in_new_namespace);
+            start().is_active()
+        });
+        FORKED.store(true, Ordering::Release);
+        starter.join().unwrap();
+    });
+}
+
+/// A child decides anew, also where the kernel wipes nothing.
+#[test]
+fn a_child_of_a_start_up_that_stands_still_decides_itself() {
+    for circumstances in [Circumstances::default(), without_wiping()] {
+        in_fresh_process(
+            "a_child_of_a_start_up_that_stands_still_decides_itself",
+            circumstances,
+            || {
+                in_child(fork, || {
+                    forks_in_the_middle_of_start_up(false);
+                    true
+                });
+            },
+        );
+    }
+}
+
+/// The fork is the deciding thread's own, in a sandbox's handler: both processes go on with the start-up that they are in the middle of.
+#[test]
+fn a_handler_may_fork_inside_start_up() {
+    static CHILD: AtomicI32 = AtomicI32::new(-1);
+    extern "C" fn answer(_: i32) {
+        let is_inside = || atomseq::status().reason() == Some(Reason::StartingUp);
+        assert!(is_inside());
+        CHILD.store(fork(), Ordering::Relaxed);
+        assert!(is_inside() && Area::new(0).is_err());
+    }
+    let test = "a_handler_may_fork_inside_start_up";
+    in_fresh_process(test, Circumstances::default(), || {
+        // SAFETY: the handler asks atomseq, and forks.
+        unsafe { libc::signal(libc::SIGSYS, answer as extern "C" fn(i32) as _) };
+        refuse(&Refusal {
+            call: libc::SYS_uname,
+            answer: Answer::Trap,
+            when: When::Always,
+        })
+        .expect("a filter");
+        let is_active = start().is_active();
+        let counter = Counter::new();
+        counter.increment();
+        let works = is_active && counter.sum() == 1;
+        match CHILD.load(Ordering::Relaxed) {
+            // SAFETY: ends the child without the test harness's help.
+            0 => unsafe { libc::_exit(if works { 0 } else { 1 }) },
+            child => assert_eq!((exit_code(child), works), (Some(0), true)),
+        }
+    });
+}
+
+/// The child has its parent's number.
+#[test]
+fn a_child_with_its_parents_number_decides_itself() {
+    in_fresh_process(
+        "a_child_with_its_parents_number_decides_itself",
+        Circumstances::default(),
+        || in_first_process(|| forks_in_the_middle_of_start_up(true)),
+    );
+}
+
+/// A thread that no fork waits for any longer has closed a gate. In the child, a handler that runs before atomseq's meets it.
+#[test]
+fn an_older_handler_of_a_child_with_its_parents_number_finds_no_gate_closed() {
+    static AREA: LazyLock<Area> = LazyLock::new(|| Area::new(0).unwrap());
+    static FORKING: AtomicBool = AtomicBool::new(false);
+    static CLOSED: AtomicBool = AtomicBool::new(false);
+    static FORKED: AtomicBool = AtomicBool::new(false);
+    unsafe extern "C" fn prepare() {
+        FORKING.store(true, Ordering::Release);
+        await_flag(&CLOSED);
+    }
+    unsafe extern "C" fn parent() {
+        FORKED.store(true, Ordering::Release);
+    }
+    unsafe extern "C" fn child() {
+        drop(AREA.close(0));
+    }
+    in_fresh_process(
+        "an_older_handler_of_a_child_with_its_parents_number_finds_no_gate_closed",
+        Circumstances::default(),
+        || {
+            in_first_process(|| {
+                // SAFETY: the handlers live as long as the program.
+                unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
+                LazyLock::force(&AREA);
+                std::thread::scope(|scope| {
+                    scope.spawn(|| {
+                        await_flag(&FORKING);
+                        let held = AREA.close(0);
+                        CLOSED.store(true, Ordering::Release);
+                        await_flag(&FORKED);
+                        drop(held);
+                    });
+                    number_children_anew();
+                    in_child(fork, || std::process::id() == 1);
+                });
+            });
+        },
+    );
+}
+
+/// A child of a raw fork counts none of the threads that stayed behind, and its own thread only where it was counted.
+#[test]
+fn a_child_of_a_raw_fork_waits_for_no_thread_of_its_parent() {
+    in_fresh_process(
+        "a_child_of_a_raw_fork_waits_for_no_thread_of_its_parent",
+        Circumstances::default(),
+        || {
+            atomseq::status();
+            let [inside, done] = [AtomicBool::new(false), AtomicBool::new(false)];
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let quiet = Quiet::enter();
+                    inside.store(true, Ordering::Release);
+                    await_flag(&done);
+                    drop(quiet);
+                });
+                await_flag(&inside);
+                for quietly in [false, true] {
+                    let quiet = quietly.then(Quiet::enter);
+                    in_child(raw_fork, || {
+                        drop(quiet);
+                        in_child(fork, || true);
+                        drop(Quiet::enter());
+                        in_child(fork, || true);
+                        true
+                    });
+                }
+                done.store(true, Ordering::Release);
+            });
+        },
+    );
 }
 
 #[test]
@@ -105,14 +320,12 @@ fn forks_among_closers(forks: usize, fork: fn() -> i32) -> usize {
 
 #[test]
 fn a_child_finds_every_gate_open() {
-    in_fresh_process(
-        "a_child_finds_every_gate_open",
-        Circumstances::default(),
-        || {
+    for circumstances in [Circumstances::default(), without_wiping()] {
+        in_fresh_process("a_child_finds_every_gate_open", circumstances, || {
             atomseq::status();
             assert_eq!(forks_among_closers(300, fork), 0);
-        },
-    );
+        });
+    }
 }
 
 /// A thread that is inside already enters again while a fork waits for it: as an operation does that meets a full

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use atomseq::memory::{Cache, Error, Pool};
+use atomseq::percpu::Ring;
 use verify_linux::{Circumstances, exit_code, in_fresh_process};
 
 type Kilobyte = [AtomicU64; 128];
@@ -209,5 +210,80 @@ fn threads_that_end_in_the_middle_take_little_with_them() {
         let lost = LIMIT - left.len();
         println!("reclaimed {reclaimed}, lost {lost}");
         assert!(lost <= 32 * THREADS, "{lost} descriptors were lost");
+    });
+}
+
+/// Maps pages that cannot be one mapping, until the system refuses. Those that it gave.
+fn exhaust_mappings() -> Vec<*mut libc::c_void> {
+    let mut pages = Vec::with_capacity(2 << 20);
+    for access in [libc::PROT_NONE, libc::PROT_READ].into_iter().cycle() {
+        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: new mappings.
+        let page = unsafe { libc::mmap(std::ptr::null_mut(), 4096, access, kind, -1, 0) };
+        if page == libc::MAP_FAILED || pages.len() == pages.capacity() {
+            break;
+        }
+        pages.push(page);
+    }
+    pages
+}
+
+/// How many pages of addresses this process has.
+fn addresses() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("/proc");
+    text.split(' ').next().unwrap().parse().unwrap()
+}
+
+/// How many kilobytes of memory this process has, exactly.
+fn resident() -> usize {
+    let text = std::fs::read_to_string("/proc/self/smaps_rollup").expect("/proc");
+    let (_, after) = text.split_once("Rss:").expect("a line of that name");
+    after.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+/// The system takes no part of a mapping back where that would make one more.
+#[test]
+fn what_is_dropped_at_the_limit_of_mappings_is_used_again() {
+    const KILOBYTES: usize = 256;
+    const DROPPED: usize = 4;
+    let test = "what_is_dropped_at_the_limit_of_mappings_is_used_again";
+    in_fresh_process(test, Circumstances::default(), || {
+        let make = || Ring::<[u8; 64]>::try_new(KILOBYTES << 4).expect("memory");
+        let make_full = || {
+            let ring = make();
+            while ring.push([7; 64]).is_ok() {}
+            ring
+        };
+        drop(make_full());
+        let before = addresses();
+        // One behind the other, all in one mapping.
+        let mut all: Vec<_> = (0..2 * DROPPED + 1).map(|_| Some(make_full())).collect();
+        let fillers = exhaust_mappings();
+        let full = [addresses(), resident()];
+        (0..DROPPED).for_each(|index| all[2 * index + 1] = None);
+        let kept = [addresses(), resident()];
+        let made: Vec<_> = (0..DROPPED).map(|_| make()).collect();
+        let made_again = addresses();
+        let empty = made.iter().all(|ring| ring.pop().is_none());
+        drop(made);
+        for page in &fillers {
+            // SAFETY: mapped above.
+            unsafe { libc::munmap(*page, 4096) };
+        }
+        if fillers.len() == fillers.capacity() {
+            eprintln!("{test}: does not apply, for there may be more mappings than that");
+            return;
+        }
+        assert_eq!(kept[0], full[0], "the system has refused nothing");
+        assert!(
+            kept[1] + DROPPED * KILOBYTES * 3 / 4 < full[1],
+            "{full:?} {kept:?}"
+        );
+        assert_eq!(made_again, full[0], "what was kept is not used again");
+        assert!(empty);
+        all.clear();
+        drop(fillers);
+        let after = addresses();
+        assert!(after <= before, "{before} pages before, {after} afterwards");
     });
 }

@@ -26,12 +26,13 @@ extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -
 
 /// What operations call at any time. Not `futex` and `rt_sigprocmask`, which must stay allowed, nor `membarrier`, which must not fail late;
 /// nor `munmap`, which a debug build asserts to succeed.
-const CALLS: [(&str, libc::c_long); 9] = [
+const CALLS: [(&str, libc::c_long); 10] = [
     ("getpid", libc::SYS_getpid),
     ("gettid", libc::SYS_gettid),
     ("tgkill", libc::SYS_tgkill),
     ("sched_yield", libc::SYS_sched_yield),
     ("mmap", libc::SYS_mmap),
+    ("munmap", libc::SYS_munmap),
     ("madvise", libc::SYS_madvise),
     ("getcpu", libc::SYS_getcpu),
     ("clock_gettime", libc::SYS_clock_gettime),

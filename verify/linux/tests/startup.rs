@@ -4,11 +4,15 @@
 
 use atomseq::internals::{cpu_id, current_cpu, fence, register_this_thread};
 use atomseq::mutex::{Biased, Condvar, Mutex, OnCpu, Semaphore};
+use atomseq::percpu::{self, Area, Counter, Histogram, Link, Node, Ring};
 use atomseq::signal::{self, Event};
 use atomseq::status::{Reason, Registrant};
+use atomseq::{memory, nonblocking};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::ffi::{CString, OsStr};
+use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::{LazyLock, OnceLock};
 use verify_linux::{
     Answer, Circumstances, Refusal, When, can_replace_files, in_fresh_process, is_fresh_process,
     killed_in_fresh_process, pin, refuse,
@@ -557,24 +561,31 @@ fn a_replaced_list_of_cpus_is_not_believed() {
 fn every_cpu_has_a_slot() {
     let counter = atomseq::percpu::Counter::new();
     let mut counted = 0;
-    // SAFETY: sets of CPUs are plain old data; 0 is this thread.
-    unsafe {
-        let mut allowed: libc::cpu_set_t = core::mem::zeroed();
-        assert_eq!(
-            libc::sched_getaffinity(0, size_of_val(&allowed), &mut allowed),
-            0
-        );
-        for cpu in (0..libc::CPU_SETSIZE as usize).filter(|cpu| libc::CPU_ISSET(*cpu, &allowed)) {
+    on_every_cpu(|cpu| {
+        assert_eq!(current_cpu(), cpu);
+        assert!(cpu < atomseq::status().features().cpus);
+        counter.increment();
+        counted += 1;
+    });
+    assert_eq!(counter.sum(), counted);
+}
+
+/// Does something on each CPU that this process may use: those to which the kernel lets this thread move.
+fn on_every_cpu(mut work: impl FnMut(usize)) {
+    let mut moves = 0;
+    for cpu in 0..libc::CPU_SETSIZE as usize {
+        // SAFETY: a set of CPUs is plain old data; 0 is this thread.
+        let moved = unsafe {
             let mut only: libc::cpu_set_t = core::mem::zeroed();
             libc::CPU_SET(cpu, &mut only);
-            assert_eq!(libc::sched_setaffinity(0, size_of_val(&only), &only), 0);
-            assert_eq!(current_cpu(), cpu);
-            assert!(cpu < atomseq::status().features().cpus);
-            counter.increment();
-            counted += 1;
+            libc::sched_setaffinity(0, size_of_val(&only), &only)
+        };
+        if moved == 0 {
+            work(cpu);
+            moves += 1;
         }
     }
-    assert_eq!(counter.sum(), counted);
+    assert!(moves > 0);
 }
 
 /// The least that the C library lets a thread have.
@@ -601,10 +612,129 @@ static ANSWERED: AtomicU32 = AtomicU32::new(0);
 /// Counted by that handler, which may come in the middle of start-up or of a registration.
 static COUNTED: std::sync::OnceLock<atomseq::percpu::Counter> = std::sync::OnceLock::new();
 
+/// How many structures were refused to that handler.
+static REFUSED: AtomicU32 = AtomicU32::new(0);
+
+/// What that handler was given, one of each kind.
+#[derive(Default)]
+struct Given {
+    area: OnceLock<Area>,
+    counter: OnceLock<Counter>,
+    histogram: OnceLock<Histogram>,
+    stack: OnceLock<percpu::Stack<usize>>,
+    list: OnceLock<percpu::List<Box<Linked>>>,
+    ring: OnceLock<Ring<usize>>,
+    queue: OnceLock<percpu::Queue<usize>>,
+    pool: OnceLock<percpu::Pool<usize, fn() -> usize>>,
+    descriptors: OnceLock<memory::Pool<AtomicU32>>,
+    linked: OnceLock<nonblocking::LinkedStack<usize>>,
+}
+
+/// A node for its list.
+struct Linked {
+    link: Link,
+}
+
+// SAFETY: the offset of the link.
+unsafe impl Node for Linked {
+    const LINK: usize = core::mem::offset_of!(Linked, link);
+}
+
+static GIVEN: LazyLock<Given> = LazyLock::new(Given::default);
+
+/// Keeps what was made, and counts what was refused because start-up goes on.
+fn keep<T, E: Display>(place: &OnceLock<T>, make: impl FnOnce() -> Result<T, E>) {
+    if place.get().is_some() {
+        return;
+    }
+    match make() {
+        Ok(made) => _ = place.set(made),
+        Err(error) => {
+            assert!(error.to_string().contains("start-up"), "{error}");
+            REFUSED.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Given {
+    fn ask_for_all(&self) {
+        keep(&self.area, || Area::new(0));
+        keep(&self.counter, Counter::try_new);
+        keep(&self.histogram, || Histogram::try_with_bounds(&[1]));
+        keep(&self.stack, || percpu::Stack::try_new(64));
+        keep(&self.list, percpu::List::try_new);
+        keep(&self.ring, || Ring::try_new(64));
+        keep(&self.queue, percpu::Queue::try_new);
+        keep(&self.pool, || percpu::Pool::try_new(4, usize::default as _));
+        keep(&self.descriptors, || memory::Pool::options().build());
+        keep(&self.linked, || nonblocking::LinkedStack::with_limit(1000));
+    }
+
+    /// Uses each of them on every CPU. How many there are, and that none has fewer slots than there are CPUs.
+    fn use_everywhere(&self, cpus: usize) -> u32 {
+        let mut used = 0;
+        on_every_cpu(|cpu| {
+            used = 0;
+            let mut uses = |has: Option<usize>| {
+                used += u32::from(has.is_some());
+                assert!(has.is_none_or(|slots| slots == cpus), "{has:?} of {cpus}");
+            };
+            uses(self.area.get().map(|area| {
+                drop(area.close(cpu));
+                area.cpus()
+            }));
+            uses(self.counter.get().map(|counter| {
+                counter.increment();
+                assert!(counter.sum() > 0);
+                counter.per_cpu().count()
+            }));
+            uses(self.histogram.get().map(|histogram| {
+                histogram.record(1);
+                histogram.cpus()
+            }));
+            uses(self.stack.get().map(|stack| {
+                stack.push(cpu).expect("room");
+                assert_eq!(stack.pop(), Some(cpu));
+                stack.cpus()
+            }));
+            uses(self.list.get().map(|list| {
+                list.push(Box::new(Linked { link: Link::new() }));
+                assert!(list.pop().is_some());
+                list.cpus()
+            }));
+            uses(self.ring.get().map(|ring| {
+                ring.push(cpu).expect("room");
+                assert_eq!(ring.pop(), Some(cpu));
+                ring.cpus()
+            }));
+            uses(self.queue.get().map(|queue| {
+                queue.push(cpu).expect("memory");
+                assert_eq!(queue.pop(), Some(cpu));
+                queue.cpus()
+            }));
+            uses(self.pool.get().map(|pool| {
+                pool.put(pool.get().expect("the source gives"));
+                pool.cpus()
+            }));
+            uses(self.descriptors.get().map(|pool| {
+                drop(pool.allocate().expect("memory"));
+                cpus
+            }));
+            uses(self.linked.get().map(|stack| {
+                stack.push(cpu).expect("memory");
+                assert_eq!(stack.pop(), Some(cpu));
+                cpus
+            }));
+        });
+        used
+    }
+}
+
 /// Answers by an error, and uses atomseq.
 unsafe extern "C" fn answer(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     ANSWERED.fetch_add(1, Ordering::Relaxed);
     assert!(atomseq::status().features().cpus > 0);
+    GIVEN.ask_for_all();
     if let Some(counted) = COUNTED.get() {
         counted.increment();
     }
@@ -644,11 +774,19 @@ fn a_trapped_call_is_a_refused_one_to_start_up() {
     const TEST: &str = "a_trapped_call_is_a_refused_one_to_start_up";
     let start = || {
         let name = std::env::var("TRAPPED").unwrap();
+        LazyLock::force(&GIVEN);
         trap(TRAPPED.iter().find(|(known, _)| *known == name).unwrap().1);
         let counter = atomseq::percpu::Counter::new();
         counter.increment();
         assert_eq!(counter.sum(), 1);
-        println!("answered: {}", ANSWERED.load(Ordering::Relaxed));
+        let answered = ANSWERED.load(Ordering::Relaxed);
+        let refused = REFUSED.load(Ordering::Relaxed);
+        let given = GIVEN.use_everywhere(counter.per_cpu().count());
+        assert_eq!((given, refused), (0, KINDS * answered), "{name}");
+        // The control: now all of them can be made.
+        GIVEN.ask_for_all();
+        assert_eq!(GIVEN.use_everywhere(counter.per_cpu().count()), KINDS);
+        println!("answered: {answered}");
     };
     if is_fresh_process() {
         in_fresh_process(TEST, Circumstances::default(), start);
@@ -662,11 +800,20 @@ fn a_trapped_call_is_a_refused_one_to_start_up() {
             answered += u32::from(!printed.contains("answered: 0"));
         }
     }
-    assert!(answered >= 10, "only {answered} processes were answered");
+    assert!(answered >= 20, "only {answered} processes were answered");
 }
 
-/// What start-up asks that decides something.
-const TRAPPED: [(&str, libc::c_long); 10] = [
+/// How many kinds of structures there are in [`Given`].
+const KINDS: u32 = 10;
+
+/// What start-up asks, but for what the test itself cannot do without.
+const TRAPPED: [(&str, libc::c_long); 16] = [
+    ("openat", libc::SYS_openat),
+    ("read", libc::SYS_read),
+    ("close", libc::SYS_close),
+    ("getcpu", libc::SYS_getcpu),
+    ("getpid", libc::SYS_getpid),
+    ("gettid", libc::SYS_gettid),
     ("openat2", libc::SYS_openat2),
     ("fstatfs", libc::SYS_fstatfs),
     ("sched_getaffinity", libc::SYS_sched_getaffinity),
@@ -678,6 +825,41 @@ const TRAPPED: [(&str, libc::c_long); 10] = [
     ("sched_getattr", libc::SYS_sched_getattr),
     ("getrusage", libc::SYS_getrusage),
 ];
+
+/// Start-up stands still where it has prepared the registration of threads, and then decides against it.
+#[test]
+fn no_thread_registers_before_start_up_has_ended() {
+    static MIDDLE: AtomicBool = AtomicBool::new(false);
+    static ASKED: AtomicBool = AtomicBool::new(false);
+    fn await_flag(flag: &AtomicBool) {
+        while !flag.load(Ordering::Acquire) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+    extern "C" fn stand_still(_: i32) {
+        MIDDLE.store(true, Ordering::Release);
+        await_flag(&ASKED);
+    }
+    let test = "no_thread_registers_before_start_up_has_ended";
+    in_fresh_process(test, environment(&[OWN_REGISTRATION]), || {
+        let starter = std::thread::spawn(|| {
+            // SAFETY: the handler uses atomics and sleeps.
+            unsafe { libc::signal(libc::SIGSYS, stand_still as extern "C" fn(i32) as _) };
+            let refusal = Refusal {
+                call: libc::SYS_getcpu,
+                answer: Answer::Trap,
+                when: When::Always,
+            };
+            refuse(&refusal).expect("a filter for this thread");
+            assert!(!atomseq::status().is_active(), "{}", atomseq::status());
+        });
+        await_flag(&MIDDLE);
+        let early = register_this_thread();
+        ASKED.store(true, Ordering::Release);
+        starter.join().unwrap();
+        assert!(!early && !register_this_thread());
+    });
+}
 
 /// Where `rseq` is trapped later, new threads use the slow path, and so do handlers that come in the middle of their registration.
 #[test]

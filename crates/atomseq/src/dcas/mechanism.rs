@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::assisted::HIGHEST_CPU;
-use crate::platform;
+use crate::{percpu, platform};
 
 /// How a domain's operations are made atomic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,12 +33,13 @@ const KCAS: u8 = 2;
 
 /// The mechanism of this process: [`Assisted`](Mechanism::Assisted) where [gates are
 /// active](crate::status::Status::gates_active), else [`Kcas`](Mechanism::Kcas). Chosen with the first domain,
-/// and then for good.
+/// and then for good. A domain made inside atomseq's start-up uses k-CAS, and chooses nothing.
 pub fn mechanism() -> Mechanism {
     // Relaxed: a number on its own.
     match CHOSEN.load(Ordering::Relaxed) {
         ASSISTED => Mechanism::Assisted,
         KCAS => Mechanism::Kcas,
+        _ if percpu::started().is_err() => Mechanism::Kcas,
         _ => choose(if assisted_works() { ASSISTED } else { KCAS }),
     }
 }

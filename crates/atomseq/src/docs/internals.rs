@@ -220,9 +220,10 @@
 //! But not for ever: a thread may come to close a gate while it has a lock that the fork needs. A
 //! handler that interrupted `malloc` does, for the C library takes the locks of `malloc` after all
 //! handlers have run. So a closer waits for a few milliseconds and then goes on. A gate that is
-//! closed says in which *generation* of the process, counted by forks (in the middle of one, a child is told from its parent by
-//! its process number, for handlers that run before atomseq's), and a child takes over what
-//! an earlier generation has closed. Under it nothing is half done that anybody could see: a gated
+//! closed says in which *generation* of the process, counted by forks, and a child takes over what
+//! an earlier generation has closed. The generation, and the count of threads that close gates, are in a page that the kernel wipes in
+//! each child (`MADV_WIPEONFORK`): a child that finds no generation there begins the next one. So it knows itself in the first
+//! handler that runs in it, after a raw fork, and in a PID namespace in which it has its parent's number. Under it nothing is half done that anybody could see: a gated
 //! sequence, too, changes things by its commit alone.
 //!
 //! Registration and fence are inherited by the child.

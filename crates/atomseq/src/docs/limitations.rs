@@ -19,11 +19,16 @@
 //! twice more for the guard slots. Small structures share pages, which stay with the process once
 //! it has them; others are mappings of their own. The list of possible CPUs is what the firmware or
 //! the hypervisor announced, often more than are there; see `/sys/devices/system/cpu/possible`.
-//! Pages that no CPU touches take address space only, with exceptions: a
-//! [`Ring`](crate::percpu::Ring) writes two words to the slot of each possible CPU when it is made, and
+//! Pages that no CPU touches take address space only, with exceptions: each structure writes the gates of its two guard slots when
+//! it is made, which takes two pages where a part is larger than a page; the depot of a [`Pool`](crate::percpu::Pool) takes another
+//! one; a [`Ring`](crate::percpu::Ring) writes two words to the slot of each possible CPU when it is made, and
 //! so takes a page for each where a part is larger than a page; a [`Queue`](crate::percpu::Queue)
 //! writes its first 32 cells, 768 bytes for each; structures whose gates are closed for good from the
 //! start ([when](super::internals#start-up)) write those.
+//!
+//! A process may have so many mappings (`vm.max_map_count`), and the kernel takes those that lie side by side as one. At that limit it
+//! refuses to unmap what is in the middle. Dropped structures then keep their addresses and one page, which the next
+//! one of the same size uses, or which go back when later structures are dropped below the limit.
 //!
 //! To keep many small counters close together put several words into one
 //! [`Area`](crate::percpu::Area) (last part of [`patterns`](super::patterns)) or use a
@@ -43,7 +48,8 @@
 //!   stack, and a page's in those of a trim; and an allocation looks at one place after another, so it may miss
 //!   a descriptor that moves meanwhile. Give a limit some room.
 //! * **A thread that ends** inside an allocation or a free, by a system call of its own, may take up to 32 free descriptors
-//!   with it for good, and the room for them between the CPUs; a trim a page. What it had allocated is found by an audit.
+//!   with it for good, and the room for them between the CPUs; a trim a page. What it had allocated is found by an audit. So may
+//!   a fork: the child does not get what other threads of its parent had in their hands just then.
 //! * **Address space.** Chunks double, and stay until the pool is dropped; a pool has up to twice the addresses that it needs. Where the
 //!   system does not overcommit, they count.
 //! * **Pages go back** only on Linux, only to a [`trim`](crate::memory::Pool::trim), and as a whole: one descriptor that is in use keeps a
@@ -112,7 +118,8 @@
 //!   nobody at home can take the lock. `unlock_fair` hands it to one who sleeps.
 //! * **A holder that ends, or is not in a child** of its process, leaves the lock held, and nothing is poisoned.
 //! * **A preempted holder** is waited for asleep. Nothing inherits priority.
-//! * **After a raw `fork`** a child takes no claim over; another thread's claim then keeps it out of the lock for ever.
+//! * **After a raw `fork`** a child takes over the claims of threads that stayed behind, where [the kernel wipes
+//!   memory](#fork-and-its-relatives) in children; elsewhere such a claim keeps it out of the lock for ever.
 //!
 //! # Signal handlers and masks
 //!
@@ -252,9 +259,12 @@
 //!   use atomseq. It shares the parent's thread storage but not its registration, so its CPU number
 //!   is wrong and nobody restarts it. `posix_spawn` and `std::process::Command` without `pre_exec`
 //!   run no user code there.
-//! * A **raw** `fork` or `clone` system call skips the `pthread_atfork` handlers. A gate that
-//!   another thread holds at that moment stays closed in the child. One into a new PID namespace, by a thread other than its
-//!   process's first, may give the child its parent's number: then two threads of the child can take the same descriptor of k-CAS.
+//! * A **raw** `fork` or `clone` system call skips the `pthread_atfork` handlers, and so waits for no thread that holds a gate. The
+//!   child takes the gate over, but what the thread was doing under it may be half done.
+//! * **Where the kernel wipes no memory in children** (`MADV_WIPEONFORK`: before Linux 4.14, or forbidden at start-up), only atomseq's
+//!   own atfork handler knows a child. One of a raw fork finds gates closed for good. So may atfork handlers of a child that are older
+//!   than atomseq's. If such a fork goes into a new PID namespace and the child gets its parent's number, two threads of the child
+//!   can take the same descriptor of k-CAS.
 //! * Areas are private memory: other processes do not share them, and the fence would not reach
 //!   those processes.
 //!
@@ -282,7 +292,7 @@
 //!   see the steps one by one, step through the `gated` form: set `ATOMSEQ_DISABLE_RSEQ=1`.
 //! * **seccomp.** Until [`status()`](crate::status()) has returned, start-up uses `openat`, `openat2`, `fstatfs`, `read`, `close`, `sched_getaffinity`, `uname`,
 //!   `getpid`, `gettid`, `futex`, `rt_sigprocmask`, `rseq`, `membarrier`, `getcpu`, `clone`, `wait4`, `nanosleep`, `getrusage`, `sched_getattr`,
-//!   `sched_setattr`, `sched_setaffinity` and `exit` (of the self-test's helper), `munmap`, and the C library's memory, `mmap`, `brk`
+//!   `sched_setattr`, `sched_setaffinity` and `exit` (of the self-test's helper), `munmap`, `madvise`, and the C library's memory, `mmap`, `brk`
 //!   and `mprotect`. Call it before a filter forbids them; where one that decides something is refused, `status()` says which.
 //!   Later, operations use `membarrier`, `futex`, `rt_sigprocmask`, `getpid`, `gettid`, `tgkill`, `sched_yield`, `mmap`,
 //!   `munmap`, `madvise`, `getcpu`, `clock_gettime` (both only where the vDSO does not answer), and `rseq` for new threads, where atomseq
@@ -296,8 +306,11 @@
 //!   with an error, but must not end the process. So it may where masks use `getpid`, `gettid`, `rt_tgsigqueueinfo`,
 //!   `rt_sigpending` and `tgkill` for what they defer.
 //! * **seccomp, answering by a signal.** A filter may have the program itself answer, from its handler of `SIGSYS`. Start-up and
-//!   the registration of threads leave that signal open. Operations that close a gate or wait for a lock block every
-//!   signal, for a handler is code they do not know: a `futex`, `membarrier` or `rt_sigprocmask` that is trapped there
+//!   the registration of threads leave that signal open. Inside start-up such a handler can make no structure
+//!   ([`Error::StartingUp`](crate::percpu::Error::StartingUp)), since the number of CPUs is not known yet. A call of the
+//!   self-test's helper that is trapped (`sched_setattr`, `sched_setaffinity`, `nanosleep`) runs the handler there: in a process that
+//!   shares the program's memory, on a small stack. Its `exit` must be allowed. Operations that close a gate or wait for a lock
+//!   block every signal, for a handler is code they do not know: a `futex`, `membarrier` or `rt_sigprocmask` that is trapped there
 //!   ends the process. Let the filter allow these three.
 //! * **Containers** that hide or replace `/sys/devices/system/cpu/possible`: the file that is there
 //!   instead is not believed. The number of slots is then a multiple of four, and of 64 where

@@ -25,7 +25,8 @@ const MOST: usize = 1 << 16;
 
 static SLOTS: AtomicUsize = AtomicUsize::new(1);
 
-/// The largest possible CPU number plus one. 1 before start-up.
+/// The largest possible CPU number plus one; 1 until start-up has counted. Nothing that is indexed by CPU numbers may have its size
+/// from here before start-up has ended (`percpu::started`).
 #[inline]
 pub fn cpu_slots() -> usize {
     // Relaxed: written once, before the Release that ends start-up.

@@ -14,6 +14,7 @@ mod membarrier;
 mod memory;
 pub mod objects;
 mod on_cpu;
+mod process;
 mod rseq;
 mod selftest;
 mod signals;
@@ -30,11 +31,11 @@ pub use dispositions::{
     pending, queue_to_this_thread, replace_disposition, replace_disposition_if,
     send_to_this_thread,
 };
-pub use fork::generation;
 pub use futex::{wait, wait_at_most, wait_briefly, wake_all, wake_many, wake_one};
 pub use membarrier::{ORDERS_ALL, barrier, can_order_all, fence, fence_all};
 pub use memory::{discard, map, page_size, unmap};
 pub use on_cpu::{rseq_offset, started_rseq_offset};
+pub use process::generation;
 pub use rseq::{RSEQ_OFFSET, cpu_id, register_this_thread};
 pub use signals::{Quiet, is_quiet, set_quiet_hook};
 pub use start::{own_process, start};

@@ -10,6 +10,7 @@
 //! would go on writing to it) and retires the thread: destructors that run later use the slow path.
 
 use super::signals::Blocked;
+use super::start;
 use crate::arch::{FOUND_MASK, SIGNATURE, syscall, thread_block_offset, thread_pointer};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicI32, AtomicIsize, AtomicU32, AtomicU64, Ordering};
@@ -174,15 +175,17 @@ pub(super) fn create_exit_hook() -> Result<(), i32> {
 pub(super) fn forget_exit_hook() {
     let key = EXIT_KEY.swap(0, Ordering::Relaxed);
     if key != 0 {
-        // SAFETY: made by `create_exit_hook`; this thread has unregistered, and no other had the time to register.
+        // SAFETY: made by `create_exit_hook`; this thread has unregistered, and no other registers before start-up has ended.
         unsafe { libc::pthread_key_delete((key - 1) as libc::pthread_key_t) };
     }
 }
 
 /// On the slow path, when this thread's CPU number reads as negative: registers the thread if that is atomseq's to
 /// do. `true`: it is registered now, and the fast path is worth another try. Async-signal-safe.
+///
+/// Before start-up has ended there is nothing to do: it may still decide against sections.
 pub fn register_this_thread() -> bool {
-    if EXIT_KEY.load(Ordering::Relaxed) == 0 {
+    if EXIT_KEY.load(Ordering::Relaxed) == 0 || !start::is_decided() {
         return false;
     }
     match registration().load(Ordering::Relaxed) {

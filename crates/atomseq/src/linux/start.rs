@@ -8,27 +8,24 @@ use super::futex::{wait, wake_all};
 use super::kernel::{self, Verdict};
 use super::selftest::{self, Kick, Outcome};
 use super::signals::Blocked;
-use super::threads::thread_id;
-use super::{fork, membarrier, rseq};
+use super::{fork, membarrier, process, rseq};
 use crate::arch::syscall;
 use crate::status::{Features, Reason, Registrant, Status};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// 0 undecided, 1 decided; above that 1 plus the process id of who decides.
+/// 0 undecided, 1 decided; above that 1 plus the identity of the process of which a thread decides.
 static STATE: AtomicU32 = AtomicU32::new(UNDECIDED);
 const UNDECIDED: u32 = 0;
 const DECIDED: u32 = 1;
-
-/// The thread that decides.
-static DECIDER: AtomicU32 = AtomicU32::new(0);
 
 static DECISION: Decision = Decision(UnsafeCell::new(STARTING_UP));
 struct Decision(UnsafeCell<Status>);
 // SAFETY: written by the one thread that won STATE, before the Release that makes it readable.
 unsafe impl Sync for Decision {}
 
-/// What a call from inside start-up gets: the C library's allocator, called by start-up, may be built on atomseq.
+/// What a call from inside start-up gets: the C library's allocator, called by start-up, may be built on atomseq. No structure is
+/// made then: its numbers are provisional.
 static INSIDE: Status = STARTING_UP;
 const STARTING_UP: Status = Status {
     sections: false,
@@ -58,11 +55,22 @@ pub fn start() -> &'static Status {
     unsafe { &*DECISION.0.get() }
 }
 
+/// Has start-up ended?
+pub(super) fn is_decided() -> bool {
+    // Acquire: pairs with the Release in `decide_once`.
+    STATE.load(Ordering::Acquire) == DECIDED
+}
+
 #[cold]
 fn decide_once() -> &'static Status {
     // A handler that needed the decision while its own thread makes it would wait forever.
     let blocked = Blocked::enter();
-    let me = own_process() + 1;
+    if is_inside().load(Ordering::Relaxed) != 0 {
+        return &INSIDE;
+    }
+    is_inside().store(1, Ordering::Relaxed);
+    process::set_up();
+    let me = process::identity() + 1;
     loop {
         // Acquire: pairs with the Release below.
         let state = STATE.load(Ordering::Acquire);
@@ -77,23 +85,26 @@ fn decide_once() -> &'static Status {
             {
                 continue;
             }
-            DECIDER.store(thread_id(), Ordering::Relaxed);
             let status = decide();
             // SAFETY: this thread won STATE, and no one reads before the Release below.
             unsafe { *DECISION.0.get() = status };
-            DECIDER.store(0, Ordering::Relaxed);
             STATE.store(DECIDED, Ordering::Release);
             wake_all(&STATE);
             break;
         }
-        if DECIDER.load(Ordering::Relaxed) == thread_id() {
-            return &INSIDE;
-        }
         wait(&STATE, state);
     }
+    is_inside().store(0, Ordering::Relaxed);
     drop(blocked);
     // SAFETY: decided, so no one writes any more.
     unsafe { &*DECISION.0.get() }
+}
+
+/// Whether this thread is inside `decide_once`. Its own word: a fork copies it, with what the thread is in the middle of.
+fn is_inside() -> &'static AtomicU32 {
+    let inside: *const AtomicU32 = crate::__thread_storage!(AtomicU32, AtomicU32::new(0));
+    // SAFETY: storage of this thread, an atomic word; the callers are done with it before the thread ends.
+    unsafe { &*inside }
 }
 
 /// This process's number, as the kernel says: what is cached may be the parent's, in a child that shares memory.

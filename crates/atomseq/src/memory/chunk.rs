@@ -8,8 +8,8 @@ use super::free::Free;
 use super::hints::{EXHAUSTED, Path};
 use super::layout::Geometry;
 use super::page::{Page, Record};
-use crate::platform;
 use crate::sync::{AtomicU64, Ordering};
+use crate::{percpu, platform};
 
 const BITS: usize = 64;
 
@@ -57,6 +57,7 @@ impl Chunk {
     /// A chunk of pages that are all fresh, or `None` if there is no memory.
     pub fn map(first_page: usize, pages: usize, geometry: &Geometry) -> Option<NonNull<Chunk>> {
         let parts = Parts::of(pages, geometry)?;
+        // Not what was kept for a want of mappings: that is behind a lock, and an allocation waits for none.
         let mapping = platform::map(parts.bytes)?;
         let _exposed = mapping.as_ptr().expose_provenance();
         // SAFETY: all parts lie within the mapping, each aligned for what it holds.
@@ -99,7 +100,7 @@ impl Chunk {
     /// `map` made it, and nobody uses it or anything in it any more.
     pub unsafe fn unmap(chunk: NonNull<Chunk>) {
         // SAFETY: the caller's promise: the chunk is there, and is the start of its mapping.
-        unsafe { platform::unmap(chunk.cast(), chunk.as_ref().bytes) }
+        unsafe { percpu::memory::free(chunk.cast(), chunk.as_ref().bytes) }
     }
 
     pub fn pages(&self) -> usize {

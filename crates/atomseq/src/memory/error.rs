@@ -12,6 +12,8 @@ pub enum Error {
     TooLarge,
     /// The operating system gave no memory.
     OutOfMemory,
+    /// A pool was asked for from inside atomseq's start-up, which has not found out yet how many CPUs there can be.
+    StartingUp,
     /// As many descriptors as the limit allows are allocated.
     LimitReached,
     /// Every descriptor of a [`Cache`](super::Cache) is in use, and so none can be written back.
@@ -27,6 +29,9 @@ impl fmt::Display for Error {
             }
             Error::OutOfMemory => {
                 "the operating system gave no memory for more descriptors: free some, or raise its limits"
+            }
+            Error::StartingUp => {
+                "atomseq was asked from inside its own start-up: ask again once the first call has returned"
             }
             Error::LimitReached => {
                 "no descriptor was found within the pool's limit, though one may have moved meanwhile: free some, or raise the limit"

@@ -75,13 +75,15 @@ impl<T: Descriptor> Options<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Zero`], [`Error::TooLarge`], [`Error::OutOfMemory`].
+    /// [`Error::Zero`], [`Error::TooLarge`], [`Error::OutOfMemory`], [`Error::StartingUp`].
     pub fn build(self) -> Result<Pool<T>, Error> {
         let geometry = Geometry::of::<T>(self.limit)?;
-        let cpus = {
-            platform::start();
-            platform::cpu_slots()
+        let error = |error| match error {
+            percpu::Error::TooLarge => Error::TooLarge,
+            percpu::Error::StartingUp => Error::StartingUp,
+            _ => Error::OutOfMemory,
         };
+        let cpus = percpu::started().map_err(error)?.features().cpus;
         let cached = match self.limit.map(|limit| limit / 2 / cpus) {
             Some(share) if share < FEWEST => 0,
             Some(share) => self.cached.min(share),
@@ -92,10 +94,7 @@ impl<T: Descriptor> Options<T> {
             0 => percpu::Pool::without_caches(shared),
             _ => percpu::Pool::try_new(cached, shared),
         };
-        let cache = cache.map_err(|error| match error {
-            percpu::Error::TooLarge => Error::TooLarge,
-            _ => Error::OutOfMemory,
-        })?;
+        let cache = cache.map_err(error)?;
         Ok(Pool {
             cache,
             stable: self.stable,

@@ -20,6 +20,7 @@ use super::gate::Held;
 use super::lock::FOR_GOOD;
 use super::memory;
 use crate::platform;
+use crate::status::{Reason, Status};
 
 /// The size of a slot: two cache lines, for processors fetch them in pairs.
 pub(super) const SLOT_BYTES: usize = 128;
@@ -31,6 +32,16 @@ pub(super) const WORDS: usize = 8;
 pub(super) const WORDS_PER_SLOT: usize = (SLOT_BYTES - WORDS) / 8;
 
 const GUARDS: usize = 2;
+
+/// What this process can use. An error as long as that is not decided: the number of CPUs and the place of a thread's CPU number,
+/// which a structure keeps for good, are provisional until then.
+pub(crate) fn started() -> Result<&'static Status, Error> {
+    let status = platform::start();
+    match status.reason() {
+        Some(Reason::StartingUp) => Err(Error::StartingUp),
+        _ => Ok(status),
+    }
+}
 
 /// One slot a CPU, zeroed: the memory of one per-CPU structure.
 ///
@@ -111,27 +122,31 @@ impl Area {
     ///
     /// # Errors
     ///
-    /// [`Error::TooLarge`] and [`Error::OutOfMemory`].
+    /// [`Error::TooLarge`], [`Error::OutOfMemory`], [`Error::StartingUp`].
     pub fn new(bulk_bytes: usize) -> Result<Area, Error> {
-        let open = platform::start().gates_active();
-        Area::with_gates(bulk_bytes, open)
+        let status = started()?;
+        Area::with_gates(bulk_bytes, status, status.gates_active())
     }
 
     /// An area whose gates are never closed while sections run: nothing but single words is kept
     /// in it. It is fast even where the kernel's fence cannot be trusted.
     pub(super) fn ungated(bulk_bytes: usize) -> Result<Area, Error> {
-        let open = platform::start().is_active();
-        Area::with_gates(bulk_bytes, open)
+        let status = started()?;
+        Area::with_gates(bulk_bytes, status, status.is_active())
     }
 
     /// An area whose gates are closed for good.
     pub(super) fn closed(bulk_bytes: usize) -> Result<Area, Error> {
-        platform::start();
-        Area::with_gates(bulk_bytes, false)
+        Area::with_gates(bulk_bytes, started()?, false)
     }
 
-    fn with_gates(bulk_bytes: usize, open: bool) -> Result<Area, Error> {
-        let cpus = platform::cpu_slots();
+    fn with_gates(bulk_bytes: usize, status: &Status, open: bool) -> Result<Area, Error> {
+        let cpus = status.features().cpus;
+        debug_assert_eq!(
+            cpus,
+            platform::cpu_slots(),
+            "the number that sections rely on"
+        );
         let stride = bulk_bytes
             .checked_next_multiple_of(SLOT_BYTES)
             .and_then(|bulk| bulk.checked_add(SLOT_BYTES))

@@ -12,6 +12,8 @@ pub enum Error {
     TooLarge,
     /// The operating system gave no memory.
     OutOfMemory,
+    /// Asked from inside atomseq's start-up, which has not found out yet how many CPUs there can be.
+    StartingUp,
     /// The bounds of a histogram do not rise strictly, or are none or more than 255.
     Bounds,
 }
@@ -23,6 +25,9 @@ impl fmt::Display for Error {
             Error::TooLarge => "the capacity is larger than the address space: ask for less",
             Error::OutOfMemory => {
                 "the operating system gave no memory for a slot a CPU: ask for less, or raise its limits"
+            }
+            Error::StartingUp => {
+                "atomseq was asked from inside its own start-up: ask again once the first call has returned"
             }
             Error::Bounds => "histogram bounds must rise strictly, and there must be from 1 to 255 of them",
         })

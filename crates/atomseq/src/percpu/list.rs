@@ -294,6 +294,9 @@ impl<P: Owner> List<P> {
 
     /// Takes every node out, CPU by CPU, the last pushed first: sixteen at a time, each time at the
     /// cost of [`Area::close`].
+    ///
+    /// A list does not know how long it is: the iterator leaves a CPU when it has found nothing there. While another thread pushes
+    /// as fast as this one takes, it does not end.
     pub fn drain(&self) -> Drain<'_, P>
     where
         P: Send,
@@ -329,6 +332,11 @@ impl<P: Owner + Send> Take<P> for List<P> {
 
     fn seems_occupied(&self, cpu: usize) -> bool {
         !self.is_empty_on(cpu)
+    }
+
+    fn count(&self, _held: &Held<'_>) -> usize {
+        // To count them would take a walk along all links, while signals are blocked.
+        usize::MAX
     }
 }
 

@@ -47,7 +47,8 @@
 //!
 //! # Errors and panics
 //!
-//! `new` panics with the sentence of the [`Error`] that `try_new` returns. Methods that take a
+//! `new` panics with the sentence of the [`Error`] that `try_new` returns. Both fail inside atomseq's own start-up, in a handler of
+//! `SIGSYS` or an allocator that start-up calls: how many CPUs there can be is not known yet. Methods that take a
 //! CPU's number panic if there is no such CPU; numbers below [`Area::cpus`] are valid, those of
 //! absent CPUs included. Dropped, a structure drops what it holds, once; if a destructor panics, the
 //! others run while that unwinds, and a second panic aborts the process.
@@ -62,7 +63,7 @@ pub(crate) mod gate;
 mod histogram;
 mod list;
 mod lock;
-mod memory;
+pub(crate) mod memory;
 mod pool;
 mod queue;
 mod remote;
@@ -71,6 +72,7 @@ mod stack;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use area::started;
 pub use area::{Area, Slots};
 pub use batch::Batch;
 pub use counter::Counter;

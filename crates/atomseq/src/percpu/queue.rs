@@ -30,10 +30,11 @@ use super::area::{Area, WORDS};
 use super::batch::Place;
 use super::error::Error;
 use super::gate::Held;
+use super::memory;
 use super::remote::{self, Drain, Raw, Take};
 use crate::sequence::model::Program;
 use crate::word::Invariant;
-use crate::{Word, drops, platform};
+use crate::{Word, drops};
 
 const HEAD: usize = WORDS;
 const TAIL: usize = WORDS + 8;
@@ -152,7 +153,7 @@ impl Drop for Chunks {
             // SAFETY: a chunk that `new_chain` mapped.
             let Chunk { next, bytes } = unsafe { mapping.read() };
             // SAFETY: its start and size; the queue is being dropped, and no cell is reached any more.
-            unsafe { platform::unmap(mapping.cast(), bytes) };
+            unsafe { memory::free(mapping.cast(), bytes) };
             chunk = next;
         }
     }
@@ -314,7 +315,7 @@ impl<T: Word> Queue<T> {
             if pushed {
                 return Ok(());
             }
-            let Some((first, last)) = self.chunks.new_chain(platform::map) else {
+            let Some((first, last)) = self.chunks.new_chain(memory::allocate) else {
                 // SAFETY: `push` made the word, and the queue did not take it.
                 return Err(unsafe { T::from_word(word) });
             };
@@ -417,6 +418,17 @@ impl<T: Word + Send> Take<T> for Queue<T> {
 
     fn seems_occupied(&self, cpu: usize) -> bool {
         !self.is_empty_on(cpu)
+    }
+
+    fn count(&self, held: &Held<'_>) -> usize {
+        let [head, tail] = [0, 1].map(|word| {
+            let cell = self.area.peek(held.cpu(), word);
+            let number = std::ptr::with_exposed_provenance_mut(cell + NUMBER);
+            // SAFETY: head and tail are cells, and cells live as long as the queue; sequences store their numbers, each as a whole.
+            // Relaxed: the gate is held, so neither changes, and closing it has ordered what was stored before.
+            unsafe { AtomicUsize::from_ptr(number) }.load(Ordering::Relaxed)
+        });
+        tail.wrapping_sub(head)
     }
 }
 

@@ -35,6 +35,9 @@ pub(super) trait Take<T>: Sync {
 
     /// Does the slot seem to hold something? Read without the gate, so only a hint.
     fn seems_occupied(&self, cpu: usize) -> bool;
+
+    /// How many elements the held slot has; more, if the structure does not know.
+    fn count(&self, held: &Held<'_>) -> usize;
 }
 
 /// Takes one element from a CPU's slot.
@@ -68,8 +71,9 @@ const BATCH: usize = 16;
 /// The elements of a structure, taken out CPU by CPU; made by the structures' `drain`.
 ///
 /// A gate is closed for sixteen elements at a time, at the cost of [`Area::close`], and is open
-/// while the caller has them. What is put on a CPU that was passed already stays there. Elements
-/// that were taken out but not asked for are dropped with the iterator.
+/// while the caller has them. No more is taken from a CPU than was there when the iterator came to it, so it ends, whatever
+/// other threads push meanwhile; but not that of a [`List`](super::List::drain). What is put on a CPU that was passed already stays
+/// there. Elements that were taken out but not asked for are dropped with the iterator.
 ///
 /// It holds those sixteen itself, and takes room for as many again while it fetches them: with a
 /// [`Ring`](super::Ring)'s largest elements, of 4 KiB, 128 KiB of stack. In a signal handler on a small stack, take
@@ -77,6 +81,8 @@ const BATCH: usize = 16;
 pub struct Drain<'a, T> {
     structure: &'a dyn Take<T>,
     cpu: usize,
+    /// How many more it takes from that CPU; unknown before the first.
+    left: Option<usize>,
     batch: [Option<T>; BATCH],
     next: usize,
     taken: usize,
@@ -87,6 +93,7 @@ impl<'a, T> Drain<'a, T> {
         Drain {
             structure,
             cpu: 0,
+            left: None,
             batch: [const { None }; BATCH],
             next: 0,
             taken: 0,
@@ -101,12 +108,12 @@ impl<'a, T> Drain<'a, T> {
             let mut raw = [const { None }; BATCH];
             if self.structure.seems_occupied(self.cpu) {
                 let held = area.close(self.cpu);
-                for place in &mut raw {
+                let left = self.left.unwrap_or_else(|| self.structure.count(&held));
+                let taken = raw[..left.min(BATCH)].iter_mut().map_while(|place| {
                     *place = self.structure.take(&held);
-                    if place.is_none() {
-                        break;
-                    }
-                }
+                    place.as_ref().map(|_| ())
+                });
+                self.left = Some(left - taken.count());
             }
             // The gate is open here. If the user's code panics, the elements after that are left to the next `next`.
             let mut raw = raw.into_iter().map_while(|raw| raw);
@@ -119,8 +126,9 @@ impl<'a, T> Drain<'a, T> {
                 self.taken += 1;
                 true
             });
-            if self.taken < BATCH {
+            if self.taken < BATCH || self.left == Some(0) {
                 self.cpu += 1;
+                self.left = None;
             }
             if self.taken > 0 {
                 return true;

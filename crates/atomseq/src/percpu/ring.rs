@@ -519,6 +519,10 @@ impl<T: Send> Take<T> for Ring<T> {
     fn seems_occupied(&self, cpu: usize) -> bool {
         self.len_of(cpu) > 0
     }
+
+    fn count(&self, held: &Held<'_>) -> usize {
+        self.len_of(held.cpu())
+    }
 }
 
 impl<T> Drop for Ring<T> {

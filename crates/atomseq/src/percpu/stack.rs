@@ -363,6 +363,10 @@ impl<T: Word + Send> Take<T> for Stack<T> {
     fn seems_occupied(&self, cpu: usize) -> bool {
         self.len_of(cpu) > 0
     }
+
+    fn count(&self, held: &Held<'_>) -> usize {
+        self.len_of(held.cpu())
+    }
 }
 
 impl<T: Word> Drop for Stack<T> {

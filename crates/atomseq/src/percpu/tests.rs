@@ -136,6 +136,29 @@ macro_rules! operations {
     }};
 }
 
+/// Each element that is drained is pushed again, on the CPU that is drained, or on one that comes later.
+#[test]
+fn a_drain_ends_while_elements_are_pushed() {
+    const ELEMENTS: usize = 40;
+    macro_rules! drain_and_push {
+        ($structure:expr) => {{
+            let structure = $structure;
+            (0..ELEMENTS).for_each(|value| structure.push(value).expect("room"));
+            let mut drained = 0;
+            for value in structure.drain() {
+                structure.push(value).expect("room");
+                drained += 1;
+                assert!(drained <= ELEMENTS * structure.cpus(), "it goes on");
+            }
+            assert!(drained >= ELEMENTS);
+            assert_eq!(structure.drain().count(), ELEMENTS);
+        }};
+    }
+    drain_and_push!(Stack::<usize>::new(2 * ELEMENTS));
+    drain_and_push!(Ring::<usize>::new(2 * ELEMENTS));
+    drain_and_push!(Queue::<usize>::new());
+}
+
 #[test]
 fn the_users_code_runs_while_no_gate_is_held() {
     let witness = || Witness(7);

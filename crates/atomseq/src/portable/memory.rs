@@ -13,11 +13,11 @@ pub fn map(bytes: usize) -> Option<NonNull<u8>> {
     }
 }
 
-/// Gives back what [`map`] returned.
+/// Gives back what [`map`] returned. `false`: the system would not take it, and it stays as it is.
 ///
 /// # Safety
 /// `start` and `bytes` are those of one `map`, and nothing uses the memory any more.
-pub unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
+pub unsafe fn unmap(start: NonNull<u8>, bytes: usize) -> bool {
     // SAFETY: the caller's promise.
     unsafe { system::unmap(start, bytes) }
 }
@@ -39,9 +39,9 @@ mod system {
 
     /// # Safety
     /// As for `super::unmap`.
-    pub unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
-        // SAFETY: a mapping of this size, which nothing uses any more. It cannot fail for one that is whole.
-        unsafe { libc::munmap(start.as_ptr().cast(), bytes) };
+    pub unsafe fn unmap(start: NonNull<u8>, bytes: usize) -> bool {
+        // SAFETY: a mapping of this size, which nothing uses any more.
+        unsafe { libc::munmap(start.as_ptr().cast(), bytes) == 0 }
     }
 }
 
@@ -60,7 +60,7 @@ mod system {
 
     /// # Safety
     /// As for `super::unmap`.
-    pub unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
+    pub unsafe fn unmap(start: NonNull<u8>, bytes: usize) -> bool {
         // SAFETY: `map` made this very layout and checked it.
         unsafe {
             System.dealloc(
@@ -68,6 +68,7 @@ mod system {
                 Layout::from_size_align_unchecked(bytes, PAGE),
             )
         };
+        true
     }
 }
 

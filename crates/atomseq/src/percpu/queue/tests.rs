@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::platform;
 
 #[test]
 fn first_in_first_out_on_each_cpu_while_growing() {

@@ -12,6 +12,7 @@ use super::rollforward::{abandon_rollforward, leave};
 use super::run::{self, Delivery};
 use super::words::Words;
 use super::{Arrived, Interrupted, controls, fork, pass_on};
+use crate::clock;
 use crate::sequence::table;
 
 /// In nanoseconds.
@@ -32,15 +33,6 @@ pub fn set_rollforward_limit(limit: Duration) {
     let nanoseconds = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
     // Relaxed: a number on its own.
     LIMIT.store(nanoseconds, Ordering::Relaxed);
-}
-
-fn now() -> u64 {
-    // SAFETY: plain old data.
-    let mut time: libc::timespec = unsafe { core::mem::zeroed() };
-    // SAFETY: fills `time` in; async-signal-safe, and this clock cannot fail.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-    // Never 0, which means "none".
-    (time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64).max(1)
 }
 
 /// Passes a fault to its handler.
@@ -187,7 +179,7 @@ unsafe fn run(action: &'static Action, delivery: &Delivery, frame: &Frame) {
 }
 
 fn is_over_limit(delivery: &Frame) -> bool {
-    let faulting = delivery.faulting_for(now());
+    let faulting = delivery.faulting_for(clock::now());
     // Relaxed: a number on its own.
     faulting > LIMIT.load(Ordering::Relaxed) && !controls::is_off(controls::WATCHDOG)
 }

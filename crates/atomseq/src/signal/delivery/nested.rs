@@ -22,6 +22,7 @@ use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use super::actions::{FAULTS, undecided_mask, unmaskable};
 use super::words::{Record, Words};
@@ -167,14 +168,26 @@ impl Frame {
         self.before.store(core::ptr::null_mut(), Relaxed);
     }
 
-    /// How long ago the first fault of the clone was that this delivery runs, if this is not the first.
-    pub fn faulting_for(&self, now: u64) -> u64 {
-        match self.faulted.load(Relaxed) {
-            0 => {
-                self.faulted.store(now, Relaxed);
-                0
-            }
-            first => now.saturating_sub(first),
+    /// How long ago the first fault of the clone was that this delivery runs, in nanoseconds; 0 if this is the first. Where the
+    /// system does not tell the time, each fault counts for a millisecond.
+    pub fn faulting_for(&self, now: Option<Duration>) -> u64 {
+        since_first(&self.faulted, now)
+    }
+}
+
+fn since_first(first: &AtomicU64, now: Option<Duration>) -> u64 {
+    const MILLISECOND: u64 = 1_000_000;
+    let before = first.load(Relaxed);
+    match now.map(|now| now.as_nanos() as u64) {
+        Some(now) if before == 0 => {
+            // Never 0, which means that there was none.
+            first.store(now.max(1), Relaxed);
+            0
+        }
+        Some(now) => now.saturating_sub(before),
+        None => {
+            first.store(before + MILLISECOND, Relaxed);
+            before
         }
     }
 }
@@ -182,4 +195,19 @@ impl Frame {
 /// Where the record of a signal lies.
 fn place(signal: c_int) -> Option<usize> {
     unmaskable().position(|unmaskable| unmaskable == signal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_take_time_where_nobody_tells_it() {
+        let told = AtomicU64::new(0);
+        let times = [0, 5, 9].map(|now| since_first(&told, Some(Duration::from_nanos(now))));
+        assert_eq!(times, [0, 4, 8]);
+        let refused = AtomicU64::new(0);
+        let times = [(); 3].map(|()| since_first(&refused, None));
+        assert_eq!(times, [0, 1_000_000, 2_000_000]);
+    }
 }
