@@ -111,8 +111,9 @@ pub fn at_each_place<S: Subject, M: FnMut(&mut Rng) -> (S, S::Model)>(
                 lost = alive;
             };
             check(met, "used by others");
-            let (is_met_again, record) = until_the_end(seed, place, &fresh);
-            record.drop_as_it_is();
+            let (is_met_again, mut record) = until_the_end(seed, place, &fresh);
+            record.forget_memories();
+            drop(record);
             check(is_met_again, "dropped at once");
             met
         };

@@ -194,8 +194,8 @@ impl<S: Subject> Record<S> {
 }
 
 impl<S: Subject> Record<S> {
-    /// Drops the structure where it lies, as the calls have left it; before it, what the lanes keep.
-    pub fn drop_as_it_is(mut self: Box<Self>) {
+    /// Drops what the lanes keep. The structure stays as the calls have left it, to be dropped where it lies.
+    pub fn forget_memories(&mut self) {
         for lane in &mut self.lanes {
             lane.get_mut().memory = S::Memory::default();
         }
