@@ -17,6 +17,18 @@ impl Backoff {
         Backoff(0)
     }
 
+    /// For a container of so many values, whose operations all change one word: whoever has that word's line gets time for part of the
+    /// values, up to 32 pauses.
+    ///
+    /// Measured on four CPUs of an AMD EPYC, stacks of 1,024 in flow, beside crossbeam's `ArrayQueue`, threads that spin and threads that
+    /// yield, medians of seven: two threads 0.66 and 0.93, with one pause 1.10 and 1.17; four threads 1.29 and 1.63, with one pause 1.50 and
+    /// 2.13. Stacks of 16 would take half as long again with 32 pauses.
+    pub fn of_container(capacity: usize) -> Backoff {
+        const WITHOUT: u32 = 5;
+        let doublings = capacity.checked_ilog2().unwrap_or(0);
+        Backoff(doublings.saturating_sub(WITHOUT).min(5))
+    }
+
     pub fn spin(&mut self) {
         (0..1 << self.0).for_each(|_| spin_loop());
         self.0 = LONGEST.min(self.0 + 1);

@@ -76,6 +76,11 @@ pub(crate) trait Change {
     /// Stores what has to be stored, where nobody looks in the state of that version, and returns the next one. The
     /// caller has the lock.
     fn store(&mut self, version: u64, state: u64) -> u64;
+
+    /// How it gives way to others' changes.
+    fn backoff(&self) -> Backoff {
+        Backoff::new()
+    }
 }
 
 impl Shadow {
@@ -131,7 +136,7 @@ impl Shadow {
     #[inline(never)]
     pub fn change_slowly(&self, change: &mut impl Change, mut told: Option<usize>) -> bool {
         let mut restarts = Restarts::none();
-        let (mut registered, mut backoff) = (false, Backoff::new());
+        let (mut registered, mut backoff) = (false, change.backoff());
         loop {
             match told {
                 Some(DONE) => return true,

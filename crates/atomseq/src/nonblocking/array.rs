@@ -9,6 +9,7 @@
 //! cell changes that anybody looks at, and the length alone has to change with the version. Lengths are in bytes, for the
 //! sequences' sake.
 
+use crate::dcas::Backoff;
 use crate::dcas::shadow::{Change, Shadow};
 use crate::dcas::{Version, zeros};
 use crate::sync::{AtomicU64, Ordering};
@@ -138,6 +139,10 @@ impl Change for Putting<'_> {
         cell.store(self.word as u64, Ordering::Relaxed);
         length + CELL as u64
     }
+
+    fn backoff(&self) -> Backoff {
+        Backoff::of_container(self.array.capacity)
+    }
 }
 
 struct Taking<'a> {
@@ -162,5 +167,9 @@ impl Change for Taking<'_> {
         // Relaxed: the lock was taken with an acquire.
         self.word = self.array.cell(cell).load(Ordering::Relaxed) as usize;
         length - CELL as u64
+    }
+
+    fn backoff(&self) -> Backoff {
+        Backoff::of_container(self.array.capacity)
     }
 }
