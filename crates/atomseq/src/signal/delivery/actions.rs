@@ -319,7 +319,11 @@ impl Previous {
             libc::SIG_IGN => return Chained::Ignored,
             _ => {}
         }
-        let old = change_mask(libc::SIG_BLOCK, self.0.mask);
+        let own = match self.0.has(libc::SA_NODEFER) {
+            true => 0,
+            false => bit(signal),
+        };
+        let old = change_mask(libc::SIG_BLOCK, self.0.mask | own);
         // SAFETY: whoever installed it wanted to be called so; the caller vouches for the arguments.
         unsafe { self.call_function(signal, info, context) };
         change_mask(libc::SIG_SETMASK, old);
