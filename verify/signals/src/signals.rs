@@ -38,6 +38,24 @@ pub fn is_blocked(signal: i32) -> bool {
     holds(&change_mask(libc::SIG_BLOCK, &[]), signal)
 }
 
+/// This thread's mask as the kernel has it, with the signals of which the C library says nothing.
+#[cfg(target_os = "linux")]
+pub fn kernel_mask() -> u64 {
+    let mut mask = 0u64;
+    // SAFETY: asks only; the kernel's set has 8 bytes.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_BLOCK,
+            std::ptr::null::<u64>(),
+            &raw mut mask,
+            8,
+        )
+    };
+    assert_eq!(result, 0);
+    mask
+}
+
 /// Is `signal` pending for this thread or its process?
 pub fn is_pending(signal: i32) -> bool {
     let mut pending = set(&[]);

@@ -313,3 +313,41 @@ fn a_signal_that_is_held_back_in_such_a_sandbox_comes_after_the_rollforward() {
         assert_eq!(signal::statistics().lost_signals, 0);
     });
 }
+
+/// Some system calls raise `SIGSYS`, whose handler is to emulate them. No delivery makes another one before that handler runs,
+/// which would kill; and deliveries of other signals go on when theirs are refused. What came, in order.
+fn with_emulated_masks(install_emulator: fn()) -> Vec<usize> {
+    const PASSWORD: u32 = 0x5053;
+    install_emulator();
+    install(ONE, note);
+    sandbox::trap(libc::SYS_rt_sigprocmask, PASSWORD);
+    // SAFETY: asks for nothing.
+    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, 0, 0, 0, 8, 0, 0) };
+    // SAFETY: a signal to this thread.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), ONE) };
+    logged()
+}
+
+#[test]
+fn no_system_call_comes_before_the_handler_of_one_that_is_emulated() {
+    in_fresh_process(this_test!(), || {
+        extern "C" fn refuse(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+            log(1000);
+            // SAFETY: the kernel's context of a system call.
+            unsafe {
+                let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
+                registers[libc::REG_RAX as usize] = -i64::from(libc::EPERM);
+            }
+        }
+        let came = with_emulated_masks(|| _ = install_plainly(libc::SIGSYS, refuse, 0, &[]));
+        assert_eq!(came, [1000, 1000, ONE as usize]);
+    });
+}
+
+#[test]
+fn nor_before_one_that_is_installed_here() {
+    in_fresh_process(this_test!(), || {
+        let came = with_emulated_masks(|| install(libc::SIGSYS, |_| log(1000)));
+        assert_eq!(came, [1000, 1000, ONE as usize]);
+    });
+}

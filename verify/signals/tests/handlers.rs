@@ -266,6 +266,24 @@ extern "C" fn earlier(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
     log(usize::from(is_blocked(libc::SIGWINCH)));
 }
 
+/// A handler that is chained to does not interrupt itself, though the one that chains to it may be interrupted by itself.
+#[test]
+fn a_chained_handler_blocks_its_own_signal_unless_it_asked_for_the_opposite() {
+    in_fresh_process(this_test!(), || {
+        extern "C" fn note(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+            log(usize::from(is_blocked(ONE)));
+        }
+        for flags in [0, libc::SA_NODEFER] {
+            install_plainly(ONE, note, flags, &[]);
+            let options = Options::new().no_defer();
+            install_with(ONE, |event| _ = event.chain(), options);
+            raise(ONE);
+            signal::uninstall(ONE).expect("installed");
+        }
+        assert_eq!(logged(), [1, 0]);
+    });
+}
+
 #[test]
 fn chaining_calls_what_was_there_with_its_mask() {
     in_fresh_process(this_test!(), || {

@@ -14,7 +14,7 @@ use verify_signals::libraries::{install_over, lowest, put_back};
 use verify_signals::log::{clear_log, log, logged};
 use verify_signals::sequences::{add_second_to_first, add_to_three};
 use verify_signals::signals::{
-    change_mask, install, install_plainly, install_with, is_blocked, raise,
+    change_mask, install, install_plainly, install_with, is_blocked, kernel_mask, raise,
 };
 use verify_signals::this_test;
 
@@ -277,6 +277,40 @@ fn a_handler_in_the_middle_of_a_sequence_lets_nothing_in() {
         let fault = libc::SIGSEGV as usize;
         // It arrives where the fault was, when that handler returns.
         assert_eq!(logged(), [fault, 3, 1000, HUP, 2, 1, 1, 1]);
+    });
+}
+
+/// The fault's handler unblocks a signal, for a time limit or for faults of its own. Others that it has blocked still say that it
+/// runs, also where the thread had blocked the managed ones before. The C library's are not blocked: other threads wait for these.
+#[test]
+fn a_handler_in_the_middle_of_a_sequence_may_unblock_a_signal() {
+    in_fresh_process(this_test!(), || {
+        fn fault(event: &mut Event<'_>) {
+            change_mask(libc::SIG_UNBLOCK, &[UNMASKED.load(SeqCst)]);
+            raise(libc::SIGABRT);
+            log(event.signal() as usize);
+            let reserved = kernel_mask() >> 31 & 3;
+            log(reserved as usize);
+            page().release();
+        }
+        install(libc::SIGHUP, look);
+        install(libc::SIGABRT, look);
+        change_mask(libc::SIG_BLOCK, &[libc::SIGHUP]);
+        for options in [Options::new(), Options::new().no_defer()] {
+            for unblocked in [libc::SIGSEGV, libc::SIGALRM] {
+                install_with(libc::SIGSEGV, fault, options);
+                UNMASKED.store(unblocked, SeqCst);
+                clear_log();
+                page().interrupt(0);
+                // SAFETY: three words of the page.
+                unsafe { add_to_three::rolling(page().words(1) as usize, 99) };
+                let (abort, fault) = (libc::SIGABRT as usize, libc::SIGSEGV as usize);
+                assert_eq!(logged(), [abort, 3, fault, 0]);
+            }
+        }
+        clear_log();
+        raise(libc::SIGABRT);
+        assert_eq!(logged()[..2], [libc::SIGABRT as usize, 0], "and not later");
     });
 }
 

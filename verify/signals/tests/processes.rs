@@ -2,12 +2,14 @@
 #![cfg(atomseq_sections)]
 
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
 
 use atomseq::internals::signal_controls;
 use atomseq::signal::{self, Event, mask};
 use verify_signals::fresh::{in_child, in_fresh_process};
-use verify_signals::signals::{change_mask, holds, install, is_blocked, is_pending, raise};
+use verify_signals::signals::{
+    change_mask, holds, install, install_plainly, is_blocked, is_pending, raise,
+};
 use verify_signals::this_test;
 
 const ONE: i32 = libc::SIGUSR1;
@@ -102,6 +104,39 @@ fn a_handler_that_no_mask_holds_back_may_fork_in_the_middle_of_an_audit() {
             signal::audit();
         }
         sender.join().expect("it ended");
+    });
+}
+
+/// The context of a handler of others holds what the mask that it has interrupted has blocked; so the child goes on with that.
+#[test]
+fn a_child_of_a_handler_of_others_has_nothing_blocked_after_the_mask() {
+    in_fresh_process(this_test!(), || {
+        static CHILD: AtomicI32 = AtomicI32::new(-1);
+        extern "C" fn fork(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+            // SAFETY: the child runs on as this process would.
+            CHILD.store(unsafe { libc::fork() }, SeqCst);
+        }
+        install_plainly(libc::SIGALRM, fork, 0, &[]);
+        install(ONE, count);
+        let guard = mask();
+        raise(ONE);
+        raise(libc::SIGALRM);
+        let child = CHILD.load(SeqCst);
+        drop(guard);
+        // What waits is the parent's.
+        let of_mask = usize::from(child != 0);
+        let is_unblocked = !is_blocked(ONE) && runs() == of_mask;
+        raise(ONE);
+        let is_right = is_unblocked && runs() == of_mask + 1;
+        if child == 0 {
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(if is_right { 0 } else { 1 }) };
+        }
+        assert!(is_right);
+        let mut status = 0;
+        // SAFETY: waits for the child.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0);
     });
 }
 

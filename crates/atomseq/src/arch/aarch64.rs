@@ -142,31 +142,41 @@ fn thread_block() -> usize {
     thread_pointer().wrapping_add_signed(thread_block_offset())
 }
 
-// What the kernel calls on a signal: announces the delivery before anything else happens, and has it dispatched.
+// What the kernel calls on a signal: blocks what must not come in the middle of a delivery, announces the delivery, and has it
+// dispatched.
 //
-//   x0, x1, x2  the signal, its siginfo, the context of what it interrupted; x2 stays so until the delivery is known
+//   x0, x1, x2  the signal, its siginfo, the context of what it interrupted, up to the label `noted`; then the system call's
+//   x3          the system call's fourth argument
 //   x4          the number of the entry that was called: they lie 16 bytes apart
+//   x8          the system call's number
 //   x9          this thread's block
-//   x10         the delivery whose code the signal has interrupted, or 0
-//   x3          this one
+//   x10         scratch; then the delivery whose code the signal has interrupted, or 0
 //
-//   stack while it is dispatched: signal/delivery/nested.rs has the layout, 424 bytes
+//   stack while it is dispatched: signal/delivery/nested.rs has the layout, 456 bytes
 //   [sp]        the delivery that this one has interrupted
 //   [sp, #8]    the context
 //   [sp, #16]   what waits for this one: nothing yet
 //   [sp, #24]   when the clone that it runs first faulted: never yet
-//   [sp, #432]  x29, x30
+//   [sp, #32]   the mask before the system call; SIGKILL alone, which no mask holds, if there was none
+//   [sp, #40]   the signal
+//   [sp, #48]   its siginfo
+//   [sp, #56]   the number of the entry
+//   [sp, #464]  x29, x30
 //
-// A signal that arrives before the label `entered` finds the context in x2; one that arrives later finds this delivery in the
-// thread's block, at 200.
+// A signal that arrives before the label `noted` finds the context in x2; one that arrives before `entered` finds it on the stack;
+// one that arrives later finds this delivery in the thread's block, at 200.
+//
+// A SIGSYS that a system call has raised comes without another one, which might raise it again and kill.
 macro_rules! signal_entries {
-    (call $dispatch:path) => {
+    (call $dispatch:path, block $set:path) => {
         core::arch::global_asm!(
             ".pushsection .text.atomseq_entry,\"ax\",@progbits",
             ".balign 16",
             concat!(".globl ", $crate::arch::name!("entry")),
             concat!(".hidden ", $crate::arch::name!("entry")),
             concat!(".type ", $crate::arch::name!("entry"), ", @function"),
+            concat!(".globl ", $crate::arch::name!("noted")),
+            concat!(".hidden ", $crate::arch::name!("noted")),
             concat!(".globl ", $crate::arch::name!("entered")),
             concat!(".hidden ", $crate::arch::name!("entered")),
             ".cfi_startproc",
@@ -178,33 +188,53 @@ macro_rules! signal_entries {
             "b 20f",                    // the rest is the same for all
             ".endr",
             "20:",
+            "sub sp, sp, #480",         // room
+            ".cfi_adjust_cfa_offset 480",
+            "stp x29, x30, [sp, #464]", //
+            ".cfi_rel_offset x29, 464",
+            ".cfi_rel_offset x30, 472",
+            "str x2, [sp, #8]",         // the context
+            "stp xzr, xzr, [sp, #16]",  // nothing waits, no fault yet
+            "mov x10, #256",            //
+            "stp x10, x0, [sp, #32]",   // no system call yet; the signal
+            "stp x1, x4, [sp, #48]",    // its siginfo; which entry
+            concat!($crate::arch::name!("noted"), ":"),
+            "cmp w0, #31",              // SIGSYS?
+            "b.ne 21f",                 // no
+            "ldr w10, [x1, #8]",        // did a system call raise it (si_code > 0)?
+            "cmp w10, #0",              //
+            "b.gt 22f",                 // yes: no other one
+            "21:",
+            "mov x0, #0",               // SIG_BLOCK
+            "adrp x1, {set}",           //
+            "add x1, x1, :lo12:{set}",  // these
+            "add x2, sp, #32",          // the mask before
+            "mov x3, #8",               // bytes in a set
+            "mov x8, #135",             // rt_sigprocmask
+            "svc #0",                   // a refusal leaves the mask and [sp, #32] as they are
+            "22:",
             concat!("adrp x9, :gottprel:", $crate::arch::name!("thread_block")),
             concat!("ldr x9, [x9, :gottprel_lo12:", $crate::arch::name!("thread_block"), "]"),
             "mrs x10, tpidr_el0",       //
             "add x9, x9, x10",          // the block
             "ldr x10, [x9, #200]",      // whose code is interrupted?
-            "sub sp, sp, #448",         // room
-            ".cfi_adjust_cfa_offset 448",
-            "stp x29, x30, [sp, #432]", //
-            ".cfi_rel_offset x29, 432",
-            ".cfi_rel_offset x30, 440",
-            "stp x10, x2, [sp]",        // that one, and the context
-            "stp xzr, xzr, [sp, #16]",  // nothing waits, no fault yet
-            "mov x3, sp",               // this one
-            "str x3, [x9, #200]",       // known
+            "str x10, [sp]",            // that one's
+            "mov x0, sp",               // this one
+            "str x0, [x9, #200]",       // known
             concat!($crate::arch::name!("entered"), ":"),
-            "add x29, sp, #432",        // a frame as others have
+            "add x29, sp, #464",        // a frame as others have
             "bl {dispatch}",            //
-            "ldp x29, x30, [sp, #432]", //
+            "ldp x29, x30, [sp, #464]", //
             ".cfi_restore x29",
             ".cfi_restore x30",
-            "add sp, sp, #448",         //
-            ".cfi_adjust_cfa_offset -448",
+            "add sp, sp, #480",         //
+            ".cfi_adjust_cfa_offset -480",
             "ret",                      // to the kernel's way back
             ".cfi_endproc",
             concat!(".size ", $crate::arch::name!("entry"), ", . - ", $crate::arch::name!("entry")),
             ".popsection",
             dispatch = sym $dispatch,
+            set = sym $set,
         );
     };
 }
@@ -212,7 +242,7 @@ pub(crate) use {name, signal_entries};
 
 /// How far behind the beginning of a delivery's stack the context lies, if the kernel has called the entry: the siginfo comes
 /// between.
-pub const CONTEXT_AFTER: usize = 448 + 128;
+pub const CONTEXT_AFTER: usize = 480 + 128;
 
 // Running a clone inside the handler that has interrupted its sequence.
 //

@@ -10,7 +10,7 @@
 //! | `glibc_rseq_symbols` | static builds only: the C library's `__rseq_offset` and `__rseq_size`, or nulls |
 //! | `enter_mask`, `leave_mask` | the user-level signal mask's fast path |
 //! | `has_double_width`, `compare_exchange_double` | two adjacent words, compared and changed at once |
-//! | `signal_entries`, `signal_entry`, `is_entering` | what the kernel calls on a signal; whether a place is before its delivery is known |
+//! | `signal_entries`, `signal_entry`, `entering` | what the kernel calls on a signal; where the context is until its delivery is known |
 //! | `CONTEXT_AFTER` | how far behind an entry's stack the kernel puts the context |
 //! | `place` | the caller's program counter, stack pointer and frame pointer |
 //! | `roll` | runs the rest of an interrupted sequence's clone with the interrupted registers |
@@ -54,6 +54,8 @@ const _: () = assert!(FOUND_MASK + size_of::<u64>() <= 256);
 unsafe extern "C" {
     #[link_name = name!("entry")]
     static ENTRY: u8;
+    #[link_name = name!("noted")]
+    static NOTED: u8;
     #[link_name = name!("entered")]
     static ENTERED: u8;
 }
@@ -69,10 +71,24 @@ pub fn signal_entry(number: usize) -> Entry {
     unsafe { core::mem::transmute::<*const u8, Entry>(address) }
 }
 
-/// Is this program counter in an entry of signals, at a place where its delivery is not yet known? The context of what was
-/// interrupted is then the third argument still.
-pub fn is_entering(pc: usize) -> bool {
-    (&raw const ENTRY as usize..&raw const ENTERED as usize).contains(&pc)
+/// Where an entry of signals keeps what it has got, until its delivery is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entering {
+    /// In the registers of its arguments.
+    InArguments,
+    /// In the delivery that the stack pointer points at.
+    OnStack,
+}
+
+/// Is this program counter in an entry of signals, at a place where its delivery is not yet known?
+pub fn entering(pc: usize) -> Option<Entering> {
+    let [entry, noted, entered] =
+        [&raw const ENTRY, &raw const NOTED, &raw const ENTERED].map(|label| label as usize);
+    match pc {
+        _ if (entry..noted).contains(&pc) => Some(Entering::InArguments),
+        _ if (noted..entered).contains(&pc) => Some(Entering::OnStack),
+        _ => None,
+    }
 }
 
 /// What the self-test's section and its helper share. `repr(C)`: the assembly uses the offsets below.

@@ -152,29 +152,39 @@ pub fn leave_mask(waiting: extern "C" fn()) {
     }
 }
 
-// What the kernel calls on a signal: announces the delivery before anything else happens, and has it dispatched.
+// What the kernel calls on a signal: blocks what must not come in the middle of a delivery, announces the delivery, and has it
+// dispatched.
 //
-//   rdi, rsi, rdx  the signal, its siginfo, the context of what it interrupted; rdx stays so until the delivery is known
+//   rdi, rsi, rdx  the signal, its siginfo, the context of what it interrupted, up to the label `noted`; then the system call's
 //   r8             the number of the entry that was called: they lie 16 bytes apart
-//   rax            this thread's block
-//   rcx            the delivery whose code the signal has interrupted, or 0; then this one
+//   r10            the system call's fourth argument
+//   rax            the system call's number and result; this thread's block
+//   rcx, r11       the system call changes them; then rcx is the delivery whose code the signal has interrupted, or 0
 //
-//   stack while it is dispatched: signal/delivery/nested.rs has the layout, 424 bytes
+//   stack while it is dispatched: signal/delivery/nested.rs has the layout, 456 bytes
 //   [rsp]       the delivery that this one has interrupted
 //   [rsp + 8]   the context
 //   [rsp + 16]  what waits for this one: nothing yet
 //   [rsp + 24]  when the clone that it runs first faulted: never yet
+//   [rsp + 32]  the mask before the system call; SIGKILL alone, which no mask holds, if there was none
+//   [rsp + 40]  the signal
+//   [rsp + 48]  its siginfo
+//   [rsp + 56]  the number of the entry
 //
-// A signal that arrives before the label `entered` finds the context in rdx; one that arrives later finds this delivery in the
-// thread's block, at 200.
+// A signal that arrives before the label `noted` finds the context in rdx; one that arrives before `entered` finds it on the stack;
+// one that arrives later finds this delivery in the thread's block, at 200.
+//
+// A SIGSYS that a system call has raised comes without another one, which might raise it again and kill.
 macro_rules! signal_entries {
-    (call $dispatch:path) => {
+    (call $dispatch:path, block $set:path) => {
         core::arch::global_asm!(
             ".pushsection .text.atomseq_entry,\"ax\",@progbits",
             ".balign 16",
             concat!(".globl ", $crate::arch::name!("entry")),
             concat!(".hidden ", $crate::arch::name!("entry")),
             concat!(".type ", $crate::arch::name!("entry"), ", @function"),
+            concat!(".globl ", $crate::arch::name!("noted")),
+            concat!(".hidden ", $crate::arch::name!("noted")),
             concat!(".globl ", $crate::arch::name!("entered")),
             concat!(".hidden ", $crate::arch::name!("entered")),
             ".cfi_startproc",
@@ -185,25 +195,43 @@ macro_rules! signal_entries {
             "jmp 20f",                           // the rest is the same for all
             ".endr",
             "20:",
-            concat!("mov rax, qword ptr [rip + ", $crate::arch::name!("thread_block"), "@GOTTPOFF]"),
-            "mov rcx, qword ptr fs:[rax + 200]", // whose code is interrupted?
-            "sub rsp, 424",                      // room, and rsp aligned for the call
-            ".cfi_adjust_cfa_offset 424",
-            "mov qword ptr [rsp], rcx",          // that one
+            "sub rsp, 456",                      // room, and rsp aligned for the call
+            ".cfi_adjust_cfa_offset 456",
             "mov qword ptr [rsp + 8], rdx",      // the context
             "mov qword ptr [rsp + 16], 0",       // nothing waits
             "mov qword ptr [rsp + 24], 0",       // no fault yet
+            "mov qword ptr [rsp + 32], 256",     // no system call yet
+            "mov qword ptr [rsp + 40], rdi",     // the signal
+            "mov qword ptr [rsp + 48], rsi",     // its siginfo
+            "mov qword ptr [rsp + 56], r8",      // which entry
+            concat!($crate::arch::name!("noted"), ":"),
+            "cmp edi, 31",                       // SIGSYS?
+            "jne 21f",                           // no
+            "cmp dword ptr [rsi + 8], 0",        // did a system call raise it (si_code > 0)?
+            "jg 22f",                            // yes: no other one
+            "21:",
+            "xor edi, edi",                      // SIG_BLOCK
+            "lea rsi, [rip + {set}]",            // these
+            "lea rdx, [rsp + 32]",               // the mask before
+            "mov r10d, 8",                       // bytes in a set
+            "mov eax, 14",                       // rt_sigprocmask
+            "syscall",                           // a refusal leaves the mask and [rsp + 32] as they are
+            "22:",
+            concat!("mov rax, qword ptr [rip + ", $crate::arch::name!("thread_block"), "@GOTTPOFF]"),
+            "mov rcx, qword ptr fs:[rax + 200]", // whose code is interrupted?
+            "mov qword ptr [rsp], rcx",          // that one's
             "mov qword ptr fs:[rax + 200], rsp", // known
             concat!($crate::arch::name!("entered"), ":"),
-            "mov rcx, rsp",                      // this one
+            "mov rdi, rsp",                      // this one
             "call {dispatch}",                   //
-            "add rsp, 424",                      //
-            ".cfi_adjust_cfa_offset -424",
+            "add rsp, 456",                      //
+            ".cfi_adjust_cfa_offset -456",
             "ret",                               // to the kernel's way back
             ".cfi_endproc",
             concat!(".size ", $crate::arch::name!("entry"), ", . - ", $crate::arch::name!("entry")),
             ".popsection",
             dispatch = sym $dispatch,
+            set = sym $set,
         );
     };
 }
@@ -211,7 +239,7 @@ pub(crate) use {name, signal_entries};
 
 /// How far behind the beginning of a delivery's stack the context lies, if the kernel has called the entry: the return address comes
 /// between.
-pub const CONTEXT_AFTER: usize = 424 + 8;
+pub const CONTEXT_AFTER: usize = 456 + 8;
 
 // Running a clone inside the handler that has interrupted its sequence.
 //

@@ -164,16 +164,24 @@
 //! * **Debuggers** that stop on a fault inside a rollforward see it at a program counter in the clone,
 //!   on the stack of the delivery that runs it.
 //! * **Jumps out of a delivery.** No handler of others runs in the middle of atomseq's delivery of a signal, so none can leave it by
-//!   `siglongjmp`, with two exceptions, both of handlers that others have installed after the last
-//!   [`install`](crate::signal::install) or [`repair`](crate::signal::repair): one of a fault or of `SIGABRT`, and one that was
-//!   installed over atomseq's, calls that, and lets other signals in meanwhile. After such a jump the thread still points at the
+//!   `siglongjmp`, with three exceptions. One is a handler of a fault or of `SIGABRT` that others have installed after the last
+//!   [`install`](crate::signal::install) or [`repair`](crate::signal::repair); [`audit`](crate::signal::audit) tells. The others are
+//!   a handler that interrupts the delivery of a `SIGSYS` which a system call has raised, and any handler where a sandbox
+//!   refuses `rt_sigprocmask`. After such a jump the thread still points at the
 //!   abandoned delivery: the next signal on it may overwrite live stack memory or stay blocked, and replaced tables of sequences may
-//!   stay mapped. [`audit`](crate::signal::audit) tells.
-//! * **Signals that a jump loses.** A handler of a fault that was sent, or of `SIGABRT`, may arrive at the very first instructions of
+//!   stay mapped.
+//! * **Signals that a jump loses.** A handler of others may arrive at the very first instructions of
 //!   another signal's delivery. If it leaves by `siglongjmp`, that signal is lost: also where a mask would have deferred it.
+//! * **System calls in handlers' deliveries.** Each delivery calls `rt_sigprocmask`, but for that of a `SIGSYS` which a system call has
+//!   raised. seccomp's strict mode kills for that. Where Syscall User Dispatch or a filter has that call raise `SIGSYS`, its
+//!   handler is called in the middle of deliveries.
+//! * **`nesting` in `sigsuspend`.** Which managed signals a handler with [`nesting`](crate::signal::Options::nesting) lets in, is
+//!   decided by the mask that `sigsuspend`, `ppoll` or `pselect` puts back, not by the one that it has set.
 //! * **Jumps out of a fault's handler** that runs in the middle of a sequence, on a thread that has blocked all signals:
-//!   handlers that run deeper in the stack than it did may still be told that they are inside. So may handlers that
-//!   run while all signals are blocked by the mask that the jump has restored.
+//!   handlers that run deeper in the stack than it did may still be told that they are inside. After a jump on any other
+//!   thread, handlers may be told so while one of the signals is blocked that the fault's handler had added to the mask.
+//! * **A fault's handler that unblocks everything** while it runs in the middle of a sequence: handlers that interrupt it may not be
+//!   told that they are inside.
 //! * **Two copies.** Each copy of atomseq in a process manages its own signals; masks of one do not hold
 //!   back handlers of the other.
 //!

@@ -343,7 +343,12 @@ impl Previous {
             libc::SIG_IGN => return Chained::Ignored,
             _ => {}
         }
-        let old = masks::change(libc::SIG_BLOCK, &self.0.sa_mask);
+        let mut blocked = self.0.sa_mask;
+        if self.0.sa_flags & libc::SA_NODEFER == 0 {
+            // SAFETY: an initialised set and a signal that exists.
+            unsafe { libc::sigaddset(&mut blocked, signal) };
+        }
+        let old = masks::change(libc::SIG_BLOCK, &blocked);
         if self.0.sa_flags & libc::SA_SIGINFO != 0 {
             // SAFETY: the flag says that it is a function of three arguments.
             let function: unsafe extern "C" fn(c_int, *const libc::siginfo_t, *mut c_void) =

@@ -178,6 +178,11 @@ impl Jumps {
         let masked = work.in_mask.then(signal::mask);
         let places = trace_delivery(interruption, from, ends, || perform(work));
         drop(masked);
+        // SAFETY: two bytes of this program's text.
+        let is_system_call = |at: usize| unsafe { (at as *const [u8; 2]).read() } == [0x0f, 0x05];
+        let blocks = places
+            .iter()
+            .position(|&at| self.is_in_entry(at) && is_system_call(at));
         for (index, at) in places.into_iter().enumerate() {
             let function = self.program.function_at(at);
             let is_ours = function.is_some_and(|(_, name)| name.contains("atomseq"));
@@ -190,18 +195,24 @@ impl Jumps {
                 if is_ours || index % LEAVING.len() == number {
                     let send = vec![signal];
                     let stops = [interruption.clone(), Stop { from, at, send }];
+                    let is_unblocked = blocks.is_some_and(|blocks| index <= blocks);
                     match self.is_in_threads {
                         true => std::thread::scope(|scope| {
-                            scope.spawn(|| self.run(work, &stops));
+                            scope.spawn(|| self.run(work, &stops, is_unblocked));
                         }),
-                        false => self.run(work, &stops),
+                        false => self.run(work, &stops, is_unblocked),
                     }
                 }
             }
         }
     }
 
-    fn run(&mut self, work: Work, stops: &[Stop; 2]) {
+    fn is_in_entry(&self, at: usize) -> bool {
+        self.program.function_at(at) == self.program.function_at(entry(FIRST))
+    }
+
+    /// `is_unblocked`: the delivery has not blocked the signals of others yet, at the second stop.
+    fn run(&mut self, work: Work, stops: &[Stop; 2], is_unblocked: bool) {
         (work.prepare)();
         for count in [&HANDLED, &INSIDE, &PROBED, &JUMPS] {
             count.store(0, SeqCst);
@@ -221,11 +232,17 @@ impl Jumps {
         let Stop { at, ref send, .. } = stops[1];
         // The other signal comes first, in the place of one whose delivery has done nothing yet; that one is lost with it, as it
         // would be if the kernel had called both handlers.
-        let is_entering = self.program.function_at(at) == self.program.function_at(entry(FIRST));
-        let may_be_lost = is_entering && send[0] != LEAVING[0];
+        let may_be_lost = match send[0] == LEAVING[0] {
+            true => is_unblocked,
+            false => self.is_in_entry(at),
+        };
         let wrong = [
             (met == 2 && jumps == 1, "the handler has not jumped"),
-            (is_whole, "the sequence is half done"),
+            // A handler that is not blocked yet has interrupted the sequence itself, so to speak.
+            (
+                is_whole || send[0] == LEAVING[0] && is_unblocked,
+                "the sequence is half done",
+            ),
             (overwritten == 0, "a live array was overwritten"),
             (probed == 1, "a signal that nothing blocks was not handled"),
             (

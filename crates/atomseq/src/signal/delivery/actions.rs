@@ -55,8 +55,8 @@ pub fn is_unmaskable(signal: c_int) -> bool {
 pub const FAULT_SET: u64 =
     !OTHERS & !(bit(libc::SIGABRT) | bit(libc::SIGKILL) | bit(libc::SIGSTOP));
 
-/// All signals but these: blocked until a delivery has decided, and while a sequence is half done. A handler of others' never runs
-/// in the middle of a delivery, so it cannot jump out of one.
+/// All signals but these: blocked until a delivery has decided. A handler of others' never runs in the middle of a delivery, so it
+/// cannot jump out of one.
 const OTHERS: u64 = {
     let mut set = !(bit(libc::SIGABRT) | bit(libc::SIGKILL) | bit(libc::SIGSTOP));
     let mut index = 0;
@@ -66,6 +66,14 @@ const OTHERS: u64 = {
     }
     set
 };
+
+/// The same, for the entries, which block it before anything else.
+pub static BLOCKED_ON_ENTRY: AtomicU64 = AtomicU64::new(OTHERS);
+
+/// For controls: do the entries block anything?
+pub fn block_on_entry(is_on: bool) {
+    BLOCKED_ON_ENTRY.store(if is_on { OTHERS } else { 0 }, Ordering::SeqCst);
+}
 
 /// What is blocked until a delivery has decided.
 pub fn undecided_mask() -> u64 {
@@ -168,30 +176,14 @@ impl Action {
         }
     }
 
-    /// What the kernel blocks when it calls our entry: `sa_mask` and the signal itself. The handler runs with less.
+    /// What the kernel blocks when it calls our entry: `sa_mask` and the signal itself. The handler may run with less.
     pub fn kernel_mask(&self, signal: c_int) -> u64 {
         let own = if self.is_adopted_without_defer() {
             0
         } else {
             bit(signal)
         };
-        undecided_mask() | own | self.extra_mask()
-    }
-
-    /// Of what is blocked because the handler runs, what says so as long as it does: signals that it has no business with
-    /// unblocking. Only if these were all blocked before, others: those that every system can block.
-    pub fn mark_while_inside(&self, signal: c_int, mask: u64, wanted: u64) -> u64 {
-        const STANDARD: u64 = (1 << 31) - 1;
-        let added = wanted & !mask;
-        match added & (covering_mask() | bit(signal) | self.extra_mask()) {
-            0 => added & STANDARD,
-            asked_for => asked_for,
-        }
-    }
-
-    /// Does its handler let in what is blocked when the kernel calls it?
-    pub fn lets_others_in(&self) -> bool {
-        matches!(self.by, By::Handler(_)) && (self.options.nesting || self.options.no_defer)
+        covering_mask() | own | self.extra_mask()
     }
 
     fn is_adopted_without_defer(&self) -> bool {
@@ -199,7 +191,7 @@ impl Action {
     }
 
     /// The mask that the handler runs with, where the interrupted code had `mask`. As long as a sequence is half done, no
-    /// signal that can be blocked is let in.
+    /// signal that can be blocked is let in; but the C library's are, for which other threads wait.
     pub fn mask_while_running(&self, signal: c_int, mask: u64, interrupted: Interrupted) -> u64 {
         let is_whole = interrupted != Interrupted::Inside;
         let lets_itself_in = match self.by {
@@ -211,7 +203,7 @@ impl Action {
             By::Handler(_) if self.options.nesting && is_whole => 0,
             By::Handler(_) if lets_itself_in && is_whole => covering_mask() & !bit(signal),
             _ if is_whole => covering_mask(),
-            _ => undecided_mask(),
+            _ => undecided_mask() & !NEVER_BLOCKED,
         };
         mask | own | others | self.extra_mask()
     }
@@ -287,6 +279,13 @@ pub fn entry_over(signal: c_int, before: &Disposition) -> usize {
     unused.unwrap_or((newest + 1) % ENTRIES)
 }
 
+/// What the kernel blocks when it calls this entry.
+pub fn kernel_mask_of(signal: c_int, entry: usize) -> u64 {
+    of_entry(signal, entry).map_or(covering_mask() | bit(signal), |action| {
+        action.kernel_mask(signal)
+    })
+}
+
 /// Changes what is done on a signal, and by which entry.
 pub fn set_action(signal: c_int, entry: usize, action: &'static Action) {
     let pointer = core::ptr::from_ref(action).cast_mut();
@@ -319,7 +318,11 @@ impl Previous {
             libc::SIG_IGN => return Chained::Ignored,
             _ => {}
         }
-        let old = change_mask(libc::SIG_BLOCK, self.0.mask);
+        let own = match self.0.has(libc::SA_NODEFER) {
+            true => 0,
+            false => bit(signal),
+        };
+        let old = change_mask(libc::SIG_BLOCK, self.0.mask | own);
         // SAFETY: whoever installed it wanted to be called so; the caller vouches for the arguments.
         unsafe { self.call_function(signal, info, context) };
         change_mask(libc::SIG_SETMASK, old);

@@ -2,6 +2,8 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use super::actions;
+
 /// Handlers block the other managed signals.
 pub const COVERING_MASK: u32 = 1;
 /// The handlers of others are made to block managed signals.
@@ -52,6 +54,7 @@ static OFF: AtomicU32 = AtomicU32::new(0);
 /// None is left: for tests that expect what the protections prevent.
 pub unsafe fn set(off: u32) {
     OFF.store(off, Ordering::SeqCst);
+    actions::block_on_entry(off & (FOREIGN | COVERING_MASK) == 0);
 }
 
 #[inline]

@@ -88,10 +88,8 @@ pub fn cover(_changing: &Changing) {
         Fault::Altered => reinstall(signal, now),
         Fault::PutBack => remove_again(signal, now),
         Fault::Unadopted => adopt(signal, now),
-        Fault::Uncovered => widen(signal, now, actions::managed()),
-        // It may call the entry, whose delivery then runs with this mask.
-        Fault::Displaced if now.is_function() => widen(signal, now, actions::undecided_mask()),
-        Fault::Displaced => {}
+        Fault::Displaced if !now.is_function() => {}
+        Fault::Uncovered | Fault::Displaced => widen(signal, now, actions::managed()),
     });
 }
 

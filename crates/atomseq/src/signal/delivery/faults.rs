@@ -41,7 +41,6 @@ pub fn set_rollforward_limit(limit: Duration) {
 /// As [`dispatch`](super::dispatch), of which `arrived` and `frame` are.
 pub unsafe fn deliver(action: &'static Action, arrived: &Arrived, frame: &Frame) {
     let context = arrived.own;
-    let mask = context.mask();
     let mut delivery = Delivery {
         signal: arrived.signal,
         info: arrived.info,
@@ -49,9 +48,8 @@ pub unsafe fn deliver(action: &'static Action, arrived: &Arrived, frame: &Frame)
         original_pc: context.program_counter(),
         interrupted: Interrupted::Plain,
         in_handler_inside: arrived.in_handler_inside,
-        mask,
-        callers: arrived.callers.unwrap_or(0),
-        blocked: Some(arrived.blocked(action)),
+        mask: arrived.mask,
+        blocked: arrived.blocked,
     };
     let pc = context.program_counter();
     let is_mapped =

@@ -62,8 +62,9 @@ unsafe extern "C" fn parent() {
     change_mask(libc::SIG_SETMASK, mask);
 }
 
-/// The kernel gives a child no waiting signals, so nothing is left of what deferral has blocked, nor of the signal that a
-/// rollforward under way was for. The masks that the thread is inside stay: their guards are here too.
+/// The kernel gives a child no waiting signals, so what deferral has blocked is unblocked, and nothing is left of the signal that a
+/// rollforward under way was for. The masks that the thread is inside stay: their guards are here too. What was unblocked stays noted:
+/// a handler of others that forks may return to code that has it blocked, and the end of the mask unblocks it there.
 unsafe extern "C" fn child() {
     // If it was not, another thread has held the lock, which is the parent's alone now.
     let mut mask = if was_prepared() {
@@ -79,8 +80,11 @@ unsafe extern "C" fn child() {
         words.rollforward.forget_signal();
         words.saved.clear();
         words.kept.store(0, Ordering::Relaxed);
-        words.clear_waiting();
-        mask &= !words.added.swap(0, Ordering::Relaxed);
+        let added = words.added.load(Ordering::Relaxed);
+        if added == 0 {
+            words.clear_waiting();
+        }
+        mask &= !added;
     }
     change_mask(libc::SIG_SETMASK, mask);
 }

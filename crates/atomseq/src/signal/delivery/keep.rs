@@ -160,7 +160,6 @@ unsafe fn run_kept(context: Context) {
             interrupted: Interrupted::Plain,
             in_handler_inside: false,
             mask: context.mask(),
-            callers: 0,
             blocked: None,
         };
         match actions::action(signal) {

@@ -31,7 +31,8 @@ pub use install::{install, uninstall};
 pub use mask::{end_mask, inheriting, is_masked, own_mask, start_mask, with_kernel_mask};
 pub use rollforward::{abandon_rollforward, original_pc, siglongjmp};
 
-use core::ffi::{c_int, c_void};
+use core::ffi::c_int;
+use core::sync::atomic::Ordering;
 
 use super::statistics::COUNTS;
 use super::{Chained, Interrupted};
@@ -40,42 +41,39 @@ use crate::platform::{
     replace_disposition_if,
 };
 use crate::sequence::table;
-use actions::{Action, FAULTS, NEVER_BLOCKED};
+use actions::{Action, BLOCKED_ON_ENTRY, FAULTS, NEVER_BLOCKED};
 use nested::Frame;
 use run::Delivery;
 use words::Words;
 
 // What the kernel calls on every signal that is managed or adopted; one of them a signal, or more (`actions::ENTRIES`).
-crate::arch::signal_entries!(call dispatch);
+crate::arch::signal_entries!(call dispatch, block BLOCKED_ON_ENTRY);
 
 /// Acts on a signal.
 ///
 /// # Safety
-/// `info` and `context` are those of a handler that runs on this thread, and `frame` is its delivery: what the entry of this
-/// number, which the kernel calls, or a handler that passes on what it got, has made.
-unsafe extern "C" fn dispatch(
-    signal: c_int,
-    info: *const libc::siginfo_t,
-    context: *mut c_void,
-    frame: *const Frame,
-    entry: usize,
-) {
+/// `frame` is the delivery that an entry has made. What is in it is a handler's that runs on this thread: the kernel has called the
+/// entry, or a handler that passes on what it got.
+unsafe extern "C" fn dispatch(frame: *const Frame) {
     // SAFETY: the caller's promise.
-    let (info, own, frame) = unsafe { (&*info, Context::new(context), &*frame) };
-    let callers = frame.block_for(own);
+    let frame = unsafe { &*frame };
+    let (own, (signal, info, entry)) = (frame.context(), frame.arguments());
     let words = Words::of_this_thread();
     let record = words.saved.take(signal, info);
     let info = record.as_ref().unwrap_or(info);
+    let (before, found) = (own.mask(), frame.mask());
+    let is_watched = !controls::is_off(controls::NESTED);
+    let over = is_watched.then(|| frame.come_first());
+    let masks = Masks::of(frame, own, over.as_ref());
     let mut arrived = Arrived {
         signal,
         info,
         own,
-        callers,
+        mask: masks.to_add_to,
+        blocked: masks.now,
         in_handler_inside: words.inside.holds(own),
-        is_over_fault: false,
+        is_over_fault: over.is_some_and(|over| over.has_fault),
     };
-    let is_watched = !controls::is_off(controls::NESTED);
-    arrived.is_over_fault = is_watched && frame.come_first();
     let is_passing = own.link() & 1 << entry != 0;
     let action = actions::live_of_entry(signal, entry).filter(|_| !is_passing);
     let outer = frame.before().filter(|_| is_watched);
@@ -93,26 +91,70 @@ unsafe extern "C" fn dispatch(
         // As if the kernel had called what the entry stands for.
         // SAFETY: the caller's promise.
         (None, _) => unsafe {
-            let mask = callers.unwrap_or(own.mask());
             frame.end();
             frame.decided();
-            deliver_waiting(&arrived, frame, mask, None);
-            pass_on(entry, signal, info, own, mask);
+            deliver_waiting(&arrived, frame, arrived.mask, None);
+            pass_on(entry, signal, info, own, arrived.mask);
         },
     }
-    if arrived.is_fault() && outer.is_some() {
+    if arrived.is_fault() && outer.is_some() && !is_refused_call(signal, info) {
         // The handler may have let others in. They must not come when the thread's words point at that delivery again.
         change_mask(libc::SIG_BLOCK, actions::undecided_mask());
     }
     frame.end();
+    // What waits for the end of a mask, for one, stays blocked.
+    let added = own.mask() & !before;
+    arrived.mask |= added;
     // SAFETY: the caller's promise.
-    unsafe { deliver_waiting(&arrived, frame, own.mask(), None) };
+    unsafe { deliver_waiting(&arrived, frame, arrived.mask, None) };
     if action.is_some() && !in_delivery && !arrived.is_fault() && !arrived.in_handler_inside {
         // SAFETY: the caller's promise.
         unsafe { keep::run_after_handler(own) };
     }
-    if let Some(mask) = callers {
-        change_mask(libc::SIG_SETMASK, mask);
+    if let Some(mask) = found.filter(|_| !frame.is_called_by_kernel(own)) {
+        change_mask(libc::SIG_SETMASK, mask | added);
+    }
+}
+
+/// The masks of a delivery that has not decided yet.
+///
+/// The context does not always say which mask the interrupted code had: in `sigsuspend`, `ppoll` and their like it is the one that
+/// they put back. The mask that the entry has found is right everywhere, but holds what the kernel has added. So each signal
+/// that the kernel may have added is looked up in the context, and the others in that mask.
+struct Masks {
+    /// That of the interrupted code, or of the handler that has called the entry.
+    to_add_to: u64,
+    /// The kernel's now, if it is known.
+    now: Option<u64>,
+}
+
+impl Masks {
+    /// `own` is the context that `frame` began with; `over` are those that it comes before.
+    fn of(frame: &Frame, own: Context, over: Option<&nested::Over>) -> Masks {
+        let (signal, _, entry) = frame.arguments();
+        let added = actions::kernel_mask_of(signal, entry);
+        let Some(found) = frame.mask() else {
+            // Nothing was blocked.
+            let now = own.mask() | added;
+            return Masks {
+                to_add_to: own.mask(),
+                now: Some(now),
+            };
+        };
+        let now = found | BLOCKED_ON_ENTRY.load(Ordering::SeqCst);
+        // Where another delivery has blocked signals already, what that one has found.
+        let outers = frame.before().and_then(Frame::mask);
+        let found = outers.or(over.and_then(|over| over.mask)).unwrap_or(found);
+        frame.set_mask(found);
+        let added = added | over.map_or(0, |over| over.blocked);
+        let context = frame.context();
+        // The signal itself was not blocked, since it has arrived; the context may hold it all the same.
+        let of_context = context.mask() & !bit(signal) & added;
+        Masks {
+            to_add_to: found & !added | of_context,
+            // A delivery that comes first may unblock faults before it decides.
+            now: Some(now).filter(|_| context == own),
+        }
     }
 }
 
@@ -122,8 +164,10 @@ struct Arrived<'a> {
     info: &'a libc::siginfo_t,
     /// The context of what was interrupted, were it another delivery's code.
     own: Context,
-    /// The mask of the handler that has called the entry; `None` if that was the kernel.
-    callers: Option<u64>,
+    /// The mask to which the handler's is added.
+    mask: u64,
+    /// The kernel's mask until the delivery has decided, if it is known.
+    blocked: Option<u64>,
     /// Does it interrupt a handler that is in the middle of a sequence?
     in_handler_inside: bool,
     /// Does it come before a fault's delivery, of which nothing is known yet?
@@ -139,14 +183,6 @@ impl Arrived<'_> {
     fn can_wait(&self) -> bool {
         bit(self.signal) & NEVER_BLOCKED == 0
     }
-
-    /// The kernel's mask until the delivery has decided.
-    fn blocked(&self, action: &Action) -> u64 {
-        match self.callers {
-            Some(callers) => callers | actions::undecided_mask(),
-            None => self.own.mask() | action.kernel_mask(self.signal),
-        }
-    }
 }
 
 /// Decides how the interrupted code goes on, and runs the handler; before that, those of signals that have arrived
@@ -161,7 +197,6 @@ unsafe fn deliver(action: &'static Action, arrived: &Arrived, frame: &Frame) {
         abandon_rollforward();
     }
     let context = frame.context();
-    let (mask, blocked) = (context.mask(), arrived.blocked(action));
     let original_pc = context.program_counter();
     // SAFETY: the caller's promise.
     let interrupted = unsafe { decide(arrived, context) };
@@ -169,7 +204,7 @@ unsafe fn deliver(action: &'static Action, arrived: &Arrived, frame: &Frame) {
     // They interrupt this signal's handler at its first instruction.
     let masked = action.mask_while_running(
         arrived.signal,
-        mask,
+        arrived.mask,
         interrupted.unwrap_or(Interrupted::Plain),
     );
     // SAFETY: the caller's promise.
@@ -184,9 +219,8 @@ unsafe fn deliver(action: &'static Action, arrived: &Arrived, frame: &Frame) {
         original_pc,
         interrupted,
         in_handler_inside: arrived.in_handler_inside,
-        mask,
-        callers: arrived.callers.unwrap_or(0),
-        blocked: Some(blocked).filter(|_| !has_run),
+        mask: arrived.mask,
+        blocked: arrived.blocked.filter(|_| !has_run),
     };
     // SAFETY: the caller's promise.
     unsafe { run::run(action, &delivery) };
@@ -244,7 +278,6 @@ unsafe fn deliver_waiting(
             interrupted,
             in_handler_inside: arrived.in_handler_inside,
             mask,
-            callers: arrived.callers.unwrap_or(0),
             blocked: None,
         };
         // SAFETY: the caller's promise.
@@ -368,6 +401,12 @@ fn is_raised_by_fault(signal: c_int, info: &libc::siginfo_t) -> bool {
         (libc::SIGBUS, libc::BUS_MCEERR_AO) | (libc::SIGSEGV, SEGV_MTEAERR)
     );
     FAULTS.contains(&signal) && info.si_code > 0 && !is_late
+}
+
+/// Has a system call raised it that was not made: in a sandbox, or one that is to be emulated? Each further one may do so, too, and
+/// kill while the signal is blocked.
+fn is_refused_call(signal: c_int, info: &libc::siginfo_t) -> bool {
+    signal == libc::SIGSYS && is_raised_by_fault(signal, info)
 }
 
 /// The kernel does with `signal` what it does without a handler. For a fault, which happens again, when the handler

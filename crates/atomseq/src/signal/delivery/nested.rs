@@ -24,18 +24,18 @@ use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use super::actions::{FAULTS, undecided_mask, unmaskable};
+use super::actions::{self, FAULTS, unmaskable};
 use super::words::{Record, Words};
 use super::{fork, is_raised_by_fault};
-use crate::arch::{CONTEXT_AFTER, is_entering};
-use crate::platform::{Context, bit, change_mask};
+use crate::arch::{CONTEXT_AFTER, Entering, entering};
+use crate::platform::{Context, bit};
 use crate::sequence::table;
 
 /// How many signals may have to wait: faults that somebody sends, and `SIGABRT`.
 const MAY_WAIT: usize = FAULTS.len() + 1;
 
 /// A delivery under way, on its own stack. Only this thread and its handlers use it; atomics, because a handler may come between
-/// any two instructions. The assembly makes it; it knows the first four words and the size.
+/// any two instructions. The assembly makes it; it knows all but the places, and the size.
 #[repr(C)]
 pub struct Frame {
     before: AtomicPtr<Frame>,
@@ -43,10 +43,28 @@ pub struct Frame {
     /// A set: which places are filled in.
     waiting: AtomicU64,
     faulted: AtomicU64,
+    /// The mask before the entry's system call, or [`UNKNOWN`].
+    mask: AtomicU64,
+    signal: usize,
+    info: *const libc::siginfo_t,
+    entry: usize,
     places: [UnsafeCell<MaybeUninit<Waiting>>; MAY_WAIT],
 }
 
-const _: () = assert!(size_of::<Frame>() == 424);
+const _: () = assert!(size_of::<Frame>() == 456);
+
+/// In place of a mask: the entry made no system call, or the kernel refused it. No mask holds this signal.
+const UNKNOWN: u64 = bit(libc::SIGKILL);
+
+/// The deliveries that another one comes before.
+pub struct Over {
+    /// Is one of them of a fault, whose sequence cannot go on?
+    pub has_fault: bool,
+    /// What the kernel blocked when it called their entries.
+    pub blocked: u64,
+    /// The mask that one of them has found, if one has.
+    pub mask: Option<u64>,
+}
 
 /// A signal that waits.
 #[repr(C)]
@@ -69,27 +87,68 @@ impl Frame {
         unsafe { Context::new(self.context.load(Relaxed)) }
     }
 
-    /// Blocks what is blocked until a delivery has decided, if another handler has called the entry and passed on `own`. Returns that
-    /// handler's mask; `None` if the kernel has called the entry, which has blocked it.
-    pub fn block_for(&self, own: Context) -> Option<u64> {
-        let kernels = (&raw const *self).addr() + CONTEXT_AFTER;
-        let is_called_by_kernel = own.as_ptr().addr() == kernels;
-        (!is_called_by_kernel).then(|| change_mask(libc::SIG_BLOCK, undecided_mask()))
+    /// The signal, its siginfo, and the number of the entry that was called.
+    pub fn arguments(&self) -> (c_int, &libc::siginfo_t, usize) {
+        // SAFETY: what the kernel has passed to this delivery, or a handler that has called the entry; it outlives that.
+        (self.signal as c_int, unsafe { &*self.info }, self.entry)
+    }
+
+    /// The mask that this delivery has found; `None` if it is not known.
+    pub fn mask(&self) -> Option<u64> {
+        Some(self.mask.load(Relaxed)).filter(|&mask| mask != UNKNOWN)
+    }
+
+    /// Sets it, for the deliveries that interrupt this one's code.
+    pub fn set_mask(&self, mask: u64) {
+        self.mask.store(mask, Relaxed);
+    }
+
+    /// Has the kernel called the entry with the context `own`, so that the return restores the mask? If not, another handler has
+    /// called it. (One that ends with a jump to the entry looks like the kernel. Nothing of it is left to return to.)
+    pub fn is_called_by_kernel(&self, own: Context) -> bool {
+        own.as_ptr().addr() == (&raw const *self).addr() + CONTEXT_AFTER
     }
 
     /// Where this delivery has interrupted the entry of another one, of which nothing is known yet, it takes that one's
-    /// context for its own: it comes first. Returns whether that other one is of a fault, whose sequence cannot go on.
-    pub fn come_first(&self) -> bool {
-        let mut is_over_fault = false;
-        while is_entering(self.context().program_counter()) {
-            let [signal, info, context] = self.context().arguments();
-            let info = core::ptr::with_exposed_provenance::<libc::siginfo_t>(info);
+    /// context for its own: it comes first.
+    pub fn come_first(&self) -> Over {
+        let mut over = Over {
+            has_fault: false,
+            blocked: 0,
+            mask: None,
+        };
+        while let Some(place) = entering(self.context().program_counter()) {
+            let (signal, info, context) = match place {
+                Entering::InArguments => {
+                    let [signal, info, context] = self.context().arguments();
+                    let info = core::ptr::with_exposed_provenance(info);
+                    let context = core::ptr::with_exposed_provenance_mut(context);
+                    (signal, info, context)
+                }
+                Entering::OnStack => {
+                    let stack_pointer = self.context().stack_pointer();
+                    let other: *const Frame = core::ptr::with_exposed_provenance(stack_pointer);
+                    // SAFETY: that delivery, of which these four are filled in.
+                    let (signal, info, context, mask) = unsafe {
+                        (
+                            (*other).signal,
+                            (*other).info,
+                            &(*other).context,
+                            &(*other).mask,
+                        )
+                    };
+                    let mask = mask.load(Relaxed);
+                    over.mask = Some(mask).filter(|&mask| mask != UNKNOWN).or(over.mask);
+                    (signal, info, context.load(Relaxed))
+                }
+            };
+            let signal = signal as c_int;
             // SAFETY: what the kernel has passed to that entry, or a handler that has called it.
-            is_over_fault |= unsafe { is_raised_by_fault(signal as c_int, &*info) };
-            self.context
-                .store(core::ptr::with_exposed_provenance_mut(context), Relaxed);
+            over.has_fault |= unsafe { is_raised_by_fault(signal, &*info) };
+            over.blocked |= actions::kernel_mask_of(signal, actions::newest_entry(signal));
+            self.context.store(context, Relaxed);
         }
-        is_over_fault
+        over
     }
 
     /// Is a sequence half done that this delivery, or one whose code it has interrupted, has interrupted?

@@ -21,10 +21,8 @@ pub struct Delivery<'a> {
     pub interrupted: Interrupted,
     /// Does it interrupt a handler that is in the middle of a sequence?
     pub in_handler_inside: bool,
-    /// The mask of the interrupted code.
+    /// The mask to which the action's is added.
     pub mask: u64,
-    /// The mask of the handler that has called the entry; 0 if that was the kernel.
-    pub callers: u64,
     /// The kernel's mask now, if it is known.
     pub blocked: Option<u64>,
 }
@@ -43,17 +41,17 @@ pub unsafe fn run(action: &'static Action, delivery: &Delivery) {
         interrupted,
         ..
     } = *delivery;
-    let wanted = action.mask_while_running(signal, mask, interrupted);
+    // A system call might raise the signal again, so none is made to block more.
+    let is_as_it_was = super::is_refused_call(signal, delivery.info);
+    let half_done = match is_as_it_was {
+        true => Interrupted::Plain,
+        false => interrupted,
+    };
+    let wanted = action.mask_while_running(signal, mask, half_done);
     let words = Words::of_this_thread();
     let added = words.added.load(Ordering::Relaxed);
-    let noted = (interrupted == Interrupted::Inside && !delivery.in_handler_inside).then(|| {
-        let blocked = action.mark_while_inside(signal, mask, wanted);
-        words.inside.note(delivery.context, blocked)
-    });
-    let wanted = match action.lets_others_in() {
-        true => wanted,
-        false => wanted | delivery.callers,
-    };
+    let noted = (interrupted == Interrupted::Inside && !delivery.in_handler_inside)
+        .then(|| words.inside.note(delivery.context, wanted & !mask));
     if delivery.blocked != Some(wanted) {
         change_mask(libc::SIG_SETMASK, wanted);
     }

@@ -244,7 +244,8 @@ impl Rollforward {
 /// interrupt it are in the middle of that sequence too.
 ///
 /// One that returns withdraws the note. One that jumps does not; but then the thread's mask is again as it was, and the note
-/// no longer holds. (If the handler blocks nothing, the stack is looked at instead.)
+/// no longer holds. (If the handler blocks nothing, the stack is looked at instead.) The handler may unblock some signals: the note
+/// holds as long as any is blocked that was not before.
 #[repr(C)]
 pub struct Inside {
     context: AtomicU64,
@@ -289,7 +290,7 @@ impl Inside {
         let holds = match mask {
             // It blocks nothing. While it runs, the stack lies below its frame.
             0 => context.stack_pointer() as u64 <= noted,
-            _ => context.mask() & mask == mask,
+            _ => context.mask() & mask != 0,
         };
         if !holds {
             self.context.store(0, Relaxed);

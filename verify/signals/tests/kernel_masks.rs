@@ -1,0 +1,294 @@
+//! The kernel's mask while handlers run: what the interrupted code, or the handler that passes the signal on, has blocked, and
+//! what the handler's installer has asked for; beside that only managed signals.
+#![cfg(atomseq_sections)]
+
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use atomseq::signal::{self, Event, Options};
+use verify_signals::fresh::in_fresh_process;
+use verify_signals::libraries::put_back;
+use verify_signals::log::{log, logged};
+use verify_signals::signals::{
+    Three, change_mask, install, install_plainly, install_with, installed, is_blocked, kernel_mask,
+    raise, set,
+};
+use verify_signals::this_test;
+
+const ONE: i32 = libc::SIGUSR1;
+/// Managed, too.
+const TWO: i32 = libc::SIGUSR2;
+const ABORT: i32 = libc::SIGABRT;
+
+/// Signals that are not managed. The bits of each one's place say what holds it.
+const OTHERS: [i32; 16] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGPIPE,
+    libc::SIGALRM,
+    libc::SIGTERM,
+    libc::SIGCHLD,
+    libc::SIGTSTP,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
+    libc::SIGURG,
+    libc::SIGXCPU,
+    libc::SIGXFSZ,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGWINCH,
+];
+
+fn held_by(place: usize) -> Vec<i32> {
+    let is_held = |&(index, _): &(usize, i32)| index >> place & 1 == 1;
+    let held = OTHERS.into_iter().enumerate().filter(is_held);
+    held.map(|(_, signal)| signal).collect()
+}
+
+fn of_thread() -> Vec<i32> {
+    held_by(0)
+}
+
+/// The mask of a thread that waits for a signal.
+fn of_wait() -> Vec<i32> {
+    held_by(1)
+}
+
+/// The handler's `sa_mask`.
+fn of_handler() -> Vec<i32> {
+    held_by(2)
+}
+
+/// That of a handler which is installed over it.
+fn of_handler_over() -> Vec<i32> {
+    held_by(3)
+}
+
+fn bit(signal: i32) -> u64 {
+    1 << (signal - 1)
+}
+
+/// The mask that the handler runs with.
+static FOUND: AtomicUsize = AtomicUsize::new(0);
+
+fn find(_: &mut Event<'_>) {
+    FOUND.store(kernel_mask() as usize, SeqCst);
+}
+
+extern "C" fn find_plainly(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    FOUND.store(kernel_mask() as usize, SeqCst);
+}
+
+/// What a handler passes the signal on to.
+static BELOW: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: a handler of three arguments, called as the kernel would.
+    let below: Three = unsafe { std::mem::transmute(BELOW.load(SeqCst)) };
+    let before = kernel_mask();
+    below(signal, info, context);
+    assert_eq!(kernel_mask(), before, "it has its own mask again");
+}
+
+// As compilers end a function with a call: by a jump, after which the stack is as the kernel has left it.
+#[cfg(target_arch = "x86_64")]
+std::arch::global_asm!(
+    ".globl verify_signals_jump_below",
+    "verify_signals_jump_below:",
+    "jmp qword ptr [rip + {below}]",
+    below = sym BELOW,
+);
+#[cfg(target_arch = "aarch64")]
+std::arch::global_asm!(
+    ".globl verify_signals_jump_below",
+    "verify_signals_jump_below:",
+    "adrp x9, {below}",
+    "ldr x9, [x9, :lo12:{below}]",
+    "br x9",
+    below = sym BELOW,
+);
+
+unsafe extern "C" {
+    #[link_name = "verify_signals_jump_below"]
+    safe fn jump_below(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void);
+}
+
+/// How the signal comes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    Raised,
+    Suspended,
+    Polled,
+    Selected,
+}
+
+const WAYS: [Way; 4] = [Way::Raised, Way::Suspended, Way::Polled, Way::Selected];
+
+/// Lets a signal come; returns the mask that its handler has found.
+fn send(signal: i32, way: Way) -> u64 {
+    FOUND.store(usize::MAX, SeqCst);
+    change_mask(libc::SIG_SETMASK, &of_thread());
+    if way != Way::Raised {
+        change_mask(libc::SIG_BLOCK, &[signal]);
+    }
+    raise(signal);
+    let waiting = set(&of_wait());
+    let (none, now) = (std::ptr::null_mut(), std::ptr::null());
+    // SAFETY: an initialised set; there is nothing to wait for but a signal.
+    unsafe {
+        match way {
+            Way::Raised => 0,
+            Way::Suspended => libc::sigsuspend(&waiting),
+            Way::Polled => libc::ppoll(std::ptr::null_mut(), 0, now, &waiting),
+            Way::Selected => libc::pselect(0, none, none, none, now, &waiting),
+        };
+    }
+    change_mask(libc::SIG_SETMASK, &[]);
+    FOUND.load(SeqCst) as u64
+}
+
+/// What is installed over the handler.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Over {
+    Nothing,
+    Calls,
+    Jumps,
+}
+
+fn install_over(over: Over) {
+    let handler: Three = match over {
+        Over::Nothing => return,
+        Over::Calls => pass_on,
+        Over::Jumps => jump_below,
+    };
+    BELOW.store(installed(ONE).sa_sigaction, SeqCst);
+    install_plainly(ONE, handler, 0, &of_handler_over());
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Default,
+    Nesting,
+    NoDefer,
+}
+
+fn options(kind: Kind) -> Options {
+    let options = of_handler()
+        .into_iter()
+        .fold(Options::new(), Options::blocking);
+    match kind {
+        Kind::Default => options,
+        Kind::Nesting => options.nesting(),
+        Kind::NoDefer => options.no_defer(),
+    }
+}
+
+fn asked_for() -> u64 {
+    of_handler().into_iter().map(bit).sum()
+}
+
+fn check(found: u64, right: u64, case: &dyn std::fmt::Debug) {
+    assert_eq!(found, right, "{case:?}: {found:#x} is not {right:#x}");
+}
+
+/// As without atomseq, but for managed signals.
+#[test]
+fn a_handler_runs_with_the_mask_that_the_kernel_would_give_it() {
+    in_fresh_process(this_test!(), || {
+        for over in [Over::Nothing, Over::Calls, Over::Jumps] {
+            install_plainly(ONE, find_plainly, 0, &of_handler());
+            install_over(over);
+            let plain = WAYS.map(|way| send(ONE, way));
+            for kind in [Kind::Default, Kind::Nesting, Kind::NoDefer] {
+                install(TWO, find);
+                install_with(ONE, find, options(kind));
+                install_over(over);
+                let managed = match kind {
+                    Kind::Default => bit(ONE) | bit(TWO),
+                    Kind::Nesting => bit(ONE),
+                    Kind::NoDefer => bit(TWO),
+                };
+                for (way, plain) in WAYS.into_iter().zip(plain) {
+                    let right = plain & !bit(ONE) | asked_for() | managed;
+                    check(send(ONE, way), right, &(over, kind, way));
+                }
+            }
+        }
+    });
+}
+
+/// The same of a handler that is called by way of atomseq, because nothing may hold its signal back.
+#[test]
+fn an_adopted_handler_runs_with_the_mask_that_the_kernel_would_give_it() {
+    in_fresh_process(this_test!(), || {
+        install_plainly(ABORT, find_plainly, 0, &of_handler());
+        let plain = WAYS.map(|way| send(ABORT, way));
+        install(ONE, find);
+        install(TWO, find);
+        assert_ne!(
+            installed(ABORT).sa_sigaction,
+            find_plainly as *const () as usize
+        );
+        for (way, plain) in WAYS.into_iter().zip(plain) {
+            check(send(ABORT, way), plain | bit(ONE) | bit(TWO), &way);
+        }
+    });
+}
+
+/// And of one for which a removed handler's entry stands, that other code has put back.
+#[test]
+fn a_handler_below_a_removed_one_runs_with_the_mask_that_the_kernel_would_give_it() {
+    in_fresh_process(this_test!(), || {
+        install_plainly(ONE, find_plainly, 0, &of_handler());
+        let plain = WAYS.map(|way| send(ONE, way));
+        install(TWO, find);
+        install(ONE, find);
+        let ours = installed(ONE);
+        signal::uninstall(ONE).expect("installed");
+        put_back(ONE, &ours);
+        for (way, plain) in WAYS.into_iter().zip(plain) {
+            check(send(ONE, way), plain | bit(TWO), &way);
+        }
+    });
+}
+
+/// A managed signal's handler of others is made to block the managed signals, and no others: it may wait for these.
+#[test]
+fn a_handler_over_atomseq_s_is_made_to_block_managed_signals_only() {
+    in_fresh_process(this_test!(), || {
+        install(ONE, find);
+        install(TWO, find);
+        install_plainly(ONE, find_plainly, 0, &of_handler());
+        signal::repair();
+        check(
+            send(ONE, Way::Raised),
+            {
+                let mine = bit(ONE) | bit(TWO);
+                of_thread().into_iter().map(bit).sum::<u64>() | asked_for() | mine
+            },
+            &"repaired",
+        );
+    });
+}
+
+/// One signal inside a mask calls a handler of others, which passes it on, once: it has not blocked the signal itself.
+#[test]
+fn a_handler_without_defer_does_not_meet_again_what_waits_for_the_end_of_a_mask() {
+    in_fresh_process(this_test!(), || {
+        install(ONE, |_| log(1));
+        BELOW.store(installed(ONE).sa_sigaction, SeqCst);
+        extern "C" fn over(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+            log(2);
+            assert!(logged().len() < 8, "without end");
+            jump_below(signal, info, context);
+            log(3);
+        }
+        install_plainly(ONE, over, libc::SA_NODEFER, &[]);
+        let mask = signal::mask();
+        raise(ONE);
+        assert_eq!(logged(), [2, 3]);
+        drop(mask);
+        assert_eq!(logged(), [2, 3, 2, 1, 3]);
+        assert!(!is_blocked(ONE));
+    });
+}
