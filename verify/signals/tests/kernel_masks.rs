@@ -4,6 +4,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
+use atomseq::internals::signal_controls;
 use atomseq::signal::{self, Event, Options};
 use verify_signals::fresh::in_fresh_process;
 use verify_signals::libraries::put_back;
@@ -189,6 +190,27 @@ fn asked_for() -> u64 {
 
 fn check(found: u64, right: u64, case: &dyn std::fmt::Debug) {
     assert_eq!(found, right, "{case:?}: {found:#x} is not {right:#x}");
+}
+
+/// In each case that matters, a signal that is blocked without atomseq comes in.
+#[test]
+fn control_with_the_mask_of_the_context_signals_come_in() {
+    in_fresh_process(this_test!(), || {
+        // SAFETY: this test expects what follows.
+        unsafe { signal_controls::set(signal_controls::FOUND_MASK) };
+        for over in [Over::Nothing, Over::Calls, Over::Jumps] {
+            install_plainly(ONE, find_plainly, 0, &of_handler());
+            install_over(over);
+            let plain = WAYS.map(|way| send(ONE, way));
+            install_with(ONE, find, options(Kind::Default));
+            install_over(over);
+            for (way, plain) in WAYS.into_iter().zip(plain) {
+                let comes_in = plain & !send(ONE, way) != 0;
+                let is_right = (over, way) == (Over::Nothing, Way::Raised);
+                assert_eq!(comes_in, !is_right, "{over:?}, {way:?}");
+            }
+        }
+    });
 }
 
 /// As without atomseq, but for managed signals.

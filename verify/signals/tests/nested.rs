@@ -314,6 +314,21 @@ fn a_handler_in_the_middle_of_a_sequence_may_unblock_a_signal() {
     });
 }
 
+/// Nor are the C library's blocked where the clone has the fault, though the delivery that runs it has blocked them.
+#[test]
+fn the_handler_of_a_fault_in_the_clone_lets_the_c_library_s_signals_in() {
+    in_fresh_process(this_test!(), || {
+        fn note_mask(_: &mut libc::sigset_t) {
+            log((kernel_mask() >> 31 & 3) as usize);
+            page().release();
+        }
+        install_plainly(libc::SIGSEGV, on_fault, 0, &[]);
+        install(libc::SIGHUP, look);
+        hold(&[libc::SIGHUP]);
+        assert_eq!(run(let_in, note_mask), [0, HUP, 2, 1, 1, 1]);
+    });
+}
+
 /// A sequence that a fault's handler has left by a jump is over: what comes later is told nothing of it.
 #[test]
 fn nothing_is_left_of_a_sequence_that_was_left_by_a_jump() {

@@ -46,6 +46,9 @@ pub const ENTRIES: u32 = 65536;
 /// Signals that are not managed wait until a delivery has decided.
 pub const FOREIGN: u32 = 131_072;
 
+/// A delivery goes back to the mask that its entry has found, not to that of the context.
+pub const FOUND_MASK: u32 = 262_144;
+
 static OFF: AtomicU32 = AtomicU32::new(0);
 
 /// Switches off, in this process, the protections in `off`, and all others on.

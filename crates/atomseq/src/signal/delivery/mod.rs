@@ -144,7 +144,10 @@ impl Masks {
         let now = found | BLOCKED_ON_ENTRY.load(Ordering::SeqCst);
         // Where another delivery has blocked signals already, what that one has found.
         let outers = frame.before().and_then(Frame::mask);
-        let found = outers.or(over.and_then(|over| over.mask)).unwrap_or(found);
+        let found = match controls::is_off(controls::FOUND_MASK) {
+            true => own.mask() | added,
+            false => outers.or(over.and_then(|over| over.mask)).unwrap_or(found),
+        };
         frame.set_mask(found);
         let added = added | over.map_or(0, |over| over.blocked);
         let context = frame.context();
