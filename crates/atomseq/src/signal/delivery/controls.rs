@@ -44,6 +44,9 @@ pub const ENTRIES: u32 = 65536;
 /// Signals that are not managed wait until a delivery has decided.
 pub const FOREIGN: u32 = 131_072;
 
+/// What other code installs while a handler is adopted, or installed, stays.
+pub const MEANWHILE: u32 = 262_144;
+
 static OFF: AtomicU32 = AtomicU32::new(0);
 
 /// Switches off, in this process, the protections in `off`, and all others on.
