@@ -20,6 +20,7 @@ mod install;
 mod keep;
 mod mask;
 mod nested;
+mod passing;
 mod rollforward;
 mod run;
 mod words;
@@ -76,7 +77,7 @@ unsafe extern "C" fn dispatch(
     };
     let is_watched = !controls::is_off(controls::NESTED);
     arrived.is_over_fault = is_watched && frame.come_first();
-    let is_passing = own.link() & 1 << entry != 0;
+    let is_passing = passing::passing_on(own).is_some_and(|entries| entries & 1 << entry != 0);
     let action = actions::live_of_entry(signal, entry).filter(|_| !is_passing);
     let outer = frame.before().filter(|_| is_watched);
     let in_delivery = outer.is_some() || frame.context() != own;
@@ -322,7 +323,7 @@ unsafe fn complete(arrived: &Arrived, context: Context) -> Option<Interrupted> {
 /// that has `mask`.
 ///
 /// That may be a handler which passes signals on to this entry, for it has read the disposition while the entry was
-/// installed over it. So the frame notes which entries are passing on; one that jumps takes the note along.
+/// installed over it: see `passing`.
 ///
 /// # Safety
 /// As [`dispatch`].
@@ -335,8 +336,7 @@ unsafe fn pass_on(
 ) {
     let blocked = mask | bit(signal) | actions::covering_mask();
     change_mask(libc::SIG_SETMASK, blocked);
-    let passing = context.link();
-    if passing & 1 << entry != 0 {
+    if passing::passing_on(context).is_some_and(|entries| entries & 1 << entry != 0) {
         // One that is adopted has found itself: nothing is known to lie below it.
         if actions::live_of_entry(signal, entry).is_some() {
             default_action(signal, info);
@@ -345,10 +345,9 @@ unsafe fn pass_on(
     }
     let retired = actions::of_entry(signal, entry);
     let rest = Previous(retired.map_or(Disposition::DEFAULT, Action::rest));
-    context.set_link(passing | 1 << entry);
     // SAFETY: the caller's promise.
-    let chained = unsafe { rest.call(signal, info, context.as_ptr()) };
-    context.set_link(passing);
+    let call = || unsafe { rest.call(signal, info, context.as_ptr()) };
+    let chained = passing::while_passing_on(context, 1 << entry, call);
     match chained {
         Chained::Called => {}
         // No program can ignore a fault: the kernel kills.
