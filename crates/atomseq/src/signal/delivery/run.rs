@@ -122,13 +122,18 @@ fn is_first(action: &Action, delivery: &Delivery) -> bool {
     is_first
 }
 
-/// Dropped only by a panic. It cannot unwind into interrupted code, which expects none.
+/// Dropped only by a panic, or where the C library unwinds a thread that ends. Neither can unwind into interrupted code,
+/// which expects none.
 struct NoPanic(c_int);
 
 impl Drop for NoPanic {
     fn drop(&mut self) {
+        let how = match std::thread::panicking() {
+            true => "panicked",
+            false => "was left by pthread_exit, or by its thread's cancellation",
+        };
         say(format_args!(
-            "atomseq: the handler of signal {} panicked, which would unwind through the code it interrupted; aborting\n",
+            "atomseq: the handler of signal {} {how}, which would unwind through the code it interrupted; aborting\n",
             self.0
         ));
         std::process::abort();
