@@ -126,3 +126,50 @@ fn an_adopted_handler_finds_no_link_in_its_context() {
         assert_eq!(logged(), [0]);
     });
 }
+
+/// However often each looks after its own.
+#[test]
+fn copies_that_repair_in_turn_add_no_layers() {
+    in_fresh_process(this_test!(), || {
+        install_theirs();
+        install(ONE, note);
+        install_in_second(TWO);
+        let after_each =
+            [libc::SIGABRT, libc::SIGSEGV].map(|signal| installed(signal).sa_sigaction);
+        for _ in 0..40 {
+            assert!(signal::repair().is_clean());
+            assert!(second_copy::signal::repair().is_clean());
+            install(ONE, note);
+            install_in_second(TWO);
+            assert!(signal::audit().is_clean());
+            assert!(second_copy::signal::audit().is_clean());
+        }
+        let now = [libc::SIGABRT, libc::SIGSEGV].map(|signal| installed(signal).sa_sigaction);
+        assert_eq!(now, after_each);
+        all_work();
+    });
+}
+
+#[test]
+fn a_handler_that_the_other_copy_has_adopted_is_not_displaced() {
+    in_fresh_process(this_test!(), || {
+        install(libc::SIGABRT, note);
+        install_in_second(TWO);
+        let adopted = installed(libc::SIGABRT).sa_sigaction;
+        for _ in 0..40 {
+            assert!(signal::repair().is_clean());
+            assert!(second_copy::signal::repair().is_clean());
+        }
+        assert_eq!(installed(libc::SIGABRT).sa_sigaction, adopted);
+        raise(libc::SIGABRT);
+        assert_eq!(logged(), [libc::SIGABRT as usize]);
+        // A handler of the program over both is none of theirs.
+        install_plainly(libc::SIGABRT, theirs, 0, &[]);
+        let finding = signal::Finding {
+            signal: libc::SIGABRT,
+            fault: signal::Fault::Displaced,
+        };
+        assert_eq!(signal::audit().findings().collect::<Vec<_>>(), [finding]);
+        assert!(!second_copy::signal::audit().is_clean());
+    });
+}

@@ -157,12 +157,18 @@ fn thread_block() -> usize {
 //   [sp, #24]   when the clone that it runs first faulted: never yet
 //   [sp, #432]  x29, x30
 //
+// What lies before the entries, and behind the code of each, tells other copies of atomseq that they are entries:
+// signal/delivery/copies.rs.
+//
 // A signal that arrives before the label `entered` finds the context in x2; one that arrives later finds this delivery in the
 // thread's block, at 200.
 macro_rules! signal_entries {
-    (call $dispatch:path) => {
+    (call $dispatch:path, ask $below:path) => {
         core::arch::global_asm!(
             ".pushsection .text.atomseq_entry,\"ax\",@progbits",
+            ".balign 16",
+            ".ascii \"atomseq: entries\"",
+            ".4byte 21f - .",
             ".balign 16",
             concat!(".globl ", $crate::arch::name!("entry")),
             concat!(".hidden ", $crate::arch::name!("entry")),
@@ -176,6 +182,8 @@ macro_rules! signal_entries {
             "hint #34",                 // bti c
             "mov w4, #\\number",        // which one
             "b 20f",                    // the rest is the same for all
+            concat!(".org ", $crate::arch::name!("entry"), " + 16 * \\number + 12"),
+            ".4byte {numbered} + \\number",
             ".endr",
             "20:",
             concat!("adrp x9, :gottprel:", $crate::arch::name!("thread_block")),
@@ -202,9 +210,14 @@ macro_rules! signal_entries {
             ".cfi_adjust_cfa_offset -448",
             "ret",                      // to the kernel's way back
             ".cfi_endproc",
+            "21:",
+            "hint #34",                 // bti c
+            "b {below}",                // what an entry passes signals on to
             concat!(".size ", $crate::arch::name!("entry"), ", . - ", $crate::arch::name!("entry")),
             ".popsection",
             dispatch = sym $dispatch,
+            below = sym $below,
+            numbered = const $crate::arch::ENTRY_NUMBERED,
         );
     };
 }

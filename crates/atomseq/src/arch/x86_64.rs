@@ -165,12 +165,18 @@ pub fn leave_mask(waiting: extern "C" fn()) {
 //   [rsp + 16]  what waits for this one: nothing yet
 //   [rsp + 24]  when the clone that it runs first faulted: never yet
 //
+// What lies before the entries, and behind the code of each, tells other copies of atomseq that they are entries:
+// signal/delivery/copies.rs.
+//
 // A signal that arrives before the label `entered` finds the context in rdx; one that arrives later finds this delivery in the
 // thread's block, at 200.
 macro_rules! signal_entries {
-    (call $dispatch:path) => {
+    (call $dispatch:path, ask $below:path) => {
         core::arch::global_asm!(
             ".pushsection .text.atomseq_entry,\"ax\",@progbits",
+            ".balign 16",
+            ".ascii \"atomseq: entries\"",
+            ".4byte 21f - .",
             ".balign 16",
             concat!(".globl ", $crate::arch::name!("entry")),
             concat!(".hidden ", $crate::arch::name!("entry")),
@@ -183,6 +189,8 @@ macro_rules! signal_entries {
             concat!(".org ", $crate::arch::name!("entry"), " + 16 * \\number"),
             "mov r8d, \\number",                 // which one
             "jmp 20f",                           // the rest is the same for all
+            concat!(".org ", $crate::arch::name!("entry"), " + 16 * \\number + 12"),
+            ".4byte {numbered} + \\number",
             ".endr",
             "20:",
             concat!("mov rax, qword ptr [rip + ", $crate::arch::name!("thread_block"), "@GOTTPOFF]"),
@@ -201,9 +209,13 @@ macro_rules! signal_entries {
             ".cfi_adjust_cfa_offset -424",
             "ret",                               // to the kernel's way back
             ".cfi_endproc",
+            "21:",
+            "jmp {below}",                       // what an entry passes signals on to
             concat!(".size ", $crate::arch::name!("entry"), ", . - ", $crate::arch::name!("entry")),
             ".popsection",
             dispatch = sym $dispatch,
+            below = sym $below,
+            numbered = const $crate::arch::ENTRY_NUMBERED,
         );
     };
 }

@@ -200,6 +200,14 @@ pub fn change_mask(how: c_int, set: u64) -> u64 {
     old
 }
 
+/// Can eight bytes at `address` be read? The kernel reads them before it finds that it is not to change the mask.
+pub fn is_readable(address: usize) -> bool {
+    const NO_CHANGE: usize = 99;
+    // SAFETY: nothing is written, and the kernel checks the address.
+    let result = unsafe { syscall(libc::SYS_rt_sigprocmask, [NO_CHANGE, address, 0, 8, 0, 0]) };
+    result == -libc::EINVAL as isize
+}
+
 /// This thread's mask.
 pub fn kernel_mask() -> u64 {
     change_mask(libc::SIG_BLOCK, 0)

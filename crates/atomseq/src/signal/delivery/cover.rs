@@ -7,15 +7,20 @@ use core::sync::atomic::Ordering;
 
 use super::super::audit::{Audit, Fault};
 use super::actions::{self, Action, ENTRIES, RESERVED};
-use super::controls;
 use super::install::{Changing, SA_EXPOSE_TAGBITS, adopted, flags_and_mask, set_entry};
+use super::{controls, copies};
 use crate::arch::signal_entry;
 use crate::platform::{Disposition, SIGNALS, disposition, replace_disposition_if};
 use crate::sequence::table;
 
 /// The number of the entry that a disposition has; `None` if it is none of this copy of atomseq's.
 pub fn entry_of(disposition: &Disposition) -> Option<usize> {
-    (0..ENTRIES).find(|&entry| signal_entry(entry) as usize == disposition.handler)
+    entry_at(disposition.handler)
+}
+
+/// As [`entry_of`], of a handler's address.
+pub fn entry_at(handler: usize) -> Option<usize> {
+    (0..ENTRIES).find(|&entry| signal_entry(entry) as usize == handler)
 }
 
 /// Does a disposition of `signal` lead to this very action? That may be by an entry that is not the newest one.
@@ -42,6 +47,9 @@ fn examine(signal: c_int, now: &Disposition) -> Option<Fault> {
             false => Some(Fault::PutBack),
         };
     }
+    if is_adopted_by_another_copy(signal, now) {
+        return None;
+    }
     let is_uncovered = actions::managed() & !now.mask != 0;
     match now.is_function() {
         _ if has_handler => Some(Fault::Displaced),
@@ -50,6 +58,17 @@ fn examine(signal: c_int, now: &Disposition) -> Option<Fault> {
         true if actions::is_unmaskable(signal) => Some(Fault::Unadopted),
         true => is_uncovered.then_some(Fault::Uncovered),
     }
+}
+
+/// Does another copy of atomseq, which the kernel calls, pass the signal on to what is done on it here?
+fn is_adopted_by_another_copy(signal: c_int, now: &Disposition) -> bool {
+    let is_meant = |below: &Action| match actions::action(signal) {
+        Some(action) if actions::has_handler(signal) => core::ptr::eq(action, below),
+        _ => true,
+    };
+    actions::is_unmaskable(signal)
+        && now.is_function()
+        && copies::action_below(signal, now.handler).is_some_and(is_meant)
 }
 
 /// Has our entry got another mask, or other flags, than its action needs?

@@ -13,6 +13,7 @@
 
 mod actions;
 pub mod controls;
+mod copies;
 mod cover;
 mod faults;
 mod fork;
@@ -47,7 +48,7 @@ use run::Delivery;
 use words::Words;
 
 // What the kernel calls on every signal that is managed or adopted; one of them a signal, or more (`actions::ENTRIES`).
-crate::arch::signal_entries!(call dispatch);
+crate::arch::signal_entries!(call dispatch, ask copies::below);
 
 /// Acts on a signal.
 ///
