@@ -176,7 +176,7 @@ macro_rules! signal_entries {
             ".pushsection .text.atomseq_entry,\"ax\",@progbits",
             ".balign 16",
             ".ascii \"atomseq: entries\"",
-            ".4byte 21f - .",
+            ".4byte 29f - .",
             ".balign 16",
             concat!(".globl ", $crate::arch::name!("entry")),
             concat!(".hidden ", $crate::arch::name!("entry")),
@@ -209,7 +209,7 @@ macro_rules! signal_entries {
             ".cfi_adjust_cfa_offset -424",
             "ret",                               // to the kernel's way back
             ".cfi_endproc",
-            "21:",
+            "29:",
             "jmp {below}",                       // what an entry passes signals on to
             concat!(".size ", $crate::arch::name!("entry"), ", . - ", $crate::arch::name!("entry")),
             ".popsection",
