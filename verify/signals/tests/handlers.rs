@@ -260,6 +260,19 @@ fn a_panic_in_a_handler_aborts_with_a_message() {
     }
 }
 
+#[cfg(all(atomseq_sections, target_env = "gnu"))]
+#[test]
+fn a_thread_that_exits_in_a_handler_ends_the_process_with_a_message() {
+    let errors = killed_in_fresh_process(this_test!(), libc::SIGABRT, || {
+        // SAFETY: ends the thread, by unwinding it.
+        install(ONE, |_| unsafe { libc::pthread_exit(std::ptr::null_mut()) });
+        raise(ONE);
+    });
+    if let Some(errors) = errors {
+        assert!(errors.contains("was left by pthread_exit"), "{errors}");
+    }
+}
+
 extern "C" fn earlier(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     assert!(!info.is_null() && !context.is_null());
     log(1000 + signal as usize);

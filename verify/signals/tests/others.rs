@@ -158,6 +158,29 @@ fn a_handler_of_abort_is_adopted() {
     });
 }
 
+#[test]
+fn an_adopted_handler_keeps_its_flags() {
+    in_fresh_process(this_test!(), || {
+        /// The kernel shows a fault's tag bits.
+        const SA_EXPOSE_TAGBITS: i32 = 0x800;
+        for flag in [
+            libc::SA_ONSTACK,
+            libc::SA_RESTART,
+            libc::SA_NODEFER,
+            SA_EXPOSE_TAGBITS,
+        ] {
+            install_plainly(libc::SIGSEGV, theirs, flag, &[]);
+            // Old kernels and emulators know fewer.
+            let before = installed(libc::SIGSEGV).sa_flags;
+            install(ONE, note);
+            let now = installed(libc::SIGSEGV);
+            assert_ne!(now.sa_sigaction, theirs as *const () as usize);
+            assert_eq!(now.sa_flags, before, "{flag:#x}");
+            assert_eq!(findings(), []);
+        }
+    });
+}
+
 /// It has its own mask again when atomseq's handler, which it has called, comes back.
 #[test]
 fn a_handler_over_atomseq_s_keeps_its_mask() {

@@ -163,14 +163,20 @@ fn thread_block() -> usize {
 //   [sp, #56]   the number of the entry
 //   [sp, #464]  x29, x30
 //
+// What lies before the entries, and behind the code of each, tells other copies of atomseq that they are entries:
+// signal/delivery/copies.rs.
+//
 // A signal that arrives before the label `noted` finds the context in x2; one that arrives before `entered` finds it on the stack;
 // one that arrives later finds this delivery in the thread's block, at 200.
 //
 // A SIGSYS that a system call has raised comes without another one, which might raise it again and kill.
 macro_rules! signal_entries {
-    (call $dispatch:path, block $set:path) => {
+    (call $dispatch:path, block $set:path, ask $below:path) => {
         core::arch::global_asm!(
             ".pushsection .text.atomseq_entry,\"ax\",@progbits",
+            ".balign 16",
+            ".ascii \"atomseq: entries\"",
+            ".4byte 29f - .",
             ".balign 16",
             concat!(".globl ", $crate::arch::name!("entry")),
             concat!(".hidden ", $crate::arch::name!("entry")),
@@ -186,6 +192,8 @@ macro_rules! signal_entries {
             "hint #34",                 // bti c
             "mov w4, #\\number",        // which one
             "b 20f",                    // the rest is the same for all
+            concat!(".org ", $crate::arch::name!("entry"), " + 16 * \\number + 12"),
+            ".4byte {numbered} + \\number",
             ".endr",
             "20:",
             "sub sp, sp, #480",         // room
@@ -231,10 +239,15 @@ macro_rules! signal_entries {
             ".cfi_adjust_cfa_offset -480",
             "ret",                      // to the kernel's way back
             ".cfi_endproc",
+            "29:",
+            "hint #34",                 // bti c
+            "b {below}",                // what an entry passes signals on to
             concat!(".size ", $crate::arch::name!("entry"), ", . - ", $crate::arch::name!("entry")),
             ".popsection",
             dispatch = sym $dispatch,
             set = sym $set,
+            below = sym $below,
+            numbered = const $crate::arch::ENTRY_NUMBERED,
         );
     };
 }

@@ -63,6 +63,9 @@ unsafe extern "C" {
 /// How many entries `signal_entries` defines.
 pub const SIGNAL_ENTRIES: usize = 16;
 
+/// Added to the number that stands behind the code of each.
+pub const ENTRY_NUMBERED: u32 = 0x7173_6100;
+
 /// One of the entries that `signal_entries` defines: a function that the kernel can call on a signal.
 pub fn signal_entry(number: usize) -> Entry {
     assert!(number < SIGNAL_ENTRIES);

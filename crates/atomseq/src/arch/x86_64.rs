@@ -171,14 +171,20 @@ pub fn leave_mask(waiting: extern "C" fn()) {
 //   [rsp + 48]  its siginfo
 //   [rsp + 56]  the number of the entry
 //
+// What lies before the entries, and behind the code of each, tells other copies of atomseq that they are entries:
+// signal/delivery/copies.rs.
+//
 // A signal that arrives before the label `noted` finds the context in rdx; one that arrives before `entered` finds it on the stack;
 // one that arrives later finds this delivery in the thread's block, at 200.
 //
 // A SIGSYS that a system call has raised comes without another one, which might raise it again and kill.
 macro_rules! signal_entries {
-    (call $dispatch:path, block $set:path) => {
+    (call $dispatch:path, block $set:path, ask $below:path) => {
         core::arch::global_asm!(
             ".pushsection .text.atomseq_entry,\"ax\",@progbits",
+            ".balign 16",
+            ".ascii \"atomseq: entries\"",
+            ".4byte 29f - .",
             ".balign 16",
             concat!(".globl ", $crate::arch::name!("entry")),
             concat!(".hidden ", $crate::arch::name!("entry")),
@@ -193,6 +199,8 @@ macro_rules! signal_entries {
             concat!(".org ", $crate::arch::name!("entry"), " + 16 * \\number"),
             "mov r8d, \\number",                 // which one
             "jmp 20f",                           // the rest is the same for all
+            concat!(".org ", $crate::arch::name!("entry"), " + 16 * \\number + 12"),
+            ".4byte {numbered} + \\number",
             ".endr",
             "20:",
             "sub rsp, 456",                      // room, and rsp aligned for the call
@@ -228,10 +236,14 @@ macro_rules! signal_entries {
             ".cfi_adjust_cfa_offset -456",
             "ret",                               // to the kernel's way back
             ".cfi_endproc",
+            "29:",
+            "jmp {below}",                       // what an entry passes signals on to
             concat!(".size ", $crate::arch::name!("entry"), ", . - ", $crate::arch::name!("entry")),
             ".popsection",
             dispatch = sym $dispatch,
             set = sym $set,
+            below = sym $below,
+            numbered = const $crate::arch::ENTRY_NUMBERED,
         );
     };
 }

@@ -182,8 +182,21 @@
 //!   thread, handlers may be told so while one of the signals is blocked that the fault's handler had added to the mask.
 //! * **A fault's handler that unblocks everything** while it runs in the middle of a sequence: handlers that interrupt it may not be
 //!   told that they are inside.
+//! * **Handlers that unwind.** A handler must not panic, call `pthread_exit`, or be a cancellation point of a cancelled thread: where
+//!   these unwind (with glibc all do), the process aborts. The same holds for a handler of others of `SIGABRT` or a fault,
+//!   a `C-unwind` function for example, once atomseq calls it.
+//! * **Handlers of one argument.** A program may install a handler of `SIGABRT` or a fault by `signal`, another one over it later, and
+//!   call the former from the latter as what the second `signal` returned: a function of one argument. If atomseq has
+//!   adopted the first meanwhile, what was returned is atomseq's entry, which takes the three arguments that `SA_SIGINFO` promises.
+//!   Called with one, it reads addresses that nothing has set. Call such a handler with all three.
+//! * **Alternate stacks.** A handler of others that was adopted, and asks for the alternate stack (`SA_ONSTACK`), takes about
+//!   2 KiB more of it than before, and 4.5 KiB more without optimisation. One of `MINSIGSTKSZ` bytes does not suffice then, and
+//!   nothing tells: a fault on it overwrites what lies below. Give such threads at least 8 KiB. A handler of atomseq's
+//!   [says what it needs](crate::signal::Options::on_alternate_stack), and only the stack of the thread that installs it is looked at.
 //! * **Two copies.** Each copy of atomseq in a process manages its own signals; masks of one do not hold
-//!   back handlers of the other.
+//!   back handlers of the other. Nor do deliveries of one hold back `SIGABRT` and faults that are sent, if the other handles
+//!   or adopts them: such a handler may find a sequence half done that the first copy's delivery is running to its end, and is
+//!   [told](crate::signal::Interrupted) `Plain`. Let one copy have the handlers of all these signals.
 //!
 //! # Shared with signal handlers
 //!
@@ -217,7 +230,7 @@
 //!   (GC96 5.3).
 //! * Values are below 2^63.
 //! * k-CAS has a page of descriptors for every thread that has used it and is alive, for 32,768 threads; further ones share those that
-//!   are left over. The pages are never unmapped. A thread that *exits* in the middle of a k-CAS operation, by `pthread_exit` in a
+//!   are left over. The pages are never unmapped. A thread that *exits* in the middle of a k-CAS operation, by the `exit` system call in a
 //!   handler for example, may take its descriptor along: 256 bytes of such a page.
 //! * **Forks** cost pages of k-CAS descriptors. A child does not use those of its parent's other threads again, nor do its own
 //!   children, for the kernel does not say of another process's threads whether they go on. A chain of forks, each by a process with several

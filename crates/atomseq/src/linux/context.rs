@@ -134,21 +134,22 @@ impl Context {
         unsafe { self.mask_place().write(mask) }
     }
 
-    fn link_place(self) -> *mut usize {
+    fn flags_place(self) -> *mut u64 {
         // SAFETY: valid by the promise made to `new`; only an address is made.
-        unsafe { (&raw mut (*self.0).uc_link).cast() }
+        unsafe { (&raw mut (*self.0).uc_flags).cast() }
     }
 
-    /// A word of the frame that the kernel clears when it makes one and ignores when the handler returns.
-    pub fn link(self) -> usize {
+    /// What the kernel says about the frame, in the lowest bits. The others it clears when it makes the frame and ignores when
+    /// the handler returns.
+    pub fn flags(self) -> u64 {
         // SAFETY: a word in a valid context.
-        unsafe { self.link_place().read() }
+        unsafe { self.flags_place().read() }
     }
 
     /// Changes that word.
-    pub fn set_link(self, link: usize) {
+    pub fn set_flags(self, flags: u64) {
         // SAFETY: as above; this handler owns its context.
-        unsafe { self.link_place().write(link) }
+        unsafe { self.flags_place().write(flags) }
     }
 
     /// Takes over general registers, flags, stack pointer and program counter; vector registers stay as they are.

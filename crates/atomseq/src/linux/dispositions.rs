@@ -110,24 +110,78 @@ pub unsafe fn replace_disposition_if(
     }
 }
 
-/// Installs a function of our own for `signal`.
+/// Installs a function of our own for `signal`, if `is_expected` holds for what the kernel does now. Returns whether it did.
+/// Otherwise what was found stays, as with [`replace_disposition_if`].
 ///
 /// # Safety
 /// `entry` can handle the signal on every thread, at every instruction.
-pub unsafe fn install_entry(signal: i32, entry: Entry, flags: c_int, mask: u64) -> Result<(), i32> {
+pub unsafe fn install_entry_if(
+    signal: i32,
+    entry: Entry,
+    flags: c_int,
+    mask: u64,
+    is_expected: impl Fn(&Disposition) -> bool,
+) -> Result<bool, i32> {
+    if !is_expected(&disposition(signal)?) {
+        return Ok(false);
+    }
     // SAFETY: plain old data.
-    let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
-    action.sa_sigaction = entry as usize;
-    action.sa_flags = flags | libc::SA_SIGINFO;
+    let mut placed: libc::sigaction = unsafe { core::mem::zeroed() };
+    placed.sa_sigaction = entry as usize;
+    placed.sa_flags = flags | libc::SA_SIGINFO;
     // SAFETY: the C library's set is at least as long as the kernel's, which it starts with.
-    unsafe { (&raw mut action.sa_mask).cast::<u64>().write(mask) };
+    unsafe { (&raw mut placed.sa_mask).cast::<u64>().write(mask) };
+    // SAFETY: the caller vouches for the function.
+    let mut found = unsafe { replace_by_library(signal, &placed)? };
+    if is_expected(&as_kernel_has_it(&found)) {
+        return Ok(true);
+    }
+    loop {
+        // SAFETY: read from the kernel.
+        let before = unsafe { replace_by_library(signal, &found)? };
+        if are_same(&as_kernel_has_it(&before), &as_kernel_has_it(&placed)) {
+            return Ok(false);
+        }
+        placed = found;
+        found = before;
+    }
+}
+
+/// As [`replace_disposition`], but the C library chooses where the handler returns to.
+///
+/// # Safety
+/// As [`replace_disposition`], or a function of our own that can handle the signal.
+unsafe fn replace_by_library(signal: i32, new: &libc::sigaction) -> Result<libc::sigaction, i32> {
+    // SAFETY: plain old data.
+    let mut old: libc::sigaction = unsafe { core::mem::zeroed() };
     // SAFETY: a whole action; the caller vouches for the function.
-    if unsafe { libc::sigaction(signal, &action, core::ptr::null_mut()) } == 0 {
-        Ok(())
+    if unsafe { libc::sigaction(signal, new, &mut old) } == 0 {
+        Ok(old)
     } else {
         // SAFETY: this thread's error number.
         Err(unsafe { *libc::__errno_location() })
     }
+}
+
+/// What the C library has said, but for the restorer, which not every library tells.
+fn as_kernel_has_it(action: &libc::sigaction) -> Disposition {
+    Disposition {
+        handler: action.sa_sigaction,
+        flags: action.sa_flags as u32 as usize,
+        restorer: 0,
+        // SAFETY: the C library's set is at least as long as the kernel's, which it starts with.
+        mask: unsafe { (&raw const action.sa_mask).cast::<u64>().read() },
+    }
+}
+
+/// Are these the same but for the restorer? The kernel takes two signals out of every mask.
+pub fn are_same(one: &Disposition, other: &Disposition) -> bool {
+    /// Says that there is a restorer; the C library sets it.
+    const SA_RESTORER: usize = 0x0400_0000;
+    let never_blocked = bit(libc::SIGKILL) | bit(libc::SIGSTOP);
+    one.handler == other.handler
+        && (one.flags ^ other.flags) as u32 as usize & !SA_RESTORER == 0
+        && (one.mask ^ other.mask) & !never_blocked == 0
 }
 
 /// Changes this thread's mask and returns the old one. `how` is `SIG_BLOCK`, `SIG_UNBLOCK` or `SIG_SETMASK`.
@@ -144,6 +198,14 @@ pub fn change_mask(how: c_int, set: u64) -> u64 {
     // SAFETY: both sets are 8 bytes, the kernel's size on 64-bit Linux, and live across the call.
     unsafe { syscall(libc::SYS_rt_sigprocmask, arguments) };
     old
+}
+
+/// Can eight bytes at `address` be read? The kernel reads them before it finds that it is not to change the mask.
+pub fn is_readable(address: usize) -> bool {
+    const NO_CHANGE: usize = 99;
+    // SAFETY: nothing is written, and the kernel checks the address.
+    let result = unsafe { syscall(libc::SYS_rt_sigprocmask, [NO_CHANGE, address, 0, 8, 0, 0]) };
+    result == -libc::EINVAL as isize
 }
 
 /// This thread's mask.

@@ -27,9 +27,9 @@ pub use crate::arch::{compare_exchange_double, has_double_width};
 pub use context::Context;
 pub use cpus::{cpu_slots, current_cpu};
 pub use dispositions::{
-    Disposition, Entry, SIGNALS, bit, change_mask, disposition, install_entry, kernel_mask,
-    pending, queue_to_this_thread, replace_disposition, replace_disposition_if,
-    send_to_this_thread,
+    Disposition, Entry, SIGNALS, are_same, bit, change_mask, disposition, install_entry_if,
+    is_readable, kernel_mask, pending, queue_to_this_thread, replace_disposition,
+    replace_disposition_if, send_to_this_thread,
 };
 pub use futex::{wait, wait_at_most, wait_briefly, wake_all, wake_many, wake_one};
 pub use membarrier::{ORDERS_ALL, barrier, can_order_all, fence, fence_all};

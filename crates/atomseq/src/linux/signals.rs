@@ -118,6 +118,8 @@ mod tests {
 
     #[test]
     fn the_last_of_several_counts_whichever_it_is() {
+        // Before it, there is nothing that counts.
+        crate::platform::start();
         let before = current_mask();
         let counts_for_forks = || rseq::counted().load(Ordering::Relaxed) != 0 && is_quiet();
         for order in [

@@ -69,7 +69,7 @@
 //! sequences, [`mask()`], [`statistics()`], [`original_pc`], the structures in [`local`](crate::local), those in [`percpu`](crate::percpu) once they were
 //! built. Installing, removing and auditing is not. `errno` is saved and restored around it. A panic in a handler aborts the
 //! process with a message: nothing could unwind through what was interrupted. (The message of the panic itself comes from
-//! the standard library, which takes a lock for it.)
+//! the standard library, which takes a lock for it.) With glibc, `pthread_exit` and cancellation unwind as well.
 //!
 //! All managed signals are blocked while a handler runs, unless [`Options`] say otherwise. Until it is decided how the
 //! interrupted sequence goes on, and while a handler runs [inside](Interrupted::Inside) one, all signals are blocked that can be: those
@@ -104,7 +104,8 @@
 //! * The child of a fork inside a mask is inside it too, without its parent's waiting signals. Do not use this
 //!   module in the child of a `vfork`.
 //! * Handlers live as long as the process: an object that holds one must not be unloaded. Two copies of atomseq in a
-//!   process (in two `cdylib`s, say) protect each other's sequences, but a mask of one holds back only its handlers.
+//!   process (in two `cdylib`s, say) protect each other's sequences, but a mask of one holds back only its handlers, and
+//!   signals that are [never held back](#signals-that-are-never-held-back) may come in the middle of the other's delivery.
 //!
 //! # Other systems
 //!

@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering
 use super::super::event::{Chained, Handler, Interrupted};
 use super::super::options::Options;
 use super::controls;
+use super::passing::while_passing_on;
 use crate::platform::{Context, Disposition, SIGNALS, bit, change_mask};
 
 /// Signals that faults raise. Blocked, they would kill.
@@ -216,12 +217,6 @@ impl Action {
 /// entry that is installed over a handler is one that the handler cannot know, while there are enough.
 pub const ENTRIES: usize = crate::arch::SIGNAL_ENTRIES;
 
-/// In a context's link: a handler of others is being called with it. The lower bits say which entries pass it on.
-///
-/// The mark is in the frame, not in the thread's words: a handler that never returns, because it jumps, takes its mark
-/// along, and the kernel clears the link of the next frame.
-pub const PASSED_ON: usize = 1 << ENTRIES;
-
 /// What each entry does on a signal; null if it was never installed for it.
 static ACTIONS: [[AtomicPtr<Action>; ENTRIES]; SIGNALS as usize + 1] =
     [const { [const { AtomicPtr::new(core::ptr::null_mut()) }; ENTRIES] }; SIGNALS as usize + 1];
@@ -340,22 +335,21 @@ impl Previous {
         context: *mut c_void,
     ) {
         // SAFETY: the caller's promise.
-        let frame = unsafe { Context::new(context) };
-        let before = frame.link();
-        frame.set_link(before | PASSED_ON);
-        if self.0.has(libc::SA_SIGINFO) {
-            // SAFETY: the flag says that it is a function of three arguments.
-            let function: unsafe extern "C" fn(c_int, *const libc::siginfo_t, *mut c_void) =
-                unsafe { core::mem::transmute(self.0.handler) };
-            // SAFETY: the caller's promise.
-            unsafe { function(signal, info, context) };
-        } else {
-            // SAFETY: without the flag it is a function of one argument.
-            let function: unsafe extern "C" fn(c_int) =
-                unsafe { core::mem::transmute(self.0.handler) };
-            // SAFETY: the caller's promise.
-            unsafe { function(signal) };
-        }
-        frame.set_link(before);
+        let delivered_with = unsafe { Context::new(context) };
+        while_passing_on(delivered_with, 0, || {
+            if self.0.has(libc::SA_SIGINFO) {
+                // SAFETY: the flag says that it is a function of three arguments.
+                let function: unsafe extern "C" fn(c_int, *const libc::siginfo_t, *mut c_void) =
+                    unsafe { core::mem::transmute(self.0.handler) };
+                // SAFETY: the caller's promise.
+                unsafe { function(signal, info, context) };
+            } else {
+                // SAFETY: without the flag it is a function of one argument.
+                let function: unsafe extern "C" fn(c_int) =
+                    unsafe { core::mem::transmute(self.0.handler) };
+                // SAFETY: the caller's promise.
+                unsafe { function(signal) };
+            }
+        });
     }
 }

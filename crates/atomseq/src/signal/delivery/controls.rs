@@ -49,6 +49,9 @@ pub const FOREIGN: u32 = 131_072;
 /// A delivery goes back to the mask that its entry has found, not to that of the context.
 pub const FOUND_MASK: u32 = 262_144;
 
+/// What other code installs while a handler is adopted, or installed, stays.
+pub const MEANWHILE: u32 = 524_288;
+
 static OFF: AtomicU32 = AtomicU32::new(0);
 
 /// Switches off, in this process, the protections in `off`, and all others on.

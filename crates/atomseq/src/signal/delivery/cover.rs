@@ -3,20 +3,24 @@
 //! adopted: called by way of this module.
 
 use core::ffi::c_int;
+use core::sync::atomic::Ordering;
 
 use super::super::audit::{Audit, Fault};
 use super::actions::{self, Action, ENTRIES, RESERVED};
-use super::controls;
-use super::install::{Changing, adopted, flags_and_mask, set_entry};
+use super::install::{Changing, SA_EXPOSE_TAGBITS, adopted, flags_and_mask, set_entry};
+use super::{controls, copies};
 use crate::arch::signal_entry;
-use crate::platform::{
-    Disposition, SIGNALS, disposition, replace_disposition, replace_disposition_if,
-};
+use crate::platform::{Disposition, SIGNALS, disposition, replace_disposition_if};
 use crate::sequence::table;
 
 /// The number of the entry that a disposition has; `None` if it is none of this copy of atomseq's.
 pub fn entry_of(disposition: &Disposition) -> Option<usize> {
-    (0..ENTRIES).find(|&entry| signal_entry(entry) as usize == disposition.handler)
+    entry_at(disposition.handler)
+}
+
+/// As [`entry_of`], of a handler's address.
+pub fn entry_at(handler: usize) -> Option<usize> {
+    (0..ENTRIES).find(|&entry| signal_entry(entry) as usize == handler)
 }
 
 /// Does a disposition of `signal` lead to this very action? That may be by an entry that is not the newest one.
@@ -43,6 +47,9 @@ fn examine(signal: c_int, now: &Disposition) -> Option<Fault> {
             false => Some(Fault::PutBack),
         };
     }
+    if is_adopted_by_another_copy(signal, now) {
+        return None;
+    }
     let is_uncovered = actions::managed() & !now.mask != 0;
     match now.is_function() {
         _ if has_handler => Some(Fault::Displaced),
@@ -53,13 +60,25 @@ fn examine(signal: c_int, now: &Disposition) -> Option<Fault> {
     }
 }
 
+/// Does another copy of atomseq, which the kernel calls, pass the signal on to what is done on it here?
+fn is_adopted_by_another_copy(signal: c_int, now: &Disposition) -> bool {
+    let is_meant = |below: &Action| match actions::action(signal) {
+        Some(action) if actions::has_handler(signal) => core::ptr::eq(action, below),
+        _ => true,
+    };
+    actions::is_unmaskable(signal)
+        && now.is_function()
+        && copies::action_below(signal, now.handler).is_some_and(is_meant)
+}
+
 /// Has our entry got another mask, or other flags, than its action needs?
 fn is_altered(signal: c_int, now: &Disposition) -> bool {
     const WATCHED: c_int = libc::SA_NODEFER
         | libc::SA_RESETHAND
         | libc::SA_ONSTACK
         | libc::SA_SIGINFO
-        | libc::SA_RESTART;
+        | libc::SA_RESTART
+        | SA_EXPOSE_TAGBITS;
     let (flags, mask) = flags_and_mask(signal);
     let are_same_flags = (now.flags as c_int ^ (flags | libc::SA_SIGINFO)) & WATCHED == 0;
     // A mask that was made when more signals were managed does no harm.
@@ -101,8 +120,8 @@ fn reinstall(signal: c_int, now: &Disposition) {
             actions::set_action(signal, entry, action);
         }
     }
-    // The kernel accepts for this signal what it has accepted before.
-    let _ = set_entry(signal);
+    // What other code has installed meanwhile stays, and the kernel accepts for this signal what it has accepted before.
+    let _ = set_entry(signal, now);
 }
 
 /// Puts what was there before a handler into the place of the entry, which other code has put back since.
@@ -121,37 +140,39 @@ fn remove_again(signal: c_int, now: &Disposition) {
     }
 }
 
-/// Adds signals to the mask of someone else's handler.
+/// Adds signals to the mask of someone else's handler: of `now`, or of one that other code installs meanwhile.
 fn widen(signal: c_int, now: &Disposition, more: u64) {
-    let mut expected = *now;
-    if more & !expected.mask == 0 {
-        return;
-    }
-    loop {
+    let mut now = *now;
+    while now.is_function() && more & !now.mask != 0 {
         let wider = Disposition {
-            mask: expected.mask | more,
-            ..expected
+            mask: now.mask | more,
+            ..now
         };
         // SAFETY: as the kernel told, with another mask.
-        match unsafe { replace_disposition(signal, &wider) } {
-            // Somebody has installed another handler since it was read: that one is to stay.
-            Ok(found) if found != expected && found.is_function() => expected = found,
-            Ok(found) if found != expected => {
-                // SAFETY: no function in it.
-                let _ = unsafe { replace_disposition(signal, &found) };
-                return;
-            }
+        let is_wider = unsafe { replace_disposition_if(signal, &wider, |found| *found == now) };
+        match (is_wider, disposition(signal)) {
+            (Ok(false), Ok(found)) => now = found,
             _ => return,
         }
     }
 }
 
-/// Puts our entry in the place of a handler of someone else's, which is called by way of it from then on.
+/// Puts our entry in the place of a handler of someone else's, which is called by way of it from then on: of `now`, or of one that
+/// other code installs meanwhile.
 fn adopt(signal: c_int, now: &Disposition) {
-    let entry = actions::entry_over(signal, now);
-    actions::set_action(signal, entry, adopted(*now));
-    // The kernel accepts for this signal what it has accepted before.
-    let _ = set_entry(signal);
+    let mut now = *now;
+    while examine(signal, &now) == Some(Fault::Unadopted) {
+        let action = adopted(now);
+        actions::set_action(signal, actions::entry_over(signal, &now), action);
+        if set_entry(signal, &now) == Ok(true) {
+            return;
+        }
+        action.retired.store(true, Ordering::SeqCst);
+        match disposition(signal) {
+            Ok(found) => now = found,
+            Err(_) => return,
+        }
+    }
 }
 
 /// As [`crate::signal::audit`].

@@ -7,11 +7,11 @@ use super::super::event::Handler;
 use super::super::options::{Error, Options};
 use super::actions::{self, Action, By, Previous, RESERVED};
 use super::cover;
-use super::{fork, keep};
+use super::{controls, fork, keep};
 use crate::arch::signal_entry;
 use crate::platform::{
-    Disposition, SIGNALS, bit, change_mask, disposition, install_entry, replace_disposition_if,
-    set_quiet_hook, start, wait, wake_one,
+    Disposition, SIGNALS, are_same, bit, change_mask, disposition, install_entry_if,
+    replace_disposition_if, set_quiet_hook, start, wait, wake_one,
 };
 use crate::sequence::table;
 
@@ -96,6 +96,18 @@ fn take_over(
     handler: Handler,
     options: Options,
 ) -> Result<(), i32> {
+    // Other code that installs a handler meanwhile was first, as if it had done so before: that one is what is replaced.
+    while !try_to_take_over(signal, before, handler, options)? {}
+    Ok(())
+}
+
+/// As `take_over`; `false` if other code has installed a handler meanwhile.
+fn try_to_take_over(
+    signal: c_int,
+    before: &Disposition,
+    handler: Handler,
+    options: Options,
+) -> Result<bool, i32> {
     let newest = actions::newest_entry(signal);
     let old = actions::action(signal);
     let covered = disposition(signal)?;
@@ -106,8 +118,8 @@ fn take_over(
             let below = actions::of_entry(signal, entry);
             (entry, below.map_or(Disposition::DEFAULT, Action::rest))
         }
-        // One of our entries without an action has given way to what should be there.
-        _ if cover::entry_of(before).is_some() => (actions::entry_over(signal, &covered), covered),
+        // One of our entries without an action has given way to what should be there, or other code has installed this.
+        _ if before.handler != covered.handler => (actions::entry_over(signal, &covered), covered),
         _ => (actions::entry_over(signal, before), *before),
     };
     let action = leak(Action {
@@ -118,8 +130,8 @@ fn take_over(
         retired: AtomicBool::new(false),
     });
     actions::set_action(signal, entry, action);
-    let result = set_entry(signal);
-    if result.is_err() {
+    let result = set_entry(signal, &covered);
+    if result != Ok(true) {
         match old {
             Some(old) => actions::set_action(signal, newest, old),
             None => action.retired.store(true, Ordering::SeqCst),
@@ -164,7 +176,11 @@ fn check(signal: c_int) -> Result<(), Error> {
     Ok(())
 }
 
-/// Three frames: the signal, another one that interrupts the handler, and a fault in a clone that this one runs.
+/// What a delivery takes of the stack beside the kernel's frame and the handler: the mean of three that interrupt each other, of
+/// which the last may go deeper than the handler. verify-signals measures it; without optimisation it is more.
+const DELIVERY: usize = if cfg!(debug_assertions) { 3072 } else { 2048 };
+
+/// Three deliveries: the signal, another one that interrupts the handler, and a fault in a clone that this one runs.
 fn check_alternate_stack(bytes: usize) -> Result<(), Error> {
     const AT_MINSIGSTKSZ: libc::c_ulong = 51;
     // SAFETY: plain old data.
@@ -173,7 +189,8 @@ fn check_alternate_stack(bytes: usize) -> Result<(), Error> {
     unsafe { libc::sigaltstack(core::ptr::null(), &mut stack) };
     // SAFETY: looks up a number that the kernel passed at program start; 0 when it did not.
     let frame = unsafe { libc::getauxval(AT_MINSIGSTKSZ) as usize }.max(libc::MINSIGSTKSZ);
-    let needs = frame.saturating_mul(3).saturating_add(bytes);
+    let delivery = frame.saturating_add(DELIVERY);
+    let needs = delivery.saturating_mul(3).saturating_add(bytes);
     if stack.ss_flags & libc::SS_DISABLE == 0 && stack.ss_size < needs {
         return Err(Error::AlternateStackTooSmall {
             has: stack.ss_size,
@@ -202,13 +219,19 @@ fn leak(action: Action) -> &'static Action {
     Box::leak(Box::new(action))
 }
 
-/// Makes the kernel call our entry for a signal that has an action, with the flags and the mask that go with it.
-pub fn set_entry(signal: c_int) -> Result<(), i32> {
+/// Makes the kernel call our entry for a signal that has an action, with the flags and the mask that go with it, in the place of
+/// `expected`. Returns whether that was there: if other code has installed another handler meanwhile, that one stays.
+pub fn set_entry(signal: c_int, expected: &Disposition) -> Result<bool, i32> {
     let (flags, mask) = flags_and_mask(signal);
     let entry = signal_entry(actions::newest_entry(signal));
+    let is_expected =
+        |found: &Disposition| are_same(found, expected) || controls::is_off(controls::MEANWHILE);
     // SAFETY: the entry is made for this.
-    unsafe { install_entry(signal, entry, flags, mask) }
+    unsafe { install_entry_if(signal, entry, flags, mask, is_expected) }
 }
+
+/// A fault's record holds the tag bits of the address (AArch64).
+pub const SA_EXPOSE_TAGBITS: c_int = 0x800;
 
 /// The flags (without `SA_SIGINFO`) and the mask that the kernel has to have for a signal of ours.
 pub fn flags_and_mask(signal: c_int) -> (c_int, u64) {
@@ -219,7 +242,7 @@ pub fn flags_and_mask(signal: c_int) -> (c_int, u64) {
         By::Handler(_) => 0,
         By::Adopted => {
             action.previous.0.flags as c_int
-                & (libc::SA_ONSTACK | libc::SA_RESTART | libc::SA_NODEFER)
+                & (libc::SA_ONSTACK | libc::SA_RESTART | libc::SA_NODEFER | SA_EXPOSE_TAGBITS)
         }
     };
     let mut flags = inherited;

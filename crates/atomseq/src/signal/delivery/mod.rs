@@ -13,6 +13,7 @@
 
 mod actions;
 pub mod controls;
+mod copies;
 mod cover;
 mod faults;
 mod fork;
@@ -20,6 +21,7 @@ mod install;
 mod keep;
 mod mask;
 mod nested;
+mod passing;
 mod rollforward;
 mod run;
 mod words;
@@ -47,7 +49,7 @@ use run::Delivery;
 use words::Words;
 
 // What the kernel calls on every signal that is managed or adopted; one of them a signal, or more (`actions::ENTRIES`).
-crate::arch::signal_entries!(call dispatch, block BLOCKED_ON_ENTRY);
+crate::arch::signal_entries!(call dispatch, block BLOCKED_ON_ENTRY, ask copies::below);
 
 /// Acts on a signal.
 ///
@@ -74,7 +76,7 @@ unsafe extern "C" fn dispatch(frame: *const Frame) {
         in_handler_inside: words.inside.holds(own),
         is_over_fault: over.is_some_and(|over| over.has_fault),
     };
-    let is_passing = own.link() & 1 << entry != 0;
+    let is_passing = passing::passing_on(own).is_some_and(|entries| entries & 1 << entry != 0);
     let action = actions::live_of_entry(signal, entry).filter(|_| !is_passing);
     let outer = frame.before().filter(|_| is_watched);
     let in_delivery = outer.is_some() || frame.context() != own;
@@ -358,7 +360,7 @@ unsafe fn complete(arrived: &Arrived, context: Context) -> Option<Interrupted> {
 /// that has `mask`.
 ///
 /// That may be a handler which passes signals on to this entry, for it has read the disposition while the entry was
-/// installed over it. So the frame notes which entries are passing on; one that jumps takes the note along.
+/// installed over it: see `passing`.
 ///
 /// # Safety
 /// As [`dispatch`].
@@ -371,8 +373,7 @@ unsafe fn pass_on(
 ) {
     let blocked = mask | bit(signal) | actions::covering_mask();
     change_mask(libc::SIG_SETMASK, blocked);
-    let passing = context.link();
-    if passing & 1 << entry != 0 {
+    if passing::passing_on(context).is_some_and(|entries| entries & 1 << entry != 0) {
         // One that is adopted has found itself: nothing is known to lie below it.
         if actions::live_of_entry(signal, entry).is_some() {
             default_action(signal, info);
@@ -381,10 +382,9 @@ unsafe fn pass_on(
     }
     let retired = actions::of_entry(signal, entry);
     let rest = Previous(retired.map_or(Disposition::DEFAULT, Action::rest));
-    context.set_link(passing | 1 << entry);
     // SAFETY: the caller's promise.
-    let chained = unsafe { rest.call(signal, info, context.as_ptr()) };
-    context.set_link(passing);
+    let call = || unsafe { rest.call(signal, info, context.as_ptr()) };
+    let chained = passing::while_passing_on(context, 1 << entry, call);
     match chained {
         Chained::Called => {}
         // No program can ignore a fault: the kernel kills.

@@ -7,6 +7,7 @@ use super::super::event::{Event, Handler, Interrupted};
 use super::super::statistics::COUNTS;
 use super::actions::{self, Action, By};
 use super::cover;
+use super::passing::while_passing_on;
 use super::words::Words;
 use crate::arch::syscall;
 use crate::platform::{Context, Disposition, change_mask, replace_disposition_if};
@@ -59,16 +60,14 @@ pub unsafe fn run(action: &'static Action, delivery: &Delivery) {
         By::Handler(handler) => call(handler, action, delivery),
         By::Adopted => {
             // As in `pass_on`: it may pass the signal on to the entry by which it is called.
+            let entries = actions::entries_of(signal, action);
             let context = delivery.context;
-            let passing = context.link();
-            context.set_link(passing | actions::entries_of(signal, action));
             // SAFETY: the caller's promise; only functions are adopted.
-            unsafe {
+            while_passing_on(context, entries, || unsafe {
                 action
                     .previous
                     .call_function(signal, delivery.info, context.as_ptr());
-            }
-            context.set_link(passing);
+            });
         }
     }
     if let Some(before) = noted {
@@ -121,13 +120,18 @@ fn is_first(action: &Action, delivery: &Delivery) -> bool {
     is_first
 }
 
-/// Dropped only by a panic. It cannot unwind into interrupted code, which expects none.
+/// Dropped only by a panic, or where the C library unwinds a thread that ends. Neither can unwind into interrupted code,
+/// which expects none.
 struct NoPanic(c_int);
 
 impl Drop for NoPanic {
     fn drop(&mut self) {
+        let how = match std::thread::panicking() {
+            true => "panicked",
+            false => "was left by pthread_exit, or by its thread's cancellation",
+        };
         say(format_args!(
-            "atomseq: the handler of signal {} panicked, which would unwind through the code it interrupted; aborting\n",
+            "atomseq: the handler of signal {} {how}, which would unwind through the code it interrupted; aborting\n",
             self.0
         ));
         std::process::abort();

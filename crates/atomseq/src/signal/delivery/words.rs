@@ -22,7 +22,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use super::actions::PASSED_ON;
+use super::passing::passing_on;
 use crate::arch::{FOUND_MASK, thread_block_offset, thread_pointer};
 use crate::platform::{Context, bit, own_process};
 
@@ -283,7 +283,7 @@ impl Inside {
         let noted = self.context.load(Relaxed);
         let mask = self.mask.load(Relaxed);
         // A handler of others passes on what it was passed: that is the same delivery, and nothing lies below it.
-        let is_same = noted == context.as_ptr() as u64 && context.link() & PASSED_ON != 0;
+        let is_same = noted == context.as_ptr() as u64 && passing_on(context).is_some();
         if noted == 0 || is_same {
             return false;
         }

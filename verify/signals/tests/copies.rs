@@ -1,0 +1,174 @@
+//! Two copies of atomseq in one process: to each, the other one's entries are handlers of others.
+#![cfg(atomseq_sections)]
+
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use atomseq::signal;
+use verify_signals::fresh::{in_fresh_process, killed_in_fresh_process};
+use verify_signals::interrupt::{Page, install_fault_handler};
+use verify_signals::log::{clear_log, log, logged};
+use verify_signals::sequences::add_to_three;
+use verify_signals::signals::{install, install_plainly, installed, raise};
+use verify_signals::this_test;
+
+const ONE: i32 = libc::SIGUSR1;
+const TWO: i32 = libc::SIGUSR2;
+
+fn note(event: &mut signal::Event<'_>) {
+    log(event.signal() as usize);
+}
+
+fn note_in_second(event: &mut second_copy::signal::Event<'_>) {
+    log(100 + event.signal() as usize);
+}
+
+/// Installs through the second copy.
+fn install_in_second(signal: i32) {
+    // SAFETY: the handler writes to a log.
+    unsafe { second_copy::signal::install(signal, note_in_second) }.expect("installed");
+}
+
+extern "C" fn theirs(signal: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    log(1000 + signal as usize);
+}
+
+/// Handlers that the program has: of `SIGABRT`, and of faults, which mends them.
+fn install_theirs() {
+    install_plainly(libc::SIGABRT, theirs, 0, &[]);
+    install_fault_handler();
+}
+
+/// Both copies' signals, `SIGABRT` and a fault have their handlers called.
+fn all_work() {
+    clear_log();
+    for signal in [ONE, TWO, libc::SIGABRT] {
+        raise(signal);
+    }
+    let [one, two] = [ONE as usize, 100 + TWO as usize];
+    assert_eq!(logged(), [one, two, 1000 + libc::SIGABRT as usize]);
+    let page = Page::new();
+    page.interrupt(0);
+    // SAFETY: a word of the page, which the fault's handler lets be touched.
+    unsafe { page.words(0).write_volatile(1) };
+}
+
+#[test]
+fn handlers_of_the_program_are_called_through_both() {
+    in_fresh_process(this_test!(), || {
+        install_theirs();
+        install(ONE, note);
+        install_in_second(TWO);
+        all_work();
+    });
+}
+
+/// A fault without a handler kills, through both.
+#[test]
+fn a_fault_without_a_handler_kills() {
+    killed_in_fresh_process(this_test!(), libc::SIGSEGV, || {
+        install(libc::SIGSEGV, |event| _ = event.chain());
+        install_in_second(TWO);
+        let page = Page::new();
+        page.interrupt(0);
+        // SAFETY: ends the process.
+        unsafe { page.words(0).write_volatile(1) };
+    });
+}
+
+/// A sequence that either copy's signal interrupts is whole for its handler.
+#[test]
+fn each_copy_s_handlers_find_sequences_whole() {
+    in_fresh_process(this_test!(), || {
+        static WORDS: AtomicUsize = AtomicUsize::new(0);
+        fn look() {
+            for index in 0..3 {
+                // SAFETY: the test's three words.
+                log(unsafe {
+                    (WORDS.load(SeqCst) as *const usize)
+                        .add(index)
+                        .read_volatile()
+                });
+            }
+        }
+        install_theirs();
+        install(ONE, |_| look());
+        // SAFETY: the handler writes to a log.
+        unsafe { second_copy::signal::install(TWO, |_| look()) }.expect("installed");
+        signal::repair();
+        for signal in [ONE, TWO] {
+            clear_log();
+            let page = Page::new();
+            let words = page.words(1);
+            WORDS.store(words as usize, SeqCst);
+            page.interrupt(signal);
+            // SAFETY: three words of the test's.
+            unsafe { add_to_three::rolling(words as usize, 99) };
+            assert_eq!(logged(), [1, 1, 1], "signal {signal}");
+        }
+    });
+}
+
+/// What a handler of others gets is what the kernel would have given it.
+#[test]
+fn an_adopted_handler_finds_no_link_in_its_context() {
+    in_fresh_process(this_test!(), || {
+        extern "C" fn look(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+            let context: *mut libc::ucontext_t = context.cast();
+            // SAFETY: the kernel's context.
+            log(unsafe { (*context).uc_link } as usize);
+        }
+        install_plainly(libc::SIGABRT, look, 0, &[]);
+        install(ONE, note);
+        install_in_second(TWO);
+        let adopted = installed(libc::SIGABRT).sa_sigaction;
+        assert_ne!(adopted, look as *const () as usize);
+        raise(libc::SIGABRT);
+        assert_eq!(logged(), [0]);
+    });
+}
+
+/// However often each looks after its own.
+#[test]
+fn copies_that_repair_in_turn_add_no_layers() {
+    in_fresh_process(this_test!(), || {
+        install_theirs();
+        install(ONE, note);
+        install_in_second(TWO);
+        let after_each =
+            [libc::SIGABRT, libc::SIGSEGV].map(|signal| installed(signal).sa_sigaction);
+        for _ in 0..40 {
+            install(ONE, note);
+            install_in_second(TWO);
+            assert!(signal::repair().is_clean());
+            assert!(second_copy::signal::repair().is_clean());
+            assert!(signal::audit().is_clean());
+        }
+        let now = [libc::SIGABRT, libc::SIGSEGV].map(|signal| installed(signal).sa_sigaction);
+        assert_eq!(now, after_each);
+        all_work();
+    });
+}
+
+#[test]
+fn a_handler_that_the_other_copy_has_adopted_is_not_displaced() {
+    in_fresh_process(this_test!(), || {
+        install(libc::SIGABRT, note);
+        install_in_second(TWO);
+        let adopted = installed(libc::SIGABRT).sa_sigaction;
+        for _ in 0..40 {
+            assert!(signal::repair().is_clean());
+            assert!(second_copy::signal::repair().is_clean());
+        }
+        assert_eq!(installed(libc::SIGABRT).sa_sigaction, adopted);
+        raise(libc::SIGABRT);
+        assert_eq!(logged(), [libc::SIGABRT as usize]);
+        // A handler of the program over both is none of theirs.
+        install_plainly(libc::SIGABRT, theirs, 0, &[]);
+        let finding = signal::Finding {
+            signal: libc::SIGABRT,
+            fault: signal::Fault::Displaced,
+        };
+        assert_eq!(signal::audit().findings().collect::<Vec<_>>(), [finding]);
+        assert!(!second_copy::signal::audit().is_clean());
+    });
+}

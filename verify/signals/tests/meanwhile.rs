@@ -1,0 +1,206 @@
+//! Other code installs handlers while atomseq does: between its look at what is there and its own call of `sigaction`. That
+//! function is this program's here, so each such moment is met every time.
+#![cfg(atomseq_sections)]
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use atomseq::internals::signal_controls;
+use atomseq::signal::{self, Event};
+use verify_signals::fresh::in_fresh_process;
+use verify_signals::log::{log, logged};
+use verify_signals::signals::{change_mask, install, install_plainly, installed, raise};
+use verify_signals::this_test;
+
+const ONE: i32 = libc::SIGUSR1;
+const ABORT: usize = libc::SIGABRT as usize;
+
+type Sigaction =
+    unsafe extern "C" fn(i32, *const libc::sigaction, *mut libc::sigaction) -> libc::c_int;
+
+/// What other code does as soon as `sigaction` is called for this signal.
+struct Meanwhile {
+    signal: i32,
+    act: fn(),
+}
+
+static MEANWHILE: Mutex<Option<Meanwhile>> = Mutex::new(None);
+/// How often that was.
+static MET: AtomicUsize = AtomicUsize::new(0);
+
+/// # Safety
+/// As the C library's, which it calls.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sigaction(
+    signal: i32,
+    new: *const libc::sigaction,
+    old: *mut libc::sigaction,
+) -> libc::c_int {
+    let meanwhile = MEANWHILE
+        .lock()
+        .expect("one at a time")
+        .take_if(|meanwhile| meanwhile.signal == signal && !new.is_null());
+    if let Some(meanwhile) = meanwhile {
+        MET.fetch_add(1, SeqCst);
+        (meanwhile.act)();
+    }
+    // SAFETY: the C library's function of this name, with what the caller vouches for.
+    unsafe {
+        let library = libc::dlsym(libc::RTLD_NEXT, c"sigaction".as_ptr());
+        assert!(!library.is_null());
+        std::mem::transmute::<*mut libc::c_void, Sigaction>(library)(signal, new, old)
+    }
+}
+
+/// Runs `action`, in the middle of which other code acts on `signal`.
+fn with(signal: i32, act: fn(), action: impl FnOnce()) {
+    *MEANWHILE.lock().expect("one at a time") = Some(Meanwhile { signal, act });
+    let before = MET.load(SeqCst);
+    action();
+    assert_eq!(MET.load(SeqCst), before + 1, "the moment was met");
+}
+
+extern "C" fn earlier(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    log(1);
+}
+
+extern "C" fn later(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    log(2);
+}
+
+fn note(event: &mut Event<'_>) {
+    log(event.signal() as usize);
+}
+
+fn note_and_chain(event: &mut Event<'_>) {
+    note(event);
+    event.chain();
+}
+
+fn install_later_of_abort() {
+    install_plainly(libc::SIGABRT, later, 0, &[]);
+}
+
+fn install_later() {
+    install_plainly(ONE, later, 0, &[]);
+}
+
+fn set_default(signal: i32) {
+    // SAFETY: no function.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
+}
+
+#[test]
+fn a_handler_installed_during_an_adoption_is_the_one_that_is_adopted() {
+    in_fresh_process(this_test!(), || {
+        install_plainly(libc::SIGABRT, earlier, 0, &[]);
+        with(libc::SIGABRT, install_later_of_abort, || install(ONE, note));
+        assert_ne!(
+            installed(libc::SIGABRT).sa_sigaction,
+            later as *const () as usize
+        );
+        assert!(signal::audit().is_clean());
+        raise(libc::SIGABRT);
+        assert_eq!(logged(), [2]);
+        // The same by a repair, of a handler that has displaced the adopted one.
+        install_plainly(libc::SIGABRT, earlier, 0, &[]);
+        with(libc::SIGABRT, install_later_of_abort, || {
+            assert!(signal::repair().is_clean());
+        });
+        raise(libc::SIGABRT);
+        assert_eq!(logged(), [2, 2]);
+    });
+}
+
+#[test]
+fn a_default_action_set_during_an_adoption_stays() {
+    in_fresh_process(this_test!(), || {
+        install_plainly(libc::SIGSEGV, earlier, 0, &[]);
+        with(
+            libc::SIGSEGV,
+            || set_default(libc::SIGSEGV),
+            || install(ONE, note),
+        );
+        assert_eq!(installed(libc::SIGSEGV).sa_sigaction, libc::SIG_DFL);
+        // What is installed after that is adopted.
+        install_plainly(libc::SIGSEGV, later, 0, &[]);
+        assert!(signal::repair().is_clean());
+        raise(libc::SIGSEGV);
+        assert_eq!(logged(), [2]);
+    });
+}
+
+#[test]
+fn a_handler_for_one_signal_that_is_used_up_during_an_adoption_stays_used_up() {
+    in_fresh_process(this_test!(), || {
+        install_plainly(libc::SIGABRT, earlier, libc::SA_RESETHAND, &[]);
+        let use_it_up = || {
+            let other = std::thread::spawn(|| {
+                change_mask(libc::SIG_UNBLOCK, &[libc::SIGABRT]);
+                raise(libc::SIGABRT);
+            });
+            other.join().expect("it ended");
+        };
+        with(libc::SIGABRT, use_it_up, || install(ONE, note));
+        assert_eq!(logged(), [1]);
+        assert_eq!(installed(libc::SIGABRT).sa_sigaction, libc::SIG_DFL);
+    });
+}
+
+#[test]
+fn a_handler_installed_during_a_repair_is_not_replaced_by_what_was_repaired() {
+    in_fresh_process(this_test!(), || {
+        install(ONE, note);
+        let mut altered = installed(ONE);
+        altered.sa_flags |= libc::SA_NODEFER;
+        // SAFETY: what was installed, but for a flag.
+        unsafe { libc::sigaction(ONE, &altered, std::ptr::null_mut()) };
+        with(ONE, install_later, || _ = signal::repair());
+        raise(ONE);
+        assert_eq!(logged(), [2]);
+    });
+}
+
+#[test]
+fn a_handler_installed_during_an_installation_is_what_was_there_before() {
+    in_fresh_process(this_test!(), || {
+        install_plainly(ONE, earlier, 0, &[]);
+        with(ONE, install_later, || install(ONE, note_and_chain));
+        raise(ONE);
+        assert_eq!(logged(), [ONE as usize, 2]);
+        signal::uninstall(ONE).expect("installed");
+        raise(ONE);
+        assert_eq!(logged(), [ONE as usize, 2, 2]);
+    });
+}
+
+#[test]
+fn control_with_what_was_read_before_it_is_lost() {
+    in_fresh_process(this_test!(), || {
+        // SAFETY: this test expects what follows.
+        unsafe { signal_controls::set(signal_controls::MEANWHILE) };
+        install_plainly(libc::SIGABRT, earlier, 0, &[]);
+        with(libc::SIGABRT, install_later_of_abort, || install(ONE, note));
+        raise(libc::SIGABRT);
+        assert_eq!(logged(), [1]);
+        assert!(signal::audit().is_clean(), "nothing tells");
+    });
+}
+
+/// The same of a signal whose handler is adopted first.
+#[test]
+fn a_handler_of_abort_installed_during_an_installation_is_what_was_there_before() {
+    in_fresh_process(this_test!(), || {
+        install_plainly(libc::SIGABRT, earlier, 0, &[]);
+        install(ONE, note);
+        with(libc::SIGABRT, install_later_of_abort, || {
+            install(libc::SIGABRT, note_and_chain);
+        });
+        raise(libc::SIGABRT);
+        assert_eq!(logged(), [ABORT, 2]);
+        signal::uninstall(libc::SIGABRT).expect("installed");
+        raise(libc::SIGABRT);
+        assert_eq!(logged(), [ABORT, 2, 2]);
+        assert!(signal::audit().is_clean());
+    });
+}

@@ -1,0 +1,157 @@
+//! What deliveries take of an alternate stack is what `install_with` has asked for.
+#![cfg(atomseq_sections)]
+
+use std::sync::OnceLock;
+
+use atomseq::signal::{self, Error, Event, Options};
+use verify_signals::fresh::in_fresh_process;
+use verify_signals::interrupt::{Page, faults, install_fault_handler};
+use verify_signals::sequences::add_to_three;
+use verify_signals::signals::{install_plainly, install_with, raise};
+use verify_signals::this_test;
+
+const ONE: i32 = libc::SIGUSR1;
+const TWO: i32 = libc::SIGUSR2;
+
+/// What no code writes over a whole stack.
+const UNTOUCHED: u8 = 0xa5;
+/// What lies below the stack that handlers are given, so that what they write there is seen.
+const BELOW: usize = 256 << 10;
+/// More than the three handlers of a test take together.
+const HANDLERS: usize = if cfg!(debug_assertions) { 1024 } else { 512 };
+
+/// Memory at the end of which an alternate stack may be.
+struct Memory(&'static mut [u8]);
+
+impl Memory {
+    fn new() -> Memory {
+        Memory(Box::leak(vec![0; BELOW + (64 << 10)].into_boxed_slice()))
+    }
+
+    /// Gives this thread an alternate stack of `bytes`, which nothing has touched.
+    fn lend(&mut self, bytes: usize) {
+        self.0.fill(UNTOUCHED);
+        let start = self.0.len() - bytes;
+        let stack = libc::stack_t {
+            ss_sp: self.0[start..].as_mut_ptr().cast(),
+            ss_flags: 0,
+            ss_size: bytes,
+        };
+        // SAFETY: memory that is never freed.
+        let result = unsafe { libc::sigaltstack(&stack, std::ptr::null_mut()) };
+        assert_eq!(result, 0);
+    }
+
+    /// How many bytes at the end of it were touched.
+    fn used(&self) -> usize {
+        let memory = std::hint::black_box(&*self.0);
+        let first = memory.iter().position(|&byte| byte != UNTOUCHED);
+        first.map_or(0, |first| memory.len() - first)
+    }
+}
+
+/// The smallest stack that `install_with` accepts for handlers of `HANDLERS` bytes.
+fn smallest(memory: &mut Memory, options: Options) -> usize {
+    memory.lend(libc::MINSIGSTKSZ);
+    fn nothing(_: &mut Event<'_>) {}
+    // SAFETY: does nothing.
+    let refused = unsafe { signal::install_with(ONE, nothing, options) }.expect_err("too small");
+    let Error::AlternateStackTooSmall { needs, .. } = refused else {
+        panic!("{refused}");
+    };
+    needs
+}
+
+static PAGE: OnceLock<Page> = OnceLock::new();
+
+/// What the kernel's frame takes of it on this machine, now, with a handler that does nothing.
+fn frame(memory: &mut Memory) -> usize {
+    extern "C" fn nothing(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
+    memory.lend(32 << 10);
+    install_plainly(libc::SIGWINCH, nothing, libc::SA_ONSTACK, &[]);
+    raise(libc::SIGWINCH);
+    memory.used()
+}
+
+/// How much of the frame's room `install_with` asks for.
+fn frame_s_room() -> usize {
+    const AT_MINSIGSTKSZ: libc::c_ulong = 51;
+    // SAFETY: looks up a number.
+    let frame = unsafe { libc::getauxval(AT_MINSIGSTKSZ) };
+    (frame as usize).max(libc::MINSIGSTKSZ)
+}
+
+/// The handlers of a test, each of which interrupts the one before; the fault's is installed already if it is not atomseq's.
+fn fits(outer: signal::Handler, inner: signal::Handler, of_fault: Option<signal::Handler>) {
+    let mut memory = Memory::new();
+    let frame = frame(&mut memory);
+    let options = Options::new().nesting().on_alternate_stack(HANDLERS);
+    let needs = smallest(&mut memory, options);
+    memory.lend(needs);
+    if let Some(of_fault) = of_fault {
+        install_with(libc::SIGSEGV, of_fault, options);
+    }
+    install_with(ONE, outer, options);
+    install_with(TWO, inner, options);
+    PAGE.get_or_init(Page::new);
+    memory.lend(needs);
+    raise(ONE);
+    let used = memory.used();
+    println!("{used} of {needs} bytes, with frames of {frame}");
+    assert!(used > 3 * frame, "three frames");
+    // Frames are smaller than the room for them where no large register is in use, which is not to hide anything.
+    let room = needs - 3 * frame_s_room() + 3 * frame;
+    assert!(used <= room, "{used} of {room} bytes");
+}
+
+#[test]
+fn a_signal_in_a_handler_and_a_fault_in_that_one_s_handler() {
+    in_fresh_process(this_test!(), || {
+        fn mend(_: &mut Event<'_>) {
+            PAGE.get().expect("made").release();
+        }
+        fits(send_two, touch, Some(mend));
+    });
+}
+
+#[test]
+fn the_same_with_a_fault_s_handler_that_is_adopted() {
+    in_fresh_process(this_test!(), || {
+        extern "C" fn mend(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+            PAGE.get().expect("made").release();
+        }
+        install_plainly(libc::SIGSEGV, mend, libc::SA_ONSTACK, &[]);
+        fits(send_two, touch, None);
+    });
+}
+
+fn send_two(_: &mut Event<'_>) {
+    raise(TWO);
+}
+
+fn touch(_: &mut Event<'_>) {
+    let page = PAGE.get().expect("made");
+    page.interrupt(0);
+    // SAFETY: a word of the page.
+    unsafe { page.words(0).write_volatile(1) };
+}
+
+/// The second signal's delivery runs a clone, which faults.
+#[test]
+fn a_signal_in_a_handler_s_sequence_whose_clone_faults() {
+    in_fresh_process(this_test!(), || {
+        fn outer(_: &mut Event<'_>) {
+            let page = PAGE.get().expect("made");
+            page.interrupt_again(TWO, 2);
+            // SAFETY: three words of the test's.
+            unsafe { add_to_three::rolling(page.words(1) as usize, 99) };
+        }
+        fn nothing(_: &mut Event<'_>) {}
+        fn mend(event: &mut Event<'_>) {
+            event.chain();
+        }
+        install_fault_handler();
+        fits(outer, nothing, Some(mend));
+        assert_eq!(faults().0, 2);
+    });
+}
