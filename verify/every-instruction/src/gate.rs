@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use atomseq::percpu::Area;
 use iced_x86::Register;
 
 use crate::trap::Registers;
@@ -14,19 +15,36 @@ use crate::trap::Registers;
 /// The boundary at which a window has the slot's address and has not looked at its gate yet.
 pub const TESTED_AT: usize = 4;
 
-const LOCKED: u32 = 1;
 const WAITERS: u32 = 2;
 
 /// How long an operation may take to notice.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A gate that is closed once.
-#[derive(Default)]
 pub struct Keeper {
+    /// What a gate's word is while a thread of this process holds it.
+    closed: u32,
     slot: AtomicUsize,
     finished: AtomicBool,
     before: Mutex<[u64; 15]>,
     violations: Mutex<Vec<String>>,
+}
+
+/// One that has closed nothing yet.
+impl Default for Keeper {
+    fn default() -> Self {
+        let area = Area::new(0).expect("there is memory for one area");
+        let held = area.close(0);
+        // SAFETY: a slot begins with its gate.
+        let closed = unsafe { AtomicU32::from_ptr(held.address() as *mut u32) };
+        Keeper {
+            closed: closed.load(Ordering::SeqCst),
+            slot: AtomicUsize::new(0),
+            finished: AtomicBool::new(false),
+            before: Mutex::default(),
+            violations: Mutex::default(),
+        }
+    }
 }
 
 impl Keeper {
@@ -35,7 +53,7 @@ impl Keeper {
         *self.before.lock().expect("no one panics") = words(slot);
         // SAFETY: a slot begins with its gate, and its area outlives the run.
         let gate = unsafe { AtomicU32::from_ptr(slot as *mut u32) };
-        let word = gate.fetch_or(LOCKED, Ordering::SeqCst);
+        let word = gate.fetch_or(self.closed, Ordering::SeqCst);
         if word != 0 {
             self.violate(format!("the gate was {word} before it was closed"));
         }

@@ -15,8 +15,8 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 /// Words that are zero at the start of a child.
 pub(super) struct Own {
-    /// The process's generation and one; 0 if it has not got one yet.
-    following: AtomicU32,
+    /// The process's generation; 0 if it has not got one yet.
+    generation: AtomicU32,
     pub(super) traffic: Traffic,
 }
 
@@ -26,8 +26,7 @@ static OWN: AtomicPtr<Own> = AtomicPtr::new(ptr::null_mut());
 /// In the page's place.
 static UNWIPED: Own = Own::new();
 
-/// The generation of a process that descends from none.
-const FIRST: u32 = 0;
+const FIRST: u32 = 1;
 
 /// The newest generation among this process and those that it descends from.
 static NEWEST: AtomicU32 = AtomicU32::new(FIRST);
@@ -56,7 +55,7 @@ pub(super) fn identity() -> u32 {
 impl Own {
     const fn new() -> Own {
         Own {
-            following: AtomicU32::new(FIRST + 1),
+            generation: AtomicU32::new(FIRST),
             traffic: Traffic(AtomicU32::new(0)),
         }
     }
@@ -64,9 +63,9 @@ impl Own {
     #[inline]
     pub(super) fn generation(&self) -> u32 {
         // Relaxed: a number on its own.
-        match self.following.load(Ordering::Relaxed) {
+        match self.generation.load(Ordering::Relaxed) {
             0 => self.begin(),
-            following => following - 1,
+            generation => generation,
         }
     }
 
@@ -74,12 +73,10 @@ impl Own {
     /// same time: the first answer stands.
     #[cold]
     fn begin(&self) -> u32 {
-        let next = NEWEST.fetch_add(1, Ordering::Relaxed) + 1;
+        let next = NEWEST.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
-        let begun = self
-            .following
-            .compare_exchange(0, next + 1, success, failure);
-        begun.map_or_else(|first| first - 1, |_| next)
+        let begun = self.generation.compare_exchange(0, next, success, failure);
+        begun.map_or_else(|first| first, |_| next)
     }
 
     fn is_unwiped(&self) -> bool {
@@ -91,7 +88,7 @@ impl Own {
 pub(super) fn wipe() {
     if let Some(own) = own().filter(|own| own.is_unwiped()) {
         // Relaxed: the child's only thread, with its signals blocked.
-        own.following.store(0, Ordering::Relaxed);
+        own.generation.store(0, Ordering::Relaxed);
         own.traffic.0.store(0, Ordering::Relaxed);
     }
 }
