@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Sent by the timer.
 pub const TIMER: c_int = libc::SIGUSR2;
@@ -120,7 +120,10 @@ impl Post {
 
 /// Sends signals to all victims until it is over; returns how many.
 pub fn send_until(over: &AtomicBool, victims: &[Victim], post: &Post) -> u64 {
+    /// How long it sends before it rests.
+    const BURST: Duration = Duration::from_millis(1);
     let mut sent = 0;
+    let mut rested = Instant::now();
     while !over.load(Ordering::Relaxed) {
         for victim in victims {
             victim.with(|thread| {
@@ -135,6 +138,12 @@ pub fn send_until(over: &AtomicBool, victims: &[Victim], post: &Post) -> u64 {
         }
         // As fast as it can at times; at others the victims' own work goes on.
         (0..fastrand::u32(..400)).for_each(|_| std::hint::spin_loop());
+        // And it rests for as long as it has sent: else victims whose handlers are slower than this loop would do nothing else.
+        let burst = rested.elapsed();
+        if burst >= BURST {
+            std::thread::sleep(burst);
+            rested = Instant::now();
+        }
     }
     sent
 }
