@@ -91,19 +91,16 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
     ///
     /// [`Error::ZeroCapacity`], [`Error::TooLarge`], [`Error::OutOfMemory`].
     pub fn try_new(capacity: usize, source: S) -> Result<Pool<T, S>, Error> {
-        let cache = Stack::try_new(capacity)?;
-        let depot = Depot::try_new(capacity, cache.cpus())?;
-        Ok(Pool {
-            cache,
-            depot,
-            source,
-        })
+        Pool::of(Stack::try_new(capacity)?, source)
     }
 
     /// A pool that caches nothing, for who can do without: `get_at_once` and `put_at_once` find every gate closed.
     pub(crate) fn without_caches(source: S) -> Result<Pool<T, S>, Error> {
-        let cache = Stack::closed()?;
-        let depot = Depot::try_new(0, cache.cpus())?;
+        Pool::of(Stack::closed()?, source)
+    }
+
+    fn of(cache: Stack<T>, source: S) -> Result<Pool<T, S>, Error> {
+        let depot = Depot::try_new(cache.capacity(), cache.cpus())?;
         Ok(Pool {
             cache,
             depot,
