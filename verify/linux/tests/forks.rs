@@ -9,6 +9,7 @@ use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::panic::catch_unwind;
 use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 use verify_linux::{
     Answer, Circumstances, Refusal, When, exit_code, in_fresh_process, pin, refuse,
 };
@@ -76,7 +77,7 @@ fn without_wiping() -> Circumstances {
 /// Waits until another thread has set it.
 fn await_flag(flag: &AtomicBool) {
     while !flag.load(Ordering::Acquire) {
-        std::thread::sleep(core::time::Duration::from_millis(1));
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -274,9 +275,15 @@ fn a_child_goes_on_as_its_parent_did() {
     }
 }
 
-/// Threads that close a gate, over and over, while this one forks. Returns how many children found it closed.
+/// Threads that close a gate, over and over, while this one forks: so often, or for 15 seconds. Returns how many children
+/// found it closed.
+///
+/// A closer waits only a few milliseconds for a fork, and a busy machine may make a fork longer than that. A gate that was closed
+/// after such a wait does not count.
 fn forks_among_closers(forks: usize, fork: fn() -> i32) -> usize {
     static GATE: AtomicU32 = AtomicU32::new(0);
+    // Less than what a closer waits before it goes on uncounted.
+    let prompt = Duration::from_millis(1);
     let stop = AtomicBool::new(false);
     let mut closed = 0;
     let mut hung = false;
@@ -284,17 +291,22 @@ fn forks_among_closers(forks: usize, fork: fn() -> i32) -> usize {
         for _ in 0..2 {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
+                    let before = Instant::now();
                     let quiet = Quiet::enter();
-                    GATE.fetch_add(1, Ordering::Relaxed);
+                    let closed = u32::from(before.elapsed() < prompt);
+                    GATE.fetch_add(closed, Ordering::Relaxed);
                     for _ in 0..2_000 {
                         core::hint::spin_loop();
                     }
-                    GATE.fetch_sub(1, Ordering::Relaxed);
+                    GATE.fetch_sub(closed, Ordering::Relaxed);
                     drop(quiet);
                 }
             });
         }
-        for _ in 0..forks {
+        let start = Instant::now();
+        let mut forked = 0;
+        while forked < forks && start.elapsed() < Duration::from_secs(15) {
+            forked += 1;
             let child = fork();
             if child == 0 {
                 let found = GATE.load(Ordering::Relaxed);
@@ -351,7 +363,7 @@ fn a_thread_inside_may_enter_again() {
                     std::thread::yield_now();
                 }
                 // Time for the fork to begin to wait.
-                std::thread::sleep(core::time::Duration::from_millis(50));
+                std::thread::sleep(Duration::from_millis(50));
                 drop(Quiet::enter());
                 assert!(!forker.is_finished(), "the fork did not wait");
                 drop(quiet);
@@ -399,7 +411,7 @@ fn atfork_handlers_may_close_gates() {
             }
             // Blocked signals would survive an alarm: another thread ends this process, should it hang.
             std::thread::spawn(|| {
-                std::thread::sleep(std::time::Duration::from_secs(20));
+                std::thread::sleep(Duration::from_secs(20));
                 std::process::abort();
             });
             in_child(fork, || CALLED.load(Ordering::Relaxed) == 4);
@@ -451,7 +463,7 @@ fn a_child_forked_during_start_up_decides_itself() {
                 in_child(fork, || {
                     std::thread::scope(|scope| {
                         let starter = scope.spawn(|| start().is_active());
-                        std::thread::sleep(std::time::Duration::from_micros(round * 10));
+                        std::thread::sleep(Duration::from_micros(round * 10));
                         in_child(fork, || start().is_active());
                         starter.join().unwrap_or(false)
                     })
