@@ -2,12 +2,25 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
+use atomseq::signal::Event;
+
 static LOG: [AtomicUsize; 16] = [const { AtomicUsize::new(0) }; 16];
 static LOGGED: AtomicUsize = AtomicUsize::new(0);
 
 /// Adds an entry. Async-signal-safe.
 pub fn log(entry: usize) {
     LOG[LOGGED.fetch_add(1, SeqCst)].store(entry, SeqCst);
+}
+
+/// A handler that adds its signal.
+pub fn note(event: &mut Event<'_>) {
+    log(event.signal() as usize);
+}
+
+/// A handler that adds its signal, and calls what was there before.
+pub fn note_and_chain(event: &mut Event<'_>) {
+    note(event);
+    event.chain();
 }
 
 /// How many entries there are. Async-signal-safe.

@@ -100,14 +100,31 @@ pub fn raise(signal: i32) {
 /// Queues a signal with a value to this thread.
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 pub fn queue(signal: i32, value: usize) {
-    // SAFETY: a record that `sigqueue` would make: the sender and the value follow four words; the kernel copies it.
+    queue_record(signal, libc::SI_QUEUE, |info| {
+        let words: *mut u64 = (&raw mut *info).cast();
+        // SAFETY: a record as `sigqueue` would make it: the sender and the value follow two words.
+        unsafe {
+            words.add(2).write(u64::from(std::process::id()));
+            words.add(3).write(value as u64);
+        }
+    });
+}
+
+/// Queues a signal to this thread with a code as the kernel gives it.
+#[cfg(target_os = "linux")]
+pub fn queue_with_code(signal: i32, code: i32) {
+    queue_record(signal, code, |_| ());
+}
+
+#[cfg(target_os = "linux")]
+fn queue_record(signal: i32, code: i32, fill: impl FnOnce(&mut libc::siginfo_t)) {
+    // SAFETY: plain old data.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    info.si_signo = signal;
+    info.si_code = code;
+    fill(&mut info);
+    // SAFETY: a record, which the kernel copies.
     let result = unsafe {
-        let mut info: libc::siginfo_t = std::mem::zeroed();
-        info.si_signo = signal;
-        info.si_code = libc::SI_QUEUE;
-        let words: *mut u64 = (&raw mut info).cast();
-        words.add(2).write(u64::from(std::process::id()));
-        words.add(3).write(value as u64);
         libc::syscall(
             libc::SYS_rt_tgsigqueueinfo,
             libc::getpid(),
@@ -119,23 +136,9 @@ pub fn queue(signal: i32, value: usize) {
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// Queues a signal to this thread with a code as the kernel gives it.
-#[cfg(target_os = "linux")]
-pub fn queue_with_code(signal: i32, code: i32) {
-    // SAFETY: a record, which the kernel copies.
-    let result = unsafe {
-        let mut info: libc::siginfo_t = std::mem::zeroed();
-        info.si_signo = signal;
-        info.si_code = code;
-        libc::syscall(
-            libc::SYS_rt_tgsigqueueinfo,
-            libc::getpid(),
-            libc::gettid(),
-            signal,
-            &raw const info,
-        )
-    };
-    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+/// What an audit finds.
+pub fn findings() -> Vec<atomseq::signal::Finding> {
+    atomseq::signal::audit().findings().collect()
 }
 
 /// Installs through atomseq, with the default options.

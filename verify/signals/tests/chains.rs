@@ -3,29 +3,16 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use atomseq::signal::{self, Event, Fault, Finding};
+use atomseq::signal::{self, Fault, Finding};
 use verify_signals::fresh::{in_fresh_process, killed_in_fresh_process};
 use verify_signals::interrupt::{Page, program_counter};
 use verify_signals::libraries::{FOUND, install_over, lowest, pass_on, put_back};
-use verify_signals::log::{clear_log, log, logged};
+use verify_signals::log::{clear_log, logged, note, note_and_chain};
 use verify_signals::sequences::add_to_three;
-use verify_signals::signals::{change_mask, install, install_plainly, installed, raise};
+use verify_signals::signals::{change_mask, findings, install, install_plainly, installed, raise};
 use verify_signals::this_test;
 
 const ONE: i32 = libc::SIGUSR1;
-
-fn note(event: &mut Event<'_>) {
-    log(event.signal() as usize);
-}
-
-fn note_and_chain(event: &mut Event<'_>) {
-    log(event.signal() as usize);
-    event.chain();
-}
-
-fn findings() -> Vec<Finding> {
-    signal::audit().findings().collect()
-}
 
 #[test]
 fn a_handler_that_was_below_a_removed_one_may_pass_on_to_it() {

@@ -5,25 +5,14 @@ use atomseq::signal::{self, Event, Fault, Finding, Options};
 use std::sync::atomic::Ordering::SeqCst;
 use verify_signals::fresh::{in_fresh_process, killed_in_fresh_process};
 use verify_signals::libraries::{FOUND, ignore, install_over, lowest, pass_on, put_back};
-use verify_signals::log::{clear_log, log, logged};
-use verify_signals::signals::{holds, install, install_plainly, install_with, installed, raise};
+use verify_signals::log::{clear_log, logged, note, note_and_chain};
+use verify_signals::signals::{
+    findings, holds, install, install_plainly, install_with, installed, raise,
+};
 use verify_signals::this_test;
 
 const ONE: i32 = libc::SIGUSR1;
 const TWO: i32 = libc::SIGUSR2;
-
-fn note(event: &mut Event<'_>) {
-    log(event.signal() as usize);
-}
-
-fn note_and_chain(event: &mut Event<'_>) {
-    log(event.signal() as usize);
-    event.chain();
-}
-
-fn findings() -> Vec<Finding> {
-    signal::audit().findings().collect()
-}
 
 #[test]
 fn a_handler_for_one_signal_resets_only_what_is_its_own() {

@@ -6,9 +6,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use atomseq::internals::signal_controls;
-use atomseq::signal::{self, Event};
+use atomseq::signal;
 use verify_signals::fresh::in_fresh_process;
-use verify_signals::log::{log, logged};
+use verify_signals::log::{log, logged, note, note_and_chain};
 use verify_signals::signals::{change_mask, install, install_plainly, installed, raise};
 use verify_signals::this_test;
 
@@ -66,15 +66,6 @@ extern "C" fn earlier(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
 
 extern "C" fn later(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     log(2);
-}
-
-fn note(event: &mut Event<'_>) {
-    log(event.signal() as usize);
-}
-
-fn note_and_chain(event: &mut Event<'_>) {
-    note(event);
-    event.chain();
 }
 
 fn install_later_of_abort() {

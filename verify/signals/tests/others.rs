@@ -7,10 +7,10 @@ use atomseq::internals::signal_controls;
 use atomseq::signal::{self, Event, Fault, Finding};
 use verify_signals::fresh::{in_fresh_process, killed_in_fresh_process};
 use verify_signals::interrupt::{Page, install_fault_handler, mask, program_counter};
-use verify_signals::log::{clear_log, log, logged};
+use verify_signals::log::{clear_log, log, logged, note};
 use verify_signals::sequences::add_to_three;
 use verify_signals::signals::{
-    change_mask, holds, install, install_plainly, installed, is_blocked, raise,
+    change_mask, findings, holds, install, install_plainly, installed, is_blocked, raise,
 };
 use verify_signals::this_test;
 
@@ -18,10 +18,6 @@ const ONE: i32 = libc::SIGUSR1;
 const TWO: i32 = libc::SIGUSR2;
 /// A signal of somebody else's.
 const THEIRS: i32 = libc::SIGWINCH;
-
-fn note(event: &mut Event<'_>) {
-    log(event.signal() as usize);
-}
 
 extern "C" fn theirs(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     log(1);
@@ -31,10 +27,6 @@ extern "C" fn theirs(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
 
 extern "C" fn of_one_argument(signal: i32) {
     log(3000 + signal as usize);
-}
-
-fn findings() -> Vec<Finding> {
-    signal::audit().findings().collect()
 }
 
 #[test]

@@ -9,12 +9,11 @@ use super::interruption::Interruption::{
     self, ForeignInClone, InClone, InForeign, InHandler, One, Two,
 };
 use super::order::{self, Outcome, Part};
-use super::rows::Row;
+use super::rows::{self, Row};
 use super::stepper::{self, Stop};
 use crate::reach::Reachable;
 use crate::scenario::{Check, Scenario};
 use crate::table::Program;
-use crate::trap;
 use crate::watchdog::Watchdog;
 
 /// What the names of functions have in common that are interrupted everywhere, not only in their sequences.
@@ -78,12 +77,7 @@ impl Checker {
     /// Checks these rows of this program; handlers are installed already.
     pub fn new(rows: Vec<Row>, managed: bool) -> Checker {
         let program = Program::this();
-        trap::unlock(program.text());
-        for row in &rows {
-            if let Some(clone) = &row.clone {
-                trap::unlock(clone.start..clone.end + 1);
-            }
-        }
+        rows::unlock(&program, &rows);
         let is_tested = |name: &str| TESTED.iter().any(|tested| name.contains(tested));
         let tested = program.functions().filter(|(_, name)| is_tested(name));
         Checker {

@@ -22,7 +22,6 @@ use super::nested::{entry, trace_delivery};
 use super::rows::{self, Row};
 use super::stepper::{self, Stop};
 use crate::table::Program;
-use crate::trap;
 
 /// The managed signal whose deliveries are left.
 const FIRST: c_int = libc::SIGUSR1;
@@ -125,11 +124,8 @@ impl Jumps {
     /// nothing that one leaves behind keeps the next from its place.
     pub fn new(is_in_threads: bool) -> Jumps {
         let program = Program::this();
-        trap::unlock(program.text());
         let rows = rows::of(&program);
-        for clone in rows.iter().filter_map(|row| row.clone.as_ref()) {
-            trap::unlock(clone.start..clone.end + 1);
-        }
+        rows::unlock(&program, &rows);
         Jumps {
             program,
             rows,

@@ -17,7 +17,6 @@ use super::rows::{self, Row};
 use super::stepper::{self, Stop};
 use crate::scenario::Scenario;
 use crate::table::Program;
-use crate::trap;
 
 /// What must be so of the order in which the operation and the handlers of both signals appear to run.
 pub type Order = fn(&[Part]) -> bool;
@@ -38,11 +37,8 @@ impl Deliveries {
     /// Of this program; handlers are installed already.
     pub fn new() -> Deliveries {
         let program = Program::this();
-        trap::unlock(program.text());
         let rows = rows::of(&program);
-        for clone in rows.iter().filter_map(|row| row.clone.as_ref()) {
-            trap::unlock(clone.start..clone.end + 1);
-        }
+        rows::unlock(&program, &rows);
         Deliveries {
             program,
             rows,

@@ -6,6 +6,7 @@ use std::ops::Range;
 use iced_x86::Mnemonic;
 
 use crate::table::{Program, instructions};
+use crate::trap;
 
 /// The section that holds the notes.
 pub const SECTION: &str = ".note.atomseq";
@@ -95,6 +96,14 @@ pub fn of(program: &Program) -> Vec<Row> {
     assert_eq!(at, section.end, "the notes fill their section");
     assert!(!rows.is_empty(), "this program has no sequence for signals");
     rows
+}
+
+/// Lets breakpoints be put into a program, and into the clones of these rows.
+pub fn unlock(program: &Program, rows: &[Row]) {
+    trap::unlock(program.text());
+    for clone in rows.iter().filter_map(|row| row.clone.as_ref()) {
+        trap::unlock(clone.start..clone.end + 1);
+    }
 }
 
 /// A function as if it were a sequence: for code that is in no table.
