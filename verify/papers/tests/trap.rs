@@ -120,24 +120,32 @@ fn signals_may_come_at_any_time() {
         // SAFETY: the handler executes the instruction, adds to a static, and ends the process where it fails.
         unsafe { signal::install(libc::SIGUSR1, managed) }.unwrap();
         Trap::start().unwrap();
+        static ROUNDS: AtomicU32 = AtomicU32::new(0);
         static DONE: AtomicBool = AtomicBool::new(false);
         // SAFETY: this thread, which outlives the other.
         let this = unsafe { libc::pthread_self() };
         thread::scope(|scope| {
             scope.spawn(move || {
-                while !DONE.load(SeqCst) {
+                for spins in (0..2_000).step_by(7).cycle() {
+                    // A handler takes longer than a round: without a rest between them the rounds would stand still.
+                    let (runs, rounds) = (RUNS.load(SeqCst), ROUNDS.load(SeqCst));
                     // SAFETY: it runs still.
                     unsafe { libc::pthread_kill(this, libc::SIGUSR1) };
-                    thread::yield_now();
+                    while RUNS.load(SeqCst) == runs || ROUNDS.load(SeqCst) == rounds {
+                        if DONE.load(SeqCst) {
+                            return;
+                        }
+                        thread::yield_now();
+                    }
+                    (0..spins).for_each(|_| std::hint::spin_loop());
                 }
             });
             let ours = AtomicU32::new(0);
-            let mut rounds = 0u64;
-            while RUNS.load(SeqCst) < 300 || rounds < 300 {
+            while RUNS.load(SeqCst) < 300 {
                 assert_eq!(execute(ours.as_ptr() as usize), 0);
                 assert_eq!(execute(ours.as_ptr() as usize), 1);
                 ours.store(0, SeqCst);
-                rounds += 1;
+                ROUNDS.fetch_add(1, SeqCst);
             }
             DONE.store(true, SeqCst);
         });
