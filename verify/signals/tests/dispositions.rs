@@ -1,7 +1,7 @@
 //! Dispositions that other code reads and puts back, over and after atomseq's handlers.
 #![cfg(target_os = "linux")]
 
-use atomseq::signal::{self, Event, Fault, Finding, Options};
+use atomseq::signal::{self, Fault, Finding, Options};
 use std::sync::atomic::Ordering::SeqCst;
 use verify_signals::fresh::{in_fresh_process, killed_in_fresh_process};
 use verify_signals::libraries::{FOUND, ignore, install_over, lowest, pass_on, put_back};
@@ -41,7 +41,7 @@ fn a_handler_that_is_installed_over_one_that_is_used_up_stays() {
         const ROUNDS: usize = 3000;
         static ROUND: AtomicUsize = AtomicUsize::new(0);
         static DONE: AtomicUsize = AtomicUsize::new(0);
-        fn nothing(_: &mut Event<'_>) {}
+        fn nothing(_: &mut signal::Event<'_>) {}
         extern "C" fn theirs(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
         let other = std::thread::spawn(|| {
             for round in 1..=ROUNDS {
