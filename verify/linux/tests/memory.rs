@@ -1,10 +1,13 @@
 //! Type-stable memory and the system: when there is no memory, when memory is locked, and in the child of a fork.
 #![cfg(atomseq_sections)]
 
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use atomseq::dcas::force_kcas;
 use atomseq::memory::{Cache, Error, Pool};
+use atomseq::nonblocking::{LinkedStack, Queue, Stack};
 use atomseq::percpu::Ring;
 use verify_linux::{Circumstances, exit_code, in_fresh_process};
 
@@ -48,6 +51,60 @@ fn memory_that_ends_is_an_error_and_what_is_there_goes_on() {
         assert_eq!(
             Pool::<Kilobyte>::options().cached(1 << 24).build().err(),
             Some(Error::OutOfMemory)
+        );
+    });
+}
+
+/// More threads than k-CAS has descriptors without the system's memory, each of them new: who puts in is told, who takes out is not
+/// refused, and nothing is lost. 2,000 rounds a thread.
+#[test]
+fn structures_by_k_cas_go_on_when_memory_has_ended() {
+    const THREADS: usize = 48;
+    const ROUNDS: u64 = 2_000;
+    let test = "structures_by_k_cas_go_on_when_memory_has_ended";
+    in_fresh_process(test, Circumstances::default(), || {
+        force_kcas().expect("there was no domain before");
+        let stack = Stack::new(64);
+        let queue = Queue::new(64);
+        let linked = LinkedStack::new();
+        // In, out, and refused by the linked one.
+        let counts = [const { AtomicU64::new(0) }; 3];
+        let started = Barrier::new(THREADS + 1);
+        let ended = Barrier::new(THREADS + 1);
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    started.wait();
+                    ended.wait();
+                    for round in 0..ROUNDS {
+                        let refused = linked.push(round).is_err();
+                        let put = [
+                            stack.push(round).is_ok(),
+                            queue.push(round).is_ok(),
+                            !refused,
+                        ];
+                        // One in four stays in the linked one.
+                        let from_linked = (round % 4 > 0).then(|| linked.pop()).flatten();
+                        let taken = [stack.pop(), queue.pop(), from_linked];
+                        counts[0].fetch_add(put.iter().map(|&put| u64::from(put)).sum(), Relaxed);
+                        counts[1].fetch_add(taken.iter().flatten().count() as u64, Relaxed);
+                        counts[2].fetch_add(u64::from(refused), Relaxed);
+                    }
+                });
+            }
+            started.wait();
+            // None of them has taken a descriptor yet.
+            limit_addresses(0);
+            ended.wait();
+        });
+        let left = (stack.len() + queue.len() + linked.len()) as u64;
+        let [put, taken, refused] = counts.map(AtomicU64::into_inner);
+        println!("{put} put in, {taken} taken out, {left} left, {refused} refused");
+        assert_eq!(put, taken + left);
+        assert!(refused > 0, "there was memory for all");
+        assert_eq!(
+            linked.drain().count() + stack.drain().count() + queue.drain().count(),
+            left as usize
         );
     });
 }
