@@ -302,7 +302,7 @@ fn resident() -> usize {
 #[test]
 fn what_is_dropped_at_the_limit_of_mappings_is_used_again() {
     const KILOBYTES: usize = 256;
-    const DROPPED: usize = 4;
+    const DROPPED: usize = 8;
     let test = "what_is_dropped_at_the_limit_of_mappings_is_used_again";
     in_fresh_process(test, Circumstances::default(), || {
         let make = || Ring::<[u8; 64]>::try_new(KILOBYTES << 4).expect("memory");
@@ -313,13 +313,17 @@ fn what_is_dropped_at_the_limit_of_mappings_is_used_again() {
         };
         drop(make_full());
         let before = addresses();
-        // One behind the other, all in one mapping.
+        // One behind the other, in one mapping or, where something else lies between them, a few.
         let mut all: Vec<_> = (0..2 * DROPPED + 1).map(|_| Some(make_full())).collect();
+        let each = (addresses() - before) / all.len();
         let fillers = exhaust_mappings();
         let full = [addresses(), resident()];
         (0..DROPPED).for_each(|index| all[2 * index + 1] = None);
         let kept = [addresses(), resident()];
-        let made: Vec<_> = (0..DROPPED).map(|_| make()).collect();
+        // It takes those that lie at the end of a mapping.
+        let refused = (DROPPED - (full[0] - kept[0]) / each)
+            * usize::from(fillers.len() < fillers.capacity());
+        let made: Vec<_> = (0..refused).map(|_| make()).collect();
         let made_again = addresses();
         let empty = made.iter().all(|ring| ring.pop().is_none());
         drop(made);
@@ -331,12 +335,15 @@ fn what_is_dropped_at_the_limit_of_mappings_is_used_again() {
             eprintln!("{test}: does not apply, for there may be more mappings than that");
             return;
         }
-        assert_eq!(kept[0], full[0], "the system has refused nothing");
+        assert!(
+            refused > 0,
+            "the system has refused nothing: {full:?} {kept:?}"
+        );
         assert!(
             kept[1] + DROPPED * KILOBYTES * 3 / 4 < full[1],
             "{full:?} {kept:?}"
         );
-        assert_eq!(made_again, full[0], "what was kept is not used again");
+        assert_eq!(made_again, kept[0], "what was kept is not used again");
         assert!(empty);
         all.clear();
         drop(fillers);
