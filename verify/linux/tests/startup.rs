@@ -240,6 +240,32 @@ fn without_getcpu_nothing_else_is_blamed() {
 
 /// Start-up takes memory and starts a process, which a handler must not. What a handler can be the first to use is all that
 /// has a `const` constructor.
+/// Nothing is wiped in children then, and processes have no numbers. One run for each answer; the last is a success in name.
+#[test]
+fn without_madvise_and_getpid_start_up_ends() {
+    let test = "without_madvise_and_getpid_start_up_ends";
+    for errno in [libc::EPERM, libc::ENOSYS, 0] {
+        let circumstances = Circumstances {
+            refused: vec![
+                always(libc::SYS_madvise, libc::EPERM),
+                always(libc::SYS_getpid, errno),
+            ],
+            ..Circumstances::default()
+        };
+        let printed = in_fresh_process(test, circumstances, || {
+            let status = atomseq::status();
+            assert!(status.gates_active(), "{status}");
+            let counter = Counter::new();
+            counter.add(1);
+            assert_eq!(counter.sum(), 1);
+        });
+        // In the fresh process once is enough.
+        if printed.is_none() {
+            return;
+        }
+    }
+}
+
 #[test]
 fn nothing_starts_up_in_a_handler() {
     static ON_CPU: Mutex<u32, OnCpu> = Mutex::new(0);
