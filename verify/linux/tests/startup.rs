@@ -910,3 +910,43 @@ fn a_trapped_registration_is_a_refused_one() {
         },
     );
 }
+
+/// Where `rseq` is refused later, a thread that has registered cannot unregister at its end. glibc keeps its storage long enough;
+/// elsewhere the process ends with a sentence. One run for each answer.
+#[test]
+fn a_registered_thread_ends_where_rseq_is_refused_later() {
+    const TEST: &str = "a_registered_thread_ends_where_rseq_is_refused_later";
+    fn end_a_thread(refuse_rseq: impl FnOnce() + Send) {
+        if atomseq::status().registered_by() != Some(Registrant::Atomseq) {
+            return;
+        }
+        let counter = Counter::new();
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                counter.add(1);
+                assert!(cpu_id() >= 0);
+                refuse_rseq();
+                counter.add(1);
+            });
+            // To its very end, which the scope does not wait for.
+            thread.join().unwrap();
+        });
+        assert_eq!(counter.sum(), 2);
+    }
+    let refuse_by_error = || refuse(&always(libc::SYS_rseq, libc::EPERM)).expect("a filter");
+    if cfg!(not(target_env = "gnu")) {
+        let errors = killed_in_fresh_process(TEST, libc::SIGABRT, || end_a_thread(refuse_by_error));
+        assert!(errors.is_none_or(|errors| errors.contains("allow rseq")));
+        return;
+    }
+    for how in ["error", "trap"] {
+        let circumstances = environment(&[OWN_REGISTRATION, ("HOW", how)]);
+        let printed = in_fresh_process(TEST, circumstances, || match std::env::var("HOW") {
+            Ok(how) if how == "trap" => end_a_thread(|| trap(libc::SYS_rseq)),
+            _ => end_a_thread(refuse_by_error),
+        });
+        if printed.is_none() {
+            return;
+        }
+    }
+}

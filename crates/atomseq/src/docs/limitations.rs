@@ -321,7 +321,8 @@
 //!   and `write` as well. `futex` and `rt_sigprocmask` must stay allowed. A `membarrier` that worked at
 //!   start-up and fails later aborts the process with a sentence on standard error, because there
 //!   is no safe way to go on. Where atomseq registers threads itself and `rseq` is forbidden later,
-//!   new threads use the slow path. Where `clock_gettime` is refused, a wait with a deadline ends at once, a
+//!   new threads use the slow path; a thread that is registered stays so. With glibc it ends as usual. With other C
+//!   libraries its end aborts the process with a sentence, for the kernel would write to storage that is gone: keep `rseq` allowed there. Where `clock_gettime` is refused, a wait with a deadline ends at once, a
 //!   [`memory::Pool`](crate::memory::Pool) gives no page back and finds nothing unclaimed, as no time seems to pass, and a thread that
 //!   meets contention yields. k-CAS asks `getpid`, `gettid` and `tgkill` (of no signal) at any time: a filter may answer
 //!   with an error, but must not end the process. So it may where masks use `getpid`, `gettid`, `rt_tgsigqueueinfo`,
