@@ -24,8 +24,7 @@ extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -
     unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time) as libc::c_int }
 }
 
-/// What operations call at any time. Not `futex` and `rt_sigprocmask`, which must stay allowed, nor `membarrier`, which must not fail late;
-/// nor `munmap`, which a debug build asserts to succeed.
+/// What operations call at any time. Not `futex` and `rt_sigprocmask`, which must stay allowed, nor `membarrier`, which must not fail late.
 const CALLS: [(&str, libc::c_long); 10] = [
     ("getpid", libc::SYS_getpid),
     ("gettid", libc::SYS_gettid),

@@ -26,9 +26,13 @@
 //! writes its first 32 cells, 768 bytes for each; structures whose gates are closed for good from the
 //! start ([when](super::internals#start-up)) write those.
 //!
+//! The size of such a mapping is rounded up to whole pages, and to one of eight sizes between a power of two and the next: by less than
+//! an eighth. That takes addresses, and memory only where the program has locked all of it.
+//!
 //! A process may have so many mappings (`vm.max_map_count`), and the kernel takes those that lie side by side as one. At that limit it
-//! refuses to unmap what is in the middle. Dropped structures then keep their addresses and one page, which the next
-//! one of the same size uses, or which go back when later structures are dropped below the limit.
+//! refuses to unmap what is in the middle; a sandbox may refuse that always. Dropped structures and pools then keep their addresses and
+//! one page. The next ones of the same rounded size use them. Of each size so many stay as were in use at one time, but for a few that a
+//! [`memory::Pool`](crate::memory::Pool) maps while another thread takes one out. Some go back each time a later one is unmapped.
 //!
 //! To keep many small counters close together put several words into one
 //! [`Area`](crate::percpu::Area) (last part of [`patterns`](super::patterns)) or use a
@@ -333,7 +337,8 @@
 //!   self-test's helper that is trapped (`sched_setattr`, `sched_setaffinity`, `nanosleep`) runs the handler there: in a process that
 //!   shares the program's memory, on a small stack. Its `exit` must be allowed. Operations that close a gate or wait for a lock
 //!   block every signal, for a handler is code they do not know: a `futex`, `membarrier` or `rt_sigprocmask` that is trapped there
-//!   ends the process. Let the filter allow these three.
+//!   ends the process, and so may a `getcpu` (only where the vDSO does not answer). Let the filter allow these four. Calls for memory (`mmap`,
+//!   `munmap`, `madvise`) are made with no signal blocked.
 //! * **Containers** that hide or replace `/sys/devices/system/cpu/possible`: the file that is there
 //!   instead is not believed. The number of slots is then a multiple of four, and of 64 where
 //!   `/proc/self/status` is replaced as well, or the `openat2` system call is missing (before Linux 5.6)
