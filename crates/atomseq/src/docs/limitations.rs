@@ -52,7 +52,8 @@
 //!   stack, and a page's in those of a trim; and an allocation looks at one place after another, so it may miss
 //!   a descriptor that moves meanwhile. Give a limit some room.
 //! * **A thread that ends** inside an allocation or a free, by a system call of its own, may take up to 32 free descriptors
-//!   with it for good, and the room for them between the CPUs; a trim a page. What it had allocated is found by an audit. So may
+//!   with it for good, and the room for them between the CPUs; a trim a page. One that ends while it notes that a page, or 64 pages, have
+//!   nothing free may hide what is free there, until one more descriptor is put back there. What it had allocated is found by an audit. So may
 //!   a fork: the child does not get what other threads of its parent had in their hands just then.
 //! * **Address space.** Chunks double, and stay until the pool is dropped; a pool has up to twice the addresses that it needs. Where the
 //!   system does not overcommit, they count.
@@ -61,6 +62,12 @@
 //!   went back its memory again, until it is used and trimmed once more.
 //! * **Least recently used** means a look at every descriptor of a [`Cache`](crate::memory::Cache) for each one written back:
 //!   fine for thousands. For more, choose yourself, among the first few.
+//! * **After a fork into another time namespace** (`unshare` or `setns` with `CLONE_NEWTIME`), the child's monotonic clock may be ahead of
+//!   its parent's. Then the difference counts as time that has passed: a `trim` in the child gives back what was freed less than
+//!   [`stable_for`](crate::memory::Options::stable_for) ago, and an audit finds descriptors unclaimed that are not that old.
+//! * **Tags of pages** have 32 bits. A thread that is stopped after it has read which descriptors of a page are free, and wakes when exactly
+//!   a multiple of 2^32 changes of that page have passed, may find as many free and the same one first. Then
+//!   it is deceived, and may take a descriptor that is in use. At ten million changes of one page a second, 2^32 take seven minutes.
 //! * **Versions** are one word: on 32-bit targets, a reference that is kept for two thousand million allocations of
 //!   one descriptor may take a later one for its own.
 //!
@@ -280,9 +287,10 @@
 //!   it, a few milliseconds at most; if the fork takes longer, what the thread does under the gate
 //!   may be half done in the child. Every operation here, and every gated sequence, is whole in one
 //!   store; only work of your own under a `Held` that takes several can be seen in between.
-//! * **vfork**, and `clone` with `CLONE_VM` but without a thread's own storage: the child must not
-//!   use atomseq. It shares the parent's thread storage but not its registration, so its CPU number
-//!   is wrong and nobody restarts it. `posix_spawn` and `std::process::Command` without `pre_exec`
+//! * **vfork**, and threads or processes that share the program's memory and were not made by the C library's `pthread_create` (by
+//!   `clone` with `CLONE_VM`, with thread storage of their own or without): they must not use atomseq. They are not registered, and read
+//!   the parent's CPU number or 0 where theirs belongs. So they run sections on another CPU's slot, and the kernel restarts none:
+//!   additions and elements get lost. `posix_spawn` and `std::process::Command` without `pre_exec`
 //!   run no user code there.
 //! * A **raw** `fork` or `clone` system call skips the `pthread_atfork` handlers, and so waits for no thread that holds a gate. The
 //!   child takes the gate over, but what the thread was doing under it may be half done.
@@ -315,6 +323,12 @@
 //! * **Stepping** in a debugger interrupts a section at every instruction. After
 //!   [`set_restart_limit`](crate::set_restart_limit) restarts the operation takes its slow path. To
 //!   see the steps one by one, step through the `gated` form: set `ATOMSEQ_DISABLE_RSEQ=1`.
+//! * **Calls from a debugger** (`call f()` in gdb) take the protection away from a section that is under way: the kernel sees a program
+//!   counter outside of it, and no longer restarts it. Leave the section first, by `finish` or `stepi`, or set `ATOMSEQ_DISABLE_RSEQ=1`.
+//!   The same holds for tools that inject calls into a running thread, such as Frida.
+//! * **Uprobes** inside a section take its protection away, too. The kernel executes the instruction under the probe at another address,
+//!   and does not restart a thread that it preempts there. Put no probe inside a section. gdb's breakpoints
+//!   do the same with displaced stepping, which it uses in non-stop mode.
 //! * **seccomp.** Until [`status()`](crate::status()) has returned, start-up uses `openat`, `openat2`, `fstatfs`, `read`, `close`, `sched_getaffinity`, `uname`,
 //!   `getpid`, `gettid`, `futex`, `rt_sigprocmask`, `rseq`, `membarrier`, `getcpu`, `clone`, `wait4`, `nanosleep`, `getrusage`, `sched_getattr`,
 //!   `sched_setattr`, `sched_setaffinity` and `exit` (of the self-test's helper), `munmap`, `madvise`, and the C library's memory, `mmap`, `brk`
