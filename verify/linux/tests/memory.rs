@@ -9,7 +9,10 @@ use atomseq::dcas::force_kcas;
 use atomseq::memory::{Cache, Error, Pool};
 use atomseq::nonblocking::{LinkedStack, Queue, Stack};
 use atomseq::percpu::{Counter, Queue as PerCpuQueue, Ring, Stack as PerCpuStack};
-use verify_linux::{Answer, Circumstances, Refusal, When, exit_code, in_fresh_process, refuse};
+use verify_linux::{
+    ANSWERED, Answer, Circumstances, Refusal, When, answer_traps, exit_code, in_fresh_process,
+    refuse,
+};
 
 type Kilobyte = [AtomicU64; 128];
 
@@ -397,28 +400,6 @@ fn what_cannot_be_given_back_is_used_again_whatever_its_size() {
     }
 }
 
-/// How often `SIGSYS` came.
-static TRAPPED: AtomicU64 = AtomicU64::new(0);
-
-/// Answers a trapped system call by an error.
-extern "C" fn refuse_in_handler(
-    _: libc::c_int,
-    _: *mut libc::siginfo_t,
-    context: *mut libc::c_void,
-) {
-    TRAPPED.fetch_add(1, Relaxed);
-    // SAFETY: a handler's third argument.
-    let context = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext };
-    #[cfg(target_arch = "x86_64")]
-    {
-        context.gregs[libc::REG_RAX as usize] = -i64::from(libc::ENOMEM);
-    }
-    #[cfg(target_arch = "aarch64")]
-    {
-        context.regs[0] = (-i64::from(libc::ENOMEM)) as u64;
-    }
-}
-
 /// A sandbox that answers calls for memory from a handler of `SIGSYS`, which the kernel calls where that signal is not blocked, and ends the
 /// process elsewhere. One run for each set of calls.
 #[test]
@@ -453,14 +434,7 @@ fn use_memory_trapped(trapped: &str) {
     let pool = Pool::<AtomicU64>::new();
     drop(pool.allocate());
     let mut small = Vec::with_capacity(10_000);
-    // SAFETY: the handler changes an atomic and what its context is for.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = refuse_in_handler as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO;
-        let no_old = std::ptr::null_mut();
-        assert_eq!(libc::sigaction(libc::SIGSYS, &action, no_old), 0);
-    }
+    answer_traps();
     for (name, call) in [
         ("mmap", libc::SYS_mmap),
         ("munmap", libc::SYS_munmap),
@@ -480,5 +454,5 @@ fn use_memory_trapped(trapped: &str) {
         }
     }
     drop(PerCpuStack::<u64>::try_new(20_000));
-    assert!(TRAPPED.load(Relaxed) > 0, "no call was trapped");
+    assert!(ANSWERED.load(Relaxed) > 0, "no call was trapped");
 }

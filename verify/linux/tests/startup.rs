@@ -14,8 +14,8 @@ use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{LazyLock, OnceLock};
 use verify_linux::{
-    Answer, Circumstances, Refusal, When, can_replace_files, in_fresh_process, is_fresh_process,
-    killed_in_fresh_process, pin, refuse,
+    Answer, Circumstances, Refusal, When, can_replace_files, fail_trapped_call, in_fresh_process,
+    install_answer, is_fresh_process, killed_in_fresh_process, pin, refuse,
 };
 
 const OWN_REGISTRATION: (&str, &str) = ("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
@@ -757,7 +757,7 @@ impl Given {
 }
 
 /// Answers by an error, and uses atomseq.
-unsafe extern "C" fn answer(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+extern "C" fn answer(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     ANSWERED.fetch_add(1, Ordering::Relaxed);
     assert!(atomseq::status().features().cpus > 0);
     GIVEN.ask_for_all();
@@ -765,27 +765,12 @@ unsafe extern "C" fn answer(_: i32, _: *mut libc::siginfo_t, context: *mut libc:
         counted.increment();
     }
     // SAFETY: a handler's third argument.
-    let context = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext };
-    #[cfg(target_arch = "x86_64")]
-    {
-        context.gregs[libc::REG_RAX as usize] = -i64::from(libc::ENOSYS);
-    }
-    #[cfg(target_arch = "aarch64")]
-    {
-        context.regs[0] = (-i64::from(libc::ENOSYS)) as u64;
-    }
+    unsafe { fail_trapped_call(context) };
 }
 
 /// From now on, `answer` answers a system call.
 fn trap(call: libc::c_long) {
-    // SAFETY: plain old data, filled in.
-    unsafe {
-        let mut action: libc::sigaction = core::mem::zeroed();
-        action.sa_sigaction = answer as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO;
-        let no_old = core::ptr::null_mut();
-        assert_eq!(libc::sigaction(libc::SIGSYS, &action, no_old), 0);
-    }
+    install_answer(answer);
     let refusal = Refusal {
         call,
         answer: Answer::Trap,
