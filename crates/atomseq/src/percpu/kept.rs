@@ -60,6 +60,12 @@ struct Mapping {
 /// How many mappings one call offers to the system.
 const OFFERS: usize = 4;
 
+#[cfg(test)]
+thread_local! {
+    /// What this thread does the next time that it has read a link and not yet exchanged the head.
+    static BETWEEN: std::cell::Cell<Option<fn()>> = const { std::cell::Cell::new(None) };
+}
+
 pub(super) static KEPT: Kept = Kept::new();
 
 pub(super) struct Kept {
@@ -142,6 +148,8 @@ impl Kept {
         while let Some(mapping) = NonNull::new(first) {
             // SAFETY: in the list, and so there: only the holder of the lock takes mappings out, which is this thread.
             let next = unsafe { mapping.as_ref() }.next;
+            #[cfg(test)]
+            BETWEEN.take().into_iter().for_each(|intervene| intervene());
             let (success, failure) = (Ordering::Acquire, Ordering::Acquire);
             match head.compare_exchange_weak(first, next, success, failure) {
                 Ok(_) => break,
@@ -272,65 +280,32 @@ mod tests {
         }
     }
 
-    /// As when a thread was stopped while it took one.
+    /// A thread stands still where it has read the link of the newest and not yet taken it out.
     #[test]
-    fn while_the_lock_is_held_a_try_takes_nothing_and_a_mapping_is_put() {
-        let lists = Kept::new();
-        let bytes = rounded(1);
-        let [one, other] = [(); 2].map(|()| platform::map(bytes).unwrap());
-        // SAFETY: just mapped, and nobody else's.
-        unsafe { lists.put(one, bytes) };
-        lock(&lists.lock);
-        assert_eq!(lists.try_take(bytes), None);
-        lists.offer();
-        // SAFETY: as above.
-        unsafe { lists.put(other, bytes) };
-        unlock(&lists.lock);
-        assert_eq!(
-            [(); 2].map(|()| lists.try_take(bytes)),
-            [Some(other), Some(one)]
-        );
-        // SAFETY: taken.
-        assert!([one, other].map(|start| unsafe { platform::unmap(start, bytes) }) == [true; 2]);
-    }
-
-    /// Four threads, 20,000 rounds each: each mapping is in one thread's hands at a time.
-    #[test]
-    fn each_mapping_is_taken_by_one_thread() {
-        let lists = Kept::new();
-        let bytes = rounded(1);
-        for _ in 0..3 {
+    fn while_one_is_taken_others_are_put_and_none_is_taken() {
+        static LISTS: Kept = Kept::new();
+        fn put() -> NonNull<u8> {
+            let start = platform::map(rounded(1)).unwrap();
             // SAFETY: just mapped, and nobody else's.
-            unsafe { lists.put(platform::map(bytes).unwrap(), bytes) };
+            unsafe { LISTS.put(start, rounded(1)) };
+            start
         }
-        std::thread::scope(|scope| {
-            for thread in 1..=4 {
-                let lists = &lists;
-                scope.spawn(move || {
-                    for round in 0..20_000 {
-                        let taken = match round % 2 {
-                            0 => lists.take(bytes),
-                            _ => lists.try_take(bytes),
-                        };
-                        let Some(taken) = taken else { continue };
-                        let word = taken.cast::<AtomicUsize>();
-                        // SAFETY: taken, and so this thread's.
-                        unsafe {
-                            assert_eq!(word.as_ref().swap(thread, Ordering::Relaxed), 0);
-                            assert_eq!(word.as_ref().load(Ordering::Relaxed), thread);
-                            // Not `put`, which costs a system call.
-                            taken.cast::<Mapping>().write(Mapping {
-                                next: null_mut(),
-                                bytes,
-                                is_discarded: true,
-                            });
-                            lists.push(taken.cast());
-                        }
-                    }
-                });
-            }
-        });
-        lists.offer();
-        assert_eq!(lists.count.load(Ordering::Relaxed), 0);
+        fn intervene() {
+            assert_eq!(LISTS.try_take(rounded(1)), None);
+            LISTS.offer();
+            put();
+            assert_eq!(LISTS.count.load(Ordering::Relaxed), 3);
+        }
+        let [first, second] = [put(), put()];
+        BETWEEN.set(Some(intervene));
+        let third = LISTS.take(rounded(1)).unwrap();
+        assert!(third != first && third != second, "the newest");
+        assert_eq!(LISTS.try_take(rounded(1)), Some(second));
+        assert_eq!(LISTS.take(rounded(1)), Some(first));
+        assert_eq!(LISTS.take(rounded(1)), None);
+        for start in [first, second, third] {
+            // SAFETY: taken, and so this test's.
+            assert!(unsafe { platform::unmap(start, rounded(1)) });
+        }
     }
 }
