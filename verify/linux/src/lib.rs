@@ -2,10 +2,11 @@
 //! process a sandbox or an environment first.
 #![cfg(atomseq_sections)]
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, c_int, c_void};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Tells a test that it runs in the fresh process, and should check.
 const MARK: &str = "ATOMSEQ_VERIFY";
@@ -219,6 +220,49 @@ pub fn refuse(refusal: &Refusal) -> std::io::Result<()> {
         statement(answer, libc::SECCOMP_RET_ALLOW, 0, 0),
     ];
     install(&mut filter)
+}
+
+/// How many trapped system calls the handler of [`answer_traps`] has answered.
+pub static ANSWERED: AtomicU64 = AtomicU64::new(0);
+
+/// From now on a handler of `SIGSYS` answers trapped system calls by `ENOSYS`. The kernel ends a process that has blocked the signal.
+pub fn answer_traps() {
+    extern "C" fn answer(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
+        ANSWERED.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: a handler's third argument.
+        unsafe { fail_trapped_call(context) };
+    }
+    install_answer(answer);
+}
+
+/// Installs a handler of `SIGSYS`.
+pub fn install_answer(answer: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void)) {
+    // SAFETY: plain old data, filled in.
+    unsafe {
+        let mut action: libc::sigaction = core::mem::zeroed();
+        action.sa_sigaction = answer as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        let no_old = core::ptr::null_mut();
+        assert_eq!(libc::sigaction(libc::SIGSYS, &action, no_old), 0);
+    }
+}
+
+/// Makes the trapped call return `ENOSYS`.
+///
+/// # Safety
+///
+/// The third argument of the handler of `SIGSYS` that runs.
+pub unsafe fn fail_trapped_call(context: *mut c_void) {
+    // SAFETY: the caller's promise.
+    let context = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext };
+    #[cfg(target_arch = "x86_64")]
+    {
+        context.gregs[libc::REG_RAX as usize] = -i64::from(libc::ENOSYS);
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        context.regs[0] = (-i64::from(libc::ENOSYS)) as u64;
+    }
 }
 
 /// From now on, every other system call ends the process.

@@ -8,8 +8,11 @@ use std::time::Duration;
 use atomseq::dcas::force_kcas;
 use atomseq::memory::{Cache, Error, Pool};
 use atomseq::nonblocking::{LinkedStack, Queue, Stack};
-use atomseq::percpu::Ring;
-use verify_linux::{Circumstances, exit_code, in_fresh_process};
+use atomseq::percpu::{Counter, Queue as PerCpuQueue, Ring, Stack as PerCpuStack};
+use verify_linux::{
+    ANSWERED, Answer, Circumstances, Refusal, When, answer_traps, exit_code, in_fresh_process,
+    refuse,
+};
 
 type Kilobyte = [AtomicU64; 128];
 
@@ -350,4 +353,106 @@ fn what_is_dropped_at_the_limit_of_mappings_is_used_again() {
         let after = addresses();
         assert!(after <= before, "{before} pages before, {after} afterwards");
     });
+}
+
+/// Refuses a system call to this thread from now on.
+fn refuse_from_now_on(call: libc::c_long, answer: Answer) {
+    let when = When::Always;
+    refuse(&Refusal { call, answer, when }).expect("filters need no privileges");
+}
+
+/// Makes and drops structures of many sizes, small ones and pools of descriptors, one at a time.
+fn use_many_sizes() {
+    for kilobytes in (1..40).chain([100, 333, 1000]) {
+        drop(PerCpuStack::<u64>::try_new(kilobytes * 128).expect("memory"));
+    }
+    drop([(); 600].map(|()| Counter::try_new().expect("memory")));
+    let queue = PerCpuQueue::<u64>::try_new().expect("memory");
+    (0..3000).for_each(|element| queue.push(element).expect("memory"));
+    let pool = Pool::<AtomicU64>::new();
+    drop(pool.allocate().expect("memory"));
+}
+
+/// A sandbox refuses to take any mapping back. 40 rounds for each error number.
+#[test]
+fn what_cannot_be_given_back_is_used_again_whatever_its_size() {
+    let test = "what_cannot_be_given_back_is_used_again_whatever_its_size";
+    for errno in [libc::EPERM, libc::EINVAL] {
+        let circumstances = Circumstances {
+            environment: vec![("ERRNO", if errno == libc::EPERM { "1" } else { "22" })],
+            ..Circumstances::default()
+        };
+        let printed = in_fresh_process(test, circumstances, || {
+            let errno = std::env::var("ERRNO").expect("said by the parent");
+            use_many_sizes();
+            refuse_from_now_on(
+                libc::SYS_munmap,
+                Answer::Error(errno.parse().expect("a number")),
+            );
+            use_many_sizes();
+            let before = addresses();
+            (0..40).for_each(|_| use_many_sizes());
+            assert_eq!(addresses(), before, "pages of addresses");
+        });
+        if printed.is_none() {
+            return;
+        }
+    }
+}
+
+/// A sandbox that answers calls for memory from a handler of `SIGSYS`, which the kernel calls where that signal is not blocked, and ends the
+/// process elsewhere. One run for each set of calls.
+#[test]
+fn calls_for_memory_are_made_with_no_signal_blocked() {
+    let test = "calls_for_memory_are_made_with_no_signal_blocked";
+    for trapped in ["mmap", "munmap", "munmap madvise", "mmap munmap madvise"] {
+        let circumstances = Circumstances {
+            environment: vec![("TRAPPED", trapped)],
+            ..Circumstances::default()
+        };
+        let printed = in_fresh_process(test, circumstances, || {
+            let trapped = std::env::var("TRAPPED").expect("said by the parent");
+            use_many_sizes();
+            // SAFETY: the child uses atomseq and memory of its own, and leaves: the C library ends threads with a trapped call, and
+            // with signals blocked.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                let went_on = std::panic::catch_unwind(|| use_memory_trapped(&trapped));
+                // SAFETY: ends the child.
+                unsafe { libc::_exit(if went_on.is_ok() { 0 } else { 1 }) };
+            }
+            assert_eq!(exit_code(child), Some(0), "{trapped}");
+        });
+        if printed.is_none() {
+            return;
+        }
+    }
+}
+
+fn use_memory_trapped(trapped: &str) {
+    let large = PerCpuStack::<u64>::new(10_000);
+    let pool = Pool::<AtomicU64>::new();
+    drop(pool.allocate());
+    let mut small = Vec::with_capacity(10_000);
+    answer_traps();
+    for (name, call) in [
+        ("mmap", libc::SYS_mmap),
+        ("munmap", libc::SYS_munmap),
+        ("madvise", libc::SYS_madvise),
+    ] {
+        if trapped.split(' ').any(|one| one == name) {
+            refuse_from_now_on(call, Answer::Trap);
+        }
+    }
+    drop(large);
+    drop(pool);
+    // More than are left in a block.
+    while small.len() < small.capacity() {
+        match Counter::try_new() {
+            Ok(one) => small.push(one),
+            Err(_) => break,
+        }
+    }
+    drop(PerCpuStack::<u64>::try_new(20_000));
+    assert!(ANSWERED.load(Relaxed) > 0, "no call was trapped");
 }

@@ -4,7 +4,7 @@
 #![cfg(atomseq_sections)]
 
 use std::panic::catch_unwind;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,9 +12,10 @@ use atomseq::dcas::{Change, Domain, Mechanism, Word};
 use atomseq::memory::Pool;
 use atomseq::mutex::{Condvar, Mutex, Semaphore};
 use atomseq::nonblocking::{LinkedStack, List, OneVisitorList, Queue, RefList, Stack};
+use atomseq::percpu;
 use verify_linux::{
-    Answer, Circumstances, Refusal, When, in_fresh_process, library_source, library_sources,
-    refuse, without_tests,
+    ANSWERED, Answer, Circumstances, Refusal, When, answer_traps, in_fresh_process, library_source,
+    library_sources, refuse, without_tests,
 };
 
 /// In place of the C library's, for all of this program: without a vDSO, every look at the clock is a system call.
@@ -24,8 +25,18 @@ extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -
     unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time) as libc::c_int }
 }
 
-/// What operations call at any time. Not `futex` and `rt_sigprocmask`, which must stay allowed, nor `membarrier`, which must not fail late;
-/// nor `munmap`, which a debug build asserts to succeed.
+/// The same for the question which CPU a thread is on.
+#[unsafe(no_mangle)]
+extern "C" fn sched_getcpu() -> libc::c_int {
+    let mut cpu = 0u32;
+    // SAFETY: the kernel writes one word.
+    match unsafe { libc::syscall(libc::SYS_getcpu, &raw mut cpu, 0, 0) } {
+        0 => cpu as libc::c_int,
+        _ => -1,
+    }
+}
+
+/// What operations call at any time. Not `futex` and `rt_sigprocmask`, which must stay allowed, nor `membarrier`, which must not fail late.
 const CALLS: [(&str, libc::c_long); 10] = [
     ("getpid", libc::SYS_getpid),
     ("gettid", libc::SYS_gettid),
@@ -160,7 +171,7 @@ fn a_refused_call_makes_nothing_panic() {
                 .into_iter()
                 .find(|(name, _)| *name == refused)
                 .unwrap();
-            check(number);
+            check(number, Answer::Error(libc::EPERM));
         });
         match printed {
             None => return,
@@ -169,8 +180,78 @@ fn a_refused_call_makes_nothing_panic() {
     }
 }
 
+/// The calls that the C library does not make itself where it ends a thread, with signals blocked.
+const TRAPPED: [&str; 6] = [
+    "getpid",
+    "gettid",
+    "tgkill",
+    "sched_yield",
+    "getcpu",
+    "clock_gettime",
+];
+
+/// The kernel ends a process that has blocked `SIGSYS` and makes such a call.
+#[test]
+fn a_trapped_call_is_made_with_no_signal_blocked() {
+    let test = "a_trapped_call_is_made_with_no_signal_blocked";
+    for name in TRAPPED {
+        let circumstances = Circumstances {
+            environment: vec![("REFUSED", name)],
+            ..Circumstances::default()
+        };
+        let printed = in_fresh_process(test, circumstances, || {
+            let trapped = std::env::var("REFUSED").expect("said by the parent");
+            let find = |(name, _): &(&str, _)| *name == trapped;
+            let (_, number) = CALLS.into_iter().find(find).unwrap();
+            answer_traps();
+            check(number, Answer::Trap);
+            println!("{} answered", ANSWERED.load(Ordering::Relaxed));
+        });
+        match printed {
+            None => return,
+            Some(text) => println!("{name}: {text}"),
+        }
+    }
+}
+
+/// Without sections every operation closes the gate of the CPU that its thread asks for. 100 rounds.
+#[test]
+fn a_trapped_getcpu_is_made_with_no_signal_blocked() {
+    let test = "a_trapped_getcpu_is_made_with_no_signal_blocked";
+    let circumstances = Circumstances {
+        environment: vec![
+            ("ATOMSEQ_DISABLE_RSEQ", "1"),
+            ("GLIBC_TUNABLES", "glibc.pthread.rseq=0"),
+        ],
+        ..Circumstances::default()
+    };
+    in_fresh_process(test, circumstances, || {
+        assert!(!atomseq::status().is_active(), "{}", atomseq::status());
+        let stack = percpu::Stack::<u64>::new(100);
+        let queue = percpu::Queue::<u64>::new();
+        let ring = percpu::Ring::<u64>::new(1000);
+        let objects = percpu::Pool::new(8, || Box::new(5));
+        answer_traps();
+        let trap = Refusal {
+            call: libc::SYS_getcpu,
+            answer: Answer::Trap,
+            when: When::Always,
+        };
+        refuse(&trap).expect("a filter");
+        for value in 0..100 {
+            stack.push(value).expect("room");
+            queue.push(value).expect("memory");
+            ring.push(value).expect("room");
+            objects.put(objects.get().expect("the source gives one"));
+            assert!(stack.pop().or_else(|| stack.steal()).is_some());
+        }
+        assert_eq!(queue.drain().count() + ring.drain().count(), 200);
+        assert!(ANSWERED.load(Ordering::Relaxed) >= 400);
+    });
+}
+
 /// The filter is for the threads of this only: the test harness looks at the clock.
-fn check(number: libc::c_long) {
+fn check(number: libc::c_long, answer: Answer) {
     assert!(atomseq::status().gates_active(), "{}", atomseq::status());
     for mechanism in [Mechanism::Assisted, Mechanism::Kcas] {
         let shared = Shared::new(mechanism);
@@ -182,7 +263,7 @@ fn check(number: libc::c_long) {
                 scope.spawn(|| {
                     let refusal = Refusal {
                         call: number,
-                        answer: Answer::Error(libc::EPERM),
+                        answer,
                         when: When::Always,
                     };
                     refuse(&refusal).expect("a filter");

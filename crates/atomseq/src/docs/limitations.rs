@@ -26,9 +26,13 @@
 //! writes its first 32 cells, 768 bytes for each; structures whose gates are closed for good from the
 //! start ([when](super::internals#start-up)) write those.
 //!
+//! The size of such a mapping is rounded up to whole pages, and to one of eight sizes between a power of two and the next: by less than
+//! an eighth. That takes addresses, and memory only where the program has locked all of it.
+//!
 //! A process may have so many mappings (`vm.max_map_count`), and the kernel takes those that lie side by side as one. At that limit it
-//! refuses to unmap what is in the middle. Dropped structures then keep their addresses and one page, which the next
-//! one of the same size uses, or which go back when later structures are dropped below the limit.
+//! refuses to unmap what is in the middle; a sandbox may refuse that always. Dropped structures and pools then keep their addresses and
+//! one page. The next ones of the same rounded size use them. Of each size so many stay as were in use at one time, but for a few that a
+//! [`memory::Pool`](crate::memory::Pool) maps while another thread takes one out. Some go back each time a later one is unmapped.
 //!
 //! To keep many small counters close together put several words into one
 //! [`Area`](crate::percpu::Area) (last part of [`patterns`](super::patterns)) or use a
@@ -48,7 +52,8 @@
 //!   stack, and a page's in those of a trim; and an allocation looks at one place after another, so it may miss
 //!   a descriptor that moves meanwhile. Give a limit some room.
 //! * **A thread that ends** inside an allocation or a free, by a system call of its own, may take up to 32 free descriptors
-//!   with it for good, and the room for them between the CPUs; a trim a page. What it had allocated is found by an audit. So may
+//!   with it for good, and the room for them between the CPUs; a trim a page. One that ends while it notes that a page, or 64 pages, have
+//!   nothing free may hide what is free there, until one more descriptor is put back there. What it had allocated is found by an audit. So may
 //!   a fork: the child does not get what other threads of its parent had in their hands just then.
 //! * **Address space.** Chunks double, and stay until the pool is dropped; a pool has up to twice the addresses that it needs. Where the
 //!   system does not overcommit, they count.
@@ -57,6 +62,12 @@
 //!   went back its memory again, until it is used and trimmed once more.
 //! * **Least recently used** means a look at every descriptor of a [`Cache`](crate::memory::Cache) for each one written back:
 //!   fine for thousands. For more, choose yourself, among the first few.
+//! * **After a fork into another time namespace** (`unshare` or `setns` with `CLONE_NEWTIME`), the child's monotonic clock may be ahead of
+//!   its parent's. Then the difference counts as time that has passed: a `trim` in the child gives back what was freed less than
+//!   [`stable_for`](crate::memory::Options::stable_for) ago, and an audit finds descriptors unclaimed that are not that old.
+//! * **Tags of pages** have 32 bits. A thread that is stopped after it has read which descriptors of a page are free, and wakes when exactly
+//!   a multiple of 2^32 changes of that page have passed, may find as many free and the same one first. Then
+//!   it is deceived, and may take a descriptor that is in use. At ten million changes of one page a second, 2^32 take seven minutes.
 //! * **Versions** are one word: on 32-bit targets, a reference that is kept for two thousand million allocations of
 //!   one descriptor may take a later one for its own.
 //!
@@ -276,9 +287,10 @@
 //!   it, a few milliseconds at most; if the fork takes longer, what the thread does under the gate
 //!   may be half done in the child. Every operation here, and every gated sequence, is whole in one
 //!   store; only work of your own under a `Held` that takes several can be seen in between.
-//! * **vfork**, and `clone` with `CLONE_VM` but without a thread's own storage: the child must not
-//!   use atomseq. It shares the parent's thread storage but not its registration, so its CPU number
-//!   is wrong and nobody restarts it. `posix_spawn` and `std::process::Command` without `pre_exec`
+//! * **vfork**, and threads or processes that share the program's memory and were not made by the C library's `pthread_create` (by
+//!   `clone` with `CLONE_VM`, with thread storage of their own or without): they must not use atomseq. They are not registered, and read
+//!   the parent's CPU number or 0 where theirs belongs. So they run sections on another CPU's slot, and the kernel restarts none:
+//!   additions and elements get lost. `posix_spawn` and `std::process::Command` without `pre_exec`
 //!   run no user code there.
 //! * A **raw** `fork` or `clone` system call skips the `pthread_atfork` handlers, and so waits for no thread that holds a gate. The
 //!   child takes the gate over, but what the thread was doing under it may be half done.
@@ -311,6 +323,12 @@
 //! * **Stepping** in a debugger interrupts a section at every instruction. After
 //!   [`set_restart_limit`](crate::set_restart_limit) restarts the operation takes its slow path. To
 //!   see the steps one by one, step through the `gated` form: set `ATOMSEQ_DISABLE_RSEQ=1`.
+//! * **Calls from a debugger** (`call f()` in gdb) take the protection away from a section that is under way: the kernel sees a program
+//!   counter outside of it, and no longer restarts it. Leave the section first, by `finish` or `stepi`, or set `ATOMSEQ_DISABLE_RSEQ=1`.
+//!   The same holds for tools that inject calls into a running thread, such as Frida.
+//! * **Uprobes** inside a section take its protection away, too. The kernel executes the instruction under the probe at another address,
+//!   and does not restart a thread that it preempts there. Put no probe inside a section. gdb's breakpoints
+//!   do the same with displaced stepping, which it uses in non-stop mode.
 //! * **seccomp.** Until [`status()`](crate::status()) has returned, start-up uses `openat`, `openat2`, `fstatfs`, `read`, `close`, `sched_getaffinity`, `uname`,
 //!   `getpid`, `gettid`, `futex`, `rt_sigprocmask`, `rseq`, `membarrier`, `getcpu`, `clone`, `wait4`, `nanosleep`, `getrusage`, `sched_getattr`,
 //!   `sched_setattr`, `sched_setaffinity` and `exit` (of the self-test's helper), `munmap`, `madvise`, and the C library's memory, `mmap`, `brk`
@@ -321,7 +339,8 @@
 //!   and `write` as well. `futex` and `rt_sigprocmask` must stay allowed. A `membarrier` that worked at
 //!   start-up and fails later aborts the process with a sentence on standard error, because there
 //!   is no safe way to go on. Where atomseq registers threads itself and `rseq` is forbidden later,
-//!   new threads use the slow path. Where `clock_gettime` is refused, a wait with a deadline ends at once, a
+//!   new threads use the slow path; a thread that is registered stays so. With glibc it ends as usual. With other C
+//!   libraries its end aborts the process with a sentence, for the kernel would write to storage that is gone: keep `rseq` allowed there. Where `clock_gettime` is refused, a wait with a deadline ends at once, a
 //!   [`memory::Pool`](crate::memory::Pool) gives no page back and finds nothing unclaimed, as no time seems to pass, and a thread that
 //!   meets contention yields. k-CAS asks `getpid`, `gettid` and `tgkill` (of no signal) at any time: a filter may answer
 //!   with an error, but must not end the process. So it may where masks use `getpid`, `gettid`, `rt_tgsigqueueinfo`,
@@ -332,7 +351,8 @@
 //!   self-test's helper that is trapped (`sched_setattr`, `sched_setaffinity`, `nanosleep`) runs the handler there: in a process that
 //!   shares the program's memory, on a small stack. Its `exit` must be allowed. Operations that close a gate or wait for a lock
 //!   block every signal, for a handler is code they do not know: a `futex`, `membarrier` or `rt_sigprocmask` that is trapped there
-//!   ends the process. Let the filter allow these three.
+//!   ends the process, and so may a `getcpu` (only where the vDSO does not answer). Let the filter allow these four. Calls for memory (`mmap`,
+//!   `munmap`, `madvise`) are made with no signal blocked.
 //! * **Containers** that hide or replace `/sys/devices/system/cpu/possible`: the file that is there
 //!   instead is not believed. The number of slots is then a multiple of four, and of 64 where
 //!   `/proc/self/status` is replaced as well, or the `openat2` system call is missing (before Linux 5.6)

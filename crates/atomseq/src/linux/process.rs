@@ -8,7 +8,7 @@
 //! wipes in the child.
 
 use super::memory;
-use super::start::own_process;
+use super::threads::process_number;
 use super::traffic::Traffic;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -44,11 +44,12 @@ pub fn generation() -> u32 {
     own().map_or(FIRST, Own::generation)
 }
 
-/// Tells a process from its parent, as far as the kernel lets it.
+/// Tells a process from its parent, as far as the kernel lets it: not 0, and below the highest number.
 pub(super) fn identity() -> u32 {
     match own() {
         Some(own) if !own.is_unwiped() => own.generation(),
-        _ => own_process(),
+        // Where a sandbox keeps the number back, too, only atomseq's atfork handler tells them apart.
+        _ => process_number().unwrap_or_else(generation),
     }
 }
 

@@ -7,7 +7,8 @@
 //! A thread that is not registered reads -1 as its CPU number, so all its sections go to a guard slot and
 //! from there to the slow path, which registers it. The exit hook is a thread-specific key, made at start-up:
 //! unlike a destructor of Rust's it needs no memory. It unregisters before the thread's storage goes (the kernel
-//! would go on writing to it) and retires the thread: destructors that run later use the slow path.
+//! would go on writing to it) and retires the thread: destructors that run later use the slow path. Where a sandbox that was set
+//! up late refuses that, the thread stays registered if its storage outlives it; otherwise the process is aborted.
 
 use super::signals::Blocked;
 use super::start;
@@ -224,28 +225,49 @@ pub(super) fn register() -> Result<(), i32> {
     Ok(())
 }
 
-/// Unregisters this thread if it is registered, and leaves `state` behind.
-pub(super) fn unregister(state: u32) {
+/// Unregisters this thread if it is registered, and leaves `state` behind. `false`: a sandbox set up late refuses it, and the kernel
+/// goes on writing to the thread's block.
+#[must_use]
+fn unregister(state: u32) -> bool {
     let _blocked = Blocked::enter();
-    if registration().swap(state, Ordering::Relaxed) == REGISTERED {
-        // SAFETY: names the very area that this thread registered.
-        let result = unsafe {
-            syscall(
-                libc::SYS_rseq,
-                [block(), SIZE, FLAG_UNREGISTER, SIGNATURE as usize, 0, 0],
-            )
-        };
-        debug_assert_eq!(result, 0, "unregistering our own area");
+    if registration().swap(state, Ordering::Relaxed) != REGISTERED {
+        return true;
     }
+    // SAFETY: names the very area that this thread registered.
+    let result = unsafe {
+        syscall(
+            libc::SYS_rseq,
+            [block(), SIZE, FLAG_UNREGISTER, SIGNATURE as usize, 0, 0],
+        )
+    };
+    result == 0
 }
 
 /// Start-up decided against sections after it had registered this thread.
 pub(super) fn give_up() {
-    unregister(REFUSED);
+    if !unregister(REFUSED) {
+        // Sections that are not to be trusted would run on this thread.
+        cannot_unregister();
+    }
     forget_exit_hook();
     use_own_block();
 }
 
+/// Does a thread's storage stay until the kernel is done with the thread? glibc unmaps it, or gives it to another thread, after the
+/// kernel has cleared the thread's number. musl's detached threads unmap their own before their last system call.
+const STORAGE_OUTLIVES_THREAD: bool = cfg!(target_env = "gnu");
+
 unsafe extern "C" fn at_thread_exit(_block: *mut c_void) {
-    unregister(RETIRED);
+    // A thread that is still registered may run sections to its end.
+    if !unregister(RETIRED) && !STORAGE_OUTLIVES_THREAD {
+        cannot_unregister();
+    }
+}
+
+#[cold]
+fn cannot_unregister() -> ! {
+    crate::end::abort(
+        "atomseq: the rseq system call registered this thread and is refused now (was a sandbox set up \
+         since?); allow rseq, or set ATOMSEQ_DISABLE_RSEQ=1\n",
+    )
 }

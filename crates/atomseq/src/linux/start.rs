@@ -107,7 +107,8 @@ fn is_inside() -> &'static AtomicU32 {
     unsafe { &*inside }
 }
 
-/// This process's number, as the kernel says: what is cached may be the parent's, in a child that shares memory.
+/// This process's number, as the kernel says: what is cached may be the parent's, in a child that shares memory. Where a sandbox
+/// answers with an error, a number that no process has.
 pub fn own_process() -> u32 {
     // SAFETY: no arguments, cannot fail.
     unsafe { syscall(libc::SYS_getpid, [0; 6]) as u32 }

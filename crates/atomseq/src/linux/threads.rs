@@ -47,6 +47,11 @@ fn process_name() -> Option<u64> {
     Some(numbers & ((1 << (NAME_BITS - NUMBER_BITS)) - 1))
 }
 
+/// This process's number; `None`: a sandbox keeps it back.
+pub(super) fn process_number() -> Option<u32> {
+    number(libc::SYS_getpid).map(|number| number as u32)
+}
+
 /// What a system call answers that has no arguments, if that is the number of a thread or a process.
 fn number(call: libc::c_long) -> Option<u64> {
     // SAFETY: only asks.

@@ -77,8 +77,10 @@ impl Area {
 
     /// Closes the gate of the CPU this thread runs on as it asks.
     pub(super) fn close_here(&self) -> Held<'_> {
+        // A system call on some machines, which a sandbox may answer by a signal.
+        let cpu = platform::current_cpu();
         let quiet = platform::Quiet::enter();
-        self.hold(platform::current_cpu(), quiet)
+        self.hold(cpu, quiet)
     }
 
     fn hold(&self, cpu: usize, quiet: platform::Quiet) -> Held<'_> {

@@ -57,6 +57,19 @@ pub(super) fn lock(gate: &AtomicU32) -> u32 {
     }
 }
 
+/// Takes the lock if it is free, and waits for no other thread.
+pub(super) fn try_lock(gate: &AtomicU32) -> bool {
+    // Relaxed: only the exchange counts.
+    let word = gate.load(Ordering::Relaxed);
+    if word & LOCKED != 0 && !is_abandoned(word) {
+        return false;
+    }
+    let locked = word & FOR_GOOD | generation() << GENERATION | LOCKED;
+    // Acquire: pairs with the release that opened the gate.
+    gate.compare_exchange(word, locked, Ordering::Acquire, Ordering::Relaxed)
+        .is_ok()
+}
+
 /// Did whoever held the lock stay behind in the parent of this process?
 pub(super) fn is_abandoned(word: u32) -> bool {
     word & LOCKED != 0 && word >> GENERATION != generation() << GENERATION >> GENERATION

@@ -5,14 +5,17 @@
 //! are cut from blocks; freed, they wait by size for the next one. Blocks are kept for good. Nothing
 //! here touches the global allocator, for an allocator may be built on an area.
 //!
-//! A process at its limit of mappings cannot give every mapping back. Those that the system refuses are kept: without the memory behind
-//! them, but for a page, until one of their size is wanted, or the system takes them.
+//! Large ones are mappings of their own. Those that the system does not take back are [kept](super::kept).
+//!
+//! The blocks are behind a lock, with signals blocked. Memory is asked of the system outside of it: a sandbox may answer the system call by
+//! a signal.
 
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicU32;
 
 use super::area::SLOT_BYTES;
+use super::kept::{KEPT, rounded};
 use super::lock::{is_abandoned, lock, unlock};
 use crate::platform;
 
@@ -27,34 +30,58 @@ const SIZES: usize = SMALL / SLOT_BYTES;
 
 /// Zeroed memory, aligned to a slot's size; a whole mapping if it is large.
 pub(crate) fn allocate(bytes: usize) -> Option<NonNull<u8>> {
-    match size_index(bytes) {
-        None if keeps() => {
-            with_blocks(|blocks| blocks.take_kept(bytes)).or_else(|| platform::map(bytes))
-        }
-        None => platform::map(bytes),
-        Some(index) => with_blocks(|blocks| blocks.allocate(index)),
-    }
+    let Some(index) = size_index(bytes) else {
+        let bytes = rounded(bytes);
+        return KEPT.take(bytes).or_else(|| platform::map(bytes));
+    };
+    with_blocks(|blocks| blocks.allocate(index)).or_else(|| allocate_from_new_block(index))
 }
 
-/// Gives memory back.
+/// The same for a large one, waiting for no other thread.
+pub(crate) fn try_allocate_large(bytes: usize) -> Option<NonNull<u8>> {
+    debug_assert_eq!(size_index(bytes), None);
+    let bytes = rounded(bytes);
+    KEPT.try_take(bytes).or_else(|| platform::map(bytes))
+}
+
+#[cold]
+fn allocate_from_new_block(index: usize) -> Option<NonNull<u8>> {
+    let block = allocate(BLOCK)?;
+    let (piece, unused) = with_blocks(|blocks| match blocks.allocate(index) {
+        // Another thread was faster.
+        Some(piece) => (Some(piece), Some(block)),
+        None => {
+            blocks.add(block);
+            (blocks.allocate(index), None)
+        }
+    });
+    if let Some(block) = unused {
+        // SAFETY: allocated above, and in nobody's hands.
+        unsafe { free(block, BLOCK) };
+    }
+    piece
+}
+
+/// Gives memory back. Large memory without waiting for other threads.
 ///
 /// # Safety
 ///
-/// `allocate` gave it for this size, and nobody uses it any more.
+/// `allocate` or `try_allocate_large` gave it for this size, and nobody uses it any more.
 pub(crate) unsafe fn free(start: NonNull<u8>, bytes: usize) {
-    match size_index(bytes) {
+    let Some(index) = size_index(bytes) else {
+        let bytes = rounded(bytes);
         // SAFETY: the caller's promise: a mapping of this size.
-        None => unsafe {
+        unsafe {
             if !platform::unmap(start, bytes) {
-                with_blocks(|blocks| blocks.keep(start, bytes));
-            } else if keeps() {
-                // There may be room for others too.
-                with_blocks(|blocks| blocks.unmap_kept());
+                KEPT.put(start, bytes);
+                return;
             }
-        },
-        // SAFETY: the caller's promise: a piece of this size.
-        Some(index) => with_blocks(|blocks| unsafe { blocks.free(start, index) }),
-    }
+        }
+        // There may be room for others too.
+        return KEPT.offer();
+    };
+    // SAFETY: the caller's promise: a piece of this size.
+    with_blocks(|blocks| unsafe { blocks.free(start, index) })
 }
 
 /// Which of the small sizes this is, if it is small.
@@ -69,27 +96,7 @@ struct Free {
     next: Option<NonNull<Free>>,
 }
 
-/// A mapping that the system would not take back: what its first page says.
-struct Kept {
-    next: Option<NonNull<Kept>>,
-    bytes: usize,
-    /// Is all behind this zero?
-    is_discarded: bool,
-}
-
-/// How many kept mappings one call looks at.
-const LOOKS: usize = 4;
-
-/// How many mappings are kept, to know without the lock when there are none.
-static KEPT: AtomicUsize = AtomicUsize::new(0);
-
-fn keeps() -> bool {
-    // Relaxed: a hint.
-    KEPT.load(Ordering::Relaxed) > 0
-}
-
 struct Blocks {
-    kept: Option<NonNull<Kept>>,
     free: [Option<NonNull<Free>>; SIZES],
     /// What is left of the newest block.
     rest: Option<NonNull<u8>>,
@@ -97,6 +104,7 @@ struct Blocks {
 }
 
 impl Blocks {
+    /// A piece of this size, zeroed; `None` if that takes another block.
     fn allocate(&mut self, index: usize) -> Option<NonNull<u8>> {
         let bytes = (index + 1) * SLOT_BYTES;
         if let Some(piece) = self.free[index] {
@@ -107,18 +115,22 @@ impl Blocks {
             return Some(piece.cast());
         }
         if self.rest_bytes < bytes {
-            let block = platform::map(BLOCK)?;
-            if let Some(rest) = self.rest.filter(|_| self.rest_bytes > 0) {
-                // SAFETY: the end of the old block, which nobody uses.
-                unsafe { self.free(rest, self.rest_bytes / SLOT_BYTES - 1) };
-            }
-            (self.rest, self.rest_bytes) = (Some(block), BLOCK);
+            return None;
         }
         let piece = self.rest?;
         self.rest_bytes -= bytes;
         // SAFETY: there were `bytes` bytes left; past the last of them is still the block's end.
         self.rest = Some(unsafe { piece.add(bytes) });
         Some(piece)
+    }
+
+    /// Goes on with a new block. Less than a piece was left of the last one.
+    fn add(&mut self, block: NonNull<u8>) {
+        if let Some(rest) = self.rest.filter(|_| self.rest_bytes > 0) {
+            // SAFETY: the end of the old block, which nobody uses.
+            unsafe { self.free(rest, self.rest_bytes / SLOT_BYTES - 1) };
+        }
+        (self.rest, self.rest_bytes) = (Some(block), BLOCK);
     }
 
     /// # Safety
@@ -136,71 +148,10 @@ impl Blocks {
     }
 }
 
-impl Blocks {
-    /// # Safety
-    ///
-    /// A mapping of this size that nobody uses.
-    unsafe fn keep(&mut self, start: NonNull<u8>, bytes: usize) {
-        // SAFETY: the caller's promise; a page has room for the words, and is aligned for them.
-        unsafe {
-            let is_discarded = platform::discard(start, bytes);
-            start.cast::<Kept>().write(Kept {
-                next: self.kept,
-                bytes,
-                is_discarded,
-            });
-        }
-        self.kept = Some(start.cast());
-        KEPT.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Takes a mapping of this size, zeroed, if the newest ones include one.
-    fn take_kept(&mut self, bytes: usize) -> Option<NonNull<u8>> {
-        let mut place = &mut self.kept;
-        for _ in 0..LOOKS {
-            let mut mapping = *place.as_ref()?;
-            // SAFETY: kept mappings hold these words, and are reached under the lock only.
-            let kept = unsafe { mapping.as_mut() };
-            if kept.bytes != bytes {
-                place = &mut kept.next;
-                continue;
-            }
-            *place = kept.next;
-            KEPT.fetch_sub(1, Ordering::Relaxed);
-            let dirty = match kept.is_discarded {
-                true => size_of::<Kept>(),
-                false => bytes,
-            };
-            // SAFETY: within the mapping, which is not on the list any more.
-            unsafe { mapping.cast::<u8>().write_bytes(0, dirty) };
-            return Some(mapping.cast());
-        }
-        None
-    }
-
-    /// Offers the newest ones to the system again, until it refuses one.
-    fn unmap_kept(&mut self) {
-        for _ in 0..LOOKS {
-            let Some(mapping) = self.kept else {
-                return;
-            };
-            // SAFETY: kept mappings hold these words.
-            let Kept { next, bytes, .. } = unsafe { mapping.read() };
-            // SAFETY: a mapping of this size that nobody uses. Refused, it stays as it is.
-            if !unsafe { platform::unmap(mapping.cast(), bytes) } {
-                return;
-            }
-            self.kept = next;
-            KEPT.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-}
-
 static LOCK: AtomicU32 = AtomicU32::new(0);
 static BLOCKS: Shared = Shared(UnsafeCell::new(NO_BLOCKS));
 
 const NO_BLOCKS: Blocks = Blocks {
-    kept: None,
     free: [None; SIZES],
     rest: None,
     rest_bytes: 0,
@@ -210,7 +161,7 @@ struct Shared(UnsafeCell<Blocks>);
 // SAFETY: only touched under LOCK.
 unsafe impl Sync for Shared {}
 
-/// Works on the blocks alone: no signal handler on this thread and no fork meanwhile.
+/// Works on the blocks alone: no signal handler on this thread and no fork meanwhile. `work` makes no system call.
 fn with_blocks<R>(work: impl FnOnce(&mut Blocks) -> R) -> R {
     let _quiet = platform::Quiet::enter();
     let before = lock(&LOCK);
@@ -219,7 +170,6 @@ fn with_blocks<R>(work: impl FnOnce(&mut Blocks) -> R) -> R {
     if is_abandoned(before) {
         // In a child, what another thread of the parent has left half done.
         *blocks = NO_BLOCKS;
-        KEPT.store(0, Ordering::Relaxed);
     }
     let result = work(blocks);
     unlock(&LOCK);
@@ -258,44 +208,6 @@ mod tests {
             }
             // SAFETY: allocated above.
             unsafe { free(piece, bytes) };
-        }
-    }
-
-    #[test]
-    fn what_is_kept_is_taken_again_zeroed_or_unmapped() {
-        let sizes = [8192, 20_000, 8192, 40_000];
-        let mut blocks = NO_BLOCKS;
-        for is_discarded in [true, false] {
-            let kept = sizes.map(|bytes| {
-                let start = platform::map(bytes).unwrap();
-                // SAFETY: just mapped, and nobody else's.
-                unsafe {
-                    start.write_bytes(7, bytes);
-                    blocks.keep(start, bytes);
-                    if !is_discarded {
-                        // As where the program has locked memory.
-                        let mut kept = start.cast::<Kept>();
-                        kept.as_mut().is_discarded = false;
-                        start
-                            .add(size_of::<Kept>())
-                            .write_bytes(7, bytes - size_of::<Kept>());
-                    }
-                }
-                start
-            });
-            assert_eq!(blocks.take_kept(8193), None);
-            for (index, bytes) in [(2, 8192), (1, 20_000), (0, 8192)] {
-                let taken = blocks.take_kept(bytes);
-                assert_eq!(taken, Some(kept[index]));
-                // SAFETY: taken, and so this test's.
-                let words = unsafe { std::slice::from_raw_parts(kept[index].as_ptr(), bytes) };
-                assert!(words.iter().all(|byte| *byte == 0));
-                // SAFETY: as above.
-                assert!(unsafe { platform::unmap(kept[index], bytes) });
-            }
-            assert_eq!(blocks.take_kept(8192), None);
-            blocks.unmap_kept();
-            assert_eq!(blocks.kept, None);
         }
     }
 

@@ -61,6 +61,7 @@ mod depot;
 mod error;
 pub(crate) mod gate;
 mod histogram;
+mod kept;
 mod list;
 mod lock;
 pub(crate) mod memory;

@@ -350,7 +350,8 @@ impl<T: Word, S: Source<T> + fmt::Debug> fmt::Debug for Pool<T, S> {
 ///
 /// What is put meanwhile may stay where it is. So may objects that were cached before: a
 /// [`get`](Pool::get) that finds its CPU's part empty moves a batch there from the depot, and the iterator may
-/// already have passed that CPU. It returns every object only if no other thread uses the pool meanwhile.
+/// already have passed that CPU. Of a CPU that it is taking from, it returns the newest, and [as many older ones
+/// stay](super::Stack::drain). It returns every object only if the pool is not used meanwhile.
 /// Objects that were taken out but not asked for are dropped with the iterator.
 pub struct PoolDrain<'a, T: Word> {
     cpus: Drain<'a, T>,

@@ -334,8 +334,11 @@ impl<T: Word> Stack<T> {
         remote::steal(self)
     }
 
-    /// Takes every element out, CPU by CPU, the last pushed first: sixteen at a time, each time at
+    /// Takes elements out, CPU by CPU, the last pushed first: sixteen at a time, each time at
     /// the cost of [`Area::close`].
+    ///
+    /// From each CPU it takes at most as many as are there when it comes to that CPU: all of them, if nothing is pushed there meanwhile.
+    /// What is pushed between two of its turns comes first, and as many older elements stay. Drain again to get these.
     pub fn drain(&self) -> Drain<'_, T>
     where
         T: Send,
