@@ -55,7 +55,7 @@ impl Chunk {
     /// A chunk of pages that are all fresh, or `None` if there is no memory.
     pub fn map(first_page: usize, pages: usize, geometry: &Geometry) -> Option<NonNull<Chunk>> {
         let parts = Parts::of(pages, geometry)?;
-        // Not what was kept for a want of mappings: that is behind a lock, and an allocation waits for none.
+        // Not what was kept for a want of mappings: that is behind a lock, and mapping a chunk waits for none.
         let mapping = platform::map(parts.bytes)?;
         let _exposed = mapping.as_ptr().expose_provenance();
         // SAFETY: all parts lie within the mapping, each aligned for what it holds.
