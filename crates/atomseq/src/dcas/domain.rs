@@ -147,7 +147,8 @@ impl<T: Covered> Domain<T> {
     }
 
     /// The version, which says how many modifications there were, a useful and sometimes necessary statistic (GC96 5.3): 1 is that of a
-    /// new domain, and each one adds 1.
+    /// new domain, and each one adds 1. An [`exchange`](Domain::exchange) of any kind that succeeds is a modification, also if its words
+    /// keep their values; but an [`exchange_all`](Domain::exchange_all) that changes none of its words adds nothing.
     ///
     /// Under [`Mechanism::Assisted`] operations that found a word changed, and ones that were interrupted
     /// and undone, may count as well.

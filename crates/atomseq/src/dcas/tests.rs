@@ -62,6 +62,31 @@ fn change_both_or_none(domain: &Domain<Pair>) {
     assert_eq!((domain.load(&domain.a), domain.load(&domain.b)), (10, 4));
 }
 
+/// What is only compared counts as well, but where all words are.
+#[test]
+fn versions_count_exchanges_that_succeed() {
+    for domain in by_each(words) {
+        let version = || domain.version().number();
+        let (a, b) = (Change::compare(&domain.a, 1), Change::compare(&domain.b, 2));
+        let ([now_a, now_b], new) = domain.snapshot([&domain.a, &domain.b]);
+        domain.exchange_one(a).unwrap();
+        assert!(version() > new.number());
+        let before = version();
+        domain.exchange(a, b).unwrap();
+        assert!(version() > before);
+        let before = version();
+        domain.atomic_update(&domain.a, |same| same);
+        assert!(version() > before);
+        let (since, before) = (domain.version(), version());
+        let same = domain.exchange_since(since, (&domain.a, now_a), (&domain.b, now_b));
+        // An interruption uses the version up, too.
+        assert!(version() > before, "{same:?}");
+        let before = version();
+        domain.exchange_all(&[a, b]).unwrap();
+        assert_eq!(version(), before);
+    }
+}
+
 #[test]
 fn a_version_proves_the_words() {
     for domain in by_each(words) {

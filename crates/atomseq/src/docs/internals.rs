@@ -353,6 +353,11 @@
 //! **Nobody waits for a gate** before the pages are exhausted. Whoever cannot use this CPU's stack, because somebody steals from it, or because
 //! there are no sections, takes a descriptor out of the pages and puts it back there, as lock-free as they are.
 //!
+//! **Bits only save looks.** A page's bit says that nothing is free in it, and is set by the thread that has taken the last one: by then
+//! others may have put something back. So the word that has the bit also counts the threads that have set one and not looked again.
+//! Where that count is not 0, a search looks at the pages themselves, up to 32 of them. No allocation is refused because of a bit,
+//! even if the thread that has set it never goes on; a search that finds nothing loads a word for 1,024 exhausted pages.
+//!
 //! **Zeros are the beginning of everything.** A fresh descriptor is an instance of its type, a fresh page is a list of all its
 //! descriptors, a fresh chunk's bits say that all pages have something free. So mapping a chunk publishes one address, a
 //! page takes no memory before something in it is used, and a page that went back to the system is a fresh one, without

@@ -55,6 +55,9 @@
 //!   with it for good, and the room for them between the CPUs; a trim a page. One that ends while it notes that a page, or 64 pages, have
 //!   nothing free may hide what is free there, until one more descriptor is put back there. What it had allocated is found by an audit. So may
 //!   a fork: the child does not get what other threads of its parent had in their hands just then.
+//! * **Two threads that map** a chunk of one pool at the same time: one of the mappings goes back at once, inside that allocation. If the system
+//!   refuses to take it (a process at its limit of mappings), or keeps one already, the allocation waits for the lock that structures take
+//!   their memory under. No other allocation waits for that lock.
 //! * **Address space.** Chunks double, and stay until the pool is dropped; a pool has up to twice the addresses that it needs. Where the
 //!   system does not overcommit, they count.
 //! * **Pages go back** only on Linux, only to a [`trim`](crate::memory::Pool::trim), and as a whole: one descriptor that is in use keeps a
@@ -237,6 +240,7 @@
 //!   is given some microseconds.
 //! * **Revoking a stopped holder** takes one of 1,024 numbers, for the microseconds that it lasts, in all of the process. If threads that
 //!   are stopped in just that hold them all, a thread that meets a stopped holder waits until one of these goes on or exits.
+//!   Numbers of threads that have exited come back by `getpid` and `tgkill`: where a filter refuses one of these later, they are lost.
 //! * Each exchange changes the version's cache line: domains are to be as small as what changes together
 //!   (GC96 5.3).
 //! * Values are below 2^63.

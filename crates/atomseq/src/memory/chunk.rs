@@ -3,15 +3,13 @@
 
 use std::mem::size_of;
 use std::ptr::NonNull;
+use std::slice;
 
 use super::free::Free;
-use super::hints::{EXHAUSTED, Path};
+use super::hints::{Hints, Map};
 use super::layout::Geometry;
 use super::page::{Page, Record};
-use crate::sync::{AtomicU64, Ordering};
 use crate::{percpu, platform};
-
-const BITS: usize = 64;
 
 /// What lies at the start of a chunk, and does not change.
 #[derive(Debug)]
@@ -20,15 +18,15 @@ pub(super) struct Chunk {
     first_page: usize,
     pages: usize,
     bytes: usize,
-    summary: NonNull<AtomicU64>,
-    leaves: NonNull<AtomicU64>,
+    summaries: NonNull<Hints>,
+    leaves: NonNull<Hints>,
     records: NonNull<Record>,
     start: NonNull<u8>,
 }
 
 /// Where the parts of a chunk begin, counted from its start.
 struct Parts {
-    summary: usize,
+    summaries: usize,
     leaves: usize,
     records: usize,
     start: usize,
@@ -37,14 +35,14 @@ struct Parts {
 
 impl Parts {
     fn of(pages: usize, geometry: &Geometry) -> Option<Parts> {
-        let leaf_words = pages.div_ceil(BITS);
-        let summary = size_of::<Chunk>().next_multiple_of(size_of::<u64>());
-        let leaves = summary + leaf_words.div_ceil(BITS) * size_of::<u64>();
-        let records = leaves + leaf_words * size_of::<u64>();
+        let (leaf_count, summary_count) = Map::sizes(pages);
+        let summaries = size_of::<Chunk>().next_multiple_of(size_of::<u64>());
+        let leaves = summaries + summary_count * size_of::<Hints>();
+        let records = leaves + leaf_count * size_of::<Hints>();
         let start = (records + pages.checked_mul(size_of::<Record>())?)
             .checked_next_multiple_of(platform::page_size())?;
         Some(Parts {
-            summary,
+            summaries,
             leaves,
             records,
             start,
@@ -65,31 +63,17 @@ impl Chunk {
                 first_page,
                 pages,
                 bytes: parts.bytes,
-                summary: mapping.add(parts.summary).cast(),
+                summaries: mapping.add(parts.summaries).cast(),
                 leaves: mapping.add(parts.leaves).cast(),
                 records: mapping.add(parts.records).cast(),
                 start: mapping.add(parts.start),
             }
         };
-        chunk.exhaust_what_is_not();
+        chunk.hints().begin();
         let place = mapping.cast::<Chunk>();
         // SAFETY: the start of the mapping, which nobody else knows.
         unsafe { place.write(chunk) };
         Some(place)
-    }
-
-    /// Pages and leaf words behind the last are never found.
-    fn exhaust_what_is_not(&self) {
-        let leaf_words = self.pages.div_ceil(BITS);
-        if !self.pages.is_multiple_of(BITS) {
-            let behind = EXHAUSTED << (self.pages % BITS);
-            self.leaf(leaf_words - 1).store(behind, Ordering::Relaxed);
-        }
-        if !leaf_words.is_multiple_of(BITS) {
-            let behind = EXHAUSTED << (leaf_words % BITS);
-            self.summary(leaf_words / BITS)
-                .store(behind, Ordering::Relaxed);
-        }
     }
 
     /// Unmaps a chunk.
@@ -106,16 +90,17 @@ impl Chunk {
         self.pages
     }
 
-    fn summary(&self, index: usize) -> &AtomicU64 {
-        assert!(index < self.pages.div_ceil(BITS).div_ceil(BITS));
-        // SAFETY: within the chunk's summary words, as just checked.
-        unsafe { self.summary.add(index).as_ref() }
-    }
-
-    fn leaf(&self, index: usize) -> &AtomicU64 {
-        assert!(index < self.pages.div_ceil(BITS));
-        // SAFETY: within the chunk's leaf words, as just checked.
-        unsafe { self.leaves.add(index).as_ref() }
+    fn hints(&self) -> Map<'_> {
+        let (leaves, summaries) = Map::sizes(self.pages);
+        // SAFETY: so many lie there within the chunk's mapping, from which on they are valid and only shared: zeros are hints, and
+        // all their words are atomic. They stay as long as the chunk.
+        unsafe {
+            Map {
+                pages: self.pages,
+                leaves: slice::from_raw_parts(self.leaves.as_ptr(), leaves),
+                summaries: slice::from_raw_parts(self.summaries.as_ptr(), summaries),
+            }
+        }
     }
 
     /// A page, counted from the chunk's first.
@@ -142,49 +127,28 @@ impl Chunk {
         there.then_some((page, index))
     }
 
-    /// The lowest page that may have free descriptors.
-    pub fn available(&self) -> Option<usize> {
-        let leaf_words = self.pages.div_ceil(BITS);
-        for summary in 0..leaf_words.div_ceil(BITS) {
-            let mut words = !self.summary(summary).load(Ordering::SeqCst);
-            while words != 0 {
-                let leaf = summary * BITS + words.trailing_zeros() as usize;
-                let pages = !self.leaf(leaf).load(Ordering::SeqCst);
-                if pages != 0 {
-                    return Some(leaf * BITS + pages.trailing_zeros() as usize);
-                }
-                self.path(leaf * BITS).exhaust_leaf();
-                words &= words - 1;
-            }
-        }
-        None
-    }
-
-    fn path(&self, page: usize) -> Path<'_> {
-        let leaf = page / BITS;
-        Path {
-            leaf: self.leaf(leaf),
-            leaf_bit: 1 << (page % BITS),
-            summary: self.summary(leaf / BITS),
-            summary_bit: 1 << (leaf % BITS),
-        }
+    /// A page that may have free descriptors, the lowest one as far as the hints say.
+    pub fn available(&self, geometry: &Geometry) -> Option<usize> {
+        self.hints()
+            .available(|page| self.page(page, geometry).has_free())
     }
 
     /// Notes that nothing was free in a page, unless something is by now.
     pub fn exhaust(&self, page: usize, geometry: &Geometry) {
-        self.path(page)
-            .exhaust(|| self.page(page, geometry).has_free());
+        self.hints()
+            .exhaust(page, || self.page(page, geometry).has_free());
     }
 
     /// Notes that something is free in a page.
     pub fn replenish(&self, page: usize) {
-        self.path(page).replenish();
+        self.hints().replenish(page);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
     use std::sync::atomic::AtomicUsize;
 
     fn with_chunk(pages: usize, work: impl FnOnce(&Chunk, &Geometry)) {
@@ -208,15 +172,15 @@ mod tests {
         for pages in [1, 16, 63, 64, 65, 4096, 4097, 5000] {
             with_chunk(pages, |chunk, geometry| {
                 for page in 0..pages {
-                    assert_eq!(chunk.available(), Some(page));
+                    assert_eq!(chunk.available(geometry), Some(page));
                     use_up(chunk.page(page, geometry));
                     chunk.exhaust(page, geometry);
                 }
-                assert_eq!(chunk.available(), None);
+                assert_eq!(chunk.available(geometry), None);
                 for page in [pages - 1, pages / 2, 0] {
                     chunk.page(page, geometry).put(0);
                     chunk.replenish(page);
-                    assert_eq!(chunk.available(), Some(page));
+                    assert_eq!(chunk.available(geometry), Some(page));
                 }
             });
         }
@@ -232,8 +196,48 @@ mod tests {
             }
             chunk.page(3, geometry).put(1);
             chunk.exhaust(3, geometry);
-            assert_eq!(chunk.available(), Some(3));
+            assert_eq!(chunk.available(geometry), Some(3));
         });
+    }
+
+    /// A thread has found a page exhausted, all of it is freed, and the thread sets the bit. Before it looks again, others allocate,
+    /// and it never goes on.
+    #[test]
+    fn what_a_thread_that_never_goes_on_took_for_exhausted_is_found() {
+        for pages in [1, 31, 33, 64, 1025, 5000] {
+            with_chunk(pages, |chunk, geometry| {
+                for page in 0..pages {
+                    use_up(chunk.page(page, geometry));
+                    chunk.exhaust(page, geometry);
+                }
+                assert_eq!(chunk.available(geometry), None);
+                for page in [pages - 1, pages / 2, 0] {
+                    let allocates = || {
+                        for _round in 0..3 {
+                            chunk.page(page, geometry).put(0);
+                            chunk.replenish(page);
+                            assert_eq!(chunk.available(geometry), Some(page));
+                            use_up(chunk.page(page, geometry));
+                            chunk.exhaust(page, geometry);
+                            assert_eq!(chunk.available(geometry), None);
+                        }
+                    };
+                    chunk.page(page, geometry).put(0);
+                    chunk.replenish(page);
+                    let stopped = catch_unwind(AssertUnwindSafe(|| {
+                        chunk.hints().exhaust(page, || {
+                            assert_eq!(chunk.available(geometry), Some(page));
+                            use_up(chunk.page(page, geometry));
+                            allocates();
+                            resume_unwind(Box::new("stopped"))
+                        });
+                    }));
+                    let what = stopped.expect_err("it never went on");
+                    assert_eq!(what.downcast_ref(), Some(&"stopped"));
+                    allocates();
+                }
+            });
+        }
     }
 
     #[test]

@@ -92,7 +92,7 @@ impl Shared {
                 Some(chunk) => chunk,
                 None => self.map(index)?,
             };
-            while let Some(number) = chunk.available() {
+            while let Some(number) = chunk.available(&self.geometry) {
                 let page = chunk.page(number, &self.geometry);
                 let taken = page.take(most, &mut take);
                 if !page.has_free() {

@@ -30,11 +30,6 @@ pub(super) mod sealed {
 
     impl Found {
         #[inline(always)]
-        pub fn ends(self) -> bool {
-            self != Found::GoesOn
-        }
-
-        #[inline(always)]
         pub fn is_there(self) -> bool {
             self == Found::ItIsThere
         }

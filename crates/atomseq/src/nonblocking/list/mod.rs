@@ -35,6 +35,7 @@ mod iteration;
 mod put;
 mod removed;
 
+use arrangement::sealed::Found;
 pub use arrangement::{Arrangement, Ascending, Unordered};
 pub use error::{BeingChanged, Refused};
 pub use iteration::{IntoIter, Iter};
@@ -133,7 +134,8 @@ impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
 
 impl<K: Plain + PartialEq, V: Plain> List<K, V, Unordered> {
     /// An empty list in which the newest entry comes first, without a limit. A key may be there several
-    /// times; then the newest is found.
+    /// times; then the newest is found, and what looks for the key goes by that one alone, also while it is [removed for
+    /// change](List::remove_for_change).
     ///
     /// ```
     /// let list = atomseq::nonblocking::List::unordered();
@@ -293,12 +295,23 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// Where the key is, or would be.
     #[inline]
     fn place(&self, version: Version, key: &K) -> Result<Place<'_, Node<K, V>>, Changed> {
+        self.place_of(version, key, |_| true)
+    }
+
+    /// Where the first entry of the key is that `counts`, or where the key would be.
+    #[inline]
+    fn place_of<'a>(
+        &'a self,
+        version: Version,
+        key: &K,
+        counts: impl Fn(&'a Node<K, V>) -> bool,
+    ) -> Result<Place<'a, Node<K, V>>, Changed> {
         let mut is_there = false;
         let head = &self.chain.head;
         let mut place = self.chain.seek(version, head, |node| {
             let found = A::compare(&node.key.load(), key);
-            is_there = found.is_there();
-            found.ends()
+            is_there = found.is_there() && counts(node);
+            is_there || found == Found::ItsPlace
         })?;
         if !is_there {
             place.node = None;

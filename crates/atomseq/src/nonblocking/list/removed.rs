@@ -51,6 +51,9 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// Of a thread that ends with an entry in its hands, the key stays taken until somebody calls
     /// [`forget_removed`](List::forget_removed).
     ///
+    /// Where keys may repeat, the newest entry of the key is the one that counts, here and for all others that look for a key. While it
+    /// is removed for change they return [`BeingChanged`], also if older entries of the key are there.
+    ///
     /// # Errors
     ///
     /// [`BeingChanged`]: somebody else has, or this thread.
@@ -80,16 +83,16 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         })
     }
 
-    /// Deletes a key that somebody has removed for change, who finds out when trying to reinsert it. `false`: there is no
-    /// such key now.
+    /// Deletes an entry of the key that somebody has removed for change, who finds out when trying to reinsert it: the newest such entry,
+    /// where keys may repeat. `false`: there is none now.
     ///
     /// For what a thread had in its hands when it ended. Its node is lost until the list is dropped.
     pub fn forget_removed(&self, key: &K) -> bool {
         until_unchanged(|| {
             let version = self.chain.object.begin();
-            let place = self.place(version, key)?;
-            let removed = place.node.filter(|node| self.settled(node).is_err());
-            let Some(node) = removed else {
+            let is_removed = |node| self.settled(node).is_err();
+            let place = self.place_of(version, key, is_removed)?;
+            let Some(node) = place.node else {
                 return self.chain.check(version).map(|()| false);
             };
             let behind = self.chain.load(&node.next);

@@ -109,6 +109,23 @@ fn what_an_ended_thread_had_is_forgotten() {
     }
 }
 
+/// A newer entry of the key does not hide it.
+#[test]
+fn what_an_ended_thread_had_is_forgotten_behind_newer_entries() {
+    for mechanism in MECHANISMS {
+        let list = List::<u64, u64, Unordered>::unordered_forced(mechanism);
+        let push = |key, value| list.push_front(key, value).unwrap();
+        push(1, 9);
+        push(1, 10);
+        std::mem::forget(list.remove_for_change(&1));
+        push(1, 11);
+        push(2, 20);
+        push(1, 12);
+        assert!(list.forget_removed(&1) && !list.forget_removed(&1));
+        assert_eq!(list.snapshot(), [(1, 12), (2, 20), (1, 11), (1, 9)]);
+    }
+}
+
 #[test]
 fn who_was_taken_for_ended_finds_out() {
     for mechanism in MECHANISMS {

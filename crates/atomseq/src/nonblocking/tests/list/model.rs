@@ -76,6 +76,91 @@ fn it_does_what_a_map_does() {
     }
 }
 
+/// An entry of the model of a list in which keys repeat.
+struct Repeated {
+    number: usize,
+    key: u64,
+    value: u64,
+    is_removed: bool,
+}
+
+/// Keys that repeat, and entries that are removed for change in between: reinserted, given up, or never put back.
+#[test]
+fn where_keys_repeat_it_does_what_a_sequence_does() {
+    for mechanism in MECHANISMS {
+        let list = List::<u64, u64, Unordered>::unordered_forced(mechanism);
+        // The newest first, and what this thread has in its hands.
+        let (mut model, mut held) = (Vec::<Repeated>::new(), Vec::new());
+        let seed = &mut 7;
+        for number in 0..3_000 * SCALE {
+            let (key, value) = (random(seed) as u64 % 3, random(seed) as u64 % 100);
+            let newest = model.iter().position(|entry| entry.key == key);
+            let settled = match newest {
+                Some(place) if model[place].is_removed => None,
+                newest => Some(newest),
+            };
+            match random(seed) % 10 {
+                0..3 => {
+                    list.push_front(key, value).unwrap();
+                    let entry = Repeated {
+                        number,
+                        key,
+                        value,
+                        is_removed: false,
+                    };
+                    model.insert(0, entry);
+                }
+                3 => {
+                    let found = list.find(&key).ok();
+                    assert_eq!(found, settled.map(|place| place.map(|at| model[at].value)));
+                }
+                4 => {
+                    let deleted = list.delete(&key).ok();
+                    let at = settled.map(|place| place.map(|at| model.remove(at).value));
+                    assert_eq!(deleted, at);
+                }
+                5 => {
+                    let first = model.iter().position(|entry| !entry.is_removed);
+                    let entry = first.map(|at| model.remove(at));
+                    let entry = entry.map(|entry| (entry.key, entry.value));
+                    assert_eq!(list.pop_first(), entry);
+                }
+                6 => match (list.remove_for_change(&key), settled) {
+                    (Err(_), None) | (Ok(None), Some(None)) => (),
+                    (Ok(Some(removed)), Some(Some(at))) => {
+                        assert_eq!(removed.value(), model[at].value);
+                        model[at].is_removed = true;
+                        held.push((model[at].number, removed));
+                    }
+                    (removed, _) => panic!("{removed:?}"),
+                },
+                7 if !held.is_empty() => {
+                    let (number, removed) = held.swap_remove(random(seed) % held.len());
+                    let entry = model.iter_mut().find(|entry| entry.number == number);
+                    match entry {
+                        Some(entry) => {
+                            removed.reinsert(value).unwrap();
+                            (entry.value, entry.is_removed) = (value, false);
+                        }
+                        None => assert_eq!(removed.reinsert(value), Err(GivenUp)),
+                    }
+                }
+                _ => {
+                    let is_removed = |entry: &Repeated| entry.key == key && entry.is_removed;
+                    let at = model.iter().position(is_removed);
+                    assert_eq!(list.forget_removed(&key), at.is_some());
+                    at.map(|at| model.remove(at));
+                }
+            }
+            let there = model.iter().filter(|entry| !entry.is_removed);
+            let there = Vec::from_iter(there.map(|entry| (entry.key, entry.value)));
+            assert_eq!(list.snapshot(), there);
+        }
+        // Some holders never put theirs back.
+        held.into_iter().for_each(std::mem::forget);
+    }
+}
+
 /// Longer than what a walk does without a look at the version.
 #[test]
 fn long_lists_are_searched_to_the_end() {
