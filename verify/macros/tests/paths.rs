@@ -142,6 +142,43 @@ fn quoted(file: TokenStream, all: &mut Vec<(String, Group)>) {
     }
 }
 
+/// The places in a file where a quotation takes its span from what the macro was given as it is: names would then mean what
+/// they mean there, in that edition. Each must go through `generated`, by itself or by a variable that is called `at`.
+fn spans(file: TokenStream, found: &mut Vec<String>) {
+    let tokens: Vec<TokenTree> = file.into_iter().collect();
+    for (index, token) in tokens.iter().enumerate() {
+        let before = |count: usize| {
+            index
+                .checked_sub(count)
+                .and_then(|before| tokens.get(before))
+        };
+        match token {
+            TokenTree::Group(group) => {
+                let first = group.stream().into_iter().next();
+                let is_spanned = is(before(1), '!') && named(before(2), "quote_spanned");
+                if is_spanned
+                    && !["at", "generated"]
+                        .iter()
+                        .any(|name| named(first.as_ref(), name))
+                {
+                    found.push(group.to_string());
+                }
+                spans(group.stream(), found);
+            }
+            TokenTree::Ident(name) if name == "at" && named(before(1), "let") => {
+                let rest = tokens[index + 1..].iter();
+                let value: Vec<&TokenTree> =
+                    rest.take_while(|token| !is(Some(token), ';')).collect();
+                let is_span = value.iter().any(|token| named(Some(token), "span"));
+                if is_span && !named(value.get(1).copied(), "generated") {
+                    found.push(format!("let at = {}", value[1]));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Every expansion in a file of this crate: the macro or the line, and what it names by another path.
 fn of_file(text: &str, origin: Origin) -> Vec<(String, Vec<String>)> {
     let file: TokenStream = text.parse().expect("it is Rust");
@@ -158,31 +195,31 @@ fn of_file(text: &str, origin: Origin) -> Vec<(String, Vec<String>)> {
     expansions.collect()
 }
 
-/// The same of all files below a directory; how many expansions there are.
-fn of_directory(directory: &Path, origin: Origin, wrong: &mut Vec<String>) -> usize {
-    let mut expansions = 0;
+/// Calls a function with the path and the text of every source file below a directory.
+fn each_file(directory: &Path, with: &mut dyn FnMut(&Path, &str)) {
     for entry in read_dir(directory).expect("a directory") {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
-            expansions += of_directory(&path, origin, wrong);
+            each_file(&path, with);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            for (place, found) in of_file(&read_to_string(&path).expect("a file"), origin) {
-                expansions += 1;
-                wrong.extend(
-                    found
-                        .iter()
-                        .map(|name| format!("{}: {place}: {name}", path.display())),
-                );
-            }
+            with(&path, &read_to_string(&path).expect("a file"));
         }
     }
-    expansions
 }
 
 fn check(sources: &str, origin: Origin, at_least: usize) {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join(sources);
-    let mut wrong = Vec::new();
-    let expansions = of_directory(&directory, origin, &mut wrong);
+    let (mut wrong, mut expansions) = (Vec::new(), 0);
+    each_file(&directory, &mut |path, text| {
+        for (place, found) in of_file(text, origin) {
+            expansions += 1;
+            wrong.extend(
+                found
+                    .iter()
+                    .map(|name| format!("{}: {place}: {name}", path.display())),
+            );
+        }
+    });
     println!("{expansions} expansions in {sources}");
     assert!(
         wrong.is_empty(),
@@ -202,6 +239,45 @@ fn exported_macros_name_everything_by_their_own_crate() {
 #[test]
 fn procedural_macros_name_everything_by_the_library() {
     check("../../crates/atomseq-macros/src", Origin::Root, 100);
+}
+
+#[test]
+fn quotations_take_no_edition_from_what_they_are_given() {
+    let mut found = Vec::new();
+    let mut files = 0;
+    each_file(
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../crates/atomseq-macros/src")
+            .as_path(),
+        &mut |_, text| {
+            files += 1;
+            spans(text.parse().expect("it is Rust"), &mut found);
+        },
+    );
+    assert_eq!(found, [""; 0]);
+    assert!(files > 10, "only {files} files were found");
+
+    let by_text = |text: &str| {
+        let mut found = Vec::new();
+        spans(text.parse().expect("it is Rust"), &mut found);
+        found.len()
+    };
+    assert_eq!(
+        by_text("fn f() { quote_spanned!(field.ty.span()=> ::atomseq::it) }"),
+        1
+    );
+    assert_eq!(
+        by_text("fn f() { let at = it.span(); quote_spanned!(at=> ::atomseq::it) }"),
+        1
+    );
+    assert_eq!(
+        by_text("fn f() { let at = generated(it.span()); quote_spanned!(at=> it) }"),
+        0
+    );
+    assert_eq!(
+        by_text("fn f() { quote::quote_spanned!(generated(it)=> ::atomseq::it) }"),
+        0
+    );
 }
 
 /// The control: what has to be refused is, and what is the expansion's own is not.
