@@ -46,7 +46,13 @@ pub fn sequence(sequence: &Sequence) -> Result<TokenStream> {
             constant,
         } = named;
         let at = generated(constant.span);
-        quote_spanned!(at=> const #place: usize = (#path as usize);)
+        // Named once, for a path may mean another constant each time.
+        quote_spanned! {at=>
+            const #place: usize = {
+                let given = #path;
+                ::atomseq::sequence::check::word(given, given as i128)
+            };
+        }
     });
     let allowed = allowed();
     Ok(quote! {
