@@ -7,10 +7,9 @@
 #[macro_export]
 macro_rules! __thread_storage {
     ($type:ty, $value:expr) => {{
-        $crate::internals::standard::thread_local!(
-            static __ATOMSEQ_STORED: $crate::internals::standard::ManuallyDrop<$type> =
-                const { $crate::internals::standard::ManuallyDrop::new($value) }
-        );
+        $crate::internals::standard::thread_local!(static __ATOMSEQ_STORED: $crate::internals::standard::ManuallyDrop<$type> = const {
+            $crate::internals::standard::ManuallyDrop::new($value)
+        });
         __ATOMSEQ_STORED.with(|value| &raw const **value)
     }};
 }
