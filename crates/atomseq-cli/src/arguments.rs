@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand};
 
 use crate::bench::{self, experiments};
+use crate::process;
 use crate::torture::harness::sabotage::Sabotage;
 use crate::torture::{self, targets};
 
@@ -20,6 +21,20 @@ pub struct Arguments {
     /// What to do.
     #[command(subcommand)]
     pub command: Option<Command>,
+}
+
+impl Arguments {
+    /// Those of this process. Bad ones, and requests for help, end it.
+    pub fn here() -> Arguments {
+        Arguments::try_parse().unwrap_or_else(|error| refuse(&error))
+    }
+}
+
+/// Ends the process with what there is to say about its arguments.
+fn refuse(error: &clap::Error) -> ! {
+    // Where nothing can be written, the exit code is all that is left to say.
+    let _ = error.print();
+    process::end(error.exit_code().try_into().unwrap_or(2))
 }
 
 /// What to do.
@@ -96,7 +111,7 @@ impl Torture {
     pub fn plan(&self) -> torture::Plan {
         if let Some(sentence) = self.contradiction() {
             let kind = clap::error::ErrorKind::ArgumentConflict;
-            Arguments::command().error(kind, sentence).exit();
+            refuse(&Arguments::command().error(kind, sentence));
         }
         let asked =
             |name: &str| self.targets.is_empty() || self.targets.iter().any(|asked| asked == name);

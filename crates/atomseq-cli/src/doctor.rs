@@ -143,7 +143,7 @@ impl Diagnosis {
             uses: uses(
                 status.is_active(),
                 status.gates_active(),
-                signals.are_free(),
+                signals.sequences.is_some(),
                 atomseq::dcas::mechanism(),
             ),
             mutual_exclusion,

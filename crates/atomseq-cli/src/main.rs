@@ -6,13 +6,11 @@ mod conclusions;
 mod doctor;
 mod error;
 mod machine;
+mod process;
 mod report;
 mod torture;
 
 use std::io::{self, Write};
-use std::process::ExitCode;
-
-use clap::Parser;
 
 use self::arguments::{Arguments, Bench, Command, Doctor, Torture};
 use self::conclusions::{Sections, sentences};
@@ -23,23 +21,25 @@ use self::report::{Lines, Tables};
 /// The build scripts of both crates must agree on whether there are sections.
 const _: () = assert!(cfg!(atomseq_sections) == atomseq::internals::SECTIONS);
 
-fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+fn main() {
+    process::begin();
+    let arguments = Arguments::here();
     let result = match &arguments.command {
         None => doctor_and_bench(),
         Some(Command::Doctor(arguments)) => doctor(arguments),
         Some(Command::Bench(arguments)) => bench(arguments),
         Some(Command::Torture(arguments)) => torture(arguments),
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
+    process::end(match result {
+        Ok(()) => 0,
         // Whoever read the output has seen enough.
-        Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(error) if error.is_broken_pipe() => 0,
         Err(error) => {
-            eprintln!("atomseq: {error}");
-            ExitCode::FAILURE
+            // Where standard error takes nothing either, the exit code is all that is left to say.
+            let _ = writeln!(io::stderr(), "atomseq: {error}");
+            1
         }
-    }
+    })
 }
 
 fn doctor_and_bench() -> Result<(), Error> {

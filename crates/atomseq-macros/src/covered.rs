@@ -1,9 +1,11 @@
 //! `#[derive(Covered)]`: every field of a struct holds covered words, or none.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{format_ident, quote};
+use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Error, Fields, GenericParam, Member, Result, parse_quote};
+
+use crate::compiler::ir::generated;
 
 pub(crate) fn derive(input: TokenStream) -> Result<TokenStream> {
     let input: DeriveInput = syn::parse2(input)?;
@@ -18,7 +20,9 @@ pub(crate) fn derive(input: TokenStream) -> Result<TokenStream> {
         .map(|number| format_ident!("field_{number}", span = Span::mixed_site()))
         .collect();
     let visits = data.fields.iter().zip(&names).map(|(field, name)| {
-        let each = quote::quote_spanned!(field.ty.span()=> ::atomseq::dcas::Covered::each_word);
+        // Where the field's type stands, for what rustc says of it; but not what `::atomseq` means there.
+        let at = generated(field.ty.span());
+        let each = quote_spanned!(at=> ::atomseq::dcas::Covered::each_word);
         quote!(#each(#name, visit);)
     });
     // Names every field, and so does not compile should another macro add one. A name alone could be a constant of that name,
@@ -41,7 +45,7 @@ pub(crate) fn derive(input: TokenStream) -> Result<TokenStream> {
         // SAFETY: it consists of the fields that are visited below, and each of them is `Covered`.
         #[automatically_derived]
         unsafe impl #parameters ::atomseq::dcas::Covered for #name #arguments #conditions {
-            fn each_word(&mut self, visit: &mut dyn ::core::ops::FnMut(&mut ::atomseq::dcas::Word)) {
+            fn each_word(&mut self, visit: &mut dyn ::atomseq::internals::standard::FnMut(&mut ::atomseq::dcas::Word)) {
                 let #all = self;
                 #(#visits)*
                 let _ = visit;

@@ -57,10 +57,10 @@ use proc_macro::TokenStream;
 /// | `'abort: { return … }` | at the beginning of a sequence with a `cas`: what an interruption gives back |
 /// | `if a == b { commit(a, v); return … }` | after a `cas`: leaves early by the commit that ends the sequence |
 ///
-/// Constants are literals, which fit a word of the target, or names in capitals, by any path. As a
-/// word, a named constant is at most 65,535; as an offset of an address, named or not, a constant is
-/// a multiple of what is accessed, at least -256 and at most 4,095 times it. Every other name is in
-/// lower case.
+/// Constants are literals, which fit a word of the target, or names in capitals, by any path, of an
+/// integer type, `bool` or `char`, with a value that fits a word. As a word, a named constant is at most
+/// 65,535; as an offset of an address, named or not, a constant is a multiple of what is accessed, at
+/// least -256 and at most 4,095 times it. Every other name is in lower case.
 ///
 /// What an early `return` gives back is computed before the `if`, so it holds no load; what the
 /// sequence gives back is computed before the commit. `doc`, `deprecated`, `cfg` and lint levels may

@@ -224,6 +224,22 @@ pub mod internals {
     #[cfg(atomseq_sections)]
     pub use crate::signal::controls as signal_controls;
     pub use crate::sync::set_pauses;
+
+    /// What expansions use of the standard library. They name it by this crate's path alone: where they stand, `::core` and
+    /// `::std` may be any crates, and `assert!` any macro.
+    pub mod standard {
+        #[cfg(atomseq_sections)]
+        pub use core::arch::asm;
+        pub use core::cmp::Ord;
+        #[cfg(not(atomseq_sections))]
+        pub use core::mem::ManuallyDrop;
+        pub use core::ops::FnMut;
+        pub use core::option::Option;
+        pub use core::result::Result;
+        pub use core::{assert, concat};
+        #[cfg(not(atomseq_sections))]
+        pub use std::thread_local;
+    }
 }
 
 /// README.md's Rust examples, compiled and run with the other doctests.

@@ -11,5 +11,8 @@
 //! in a type's place expands to another type each time; names that the macro uses mean something else where it is expanded. So each
 //! promise has to be checked against the final type. The files in `tests/ui` try to break it, without
 //! `unsafe` and in all of these ways, and must not compile; those in `tests/ui/pass` must.
+//!
+//! What a macro takes from the standard library must be the standard library's, also in a crate that is called `core`:
+//! `tests/paths.rs` reads the sources of all macros for that, and `tests/shadowed.rs` uses them in such a crate.
 
 mod widths;

@@ -4,6 +4,8 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(target_os = "linux")]
+use std::sync::mpsc::{self, Sender};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
@@ -11,6 +13,35 @@ use std::time::{Duration, Instant};
 use super::engine::{Case, Fault};
 use crate::error::Error;
 use crate::machine;
+
+/// Measures on a thread of its own, for pinning is for good. What it sends as it goes on is what `advance` is called with.
+///
+/// # Errors
+///
+/// [`Error::Thread`] if the system refuses the thread; else what the measurement returns.
+#[cfg(target_os = "linux")]
+pub fn measure_aside<T: Send>(
+    advance: &dyn Fn(f64),
+    measure: impl FnOnce(&Sender<f64>) -> Result<T, Error> + Send,
+) -> Result<T, Error> {
+    let (shares, told) = mpsc::channel();
+    thread::scope(|scope| {
+        let work = move || {
+            machine::pin(machine::allowed_cpus()[0]);
+            measure(&shares)
+        };
+        let measured = thread::Builder::new().spawn_scoped(scope, work);
+        let measured = measured.map_err(|source| Error::Thread {
+            started: 0,
+            wanted: 1,
+            source,
+        })?;
+        told.iter().for_each(advance);
+        measured
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
 
 /// What all threads are to do next.
 #[derive(Clone, Copy)]

@@ -1,10 +1,12 @@
 //! Where and with what the figures were taken: the first record of every benchmark, without which the others mean
 //! nothing to anybody else.
 
+use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
+use crate::error::Error;
 use crate::machine;
 
 /// The first record of a benchmark.
@@ -74,14 +76,22 @@ impl Rseq {
 
 impl Environment {
     /// Describes this machine and this build.
-    pub fn take(threads: &[usize], quick: bool) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Thread`] if the system refuses a thread.
+    pub fn take(threads: &[usize], quick: bool) -> Result<Self, Error> {
         let cpus = machine::allowed_cpus();
         // Asked on a thread of its own: this one is to stay free.
         let first = cpus[0];
-        let pinnable = std::thread::spawn(move || machine::pin(first))
-            .join()
-            .unwrap_or(false);
-        Self {
+        let asked = thread::Builder::new().spawn(move || machine::pin(first));
+        let asked = asked.map_err(|source| Error::Thread {
+            started: 0,
+            wanted: 1,
+            source,
+        })?;
+        let pinnable = asked.join().unwrap_or(false);
+        Ok(Self {
             atomseq: env!("CARGO_PKG_VERSION"),
             commit: option_env!("ATOMSEQ_COMMIT"),
             modified: option_env!("ATOMSEQ_MODIFIED").map(|modified| modified == "true"),
@@ -109,7 +119,7 @@ impl Environment {
             quick,
             ns_per_op: "wall time of a run, all threads running, divided by the operations of one thread; by those of all, where \
                         the case's threads share one CPU and the operations",
-        }
+        })
     }
 }
 

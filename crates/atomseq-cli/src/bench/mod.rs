@@ -49,7 +49,7 @@ pub trait Listener {
 
 /// Carries out a plan; everything it measured.
 pub fn run(plan: &Plan, listener: &mut dyn Listener) -> Result<Vec<Outcome>, Error> {
-    let environment = Environment::take(&plan.threads, plan.quick);
+    let environment = Environment::take(&plan.threads, plan.quick)?;
     listener.environment(&environment)?;
     let effort = if plan.quick {
         Effort::QUICK

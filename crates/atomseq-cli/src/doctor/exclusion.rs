@@ -138,7 +138,10 @@ impl Circumstances<'_> {
             Some(_) if self.signals.are_free() => {
                 "signals that interrupt one were seen to put it right"
             }
-            Some(_) => "but signals that interrupt one were NOT seen to put it right",
+            Some(_) if self.signals.have_failed() => {
+                "but signals that interrupt one were NOT seen to put it right"
+            }
+            Some(_) => "whether signals that interrupt one put it right could not be tried",
         }
         .to_string()
     }
@@ -155,6 +158,7 @@ mod tests {
             rollforward: works,
             mask: works,
             queued: works,
+            untried: None,
             managed: Vec::new(),
         }
     }

@@ -9,15 +9,17 @@ pub struct Signals {
     /// How many sequences of this program are in the table that signals are looked up in; `null` where there is no table and
     /// sequences run with all signals blocked.
     pub sequences: Option<usize>,
-    /// Whether an interrupted sequence was restarted; `null` where there is no table.
+    /// Whether an interrupted sequence was restarted; `null` where there is no table, or where nothing could be tried.
     pub restart: Option<bool>,
-    /// Whether an interrupted sequence was rolled forward; `null` where there is no table.
+    /// Whether an interrupted sequence was rolled forward; `null` where there is no table, or where nothing could be tried.
     pub rollforward: Option<bool>,
-    /// Whether `signal::mask()` put a signal off; `null` where it is the kernel's mask.
+    /// Whether `signal::mask()` put a signal off; `null` where it is the kernel's mask, or where nothing could be tried.
     pub mask: Option<bool>,
     /// Whether the kernel took back, with its record, the signal that the mask deferred; `null` where the mask deferred none.
     /// If not, a sandbox refuses `rt_tgsigqueueinfo`.
     pub queued: Option<bool>,
+    /// Why nothing could be tried although there is a table; `null` where there is none, and where all was tried.
+    pub untried: Option<String>,
     /// The signals that this program manages. The command manages none but while it measures.
     pub managed: Vec<i32>,
 }
@@ -28,12 +30,22 @@ impl Signals {
         [self.restart, self.rollforward, self.mask] == [Some(true); 3]
     }
 
+    /// Whether something that was tried was not put right.
+    pub fn have_failed(&self) -> bool {
+        [self.restart, self.rollforward, self.mask].contains(&Some(false))
+    }
+
     /// All of it in a line.
     pub fn summary(&self) -> String {
         let Some(sequences) = self.sequences else {
             return "sequences run with all signals blocked, masks are the kernel's (portable)"
                 .to_string();
         };
+        if let Some(reason) = &self.untried {
+            return format!(
+                "{sequences} sequences of this program are in the table; not tried: {reason}"
+            );
+        }
         let tried = [
             ("restart", self.restart),
             ("rollforward", self.rollforward),
@@ -66,7 +78,14 @@ impl Signals {
                     .to_string(),
             );
         }
-        (self.sequences.is_some() && !self.are_free()).then(|| {
+        if let Some(reason) = &self.untried {
+            return Some(format!(
+                "Whether sequences are protected against signal handlers was not tried: {reason}. Raise the limit on processes \
+                 (`ulimit -u`, the container's pids limit) or on memory (`ulimit -v`), or allow fork in the sandbox, and run \
+                 this again."
+            ));
+        }
+        self.have_failed().then(|| {
             "Sequences are not protected against signal handlers here: something keeps the context that a handler \
              changes from the process. Run without that tool or sandbox, or build with `--cfg atomseq_portable`."
                 .to_string()
@@ -87,7 +106,8 @@ pub use trial::take;
 
 #[cfg(atomseq_sections)]
 mod trial {
-    use std::panic::catch_unwind;
+    use std::io;
+    use std::panic::{catch_unwind, set_hook};
 
     use atomseq::internals::table;
     use atomseq::signal;
@@ -101,8 +121,11 @@ mod trial {
     /// Tries everything in a child process: should it end badly, it is the child that dies.
     pub fn take() -> Signals {
         table::refresh();
-        let good = tried();
-        let works = |trial| Some(good & (1 << trial as u8) != 0);
+        let (good, untried) = match tried() {
+            Ok(good) => (Some(good), None),
+            Err(reason) => (None, Some(reason)),
+        };
+        let works = |trial| Some(good? & (1 << trial as u8) != 0);
         Signals {
             sequences: Some(table::rows().count()),
             restart: works(Trial::Restart),
@@ -110,7 +133,9 @@ mod trial {
             mask: works(Trial::Mask),
             queued: works(Trial::Mask)
                 .filter(|&works| works)
-                .map(|_| good & REFUSED == 0),
+                .and(good)
+                .map(|good| good & REFUSED == 0),
+            untried,
             managed: (1..=LAST)
                 .filter(|&signal| signal::is_managed(signal))
                 .collect(),
@@ -120,14 +145,27 @@ mod trial {
     /// Set beside the bits of trials if a deferred signal was not queued again.
     const REFUSED: u8 = 32;
 
-    /// A bit for each trial that came out well, and [`REFUSED`]; none when the child ended in another way than by saying so.
-    fn tried() -> u8 {
-        /// Marks an answer: a child that fails otherwise exits with less.
+    /// A bit for each trial that came out well, and [`REFUSED`]; none when a signal ended the child.
+    ///
+    /// # Errors
+    ///
+    /// Why nothing was tried: there was no child, its end is not known, or it found no way to begin.
+    fn tried() -> Result<u8, String> {
+        /// Marks an answer: a child that has none exits with less.
         const ANSWER: i32 = 64;
+        let said = |what: &str| format!("{what}: {}", io::Error::last_os_error());
         // SAFETY: the command has no other thread yet, and the child ends by `_exit`.
         let child = unsafe { libc::fork() };
+        if child == -1 {
+            return Err(said("there can be no child process"));
+        }
         if child == 0 {
-            let good = catch_unwind(all).unwrap_or_default();
+            // The parent says it, in a sentence.
+            set_hook(Box::new(|_| ()));
+            let Ok(good) = catch_unwind(all) else {
+                // SAFETY: ends this process without running what belongs to the parent.
+                unsafe { libc::_exit(0) }
+            };
             let mut good = good.iter().fold(0, |bits, &trial| bits | 1 << trial as u8);
             if signal::statistics().refused > 0 {
                 good |= i32::from(REFUSED);
@@ -137,10 +175,17 @@ mod trial {
         }
         let mut status = 0;
         // SAFETY: our own child, and room for its status.
-        let ended = child > 0 && unsafe { libc::waitpid(child, &mut status, 0) } == child;
-        match ended && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) & ANSWER != 0 {
-            true => (libc::WEXITSTATUS(status) & !ANSWER) as u8,
-            false => 0,
+        while unsafe { libc::waitpid(child, &mut status, 0) } != child {
+            if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+                return Err(said("the child process could not be waited for"));
+            }
+        }
+        match libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)) {
+            Some(code) if code & ANSWER != 0 => Ok((code & !ANSWER) as u8),
+            Some(_) => {
+                Err("the child process had no handler or no memory to begin with".to_string())
+            }
+            None => Ok(0),
         }
     }
 }
@@ -157,6 +202,7 @@ mod trial {
             rollforward: None,
             mask: None,
             queued: None,
+            untried: None,
             managed: Vec::new(),
         }
     }
@@ -173,6 +219,7 @@ mod tests {
             rollforward: Some(rollforward),
             mask: Some(true),
             queued: Some(true),
+            untried: None,
             managed: Vec::new(),
         }
     }
@@ -203,6 +250,25 @@ mod tests {
     }
 
     #[test]
+    fn what_could_not_be_tried_is_neither_good_nor_bad() {
+        let signals = Signals {
+            restart: None,
+            rollforward: None,
+            mask: None,
+            queued: None,
+            untried: Some("there can be no child process: try later".to_string()),
+            ..signals(true)
+        };
+        assert_eq!(
+            signals.summary(),
+            "7 sequences of this program are in the table; not tried: there can be no child process: try later"
+        );
+        let advice = signals.advice().expect("there is something to do");
+        assert!(advice.contains("was not tried: there can be no child process: try later."));
+        assert!(!signals.are_free() && !signals.have_failed());
+    }
+
+    #[test]
     fn a_sandbox_that_refuses_to_queue_is_named() {
         let signals = Signals {
             queued: Some(false),
@@ -222,6 +288,7 @@ mod tests {
             rollforward: None,
             mask: None,
             queued: None,
+            untried: None,
             managed: Vec::new(),
         };
         assert!(signals.summary().contains("all signals blocked"));

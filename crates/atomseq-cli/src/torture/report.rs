@@ -9,6 +9,7 @@ use super::harness::Target;
 use super::harness::crew::Orders;
 use super::harness::shared::Figures;
 use super::harness::watch::End;
+use super::system::forks_refused;
 use crate::machine;
 
 /// The first lines: the seed before all.
@@ -140,6 +141,13 @@ impl fmt::Display for Summary {
             writeln!(
                 f,
                 "The system refused {refused} (`ulimit -i`), so there were fewer signals."
+            )?;
+        }
+        if forks_refused() > 0 {
+            let refused = count(forks_refused(), "fork");
+            writeln!(
+                f,
+                "The system refused {refused} (`ulimit -u`), so fewer children checked their copy."
             )?;
         }
         match self.all_held {

@@ -18,14 +18,14 @@ pub fn attempt(sequence: &Sequence, assembly: &Assembly, aborted: TokenStream) -
         exits,
         end,
     } = Operands::new(sequence, assembly, |slot| quote!(#slot.base()));
-    let leave = |result: &TokenStream| quote!(return ::core::result::Result::Ok(#result));
+    let leave =
+        |result: &TokenStream| quote!(return ::atomseq::internals::standard::Result::Ok(#result));
     let exits: Vec<TokenStream> = exits.iter().map(leave).collect();
     let committed = leave(&end);
     // Only a slot has a gate.
-    let closed = sequence
-        .slots()
-        .next()
-        .map(|_| quote!(return ::core::result::Result::Err(::atomseq::sequence::Closed)));
+    let closed = sequence.slots().next().map(|_| {
+        quote!(return ::atomseq::internals::standard::Result::Err(::atomseq::sequence::Closed))
+    });
     // An area knows where struct rseq is: in a loop, rustc keeps it in a register.
     let place = match sequence.slots().next() {
         Some((_, slot)) => {
@@ -52,7 +52,7 @@ pub fn attempt(sequence: &Sequence, assembly: &Assembly, aborted: TokenStream) -
             let closed = closed.map(|closed| quote!(closed = label { #closed },));
             quote! {
                 unsafe {
-                    ::core::arch::asm!(
+                    ::atomseq::internals::standard::asm!(
                         #common
                         #(#labels)*
                         aborted = label { #aborted },
@@ -83,7 +83,7 @@ pub fn attempt(sequence: &Sequence, assembly: &Assembly, aborted: TokenStream) -
                 let #status: usize;
                 #(let #variables: usize;)*
                 unsafe {
-                    ::core::arch::asm!(
+                    ::atomseq::internals::standard::asm!(
                         #common
                         #operand
                         options(nostack),

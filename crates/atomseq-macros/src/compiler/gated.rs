@@ -125,7 +125,7 @@ fn statement(
                 BinaryOperator::Xor => quote!(#a ^ #b),
                 BinaryOperator::ShiftLeft => quote!(#a.wrapping_shl(#b as u32)),
                 BinaryOperator::ShiftRight => quote!(#a.wrapping_shr(#b as u32)),
-                BinaryOperator::Minimum => quote!(::core::cmp::Ord::min(#a, #b)),
+                BinaryOperator::Minimum => quote!(::atomseq::internals::standard::Ord::min(#a, #b)),
             };
             quote!(let #to: usize = #value;)
         }

@@ -388,7 +388,8 @@ pub enum Returns {
 }
 
 /// Where something was written, as part of what the macro made of it: lints are then rustc's
-/// about a macro's output, not about the user's text.
+/// about a macro's output, not about the user's text. And `::atomseq` is this crate's: a token of the first edition would look
+/// for it in the crate where it stands.
 pub fn generated(span: Span) -> Span {
     span.resolved_at(Span::mixed_site())
 }

@@ -38,7 +38,7 @@ impl Operands {
             Line::Text(text) => quote!(#text,),
             Line::Acquire(operands) => {
                 let operands = format!(" {operands}");
-                quote!(::core::concat!(::atomseq::__load_acquire!(), #operands),)
+                quote!(::atomseq::internals::standard::concat!(::atomseq::__load_acquire!(), #operands),)
             }
             Line::Interlocked { lse, exclusive } => {
                 quote!(::atomseq::__interlocked!(#lse, #exclusive),)

@@ -46,7 +46,13 @@ pub fn sequence(sequence: &Sequence) -> Result<TokenStream> {
             constant,
         } = named;
         let at = generated(constant.span);
-        quote_spanned!(at=> const #place: usize = (#path as usize);)
+        // Named once, for a path may mean another constant each time.
+        quote_spanned! {at=>
+            const #place: usize = {
+                let given = #path;
+                ::atomseq::sequence::check::word(given, given as i128)
+            };
+        }
     });
     let allowed = allowed();
     Ok(quote! {
@@ -121,7 +127,7 @@ fn on_cpu(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> TokenSt
             Operand::Constant(constant) => constant.tokens.clone(),
         });
         let told = result(abort, words.collect());
-        quote!(return ::core::result::Result::Ok(#told))
+        quote!(return ::atomseq::internals::standard::Result::Ok(#told))
     });
     let first = |assembly| {
         let aborted = once
@@ -136,14 +142,14 @@ fn on_cpu(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> TokenSt
         quote! {
             let mut #restarts = ::atomseq::sequence::Restarts::none();
             while #restarts.again() { #attempt }
-            ::core::result::Result::Err(::atomseq::sequence::Closed)
+            ::atomseq::internals::standard::Result::Err(::atomseq::sequence::Closed)
         }
     };
     let (first_x86_64, first_aarch64) = (first(x86_64), first(aarch64));
     // A parameter may be there for other forms, or for the caller's sake.
     let unused = quote!(#(let _ = #names;)*);
     let otherwise = quote! {
-        ::core::result::Result::Err(::atomseq::sequence::Closed)
+        ::atomseq::internals::standard::Result::Err(::atomseq::sequence::Closed)
     };
     let without_slot = sequence.slots().next().is_none().then(|| {
         quote! {
@@ -174,7 +180,7 @@ fn on_cpu(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> TokenSt
             #[inline(never)]
             unsafe fn again(
                 #parameters
-            ) -> ::core::result::Result<#returned, ::atomseq::sequence::Closed> {
+            ) -> ::atomseq::internals::standard::Result<#returned, ::atomseq::sequence::Closed> {
                 #unused
                 ::atomseq::__assembly! {
                     x86_64 { #again_x86_64 }
@@ -200,7 +206,7 @@ fn on_cpu(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> TokenSt
         #[inline(always)]
         #visibility unsafe fn on_cpu(
             #parameters
-        ) -> ::core::result::Result<#returned, ::atomseq::sequence::Closed> {
+        ) -> ::atomseq::internals::standard::Result<#returned, ::atomseq::sequence::Closed> {
             #unused
             ::atomseq::__assembly! {
                 x86_64 { #first_x86_64 }
@@ -234,7 +240,7 @@ fn gated(sequence: &Sequence) -> TokenStream {
 fn assertions(sequence: &Sequence, assemblies: &[Assembly]) -> TokenStream {
     let assert = |holds: TokenStream, message: &str, span: Span| {
         let at = generated(span);
-        quote_spanned!(at=> ::core::assert!(#holds, #message);)
+        quote_spanned!(at=> ::atomseq::internals::standard::assert!(#holds, #message);)
     };
     let (mut all, mut seen) = (Vec::new(), HashSet::new());
     for operand in assemblies.iter().flat_map(|assembly| &assembly.constants) {
@@ -317,8 +323,8 @@ pub fn result(exit: &Exit, words: Vec<TokenStream>) -> TokenStream {
     };
     match exit.shape {
         Shape::Plain => value,
-        Shape::Some => quote!(::core::option::Option::Some(#value)),
-        Shape::None => quote!(::core::option::Option::None),
+        Shape::Some => quote!(::atomseq::internals::standard::Option::Some(#value)),
+        Shape::None => quote!(::atomseq::internals::standard::Option::None),
         Shape::True => quote!(true),
         Shape::False => quote!(false),
     }
@@ -338,7 +344,7 @@ pub fn return_type(sequence: &Sequence) -> TokenStream {
         Returns::Words(count) => words(count),
         Returns::OptionWords(count) => {
             let words = words(count);
-            quote!(::core::option::Option<#words>)
+            quote!(::atomseq::internals::standard::Option<#words>)
         }
     }
 }

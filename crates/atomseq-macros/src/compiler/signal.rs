@@ -112,7 +112,7 @@ fn assembled(sequence: &Sequence, assembly: &Assembly) -> TokenStream {
                 quote!(#operand = label { return #exit },)
             });
             quote! {
-                unsafe { ::core::arch::asm!(#template #operands #(#labels)* options(nostack)) }
+                unsafe { ::atomseq::internals::standard::asm!(#template #operands #(#labels)* options(nostack)) }
                 return #end;
             }
         }
@@ -122,7 +122,7 @@ fn assembled(sequence: &Sequence, assembly: &Assembly) -> TokenStream {
                 let #status: usize;
                 #(let #variables: usize;)*
                 unsafe {
-                    ::core::arch::asm!(#template #operands status = out(reg) #status, options(nostack))
+                    ::atomseq::internals::standard::asm!(#template #operands status = out(reg) #status, options(nostack))
                 }
                 #(if #status == #numbers { return #exits; })*
                 return #end;

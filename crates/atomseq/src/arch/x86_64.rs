@@ -78,7 +78,7 @@ macro_rules! __thread_address {
         let address;
         // SAFETY: loads a link-time constant from the global offset table, and the thread pointer.
         unsafe {
-            ::core::arch::asm!(
+            $crate::internals::standard::asm!(
                 "mov {address}, qword ptr [rip + {image}@GOTTPOFF]", // its offset
                 "add {address}, qword ptr fs:[0]",                   // from the thread pointer
                 address = out(reg) address,

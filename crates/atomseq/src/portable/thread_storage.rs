@@ -7,7 +7,9 @@
 #[macro_export]
 macro_rules! __thread_storage {
     ($type:ty, $value:expr) => {{
-        ::std::thread_local!(static __ATOMSEQ_STORED: ::core::mem::ManuallyDrop<$type> = const { ::core::mem::ManuallyDrop::new($value) });
+        $crate::internals::standard::thread_local!(static __ATOMSEQ_STORED: $crate::internals::standard::ManuallyDrop<$type> = const {
+            $crate::internals::standard::ManuallyDrop::new($value)
+        });
         __ATOMSEQ_STORED.with(|value| &raw const **value)
     }};
 }

@@ -8,6 +8,53 @@ pub const fn operand(value: usize) -> i64 {
     value as i64
 }
 
+/// The types of named constants, which a cast to an integer as wide as any changes nothing of.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a named constant in a sequence is an integer, a `bool` or a `char`, and `{Self}` is none of these",
+    label = "this is a `{Self}`"
+)]
+pub trait Integer: Copy {
+    /// Whether it has negative values.
+    const IS_SIGNED: bool;
+}
+
+macro_rules! integers {
+    ($($type:ty: $is_signed:literal),+ $(,)?) => {
+        $(impl Integer for $type {
+            const IS_SIGNED: bool = $is_signed;
+        })+
+    };
+}
+
+integers! {
+    u8: false, u16: false, u32: false, u64: false, u128: false, usize: false,
+    i8: true, i16: true, i32: true, i64: true, i128: true, isize: true,
+    bool: false, char: false,
+}
+
+/// A named constant as a word; `value` is the same, cast.
+///
+/// # Panics
+///
+/// If it does not fit a word.
+#[doc(hidden)]
+pub const fn word<T: Integer>(_: T, value: i128) -> usize {
+    assert!(
+        is_exact::<T>(value, usize::BITS),
+        "a named constant in a sequence fits a word of the target"
+    );
+    value as usize
+}
+
+/// Does a constant of this type fit a word of so many bits? A large one of the type `u128` is negative here, which it was not.
+const fn is_exact<T: Integer>(value: i128, bits: u32) -> bool {
+    match T::IS_SIGNED {
+        true => value >= -(1 << (bits - 1)) && value < 1 << (bits - 1),
+        false => value >= 0 && value < 1 << bits,
+    }
+}
+
 /// A constant that the compiler has folded at both widths of a word.
 #[doc(hidden)]
 pub const fn by_width(value: u64, narrow: u32) -> usize {
@@ -71,6 +118,23 @@ mod tests {
         assert!(reachable(0usize.wrapping_sub(256), 8) && !reachable(0usize.wrapping_sub(264), 8));
         assert!(reachable(32_760, 8) && !reachable(32_768, 8) && !reachable(32_760, 4));
         assert!(immediate(65_535) && !immediate(65_536) && !immediate(NEGATIVE));
+    }
+
+    #[test]
+    fn constants_fit_a_word_of_either_width() {
+        for bits in [32, 64] {
+            let beyond = 1_i128 << bits;
+            assert!(is_exact::<u64>(beyond - 1, bits) && is_exact::<u128>(0, bits));
+            assert!(!is_exact::<u64>(beyond, bits) && !is_exact::<u128>(beyond + 5, bits));
+            assert!(!is_exact::<u128>(u128::MAX as i128, bits), "it is not -1");
+            let half = beyond / 2;
+            assert!(is_exact::<i64>(-half, bits) && is_exact::<i128>(half - 1, bits));
+            assert!(!is_exact::<i128>(-half - 1, bits) && !is_exact::<i64>(half, bits));
+        }
+        assert_eq!(
+            [word(-8_i32, -8), word(true, 1), word('a', 97)],
+            [NEGATIVE, 1, 97]
+        );
     }
 
     #[test]

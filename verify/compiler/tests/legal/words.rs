@@ -6,6 +6,8 @@ pub mod layout {
     pub const FIRST: usize = 16;
     /// Constants of any integer type are words.
     pub const STRIDE: u8 = 8;
+    /// So is one of two values.
+    pub const BIT: bool = true;
 }
 
 /// A type with a constant, named like a type that `sequence!` uses itself.
@@ -55,7 +57,7 @@ atomseq::sequence! {
     /// Constants: literals of every form, names by every path, computed ones.
     pub unsafe fn constants(slot: Slot, a: Word) -> (Word, Word) {
         let large = a + 0xdead_beef_0000_0001usize;
-        let named = a + layout::FIRST + Step::SIZE - N * 2 + <Step as Sized32>::BYTES;
+        let named = a + layout::FIRST + Step::SIZE - N * 2 + <Step as Sized32>::BYTES + layout::BIT;
         let masked = (a & (1 << 20) - 1) | 0b1010 | 0o17;
         let field = load(a + layout::FIRST - layout::STRIDE);
         prepare(a + Step::SIZE + 8, masked + field);

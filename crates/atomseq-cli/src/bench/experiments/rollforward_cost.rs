@@ -17,19 +17,18 @@ mod run;
 pub mod trial;
 mod ways;
 
-use std::sync::mpsc::{self, Sender};
-use std::thread;
+use std::sync::mpsc::Sender;
 use std::time::Instant;
 
 use self::run::{Run, Took};
 use self::ways::WAYS;
 use super::{Experiment, Method, Threads};
 use crate::bench::beside::Beside;
+use crate::bench::crew::measure_aside;
 use crate::bench::engine::Effort;
 use crate::bench::record::Series;
 use crate::bench::signals;
 use crate::error::Error;
-use crate::machine;
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -79,19 +78,7 @@ const CONSTANT: &str = "constant:interruption";
 
 fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Vec<Series>, Error> {
     signals::manage();
-    let (shares, told) = mpsc::channel();
-    thread::scope(|scope| {
-        // A thread of its own: pinning is for good.
-        let measured = scope.spawn(move || {
-            machine::pin(machine::allowed_cpus()[0]);
-            measure(effort, &shares)
-        });
-        told.iter().for_each(advance);
-        match measured.join() {
-            Ok(series) => series,
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-    })
+    measure_aside(advance, |shares| measure(effort, shares))
 }
 
 /// The rounds, on this thread.

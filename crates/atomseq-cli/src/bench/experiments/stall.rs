@@ -11,13 +11,14 @@
 mod stop;
 mod ways;
 
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use self::stop::Stop;
 use self::ways::{WAYS, Way};
 use super::{Experiment, Method, Threads};
+use crate::bench::crew::measure_aside;
 use crate::bench::engine::Effort;
 use crate::bench::record::Series;
 use crate::error::Error;
@@ -55,19 +56,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 const TRIES: usize = 1_000;
 
 fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Vec<Series>, Error> {
-    let (shares, told) = mpsc::channel();
-    thread::scope(|scope| {
-        // A thread of its own: pinning is for good.
-        let measured = scope.spawn(move || {
-            machine::pin(machine::allowed_cpus()[0]);
-            measure(effort, &shares)
-        });
-        told.iter().for_each(advance);
-        match measured.join() {
-            Ok(series) => series,
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-    })
+    measure_aside(advance, |shares| measure(effort, shares))
 }
 
 fn measure(effort: Effort, shares: &Sender<f64>) -> Result<Vec<Series>, Error> {

@@ -4,6 +4,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::torture::harness::law::Checked;
@@ -17,10 +18,20 @@ pub enum Ending {
     Died,
     /// It had to be killed.
     Hung,
+    /// The system does not say how it ended, and so not whether it has checked everything.
+    Lost,
 }
 
 /// How long a child may take.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How often the system has refused a child.
+static REFUSED: AtomicU64 = AtomicU64::new(0);
+
+/// How often the system has refused a child.
+pub fn forks_refused() -> u64 {
+    REFUSED.load(Ordering::Relaxed)
+}
 
 /// A page that parent and child share, for the child's answer.
 struct Page(NonNull<MaybeUninit<Checked>>);
@@ -63,7 +74,11 @@ pub fn fork(check: impl FnOnce() -> Checked) -> io::Result<Ending> {
     let page = Page::new()?;
     // SAFETY: the child only runs `check`, writes its answer and ends by `_exit`.
     match unsafe { libc::fork() } {
-        -1 => Err(io::Error::last_os_error()),
+        -1 => {
+            // Relaxed: a figure, read when all is over.
+            REFUSED.fetch_add(1, Ordering::Relaxed);
+            Err(io::Error::last_os_error())
+        }
         0 => {
             let answered = catch_unwind(AssertUnwindSafe(|| {
                 let answer = check();
@@ -73,13 +88,16 @@ pub fn fork(check: impl FnOnce() -> Checked) -> io::Result<Ending> {
             // SAFETY: ends this process without running what belongs to the parent.
             unsafe { libc::_exit(if answered.is_ok() { ANSWERED } else { 1 }) }
         }
-        child => Ok(match wait(child)? {
-            None => Ending::Hung,
-            Some(status) if libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == ANSWERED => {
+        child => Ok(match wait(child) {
+            Err(_) => Ending::Lost,
+            Ok(None) => Ending::Hung,
+            Ok(Some(status))
+                if libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == ANSWERED =>
+            {
                 // SAFETY: the child has written its answer, and has ended.
                 Ending::Checked(unsafe { page.0.as_ptr().read().assume_init() })
             }
-            Some(_) => Ending::Died,
+            Ok(Some(_)) => Ending::Died,
         }),
     }
 }
@@ -111,5 +129,18 @@ fn wait(child: libc::pid_t) -> io::Result<Option<i32>> {
             }
             _ => return Ok(Some(status)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_that_cannot_be_waited_for_is_an_error() {
+        // This process's own parent is no child of its.
+        // SAFETY: no argument, no precondition.
+        let error = wait(unsafe { libc::getppid() }).expect_err("it is not ours");
+        assert_eq!(error.raw_os_error(), Some(libc::ECHILD));
     }
 }

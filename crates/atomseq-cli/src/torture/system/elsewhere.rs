@@ -60,6 +60,13 @@ pub enum Ending {
     Died,
     /// It had to be killed.
     Hung,
+    /// The system does not say how it ended.
+    Lost,
+}
+
+/// No child was ever asked for.
+pub fn forks_refused() -> u64 {
+    0
 }
 
 /// Nothing forks here.

@@ -12,7 +12,7 @@ mod threads;
 
 #[cfg(target_os = "linux")]
 pub use {
-    child::{Ending, fork},
+    child::{Ending, fork, forks_refused},
     linux::{
         Timer, fence, install_handlers, interrupt, move_thread, on_crash, own_number,
         without_memory,

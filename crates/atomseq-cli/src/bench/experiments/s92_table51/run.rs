@@ -1,18 +1,17 @@
 //! Times the two operations of each object apart: a chunk of insertions, then as many deletions.
 
 use std::hint::black_box;
-use std::sync::mpsc::{self, Sender};
-use std::thread;
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 
 use super::{Attempts, CAPACITY, EXPERIMENT, Pair, ROWS};
+use crate::bench::crew::measure_aside;
 use crate::bench::engine::Effort;
 use crate::bench::record::Series;
 use crate::bench::signals;
 use crate::error::Error;
-use crate::machine;
 
 /// An object of any kind, and what its operations took.
 pub trait Timed {
@@ -125,21 +124,10 @@ fn clock() -> Duration {
     (0..1_000).map(|_| once()).min().unwrap_or_default()
 }
 
-/// Measures on a thread of its own: pinning is for good.
+/// Measures all rows.
 pub fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Vec<Series>, Error> {
     signals::prove_that_it_waits_for(atomseq::signal::mask);
-    let (shares, told) = mpsc::channel();
-    thread::scope(|scope| {
-        let measured = scope.spawn(move || {
-            machine::pin(machine::allowed_cpus()[0]);
-            measure(effort, &shares)
-        });
-        told.iter().for_each(advance);
-        match measured.join() {
-            Ok(series) => series,
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-    })
+    measure_aside(advance, |shares| measure(effort, shares))
 }
 
 /// The rounds, on this thread.

@@ -1,0 +1,335 @@
+//! What the library's macros may name: where they are expanded, every name but `$crate` (in the output of a procedural macro,
+//! `::atomseq`) may mean something else. This reads the sources of all of them.
+
+use std::fs::{read_dir, read_to_string};
+use std::path::Path;
+
+use proc_macro2::{Delimiter, Group, Ident, Spacing, TokenStream, TokenTree};
+
+/// What a name may begin with, if it belongs to more than the expansion itself.
+#[derive(Clone, Copy)]
+enum Origin {
+    /// `$crate`.
+    Dollar,
+    /// `::atomseq`.
+    Root,
+}
+
+fn is(token: Option<&TokenTree>, character: char) -> bool {
+    matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == character)
+}
+
+/// Is this the first half of `::`?
+fn begins_colons(token: Option<&TokenTree>) -> bool {
+    matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == ':' && punct.spacing() == Spacing::Joint)
+}
+
+fn named(token: Option<&TokenTree>, name: &str) -> bool {
+    matches!(token, Some(TokenTree::Ident(ident)) if ident == name)
+}
+
+/// Is this a word after which a path may begin?
+fn is_keyword(name: &Ident) -> bool {
+    [
+        "const", "dyn", "for", "in", "let", "mut", "return", "unsafe",
+    ]
+    .iter()
+    .any(|keyword| name == keyword)
+}
+
+/// The names in an expansion that are the caller's to give a meaning: paths and macros that do not begin as they should.
+fn refused(expansion: TokenStream, origin: Origin, found: &mut Vec<String>) {
+    let tokens: Vec<TokenTree> = expansion.into_iter().collect();
+    let at = |index: usize| tokens.get(index);
+    for (index, token) in tokens.iter().enumerate() {
+        let before = |count: usize| index.checked_sub(count).and_then(at);
+        match token {
+            TokenTree::Group(group) => refused(group.stream(), origin, found),
+            // A path that goes on, or a capture of the macro's own.
+            TokenTree::Ident(_) if is(before(1), ':') && begins_colons(before(2)) => {
+                let named_before =
+                    matches!(before(3), Some(TokenTree::Ident(name)) if !is_keyword(name));
+                let by_root = matches!(origin, Origin::Root) && named(Some(token), "atomseq");
+                // `<Type>::name` and `#path::name` go on as well.
+                let goes_on = named_before || is(before(3), '>');
+                if !goes_on && !by_root {
+                    found.push(format!("::{token}"));
+                }
+            }
+            TokenTree::Ident(_) if is(before(1), '$') || is(before(1), '#') => {}
+            TokenTree::Ident(name) => {
+                let a_macro = is(at(index + 1), '!') && !is(at(index + 2), '=');
+                // Lints' names are the compiler's.
+                let own = name == "Self" || name == "clippy" || is_keyword(name);
+                if (a_macro || begins_colons(at(index + 1))) && !own {
+                    found.push(name.to_string());
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What the exported `macro_rules!` in a file expand to, a transcriber each, with the macro's name.
+fn exported(file: TokenStream, all: &mut Vec<(String, Group)>) {
+    let tokens: Vec<TokenTree> = file.into_iter().collect();
+    let mut is_exported = false;
+    for (index, token) in tokens.iter().enumerate() {
+        match token {
+            TokenTree::Group(group) if group.delimiter() == Delimiter::Bracket => {
+                is_exported |= named(group.stream().into_iter().next().as_ref(), "macro_export");
+            }
+            TokenTree::Ident(ident) if ident == "macro_rules" && is(tokens.get(index + 1), '!') => {
+                let (Some(TokenTree::Ident(name)), Some(TokenTree::Group(rules))) =
+                    (tokens.get(index + 2), tokens.get(index + 3))
+                else {
+                    continue;
+                };
+                if std::mem::take(&mut is_exported) {
+                    let rules: Vec<TokenTree> = rules.stream().into_iter().collect();
+                    for rule in rules.windows(3) {
+                        if let (true, true, TokenTree::Group(to)) =
+                            (is(rule.first(), '='), is(rule.get(1), '>'), &rule[2])
+                        {
+                            all.push((name.to_string(), to.clone()));
+                        }
+                    }
+                }
+            }
+            TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => {
+                exported(group.stream(), all);
+            }
+            TokenTree::Ident(ident)
+                if ["mod", "fn", "impl", "struct"]
+                    .iter()
+                    .any(|item| ident == item) =>
+            {
+                is_exported = false;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The tokens of every `quote!`, `quote_spanned!` and `parse_quote!` in a file.
+fn quoted(file: TokenStream, all: &mut Vec<(String, Group)>) {
+    let tokens: Vec<TokenTree> = file.into_iter().collect();
+    for (index, token) in tokens.iter().enumerate() {
+        let TokenTree::Group(group) = token else {
+            continue;
+        };
+        let name = index.checked_sub(2).and_then(|name| tokens.get(name));
+        let quotes = ["quote", "quote_spanned", "parse_quote"];
+        let is_quote = is(index.checked_sub(1).and_then(|mark| tokens.get(mark)), '!')
+            && quotes.iter().any(|quote| named(name, quote));
+        match is_quote {
+            true => {
+                let text: Vec<TokenTree> = group.stream().into_iter().collect();
+                // After the span.
+                let spanned = named(name, "quote_spanned");
+                let arrow = text
+                    .windows(2)
+                    .position(|two| is(two.first(), '=') && is(two.get(1), '>'));
+                let from = arrow.filter(|_| spanned).map_or(0, |arrow| arrow + 2);
+                let text = text.into_iter().skip(from).collect();
+                all.push((
+                    group.span().start().line.to_string(),
+                    Group::new(Delimiter::Brace, text),
+                ));
+            }
+            false => quoted(group.stream(), all),
+        }
+    }
+}
+
+/// The places in a file where a quotation takes its span from what the macro was given as it is: names would then mean what
+/// they mean there, in that edition. Each must go through `generated`, by itself or by a variable that is called `at`.
+fn spans(file: TokenStream, found: &mut Vec<String>) {
+    let tokens: Vec<TokenTree> = file.into_iter().collect();
+    for (index, token) in tokens.iter().enumerate() {
+        let before = |count: usize| {
+            index
+                .checked_sub(count)
+                .and_then(|before| tokens.get(before))
+        };
+        match token {
+            TokenTree::Group(group) => {
+                let first = group.stream().into_iter().next();
+                let is_spanned = is(before(1), '!') && named(before(2), "quote_spanned");
+                if is_spanned
+                    && !["at", "generated"]
+                        .iter()
+                        .any(|name| named(first.as_ref(), name))
+                {
+                    found.push(group.to_string());
+                }
+                spans(group.stream(), found);
+            }
+            TokenTree::Ident(name) if name == "at" && named(before(1), "let") => {
+                let rest = tokens[index + 1..].iter();
+                let value: Vec<&TokenTree> =
+                    rest.take_while(|token| !is(Some(token), ';')).collect();
+                let is_span = value.iter().any(|token| named(Some(token), "span"));
+                if is_span && !named(value.get(1).copied(), "generated") {
+                    found.push(format!("let at = {}", value[1]));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Every expansion in a file of this crate: the macro or the line, and what it names by another path.
+fn of_file(text: &str, origin: Origin) -> Vec<(String, Vec<String>)> {
+    let file: TokenStream = text.parse().expect("it is Rust");
+    let mut all = Vec::new();
+    match origin {
+        Origin::Dollar => exported(file, &mut all),
+        Origin::Root => quoted(file, &mut all),
+    }
+    let expansions = all.into_iter().map(|(place, expansion)| {
+        let mut found = Vec::new();
+        refused(expansion.stream(), origin, &mut found);
+        (place, found)
+    });
+    expansions.collect()
+}
+
+/// Calls a function with the path and the text of every source file below a directory.
+fn each_file(directory: &Path, with: &mut dyn FnMut(&Path, &str)) {
+    for entry in read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            each_file(&path, with);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            with(&path, &read_to_string(&path).expect("a file"));
+        }
+    }
+}
+
+fn check(sources: &str, origin: Origin, at_least: usize) {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join(sources);
+    let (mut wrong, mut expansions) = (Vec::new(), 0);
+    each_file(&directory, &mut |path, text| {
+        for (place, found) in of_file(text, origin) {
+            expansions += 1;
+            wrong.extend(
+                found
+                    .iter()
+                    .map(|name| format!("{}: {place}: {name}", path.display())),
+            );
+        }
+    });
+    println!("{expansions} expansions in {sources}");
+    assert!(
+        wrong.is_empty(),
+        "the caller says what these mean: {wrong:#?}"
+    );
+    assert!(
+        expansions >= at_least,
+        "only {expansions} expansions were found"
+    );
+}
+
+#[test]
+fn exported_macros_name_everything_by_their_own_crate() {
+    check("../../crates/atomseq/src", Origin::Dollar, 12);
+}
+
+#[test]
+fn procedural_macros_name_everything_by_the_library() {
+    check("../../crates/atomseq-macros/src", Origin::Root, 100);
+}
+
+#[test]
+fn quotations_take_no_edition_from_what_they_are_given() {
+    let mut found = Vec::new();
+    let mut files = 0;
+    each_file(
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../crates/atomseq-macros/src")
+            .as_path(),
+        &mut |_, text| {
+            files += 1;
+            spans(text.parse().expect("it is Rust"), &mut found);
+        },
+    );
+    assert_eq!(found, [""; 0]);
+    assert!(files > 10, "only {files} files were found");
+
+    let by_text = |text: &str| {
+        let mut found = Vec::new();
+        spans(text.parse().expect("it is Rust"), &mut found);
+        found.len()
+    };
+    assert_eq!(
+        by_text("fn f() { quote_spanned!(field.ty.span()=> ::atomseq::it) }"),
+        1
+    );
+    assert_eq!(
+        by_text("fn f() { let at = it.span(); quote_spanned!(at=> ::atomseq::it) }"),
+        1
+    );
+    assert_eq!(
+        by_text("fn f() { let at = generated(it.span()); quote_spanned!(at=> it) }"),
+        0
+    );
+    assert_eq!(
+        by_text("fn f() { quote::quote_spanned!(generated(it)=> ::atomseq::it) }"),
+        0
+    );
+}
+
+/// The control: what has to be refused is, and what is the expansion's own is not.
+#[test]
+fn a_name_that_the_caller_may_define_is_refused() {
+    let by_rules = |expansion: &str| {
+        let text = format!(
+            "#[doc(hidden)] #[macro_export] macro_rules! it {{ () => {{}}; ($a:ty) => {{{{ {expansion} }}}}; }}"
+        );
+        let found = of_file(&text, Origin::Dollar);
+        assert_eq!(found.len(), 2, "two rules");
+        found[1].1.clone()
+    };
+    assert_eq!(by_rules("::core::arch::asm!(\"\")"), ["::core"]);
+    assert_eq!(
+        by_rules("let it: <$a>::B = ::std::mem::take(it);"),
+        ["::std"]
+    );
+    assert_eq!(
+        by_rules("fn f() { if it != 2 { assert!(true) } }"),
+        ["assert"]
+    );
+    assert_eq!(
+        by_rules("core::mem::swap(a, std::mem::take(b))"),
+        ["core", "std"]
+    );
+    assert_eq!(
+        by_rules("$crate::a!($a::B, $crate::c::D::<$a>::new(), Self::F)"),
+        [""; 0]
+    );
+    assert!(
+        of_file(
+            "macro_rules! own { () => { ::core::it!() } }",
+            Origin::Dollar
+        )
+        .is_empty()
+    );
+
+    let by_quote = |text: &str| {
+        let found = of_file(&format!("fn f() {{ quote::quote!({text}) }}"), Origin::Root);
+        assert_eq!(found.len(), 1, "one quotation");
+        found[0].1.clone()
+    };
+    assert_eq!(
+        by_quote("impl #name { ::core::assert!(#holds); }"),
+        ["::core"]
+    );
+    assert_eq!(by_quote("Option::Some(concat!(#a))"), ["Option", "concat"]);
+    assert_eq!(
+        by_quote("::atomseq::a!(#b::C, Self::D, ::atomseq::e::F)"),
+        [""; 0]
+    );
+    let spanned = "fn f() { quote_spanned!(generated::at(it)=> ::std::it) }";
+    assert_eq!(of_file(spanned, Origin::Root)[0].1, ["::std"]);
+}
