@@ -116,6 +116,17 @@ fn unless_it_is_not_to_be_deferred() {
 }
 
 #[test]
+fn no_number_but_a_signal_s_is_managed() {
+    in_fresh_process(this_test!(), || {
+        install(ONE, nest);
+        for number in [i32::MIN, -1, 0, 65, 100, i32::MAX] {
+            assert!(!signal::is_managed(number), "{number}");
+        }
+        assert!(signal::is_managed(ONE));
+    });
+}
+
+#[test]
 fn once_is_once() {
     let killed = killed_in_fresh_process(this_test!(), ONE, || {
         install_with(ONE, nest, Options::new().once());

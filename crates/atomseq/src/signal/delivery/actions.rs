@@ -225,9 +225,10 @@ static ACTIONS: [[AtomicPtr<Action>; ENTRIES]; SIGNALS as usize + 1] =
 static NEWEST: [AtomicUsize; SIGNALS as usize + 1] =
     [const { AtomicUsize::new(0) }; SIGNALS as usize + 1];
 
-/// The number of the entry that was installed last for a signal.
+/// The number of the entry that was installed last for a signal; of a number that is no signal's, one that does nothing.
 pub fn newest_entry(signal: c_int) -> usize {
-    NEWEST[signal as usize].load(Ordering::SeqCst)
+    let newest = NEWEST.get(signal as usize);
+    newest.map_or(0, |newest| newest.load(Ordering::SeqCst))
 }
 
 /// What an entry does on a signal, also if that is retired. Async-signal-safe.
