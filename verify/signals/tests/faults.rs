@@ -102,3 +102,65 @@ fn a_clone_s_fault_finds_its_signal_open() {
         }
     });
 }
+
+/// A program that steps itself sees one address for a trap, in the record and in the context: also while a clone runs.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_clone_s_trap_is_recorded_where_the_sequence_would_have_had_it() {
+    use verify_signals::interrupt::program_counter;
+    static STEPS: AtomicUsize = AtomicUsize::new(0);
+    static SEND_AT: AtomicUsize = AtomicUsize::new(0);
+    static ELSEWHERE: AtomicUsize = AtomicUsize::new(0);
+    extern "C" fn on_trap(_: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        // SAFETY: the kernel's record and context.
+        let (address, pc) = unsafe { ((*info).si_addr().addr(), *program_counter(context)) };
+        ELSEWHERE.fetch_add(usize::from(address != pc), SeqCst);
+        if atomseq::internals::table::find(pc).is_some()
+            && STEPS.fetch_add(1, SeqCst) == SEND_AT.load(SeqCst)
+        {
+            raise(libc::SIGUSR1);
+        }
+    }
+    fn managed_on_trap(event: &mut Event<'_>) {
+        let info = std::ptr::from_ref(event.info()).cast_mut();
+        on_trap(event.signal(), info, event.context());
+    }
+    fn managed_on_usr1(_: &mut Event<'_>) {
+        ARRIVED.fetch_add(1, SeqCst);
+    }
+    fn step_through(words: *mut usize) {
+        // SAFETY: sets the trap flag and clears it, and the stack is left as it was; three words of the test's.
+        unsafe {
+            std::arch::asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq");
+            add_to_three::rolling(words as usize, 99);
+            std::arch::asm!("pushfq", "and qword ptr [rsp], {mask}", "popfq", mask = const !0x100i32);
+        }
+    }
+    fn at_each_instruction() {
+        install(libc::SIGUSR1, managed_on_usr1);
+        for at in 0.. {
+            let mut words = [0; 3];
+            let arrived = ARRIVED.load(SeqCst);
+            STEPS.store(0, SeqCst);
+            SEND_AT.store(at, SeqCst);
+            step_through(words.as_mut_ptr());
+            assert_eq!((words, ELSEWHERE.load(SeqCst)), ([1; 3], 0), "at {at}");
+            if ARRIVED.load(SeqCst) == arrived {
+                break;
+            }
+        }
+        let statistics = signal::statistics();
+        assert!(
+            statistics.rollforwards > 3 && statistics.faults > 3,
+            "{statistics:?}"
+        );
+    }
+    in_fresh_process(this_test!(), || {
+        in_child(|| {
+            install(libc::SIGTRAP, managed_on_trap);
+            at_each_instruction();
+        });
+        install_plainly(libc::SIGTRAP, on_trap, 0, &[libc::SIGUSR1]);
+        at_each_instruction();
+    });
+}
