@@ -193,7 +193,8 @@ pub unsafe fn install_with(signal: i32, handler: Handler, options: Options) -> R
 
 /// Removes a handler that was installed here: what was there before the first one is restored.
 ///
-/// A handler of someone else's keeps, or gets, the wider mask that covers what is still managed. A signal that waits is
+/// A handler of someone else's keeps, or gets, the wider mask that covers what is still managed. Those of atomseq hold the signal back
+/// no longer; until they are installed again, each delivery to them takes one more system call for that. A signal that waits is
 /// handled by what is restored. Deliveries that have begun on other threads end as they would. If other code puts
 /// atomseq's disposition back later, signals go to what was restored here, and [`audit()`] reports it. Not to be called
 /// in a handler.

@@ -226,8 +226,10 @@ pub fn set_entry(signal: c_int, expected: &Disposition) -> Result<bool, i32> {
     let entry = signal_entry(actions::newest_entry(signal));
     let is_expected =
         |found: &Disposition| are_same(found, expected) || controls::is_off(controls::MEANWHILE);
-    // SAFETY: the entry is made for this.
-    unsafe { install_entry_if(signal, entry, flags, mask, is_expected) }
+    actions::installing(signal, mask, || {
+        // SAFETY: the entry is made for this.
+        unsafe { install_entry_if(signal, entry, flags, mask, is_expected) }
+    })
 }
 
 /// A fault's record holds the tag bits of the address (AArch64).

@@ -137,9 +137,9 @@ impl Masks {
     /// `own` is the context that `frame` began with; `over` are those that it comes before.
     fn of(frame: &Frame, own: Context, over: Option<&nested::Over>) -> Masks {
         let (signal, _, entry) = frame.arguments();
-        let added = actions::kernel_mask_of(signal, entry);
         let Some(found) = frame.mask() else {
-            // Nothing was blocked.
+            // Nothing was blocked. As if the kernel had blocked no more than it has to: a call to change that may not be possible.
+            let added = actions::kernel_mask_of(signal, entry);
             let now = own.mask() | added;
             return Masks {
                 to_add_to: own.mask(),
@@ -147,6 +147,7 @@ impl Masks {
                 faults: added & !own.mask() & FAULT_SET,
             };
         };
+        let added = actions::installed_mask(signal) | over.map_or(0, |over| over.blocked);
         let (now, before) = (found | BLOCKED_ON_ENTRY.load(Ordering::SeqCst), found);
         // Where another delivery has blocked signals already, what that one has found.
         let outers = frame.before().and_then(Frame::mask);
@@ -155,7 +156,6 @@ impl Masks {
             false => outers.or(over.and_then(|over| over.mask)).unwrap_or(found),
         };
         frame.set_mask(found);
-        let added = added | over.map_or(0, |over| over.blocked);
         let context = frame.context();
         // The signal itself was not blocked, since it has arrived; the context may hold it all the same.
         let of_context = context.mask() & !bit(signal) & added;
