@@ -4,8 +4,9 @@
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
 
 use atomseq::signal::{self, Event};
-use verify_signals::fresh::{in_child, in_fresh_process};
+use verify_signals::fresh::{code_of_child, in_child, in_fresh_process};
 use verify_signals::interrupt::Page;
+use verify_signals::sandbox;
 use verify_signals::sequences::add_to_three;
 use verify_signals::signals::{Three, change_mask, install, install_plainly, kernel_mask, raise};
 use verify_signals::this_test;
@@ -57,7 +58,6 @@ enum Handlers {
 }
 
 fn rolls_forward_through_a_fault(sent: i32, handlers: Handlers) {
-    fn nothing(_: &mut Event<'_>) {}
     let all: Vec<i32> = (1..32).collect();
     let blocked: &[i32] = match handlers {
         Handlers::OthersThatBlock => &all,
@@ -162,5 +162,179 @@ fn a_clone_s_trap_is_recorded_where_the_sequence_would_have_had_it() {
         });
         install_plainly(libc::SIGTRAP, on_trap, 0, &[libc::SIGUSR1]);
         at_each_instruction();
+    });
+}
+
+/// What atfork handlers touch: a page that is to fault each time.
+fn touch() {
+    let page = PAGE.get().expect("made");
+    page.interrupt(0);
+    // SAFETY: a word of the page.
+    unsafe { page.words(0).write_volatile(1) };
+}
+
+fn in_each_atfork_handler(handler: unsafe extern "C" fn()) {
+    // SAFETY: tests' functions.
+    let result = unsafe { libc::pthread_atfork(Some(handler), Some(handler), Some(handler)) };
+    assert_eq!(result, 0);
+}
+
+fn nothing(_: &mut Event<'_>) {}
+
+fn note(_: &mut Event<'_>) {
+    ARRIVED.fetch_add(1, SeqCst);
+}
+
+/// Nothing is left blocked or locked: signals arrive, other threads change handlers and fork.
+fn check_that_all_works(mask: u64) {
+    assert_eq!(kernel_mask(), mask);
+    let arrived = ARRIVED.load(SeqCst);
+    raise(libc::SIGUSR1);
+    assert_eq!(ARRIVED.load(SeqCst), arrived + 1);
+    let other = std::thread::spawn(|| {
+        install(libc::SIGUSR2, nothing);
+        signal::uninstall(libc::SIGUSR2).expect("installed");
+        in_child(|| install(libc::SIGUSR2, nothing));
+    });
+    other.join().expect("it ended");
+}
+
+/// Collectors with write barriers do, for one.
+#[test]
+fn atfork_handlers_may_have_faults_that_the_program_mends() {
+    extern "C" fn mend(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+        FAULTS.fetch_add(1, SeqCst);
+        PAGE.get().expect("made").release();
+    }
+    unsafe extern "C" fn touch_it() {
+        touch();
+    }
+    in_fresh_process(this_test!(), || {
+        PAGE.get_or_init(Page::new);
+        install_plainly(libc::SIGSEGV, mend, 0, &[]);
+        let mask = kernel_mask();
+        // Some run before atomseq's own, some after.
+        in_each_atfork_handler(touch_it);
+        install(libc::SIGUSR1, note);
+        in_each_atfork_handler(touch_it);
+        let code = code_of_child(|| {
+            let faults = FAULTS.load(SeqCst);
+            check_that_all_works(mask);
+            faults as i32
+        });
+        assert_eq!((code, FAULTS.load(SeqCst)), (4, 4));
+        check_that_all_works(mask);
+    });
+}
+
+/// The handler of such a fault may fork: one that has a debugger look, for one.
+#[test]
+fn the_handler_of_a_fault_in_an_atfork_handler_may_fork() {
+    static MASK: AtomicUsize = AtomicUsize::new(0);
+    extern "C" fn fork(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+        PAGE.get().expect("made").release();
+        if FAULTS.fetch_add(1, SeqCst) == 0 {
+            let before = kernel_mask();
+            in_child(|| {
+                assert_eq!(kernel_mask(), before);
+                // As one does before it takes another program in.
+                change_mask(libc::SIG_SETMASK, &[]);
+                check_that_signals_arrive();
+            });
+            assert_eq!(kernel_mask(), before);
+        }
+    }
+    fn check_that_signals_arrive() {
+        let arrived = ARRIVED.load(SeqCst);
+        raise(libc::SIGUSR1);
+        assert_eq!(ARRIVED.load(SeqCst), arrived + 1);
+    }
+    unsafe extern "C" fn touch_once() {
+        if FAULTS.load(SeqCst) == 0 {
+            touch();
+        }
+    }
+    in_fresh_process(this_test!(), || {
+        PAGE.get_or_init(Page::new);
+        install_plainly(libc::SIGSEGV, fork, 0, &[]);
+        MASK.store(kernel_mask() as usize, SeqCst);
+        // Runs while the fork's lock is held.
+        in_each_atfork_handler(touch_once);
+        install(libc::SIGUSR1, note);
+        in_child(|| check_that_all_works(MASK.load(SeqCst) as u64));
+        assert_eq!(FAULTS.load(SeqCst), 1);
+        check_that_all_works(MASK.load(SeqCst) as u64);
+    });
+}
+
+#[test]
+fn an_atfork_handler_may_ask_for_an_audit() {
+    static AUDITS: AtomicUsize = AtomicUsize::new(0);
+    unsafe extern "C" fn audit() {
+        assert!(signal::audit().is_clean());
+        AUDITS.fetch_add(1, SeqCst);
+    }
+    in_fresh_process(this_test!(), || {
+        let mask = kernel_mask();
+        in_each_atfork_handler(audit);
+        install(libc::SIGUSR1, note);
+        in_each_atfork_handler(audit);
+        in_child(|| {
+            assert_eq!(AUDITS.load(SeqCst), 4);
+            check_that_all_works(mask);
+        });
+        assert!(AUDITS.load(SeqCst) >= 4);
+        check_that_all_works(mask);
+    });
+}
+
+/// A sandbox may have the program answer by itself that a call is refused.
+#[test]
+fn calls_that_change_handlers_and_forks_may_be_answered_by_a_handler() {
+    extern "C" fn refuse(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        FAULTS.fetch_add(1, SeqCst);
+        let context: *mut libc::ucontext_t = context.cast();
+        let answer = -i64::from(libc::EPERM);
+        // SAFETY: the kernel's context.
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            ((*context).uc_mcontext.gregs[libc::REG_RAX as usize] = answer);
+            #[cfg(target_arch = "aarch64")]
+            ((*context).uc_mcontext.regs[0] = answer as u64);
+        }
+    }
+    const PASSWORD: u32 = 0x5e7;
+    in_fresh_process(this_test!(), || {
+        install_plainly(libc::SIGSYS, refuse, 0, &[]);
+        install(libc::SIGUSR1, note);
+        let mask = kernel_mask();
+        in_child(|| {
+            sandbox::trap(libc::SYS_rt_sigaction, PASSWORD);
+            // SAFETY: the handler does what handlers may.
+            let installed = unsafe { signal::install(libc::SIGUSR2, nothing) };
+            let (signal, errno) = (libc::SIGUSR2, libc::EPERM);
+            assert_eq!(installed, Err(signal::Error::Refused { signal, errno }));
+            let (signal, errno) = (libc::SIGUSR1, libc::EPERM);
+            assert_eq!(
+                signal::uninstall(signal),
+                Err(signal::Error::Refused { signal, errno })
+            );
+            let _ = signal::audit();
+            assert!(FAULTS.load(SeqCst) > 60);
+            raise(libc::SIGUSR1);
+            assert_eq!((ARRIVED.load(SeqCst), kernel_mask()), (1, mask));
+        });
+        // What others than glibc call is another matter.
+        if cfg!(not(target_env = "gnu")) {
+            return;
+        }
+        in_child(|| {
+            sandbox::trap(libc::SYS_clone, PASSWORD);
+            // SAFETY: no child is made.
+            assert_eq!(unsafe { libc::fork() }, -1);
+            assert_eq!(FAULTS.load(SeqCst), 1);
+            raise(libc::SIGUSR1);
+            assert_eq!((ARRIVED.load(SeqCst), kernel_mask()), (1, mask));
+        });
     });
 }

@@ -175,6 +175,10 @@
 //! * **System calls in handlers' deliveries.** Each delivery calls `rt_sigprocmask`, but for that of a `SIGSYS` which a system call has
 //!   raised. seccomp's strict mode kills for that. Where Syscall User Dispatch or a filter has that call raise `SIGSYS`, its
 //!   handler is called in the middle of deliveries.
+//! * **Jumps that leave a lock.** While [`install`](crate::signal::install), `uninstall`, `audit`, `repair` and forks run, faults are not
+//!   blocked, since the program may mend them. If the handler of one that is sent jumps out of these by `siglongjmp`, the
+//!   other threads' wait indefinitely. One that arrives in the child before its atfork handlers have run may call the handler of
+//!   a signal that the parent's thread has [kept](crate::signal#deferred-signals).
 //! * **`nesting` in `sigsuspend`.** Which managed signals a handler with [`nesting`](crate::signal::Options::nesting) lets in, is
 //!   decided by the mask that `sigsuspend`, `ppoll` or `pselect` puts back, not by the one that it has set.
 //! * **Jumps out of a fault's handler** that runs in the middle of a sequence, on a thread that has blocked all signals:
@@ -332,7 +336,7 @@
 //!   self-test's helper that is trapped (`sched_setattr`, `sched_setaffinity`, `nanosleep`) runs the handler there: in a process that
 //!   shares the program's memory, on a small stack. Its `exit` must be allowed. Operations that close a gate or wait for a lock
 //!   block every signal, for a handler is code they do not know: a `futex`, `membarrier` or `rt_sigprocmask` that is trapped there
-//!   ends the process. Let the filter allow these three.
+//!   ends the process. Let the filter allow these three. Forks and what installs, removes and audits handlers leave faults open.
 //! * **Containers** that hide or replace `/sys/devices/system/cpu/possible`: the file that is there
 //!   instead is not believed. The number of slots is then a multiple of four, and of 64 where
 //!   `/proc/self/status` is replaced as well, or the `openat2` system call is missing (before Linux 5.6)
