@@ -476,3 +476,17 @@ fn handlers_run_on_the_alternate_stack_only_on_request_and_only_if_it_is_large_e
         assert!(!stack.contains(&PLACE.load(SeqCst)));
     });
 }
+
+#[test]
+fn an_alternate_stack_that_the_kernel_refuses_to_tell_of_is_refused() {
+    in_fresh_process(this_test!(), || {
+        alternate_stack(256 << 10);
+        verify_signals::sandbox::refuse(&[libc::SYS_sigaltstack]);
+        let options = Options::new().on_alternate_stack(8 << 10);
+        // SAFETY: the handler is async-signal-safe.
+        let refused = unsafe { signal::install_with(ONE, nest, options) };
+        let (signal, errno) = (ONE, libc::EPERM);
+        assert_eq!(refused, Err(Error::Refused { signal, errno }));
+        assert!(!signal::is_managed(ONE));
+    });
+}

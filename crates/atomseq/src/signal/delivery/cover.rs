@@ -88,12 +88,15 @@ fn is_altered(signal: c_int, now: &Disposition) -> bool {
 /// Calls with every signal that has something wrong, the C library's included.
 fn each_fault(mut with: impl FnMut(c_int, Fault, &Disposition)) {
     for signal in 1..=SIGNALS {
-        // The kernel refuses to tell about none.
-        let Ok(now) = disposition(signal) else {
-            continue;
-        };
-        if let Some(fault) = examine(signal, &now) {
-            with(signal, fault, &now);
+        match disposition(signal) {
+            Ok(now) => {
+                if let Some(fault) = examine(signal, &now) {
+                    with(signal, fault, &now);
+                }
+            }
+            // An emulator may have fewer signals.
+            Err(libc::EINVAL) => {}
+            Err(_) => with(signal, Fault::Unknown, &Disposition::DEFAULT),
         }
     }
 }
@@ -107,6 +110,7 @@ pub fn cover(_changing: &Changing) {
         Fault::Altered => reinstall(signal, now),
         Fault::PutBack => remove_again(signal, now),
         Fault::Unadopted => adopt(signal, now),
+        Fault::Unknown => {}
         Fault::Displaced if !now.is_function() => {}
         Fault::Uncovered | Fault::Displaced => widen(signal, now, actions::managed()),
     });

@@ -102,7 +102,7 @@ impl Drop for Changing {
 pub unsafe fn install(signal: c_int, handler: Handler, options: Options) -> Result<(), Error> {
     check(signal)?;
     if let Some(bytes) = options.stack {
-        check_alternate_stack(bytes)?;
+        check_alternate_stack(signal, bytes)?;
     }
     // The handler may be the first to use a static lock, and start-up is not for handlers.
     start();
@@ -219,12 +219,16 @@ fn check(signal: c_int) -> Result<(), Error> {
 const DELIVERY: usize = if cfg!(debug_assertions) { 3072 } else { 2048 };
 
 /// Three deliveries: the signal, another one that interrupts the handler, and a fault in a clone that this one runs.
-fn check_alternate_stack(bytes: usize) -> Result<(), Error> {
+fn check_alternate_stack(signal: c_int, bytes: usize) -> Result<(), Error> {
     const AT_MINSIGSTKSZ: libc::c_ulong = 51;
     // SAFETY: plain old data.
     let mut stack: libc::stack_t = unsafe { core::mem::zeroed() };
     // SAFETY: asks only.
-    unsafe { libc::sigaltstack(core::ptr::null(), &mut stack) };
+    if unsafe { libc::sigaltstack(core::ptr::null(), &mut stack) } != 0 {
+        let errno = std::io::Error::last_os_error().raw_os_error();
+        let errno = errno.unwrap_or_default();
+        return Err(Error::Refused { signal, errno });
+    }
     // SAFETY: looks up a number that the kernel passed at program start; 0 when it did not.
     let frame = unsafe { libc::getauxval(AT_MINSIGSTKSZ) as usize }.max(libc::MINSIGSTKSZ);
     let delivery = frame.saturating_add(DELIVERY);
