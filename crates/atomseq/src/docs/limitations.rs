@@ -161,6 +161,11 @@
 //!   handler, nor against handlers that interrupt that one; all of them are told.
 //! * **Faults in others' handlers.** If a handler that atomseq does not call has interrupted a sequence, and a signal that cannot be
 //!   blocked arrives while it runs, that signal's handler finds the sequence half done and is not told.
+//! * **Protection keys.** The kernel calls each handler with its own rights (on x86-64, all keys but 0 without access), and a clone runs in
+//!   one. A rolling sequence on memory of another key has a fault there that it would not have had itself. Use `restarting` ones on
+//!   such memory.
+//! * **Contexts that outlive their handler.** While a handler of others runs to which atomseq passes a signal on, `uc_flags` of its context
+//!   points at the stack. Do not call a saved disposition later with a copy of that context: the entry would read what lies there now.
 //! * **Debuggers** that stop on a fault inside a rollforward see it at a program counter in the clone,
 //!   on the stack of the delivery that runs it.
 //! * **Jumps out of a delivery.** No handler of others runs in the middle of atomseq's delivery of a signal, so none can leave it by
