@@ -116,6 +116,17 @@ fn unless_it_is_not_to_be_deferred() {
 }
 
 #[test]
+fn no_number_but_a_signal_s_is_managed() {
+    in_fresh_process(this_test!(), || {
+        install(ONE, nest);
+        for number in [i32::MIN, -1, 0, 65, 100, i32::MAX] {
+            assert!(!signal::is_managed(number), "{number}");
+        }
+        assert!(signal::is_managed(ONE));
+    });
+}
+
+#[test]
 fn once_is_once() {
     let killed = killed_in_fresh_process(this_test!(), ONE, || {
         install_with(ONE, nest, Options::new().once());
@@ -463,5 +474,19 @@ fn handlers_run_on_the_alternate_stack_only_on_request_and_only_if_it_is_large_e
         assert!(stack.contains(&PLACE.load(SeqCst)));
         raise(TWO);
         assert!(!stack.contains(&PLACE.load(SeqCst)));
+    });
+}
+
+#[test]
+fn an_alternate_stack_that_the_kernel_refuses_to_tell_of_is_refused() {
+    in_fresh_process(this_test!(), || {
+        alternate_stack(256 << 10);
+        verify_signals::sandbox::refuse(&[libc::SYS_sigaltstack]);
+        let options = Options::new().on_alternate_stack(8 << 10);
+        // SAFETY: the handler is async-signal-safe.
+        let refused = unsafe { signal::install_with(ONE, nest, options) };
+        let (signal, errno) = (ONE, libc::EPERM);
+        assert_eq!(refused, Err(Error::Refused { signal, errno }));
+        assert!(!signal::is_managed(ONE));
     });
 }

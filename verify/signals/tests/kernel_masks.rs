@@ -10,8 +10,8 @@ use verify_signals::fresh::in_fresh_process;
 use verify_signals::libraries::put_back;
 use verify_signals::log::{log, logged};
 use verify_signals::signals::{
-    Three, change_mask, install, install_plainly, install_with, installed, is_blocked, kernel_mask,
-    raise, set,
+    Three, change_mask, holds, install, install_plainly, install_with, installed, is_blocked,
+    kernel_mask, raise, set,
 };
 use verify_signals::this_test;
 
@@ -312,5 +312,44 @@ fn a_handler_without_defer_does_not_meet_again_what_waits_for_the_end_of_a_mask(
         drop(mask);
         assert_eq!(logged(), [2, 3, 2, 1, 3]);
         assert!(!is_blocked(ONE));
+    });
+}
+
+/// Once `TWO` is managed no longer, no handler holds it back, unless the interrupted code does.
+#[test]
+fn a_handler_lets_in_a_signal_that_is_managed_no_longer() {
+    fn nothing(_: &mut Event<'_>) {}
+    fn mask_in_handler() -> u64 {
+        FOUND.store(usize::MAX, SeqCst);
+        raise(ONE);
+        FOUND.load(SeqCst) as u64
+    }
+    fn check_removed(case: &dyn std::fmt::Debug) {
+        assert!(!signal::is_managed(TWO), "{case:?}");
+        assert_eq!(mask_in_handler() & bit(TWO), 0, "{case:?}");
+        change_mask(libc::SIG_BLOCK, &[TWO]);
+        assert_ne!(mask_in_handler() & bit(TWO), 0, "{case:?}");
+        change_mask(libc::SIG_UNBLOCK, &[TWO]);
+    }
+    in_fresh_process(this_test!(), || {
+        for options in [
+            Options::new(),
+            Options::new().nesting(),
+            Options::new().no_defer(),
+        ] {
+            install(TWO, nothing);
+            install_with(ONE, find, options);
+            assert!(holds(&installed(ONE).sa_mask, TWO));
+            signal::uninstall(TWO).expect("installed");
+            check_removed(&("uninstalled", options));
+            install_with(TWO, nothing, Options::new().once());
+            raise(TWO);
+            check_removed(&("used up", options));
+            assert!(signal::repair().is_clean());
+            check_removed(&("repaired", options));
+            // An entry whose mask was not made for it.
+            install_with(ONE, find, options);
+            check_removed(&("installed again", options));
+        }
     });
 }

@@ -105,6 +105,24 @@ fn a_handler_installed_later_is_reported_and_repaired() {
     });
 }
 
+#[test]
+fn what_the_kernel_refuses_to_tell_is_reported() {
+    in_fresh_process(this_test!(), || {
+        install(ONE, note);
+        assert_eq!(findings(), []);
+        install_plainly(THEIRS, theirs, 0, &[]);
+        verify_signals::sandbox::refuse(&[libc::SYS_rt_sigaction]);
+        for audit in [signal::audit(), signal::repair()] {
+            for signal in [ONE, TWO, THEIRS, libc::SIGSEGV, 64] {
+                let fault = Fault::Unknown;
+                let is_it = |finding| finding == Finding { signal, fault };
+                assert!(audit.findings().any(is_it), "{signal}: {audit}");
+            }
+            assert!(audit.to_string().contains("allow rt_sigaction"));
+        }
+    });
+}
+
 /// Also where no signal is managed that can be blocked.
 #[test]
 fn a_handler_over_one_of_a_signal_that_cannot_be_blocked_is_reported() {

@@ -175,6 +175,11 @@
 //!   handler, nor against handlers that interrupt that one; all of them are told.
 //! * **Faults in others' handlers.** If a handler that atomseq does not call has interrupted a sequence, and a signal that cannot be
 //!   blocked arrives while it runs, that signal's handler finds the sequence half done and is not told.
+//! * **Protection keys.** The kernel calls each handler with its own rights (on x86-64, all keys but 0 without access), and a clone runs in
+//!   one. A rolling sequence on memory of another key has a fault there that it would not have had itself. Use `restarting` ones on
+//!   such memory.
+//! * **Contexts that outlive their handler.** While a handler of others runs to which atomseq passes a signal on, `uc_flags` of its context
+//!   points at the stack. Do not call a saved disposition later with a copy of that context: the entry would read what lies there now.
 //! * **Debuggers** that stop on a fault inside a rollforward see it at a program counter in the clone,
 //!   on the stack of the delivery that runs it.
 //! * **Jumps out of a delivery.** No handler of others runs in the middle of atomseq's delivery of a signal, so none can leave it by
@@ -189,6 +194,10 @@
 //! * **System calls in handlers' deliveries.** Each delivery calls `rt_sigprocmask`, but for that of a `SIGSYS` which a system call has
 //!   raised. seccomp's strict mode kills for that. Where Syscall User Dispatch or a filter has that call raise `SIGSYS`, its
 //!   handler is called in the middle of deliveries.
+//! * **Jumps that leave a lock.** While [`install`](crate::signal::install), `uninstall`, `audit`, `repair` and forks run, faults are not
+//!   blocked, since the program may mend them. If the handler of one that is sent jumps out of these by `siglongjmp`, the
+//!   other threads' wait indefinitely. One that arrives in the child before its atfork handlers have run may call the handler of
+//!   a signal that the parent's thread has [kept](crate::signal#deferred-signals).
 //! * **`nesting` in `sigsuspend`.** Which managed signals a handler with [`nesting`](crate::signal::Options::nesting) lets in, is
 //!   decided by the mask that `sigsuspend`, `ppoll` or `pselect` puts back, not by the one that it has set.
 //! * **Jumps out of a fault's handler** that runs in the middle of a sequence, on a thread that has blocked all signals:
@@ -356,7 +365,7 @@
 //!   shares the program's memory, on a small stack. Its `exit` must be allowed. Operations that close a gate or wait for a lock
 //!   block every signal, for a handler is code they do not know: a `futex`, `membarrier` or `rt_sigprocmask` that is trapped there
 //!   ends the process, and so may a `getcpu` (only where the vDSO does not answer). Let the filter allow these four. Calls for memory (`mmap`,
-//!   `munmap`, `madvise`) are made with no signal blocked.
+//!   `munmap`, `madvise`) are made with no signal blocked; forks and what installs, removes and audits handlers leave faults open.
 //! * **Containers** that hide or replace `/sys/devices/system/cpu/possible`: the file that is there
 //!   instead is not believed. The number of slots is then a multiple of four, and of 64 where
 //!   `/proc/self/status` is replaced as well, or the `openat2` system call is missing (before Linux 5.6)

@@ -26,6 +26,9 @@ pub enum Fault {
     PutBack,
     /// A managed signal goes to someone else, who may or may not call atomseq's handler. For the program to resolve.
     Displaced,
+    /// The kernel refuses to tell what it does on the signal, as in a sandbox that forbids `rt_sigaction`: nothing is known about
+    /// its handler. For the program to resolve.
+    Unknown,
 }
 
 /// The outcome of [`audit`](super::audit) or [`repair`](super::repair).
@@ -81,6 +84,7 @@ impl std::fmt::Display for Audit {
                 Fault::Displaced => {
                     "is handled by someone else now: remove that handler, or install again"
                 }
+                Fault::Unknown => "has an unknown handler: let the sandbox allow rt_sigaction",
             };
             write!(f, "{separator}signal {} {text}", finding.signal)?;
         }

@@ -34,8 +34,8 @@
 //! * a `rolling` sequence is first run to its end, in a clone of it that the delivery runs (M94 2.2.2);
 //! * in a [`mask()`], the signal waits until the outermost one ends.
 //!
-//! Neither adds an instruction to the sequence. A delivery costs what the kernel takes for it, a look-up and a system call; a restart or a
-//! rollforward next to nothing more; one that a mask deferred about two deliveries and three system calls.
+//! Neither adds an instruction to the sequence. A delivery costs what the kernel takes for it, a look-up and two system calls; a restart
+//! or a rollforward next to nothing more; one that a mask deferred two deliveries and four system calls beside them.
 //!
 //! Every handler of someone else's is made to block the managed signals while it runs:
 //! otherwise one could interrupt it over a half-done sequence. [`audit()`] reports handlers that were installed later, and
@@ -170,8 +170,8 @@ pub unsafe fn install(signal: i32, handler: Handler) -> Result<(), Error> {
 /// Installs a handler for a signal, which is managed from then on.
 ///
 /// A handler that was installed here before is replaced; one of someone else's can be [chained](Event::chain) to. Takes a
-/// lock and memory, and about 130 system calls, since it looks at the handlers of all signals. Objects that were loaded
-/// since the last installation have their sequences protected from now on. The first call
+/// lock and memory, and about 80 system calls, since it looks at the handlers of all signals, and four more for each that it
+/// changes. Objects that were loaded since the last installation have their sequences protected from now on. The first call
 /// [starts atomseq up](crate::status()), so that no handler that is installed here does.
 ///
 /// # Errors
@@ -193,7 +193,8 @@ pub unsafe fn install_with(signal: i32, handler: Handler, options: Options) -> R
 
 /// Removes a handler that was installed here: what was there before the first one is restored.
 ///
-/// A handler of someone else's keeps, or gets, the wider mask that covers what is still managed. A signal that waits is
+/// A handler of someone else's keeps, or gets, the wider mask that covers what is still managed. Those of atomseq hold the signal back
+/// no longer; until they are installed again, each delivery to them takes one more system call for that. A signal that waits is
 /// handled by what is restored. Deliveries that have begun on other threads end as they would. If other code puts
 /// atomseq's disposition back later, signals go to what was restored here, and [`audit()`] reports it. Not to be called
 /// in a handler.
@@ -214,7 +215,7 @@ pub fn is_managed(signal: i32) -> bool {
 /// Looks at the handlers of all signals, and tells which are not as they have to be. While there is one,
 /// `restarting` and `rolling` sequences are not atomic against the signals concerned.
 ///
-/// Also makes the sequences of objects known that were loaded meanwhile. About 65 system calls; not for handlers.
+/// Also makes the sequences of objects known that were loaded meanwhile. About 70 system calls; not for handlers.
 ///
 /// ```
 /// let audit = atomseq::signal::audit();
@@ -224,7 +225,8 @@ pub fn audit() -> Audit {
     runtime::audit()
 }
 
-/// Repairs what an [`audit()`] finds, as far as that can be done, and returns what is left. Not for handlers.
+/// Repairs what an [`audit()`] finds, as far as that can be done, and returns what is left. About 130 system calls, and some for each repair; not
+/// for handlers.
 pub fn repair() -> Audit {
     runtime::repair()
 }

@@ -96,7 +96,7 @@ pub enum Error {
         /// How many it takes.
         needs: usize,
     },
-    /// The kernel refused.
+    /// The kernel refused `rt_sigaction`, `sigaltstack` or what registers the handlers of forks.
     Refused {
         /// The signal.
         signal: i32,
@@ -134,7 +134,7 @@ impl std::fmt::Display for Error {
             ),
             Error::Refused { signal, errno } => write!(
                 f,
-                "sigaction of signal {signal} failed: {}; look for a sandbox that forbids it",
+                "a call to the kernel for signal {signal} failed: {}; look for a sandbox that forbids sigaction or sigaltstack",
                 std::io::Error::from_raw_os_error(*errno)
             ),
             Error::Unsupported => {

@@ -116,7 +116,7 @@ pub unsafe fn install(signal: c_int, handler: Handler, options: Options) -> Resu
         return Err(Error::Reserved(signal));
     }
     if let Some(bytes) = options.stack {
-        check_alternate_stack(bytes)?;
+        check_alternate_stack(signal, bytes)?;
     }
     let _changing = Changing::start();
     // The C library knows which numbers are signals.
@@ -177,13 +177,15 @@ fn wanted(signal: c_int, options: &Options) -> libc::sigaction {
     wanted
 }
 
-fn check_alternate_stack(bytes: usize) -> Result<(), Error> {
-    // SAFETY: plain old data; asks only.
-    let stack = unsafe {
-        let mut stack: libc::stack_t = core::mem::zeroed();
-        libc::sigaltstack(core::ptr::null(), &mut stack);
-        stack
-    };
+fn check_alternate_stack(signal: c_int, bytes: usize) -> Result<(), Error> {
+    // SAFETY: plain old data.
+    let mut stack: libc::stack_t = unsafe { core::mem::zeroed() };
+    // SAFETY: asks only.
+    if unsafe { libc::sigaltstack(core::ptr::null(), &mut stack) } != 0 {
+        let errno = std::io::Error::last_os_error().raw_os_error();
+        let errno = errno.unwrap_or_default();
+        return Err(Error::Refused { signal, errno });
+    }
     let needs = libc::MINSIGSTKSZ.saturating_mul(3).saturating_add(bytes);
     if stack.ss_flags & libc::SS_DISABLE == 0 && !stack.ss_sp.is_null() && stack.ss_size < needs {
         return Err(Error::AlternateStackTooSmall {

@@ -225,9 +225,10 @@ static ACTIONS: [[AtomicPtr<Action>; ENTRIES]; SIGNALS as usize + 1] =
 static NEWEST: [AtomicUsize; SIGNALS as usize + 1] =
     [const { AtomicUsize::new(0) }; SIGNALS as usize + 1];
 
-/// The number of the entry that was installed last for a signal.
+/// The number of the entry that was installed last for a signal; of a number that is no signal's, one that does nothing.
 pub fn newest_entry(signal: c_int) -> usize {
-    NEWEST[signal as usize].load(Ordering::SeqCst)
+    let newest = NEWEST.get(signal as usize);
+    newest.map_or(0, |newest| newest.load(Ordering::SeqCst))
 }
 
 /// What an entry does on a signal, also if that is retired. Async-signal-safe.
@@ -274,11 +275,38 @@ pub fn entry_over(signal: c_int, before: &Disposition) -> usize {
     unused.unwrap_or((newest + 1) % ENTRIES)
 }
 
-/// What the kernel blocks when it calls this entry.
+/// What the kernel has to block when it calls this entry.
 pub fn kernel_mask_of(signal: c_int, entry: usize) -> u64 {
     of_entry(signal, entry).map_or(covering_mask() | bit(signal), |action| {
         action.kernel_mask(signal)
     })
+}
+
+/// The mask with which an entry was last installed for each signal. The kernel blocks it, and the signal. That may be more than it
+/// has to: nothing is taken from a mask when fewer signals are managed, since another copy of atomseq may manage them, and has
+/// found them in it. (And where a handler of one signal is used up, no mask can be changed.)
+static INSTALLED: [AtomicU64; SIGNALS as usize + 1] =
+    [const { AtomicU64::new(0) }; SIGNALS as usize + 1];
+
+/// What the kernel blocks when it calls an entry of this signal.
+pub fn installed_mask(signal: c_int) -> u64 {
+    let installed = INSTALLED.get(signal as usize);
+    // Relaxed: a number on its own. Deliveries that begin while it changes find both masks in it.
+    bit(signal) | installed.map_or(0, |mask| mask.load(Ordering::Relaxed))
+}
+
+/// Notes the mask with which `install` installs an entry; that returns whether it did.
+pub fn installing(
+    signal: c_int,
+    mask: u64,
+    install: impl FnOnce() -> Result<bool, i32>,
+) -> Result<bool, i32> {
+    let installed = &INSTALLED[signal as usize];
+    let before = installed.fetch_or(mask, Ordering::SeqCst);
+    let result = install();
+    let after = if result == Ok(true) { mask } else { before };
+    installed.store(after, Ordering::SeqCst);
+    result
 }
 
 /// Changes what is done on a signal, and by which entry.

@@ -85,15 +85,21 @@ fn is_altered(signal: c_int, now: &Disposition) -> bool {
     !are_same_flags || mask & !now.mask != 0
 }
 
-/// Calls with every signal that has something wrong, the C library's included.
-fn each_fault(mut with: impl FnMut(c_int, Fault, &Disposition)) {
-    for signal in 1..=SIGNALS {
-        // The kernel refuses to tell about none.
-        let Ok(now) = disposition(signal) else {
-            continue;
-        };
-        if let Some(fault) = examine(signal, &now) {
-            with(signal, fault, &now);
+/// Calls with those signals that have something wrong.
+fn each_fault(
+    signals: impl IntoIterator<Item = c_int>,
+    mut with: impl FnMut(c_int, Fault, &Disposition),
+) {
+    for signal in signals {
+        match disposition(signal) {
+            Ok(now) => {
+                if let Some(fault) = examine(signal, &now) {
+                    with(signal, fault, &now);
+                }
+            }
+            // An emulator may have fewer signals.
+            Err(libc::EINVAL) => {}
+            Err(_) => with(signal, Fault::Unknown, &Disposition::DEFAULT),
         }
     }
 }
@@ -103,10 +109,11 @@ pub fn cover(_changing: &Changing) {
     if controls::is_off(controls::WIDENING) {
         return;
     }
-    each_fault(|signal, fault, now| match fault {
+    each_fault(1..=SIGNALS, |signal, fault, now| match fault {
         Fault::Altered => reinstall(signal, now),
         Fault::PutBack => remove_again(signal, now),
         Fault::Unadopted => adopt(signal, now),
+        Fault::Unknown => {}
         Fault::Displaced if !now.is_function() => {}
         Fault::Uncovered | Fault::Displaced => widen(signal, now, actions::managed()),
     });
@@ -189,8 +196,8 @@ fn cover_reserved(_changing: &Changing) {
     if !actions::is_any_managed() || controls::is_off(controls::WIDENING) {
         return;
     }
-    each_fault(|signal, fault, now| {
-        if fault == Fault::Uncovered && RESERVED.contains(&signal) {
+    each_fault(RESERVED.iter().copied(), |signal, fault, now| {
+        if fault == Fault::Uncovered {
             widen(signal, now, actions::managed());
         }
     });
@@ -200,11 +207,8 @@ fn find() -> Audit {
     let mut audit = Audit::CLEAN;
     // Nothing is managed yet: nothing is promised.
     if actions::is_any_managed() {
-        each_fault(|signal, fault, _| {
-            if !RESERVED.contains(&signal) {
-                audit.add(signal, fault);
-            }
-        });
+        let signals = (1..=SIGNALS).filter(|signal| !RESERVED.contains(signal));
+        each_fault(signals, |signal, fault, _| audit.add(signal, fault));
     }
     audit
 }

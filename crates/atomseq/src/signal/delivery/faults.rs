@@ -59,7 +59,7 @@ pub unsafe fn deliver(action: &'static Action, arrived: &Arrived, frame: &Frame)
     match frame.before().zip(original) {
         // SAFETY: the caller's promise.
         Some((outer, original)) => unsafe {
-            deliver_in_clone(action, &mut delivery, frame, outer, original);
+            deliver_in_clone(action, &delivery, frame, outer, original);
         },
         // SAFETY: the caller's promise.
         None => unsafe { deliver_outside(action, &mut delivery, frame) },
@@ -72,7 +72,7 @@ pub unsafe fn deliver(action: &'static Action, arrived: &Arrived, frame: &Frame)
 /// As [`deliver`].
 unsafe fn deliver_in_clone(
     action: &'static Action,
-    delivery: &mut Delivery,
+    delivery: &Delivery,
     frame: &Frame,
     outer: &Frame,
     original: usize,
@@ -98,10 +98,15 @@ unsafe fn deliver_in_clone(
         return go_back(frame, interrupted);
     }
     let number = rollforward.number();
-    delivery.original_pc = original;
-    delivery.interrupted = Interrupted::Inside;
+    let info = told_of(delivery.info, pc, original);
+    let delivery = Delivery {
+        info: &info,
+        original_pc: original,
+        interrupted: Interrupted::Inside,
+        ..*delivery
+    };
     // SAFETY: the caller's promise.
-    unsafe { run(action, delivery, frame) };
+    unsafe { run(action, &delivery, frame) };
     let is_under_way = rollforward.is_under_way() && rollforward.number() == number;
     if is_under_way && context.program_counter() == original {
         // As if the sequence went on: the clone does, and what the handler did to the mask is for later.
@@ -116,6 +121,22 @@ unsafe fn deliver_in_clone(
         abandon_rollforward();
     }
     go_back(frame, interrupted);
+}
+
+/// The record of a fault at `pc` as the sequence itself would have had it, at `original`. Of a trap or an instruction that failed,
+/// `si_addr` is the instruction's address; of another fault it is the data's.
+fn told_of(info: &libc::siginfo_t, pc: usize, original: usize) -> libc::siginfo_t {
+    let mut info = *info;
+    let is_of_instruction = matches!(info.si_signo, libc::SIGTRAP | libc::SIGILL | libc::SIGFPE);
+    // SAFETY: a fault's record holds an address.
+    if is_of_instruction && unsafe { info.si_addr() }.addr() == pc {
+        /// On every 64-bit target, in words.
+        const SI_ADDR: usize = 2;
+        let words: *mut usize = (&raw mut info).cast();
+        // SAFETY: inside the record, which is aligned to words.
+        unsafe { words.add(SI_ADDR).write(original) };
+    }
+    info
 }
 
 /// A fault that is not in a clone.

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use super::controls;
-use super::install::{lock, unlock};
+use super::install::{BLOCKED_WHILE_LOCKED, lock, unlock, unlock_for_parent};
 use super::words::Words;
 use crate::arch::thread_pointer;
 use crate::platform::change_mask;
@@ -13,6 +13,8 @@ static WATCHED: AtomicBool = AtomicBool::new(false);
 /// The thread that forks, from prepare to parent or child, and its mask. It holds the lock.
 static FORKING: AtomicUsize = AtomicUsize::new(0);
 static MASK: AtomicU64 = AtomicU64::new(0);
+/// How many forks it has begun inside that one: in the handler of a fault that an atfork handler had.
+static INSIDE: AtomicUsize = AtomicUsize::new(0);
 
 /// How many forks have made this process out of the one in which handlers were first installed.
 static FORKS: AtomicUsize = AtomicUsize::new(0);
@@ -43,37 +45,56 @@ pub fn watch() -> Result<(), i32> {
     }
 }
 
-/// No child inherits handlers that are half changed, or a lock that nobody will give back. All signals are blocked:
-/// the handler of one may fork too.
+/// No child inherits handlers that are half changed by another thread, or a lock that nobody will give back. All signals but faults
+/// are blocked until the fork is over: in the child nothing may be delivered before that has forgotten what was its parent's.
+/// A fork inside a fork finds them blocked, unless the handler that makes it wants otherwise.
 unsafe extern "C" fn prepare() {
     let mask = change_mask(libc::SIG_BLOCK, u64::MAX);
     lock();
-    MASK.store(mask, Ordering::Relaxed);
-    FORKING.store(thread_pointer(), Ordering::Relaxed);
+    let blocked = if was_prepared() {
+        INSIDE.fetch_add(1, Ordering::Relaxed);
+        mask
+    } else {
+        MASK.store(mask, Ordering::Relaxed);
+        FORKING.store(thread_pointer(), Ordering::Relaxed);
+        mask | BLOCKED_WHILE_LOCKED
+    };
+    change_mask(libc::SIG_SETMASK, blocked);
+}
+
+/// Ends what `prepare` has begun. `mask` is the thread's, now that all signals are blocked; returns the one that it goes on with.
+fn end(mask: u64) -> u64 {
+    let inside = INSIDE.load(Ordering::Relaxed);
+    let mask = if inside > 0 {
+        INSIDE.store(inside - 1, Ordering::Relaxed);
+        mask
+    } else {
+        FORKING.store(0, Ordering::Relaxed);
+        MASK.load(Ordering::Relaxed)
+    };
+    unlock();
+    mask
 }
 
 unsafe extern "C" fn parent() {
-    if !was_prepared() {
-        return;
+    if was_prepared() {
+        let mask = change_mask(libc::SIG_BLOCK, u64::MAX);
+        change_mask(libc::SIG_SETMASK, end(mask));
     }
-    FORKING.store(0, Ordering::Relaxed);
-    let mask = MASK.load(Ordering::Relaxed);
-    unlock();
-    change_mask(libc::SIG_SETMASK, mask);
 }
 
 /// The kernel gives a child no waiting signals, so what deferral has blocked is unblocked, and nothing is left of the signal that a
 /// rollforward under way was for. The masks that the thread is inside stay: their guards are here too. What was unblocked stays noted:
 /// a handler of others that forks may return to code that has it blocked, and the end of the mask unblocks it there.
 unsafe extern "C" fn child() {
-    // If it was not, another thread has held the lock, which is the parent's alone now.
-    let mut mask = if was_prepared() {
-        MASK.load(Ordering::Relaxed)
+    let mut mask = change_mask(libc::SIG_BLOCK, u64::MAX);
+    if was_prepared() {
+        mask = end(mask);
     } else {
-        change_mask(libc::SIG_BLOCK, 0)
-    };
-    FORKING.store(0, Ordering::Relaxed);
-    unlock();
+        FORKING.store(0, Ordering::Relaxed);
+        INSIDE.store(0, Ordering::Relaxed);
+        unlock_for_parent();
+    }
     if !controls::is_off(controls::FORK) {
         FORKS.fetch_add(1, Ordering::Relaxed);
         let words = Words::of_this_thread();

@@ -1,14 +1,14 @@
 //! Installing and removing handlers. Not for handlers: takes a lock, memory, and the dynamic linker's lock.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use super::super::event::Handler;
 use super::super::options::{Error, Options};
-use super::actions::{self, Action, By, Previous, RESERVED};
+use super::actions::{self, Action, By, FAULT_SET, Previous, RESERVED};
 use super::cover;
 use super::{controls, fork, keep};
-use crate::arch::signal_entry;
+use crate::arch::{signal_entry, thread_pointer};
 use crate::platform::{
     Disposition, SIGNALS, are_same, bit, change_mask, disposition, install_entry_if,
     replace_disposition_if, set_quiet_hook, start, wait, wake_one,
@@ -16,44 +16,82 @@ use crate::platform::{
 use crate::sequence::table;
 
 /// One thread at a time changes handlers; a fork waits for it.
+///
+/// The handler of a fault may run on the thread that holds the lock, and may fork there; so may an atfork handler change handlers.
+/// So a thread that holds it takes it again.
 static LOCK: AtomicU32 = AtomicU32::new(0);
 
-/// Takes the lock. Signals must be blocked: a handler may fork, and would wait for its own thread.
+/// The thread pointer of the thread that holds the lock, or 0; how often that has taken it again.
+static HOLDER: AtomicUsize = AtomicUsize::new(0);
+static AGAIN: AtomicUsize = AtomicUsize::new(0);
+
+/// Does this thread hold the lock? Relaxed, as all uses of the two: only a thread itself stores its thread pointer there, and
+/// only the holder counts.
+pub fn is_locked_by_this_thread() -> bool {
+    HOLDER.load(Ordering::Relaxed) == thread_pointer()
+}
+
+/// Takes the lock. All signals must be blocked: a handler that comes before the holder is noted may fork, and would wait for its own
+/// thread.
 pub fn lock() {
-    // 0 free, 1 held, 2 held and waited for. Acquire: pairs with the Release in `unlock`.
-    if LOCK
-        .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
-        .is_ok()
-    {
+    if is_locked_by_this_thread() {
+        AGAIN.fetch_add(1, Ordering::Relaxed);
         return;
     }
-    while LOCK.swap(2, Ordering::Acquire) != 0 {
-        wait(&LOCK, 2);
+    // 0 free, 1 held, 2 held and waited for. Acquire: pairs with the Release in `unlock`.
+    let is_free = LOCK.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
+    if is_free.is_err() {
+        while LOCK.swap(2, Ordering::Acquire) != 0 {
+            wait(&LOCK, 2);
+        }
+    }
+    HOLDER.store(thread_pointer(), Ordering::Relaxed);
+}
+
+/// Gives it back, as often as it was taken. All signals must be blocked.
+pub fn unlock() {
+    let again = AGAIN.load(Ordering::Relaxed);
+    if again != 0 {
+        AGAIN.store(again - 1, Ordering::Relaxed);
+    } else {
+        release();
     }
 }
 
-/// Gives it back.
-pub fn unlock() {
+/// In the child of a fork, gives the lock back for a thread that held it and is the parent's alone.
+pub fn unlock_for_parent() {
+    if !is_locked_by_this_thread() {
+        AGAIN.store(0, Ordering::Relaxed);
+        release();
+    }
+}
+
+fn release() {
+    HOLDER.store(0, Ordering::Relaxed);
     // Release: pairs with the Acquire in `lock`.
     if LOCK.swap(0, Ordering::Release) == 2 {
         wake_one(&LOCK);
     }
 }
 
-/// The right to change handlers. No signal arrives while one lives: a handler may fork, which takes the lock. That goes for
-/// `SIGABRT` and for faults that are sent, too.
+/// What is blocked while the lock is held: all but faults, which the program may mend. A handler could change handlers, or jump away.
+pub const BLOCKED_WHILE_LOCKED: u64 = !FAULT_SET;
+
+/// The right to change handlers. Of other signals than faults' none arrives while one lives.
 pub struct Changing(u64);
 
 impl Changing {
     pub fn start() -> Changing {
         let mask = change_mask(libc::SIG_BLOCK, u64::MAX);
         lock();
+        change_mask(libc::SIG_SETMASK, mask | BLOCKED_WHILE_LOCKED);
         Changing(mask)
     }
 }
 
 impl Drop for Changing {
     fn drop(&mut self) {
+        change_mask(libc::SIG_BLOCK, u64::MAX);
         unlock();
         change_mask(libc::SIG_SETMASK, self.0);
     }
@@ -64,7 +102,7 @@ impl Drop for Changing {
 pub unsafe fn install(signal: c_int, handler: Handler, options: Options) -> Result<(), Error> {
     check(signal)?;
     if let Some(bytes) = options.stack {
-        check_alternate_stack(bytes)?;
+        check_alternate_stack(signal, bytes)?;
     }
     // The handler may be the first to use a static lock, and start-up is not for handlers.
     start();
@@ -181,12 +219,16 @@ fn check(signal: c_int) -> Result<(), Error> {
 const DELIVERY: usize = if cfg!(debug_assertions) { 3072 } else { 2048 };
 
 /// Three deliveries: the signal, another one that interrupts the handler, and a fault in a clone that this one runs.
-fn check_alternate_stack(bytes: usize) -> Result<(), Error> {
+fn check_alternate_stack(signal: c_int, bytes: usize) -> Result<(), Error> {
     const AT_MINSIGSTKSZ: libc::c_ulong = 51;
     // SAFETY: plain old data.
     let mut stack: libc::stack_t = unsafe { core::mem::zeroed() };
     // SAFETY: asks only.
-    unsafe { libc::sigaltstack(core::ptr::null(), &mut stack) };
+    if unsafe { libc::sigaltstack(core::ptr::null(), &mut stack) } != 0 {
+        let errno = std::io::Error::last_os_error().raw_os_error();
+        let errno = errno.unwrap_or_default();
+        return Err(Error::Refused { signal, errno });
+    }
     // SAFETY: looks up a number that the kernel passed at program start; 0 when it did not.
     let frame = unsafe { libc::getauxval(AT_MINSIGSTKSZ) as usize }.max(libc::MINSIGSTKSZ);
     let delivery = frame.saturating_add(DELIVERY);
@@ -226,8 +268,10 @@ pub fn set_entry(signal: c_int, expected: &Disposition) -> Result<bool, i32> {
     let entry = signal_entry(actions::newest_entry(signal));
     let is_expected =
         |found: &Disposition| are_same(found, expected) || controls::is_off(controls::MEANWHILE);
-    // SAFETY: the entry is made for this.
-    unsafe { install_entry_if(signal, entry, flags, mask, is_expected) }
+    actions::installing(signal, mask, || {
+        // SAFETY: the entry is made for this.
+        unsafe { install_entry_if(signal, entry, flags, mask, is_expected) }
+    })
 }
 
 /// A fault's record holds the tag bits of the address (AArch64).

@@ -43,7 +43,7 @@ use crate::platform::{
     replace_disposition_if,
 };
 use crate::sequence::table;
-use actions::{Action, BLOCKED_ON_ENTRY, FAULTS, NEVER_BLOCKED};
+use actions::{Action, BLOCKED_ON_ENTRY, FAULT_SET, FAULTS, NEVER_BLOCKED};
 use nested::Frame;
 use run::Delivery;
 use words::Words;
@@ -73,6 +73,7 @@ unsafe extern "C" fn dispatch(frame: *const Frame) {
         own,
         mask: masks.to_add_to,
         blocked: masks.now,
+        blocked_faults: masks.faults,
         in_handler_inside: words.inside.holds(own),
         is_over_fault: over.is_some_and(|over| over.has_fault),
     };
@@ -128,22 +129,26 @@ struct Masks {
     to_add_to: u64,
     /// The kernel's now, if it is known.
     now: Option<u64>,
+    /// Signals of faults that the kernel may have blocked for this delivery or one that it comes before.
+    faults: u64,
 }
 
 impl Masks {
     /// `own` is the context that `frame` began with; `over` are those that it comes before.
     fn of(frame: &Frame, own: Context, over: Option<&nested::Over>) -> Masks {
         let (signal, _, entry) = frame.arguments();
-        let added = actions::kernel_mask_of(signal, entry);
         let Some(found) = frame.mask() else {
-            // Nothing was blocked.
+            // Nothing was blocked. As if the kernel had blocked no more than it has to: a call to change that may not be possible.
+            let added = actions::kernel_mask_of(signal, entry);
             let now = own.mask() | added;
             return Masks {
                 to_add_to: own.mask(),
                 now: Some(now),
+                faults: added & !own.mask() & FAULT_SET,
             };
         };
-        let now = found | BLOCKED_ON_ENTRY.load(Ordering::SeqCst);
+        let added = actions::installed_mask(signal) | over.map_or(0, |over| over.blocked);
+        let (now, before) = (found | BLOCKED_ON_ENTRY.load(Ordering::SeqCst), found);
         // Where another delivery has blocked signals already, what that one has found.
         let outers = frame.before().and_then(Frame::mask);
         let found = match controls::is_off(controls::FOUND_MASK) {
@@ -151,14 +156,14 @@ impl Masks {
             false => outers.or(over.and_then(|over| over.mask)).unwrap_or(found),
         };
         frame.set_mask(found);
-        let added = added | over.map_or(0, |over| over.blocked);
         let context = frame.context();
         // The signal itself was not blocked, since it has arrived; the context may hold it all the same.
         let of_context = context.mask() & !bit(signal) & added;
+        let to_add_to = found & !added | of_context;
         Masks {
-            to_add_to: found & !added | of_context,
-            // A delivery that comes first may unblock faults before it decides.
+            to_add_to,
             now: Some(now).filter(|_| context == own),
+            faults: before & !to_add_to & FAULT_SET,
         }
     }
 }
@@ -173,6 +178,8 @@ struct Arrived<'a> {
     mask: u64,
     /// The kernel's mask until the delivery has decided, if it is known.
     blocked: Option<u64>,
+    /// Faults' signals that are blocked until then, unless a clone runs, and were not in the interrupted code.
+    blocked_faults: u64,
     /// Does it interrupt a handler that is in the middle of a sequence?
     in_handler_inside: bool,
     /// Does it come before a fault's delivery, of which nothing is known yet?
@@ -225,7 +232,9 @@ unsafe fn deliver(action: &'static Action, arrived: &Arrived, frame: &Frame) {
         interrupted,
         in_handler_inside: arrived.in_handler_inside,
         mask: arrived.mask,
-        blocked: arrived.blocked.filter(|_| !has_run),
+        blocked: arrived
+            .blocked
+            .filter(|_| !has_run && arrived.blocked_faults == 0),
     };
     // SAFETY: the caller's promise.
     unsafe { run::run(action, &delivery) };
@@ -260,6 +269,11 @@ unsafe fn deliver_waiting(
         let waited = Arrived {
             signal,
             info: &info,
+            blocked_faults: match has_run {
+                // Those that the last handler had blocked.
+                true => FAULT_SET & !arrived.mask,
+                false => arrived.blocked_faults,
+            },
             ..*arrived
         };
         let interrupted = match decided {
@@ -303,11 +317,6 @@ unsafe fn decide(arrived: &Arrived, context: Context) -> Option<Interrupted> {
         // It would have the same fault again, whose signal is blocked.
         return Some(Interrupted::Inside);
     }
-    // Where this comes before the delivery of one that was sent, the clone may have a fault of that number.
-    let blocked = arrived.own.mask() & !context.mask() & actions::FAULT_SET;
-    if blocked != 0 {
-        change_mask(libc::SIG_UNBLOCK, blocked);
-    }
     let is_masked = words.depth() > 0 && !controls::is_off(controls::DEFERRAL);
     if !(is_masked && arrived.can_wait()) {
         // SAFETY: the caller's promise.
@@ -349,10 +358,14 @@ unsafe fn complete(arrived: &Arrived, context: Context) -> Option<Interrupted> {
         }
         Some(_) if controls::is_off(controls::ROLLFORWARD) => Interrupted::Plain,
         Some(_) if is_under_way => Interrupted::Inside,
-        // SAFETY: the caller's promise; the entry's mask blocks managed signals.
-        Some(clone) => unsafe {
-            rollforward::run(arrived.signal, arrived.info, context, &row, &clone)?
-        },
+        Some(clone) => {
+            // The clone may have a fault of a signal that was sent, or that its handler has asked to be blocked.
+            if arrived.blocked_faults != 0 {
+                change_mask(libc::SIG_UNBLOCK, arrived.blocked_faults);
+            }
+            // SAFETY: the caller's promise; the entry's mask blocks managed signals.
+            unsafe { rollforward::run(arrived.signal, arrived.info, context, &row, &clone)? }
+        }
     })
 }
 

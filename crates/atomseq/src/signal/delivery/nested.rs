@@ -145,7 +145,7 @@ impl Frame {
             let signal = signal as c_int;
             // SAFETY: what the kernel has passed to that entry, or a handler that has called it.
             over.has_fault |= unsafe { is_raised_by_fault(signal, &*info) };
-            over.blocked |= actions::kernel_mask_of(signal, actions::newest_entry(signal));
+            over.blocked |= actions::installed_mask(signal);
             self.context.store(context, Relaxed);
         }
         over
