@@ -66,7 +66,7 @@ pub fn keep(signal: c_int, info: &libc::siginfo_t) {
         COUNTS.lost_signals.add();
     }
     words.kept.store(kept | bit(signal), Relaxed);
-    words.set_waiting();
+    words.note_waiting();
     COUNTS.kept.add();
 }
 
@@ -143,14 +143,15 @@ pub unsafe fn run_after_handler(context: Context) {
 /// As [`run_after_handler`]; the thread is in no sequence, mask or rollforward.
 unsafe fn run_kept(context: Context) {
     let words = Words::of_this_thread();
-    // A handler that leaves by siglongjmp leaves the rest to the end of the next mask.
-    words.set_waiting();
     loop {
         // The last handler may have let managed signals in, whose deliveries may keep signals too. And a handler of others' must not
         // jump away with what was taken.
         change_mask(libc::SIG_BLOCK, actions::undecided_mask());
-        let Some((signal, info)) = take(context.mask()) else {
-            break;
+        let taken = take(context.mask());
+        // A handler that leaves by siglongjmp leaves the rest to the end of the next mask.
+        words.note_waiting();
+        let Some((signal, info)) = taken else {
+            return;
         };
         let delivery = Delivery {
             signal,
@@ -173,8 +174,5 @@ unsafe fn run_kept(context: Context) {
                 pass_on(entry, signal, &info, context, context.mask());
             },
         }
-    }
-    if words.kept.load(Relaxed) == 0 && words.added.load(Relaxed) == 0 {
-        words.clear_waiting();
     }
 }

@@ -384,7 +384,11 @@ unsafe fn pass_on(
     let rest = Previous(retired.map_or(Disposition::DEFAULT, Action::rest));
     // SAFETY: the caller's promise.
     let call = || unsafe { rest.call(signal, info, context.as_ptr()) };
+    let aside = Words::of_this_thread().set_aside();
     let chained = passing::while_passing_on(context, 1 << entry, call);
+    if let Some(aside) = aside {
+        Words::of_this_thread().put_back(&aside, context);
+    }
     match chained {
         Chained::Called => {}
         // No program can ignore a fault: the kernel kills.

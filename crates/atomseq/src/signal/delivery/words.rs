@@ -7,7 +7,7 @@
 //! ```text
 //!  48 depth    masks the thread is inside; the highest bit: signals wait
 //!  56 added    what deferral has blocked in the kernel
-//!  64 taken    what the last end of a mask has unblocked again
+//!  64 taken    what the last end of a mask has unblocked again: for an end that a handler of others has interrupted
 //!  72 rollforward
 //!     72 signal   0: none is under way     76 number   how many there were
 //!     80 mask     of the interrupted code  88 record   the signal's siginfo
@@ -22,6 +22,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use super::controls;
 use super::passing::passing_on;
 use crate::arch::{FOUND_MASK, thread_block_offset, thread_pointer};
 use crate::platform::{Context, bit, own_process};
@@ -42,6 +43,9 @@ pub struct Words {
 /// In `depth`: `added` or `kept` is not empty. The end of a mask sees it in the very load that tells it which mask it is; but a
 /// deferral in the middle of an end, or of a nested start, may be overwritten. So the end looks at `added` too.
 const WAITING: u64 = 1 << 63;
+
+/// What `depth` is after the end of a mask that the thread has left, whatever the highest bit was: one less than none.
+const ONE_LESS: u64 = !WAITING;
 
 /// Where they lie in the thread block.
 const OFFSET: isize = 48;
@@ -66,12 +70,21 @@ impl Words {
         self.depth.load(Relaxed) & !WAITING
     }
 
-    /// Notes that signals wait, which `added` has blocked.
-    pub fn set_waiting(&self) {
-        self.depth.fetch_or(WAITING, Relaxed);
+    /// Notes that deferral has blocked these signals, maybe none.
+    pub fn add(&self, blocked: u64) {
+        self.added.fetch_or(blocked, Relaxed);
+        self.note_waiting();
     }
 
-    /// The opposite.
+    /// Sets the highest bit of `depth` as it should be.
+    pub fn note_waiting(&self) {
+        match self.waiting() {
+            0 => self.clear_waiting(),
+            _ => _ = self.depth.fetch_or(WAITING, Relaxed),
+        }
+    }
+
+    /// From now on, the end of a mask has nothing to see to.
     pub fn clear_waiting(&self) {
         self.depth.fetch_and(!WAITING, Relaxed);
     }
@@ -91,8 +104,7 @@ impl Words {
     /// After the end of a mask, which counted one less: if there was none to end, it was one that the thread has left, and is
     /// counted as such. Returns whether it was.
     pub fn end_left_mask(&self) -> bool {
-        // One less than none, whatever the highest bit was.
-        let is_left = self.depth() == !WAITING;
+        let is_left = self.depth() == ONE_LESS;
         if is_left {
             self.depth.store(self.waiting(), Relaxed);
             let left = self.left.load(Relaxed);
@@ -112,6 +124,60 @@ impl Words {
         self.depth.store(depth | self.waiting(), Relaxed);
     }
 
+    /// Called before a handler runs. One that arrives between two instructions of the end of a mask, or of a
+    /// `with_kernel_mask`, finds what that operation is about to unblock. It is set aside until the
+    /// handler returns, so that no mask in the handler takes it. `None`: there is nothing of the kind.
+    ///
+    /// A handler that jumps away leaves nothing behind: the jump restores a mask from before.
+    #[inline(always)]
+    pub fn set_aside(&self) -> Option<Aside> {
+        let depth = self.depth.load(Relaxed);
+        let added = self.added.load(Relaxed);
+        match added != 0 || depth & WAITING != 0 {
+            true => Some(self.set_aside_if_ending(depth, added)),
+            false => None,
+        }
+    }
+
+    #[cold]
+    fn set_aside_if_ending(&self, depth: u64, added: u64) -> Aside {
+        // Inside a mask, those of the handler are nested and take nothing.
+        let is_ending =
+            matches!(depth & !WAITING, 0 | ONE_LESS) && !controls::is_off(controls::SETTING_ASIDE);
+        if is_ending {
+            // A signal that is kept needs no unblocking, and waits for the next mask if the handler jumps.
+            self.added.store(0, Relaxed);
+            self.depth.store(self.waiting(), Relaxed);
+        }
+        Aside {
+            depth,
+            added,
+            is_ending,
+        }
+    }
+
+    /// Called when the handler has returned, which was given `context`.
+    #[cold]
+    pub fn put_back(&self, aside: &Aside, context: Context) {
+        if aside.is_ending {
+            self.added.fetch_or(aside.added, Relaxed);
+            // Kept signals and forgotten guards of the handler's count.
+            let now = self.depth.load(Relaxed);
+            let depth = (now & !WAITING).wrapping_add(aside.depth) | now & WAITING;
+            self.depth.store(depth, Relaxed);
+            // A kernel mask of the handler's may have queued what was kept.
+            if depth & !WAITING != ONE_LESS && !self.has_waiting() {
+                self.clear_waiting();
+            }
+            return;
+        }
+        // The handler may have ended the mask that what is in `added` was blocked for.
+        let ended = aside.added & !self.added.load(Relaxed);
+        if ended != 0 {
+            context.set_mask(context.mask() & !ended);
+        }
+    }
+
     /// Does anything wait for the end of a mask?
     pub fn has_waiting(&self) -> bool {
         self.added.load(Relaxed) != 0 || self.kept.load(Relaxed) != 0
@@ -128,6 +194,14 @@ pub struct Masks {
     /// How many it had left before.
     before: u64,
     added: u64,
+}
+
+/// What an interrupted operation was about to unblock, while a handler runs.
+pub struct Aside {
+    depth: u64,
+    added: u64,
+    /// Was it set aside? If not, the handler has interrupted code inside a mask.
+    is_ending: bool,
 }
 
 /// How much of a siginfo the kernel uses; the rest is zero.
