@@ -60,7 +60,7 @@ extern "C" fn unblock() {
     }
     words.clear_waiting();
     let mut added = words.added.swap(0, Relaxed);
-    let has_kept = words.kept.load(Relaxed) != 0;
+    let has_kept = words.has_kept();
     if added != 0 {
         words.taken.store(added, Relaxed);
     } else if !has_kept {
@@ -125,8 +125,8 @@ pub fn queue_again(signal: c_int, info: &libc::siginfo_t) -> bool {
     if controls::is_off(controls::SENDING) && errno != libc::EAGAIN {
         return false;
     }
-    let saved = &Words::of_this_thread().saved;
-    let is_saved = !controls::is_off(controls::SAVING) && saved.keep(signal, info);
+    let words = Words::of_this_thread();
+    let is_saved = !controls::is_off(controls::SAVING) && words.save(signal, info);
     // SAFETY: plain old data.
     let mut bare: libc::siginfo_t = unsafe { core::mem::zeroed() };
     bare.si_signo = signal;
@@ -138,7 +138,7 @@ pub fn queue_again(signal: c_int, info: &libc::siginfo_t) -> bool {
         COUNTS.lost_information.add();
     }
     if !is_queued && is_saved {
-        saved.clear();
+        words.saved.clear();
     }
     is_queued
 }

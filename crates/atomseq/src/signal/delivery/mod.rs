@@ -242,9 +242,12 @@ unsafe fn deliver_waiting(
     mask: u64,
     decided: Option<Interrupted>,
 ) -> bool {
-    let forks = fork::count();
+    if !frame.has_waiting() {
+        return false;
+    }
+    let process = fork::process();
     let mut has_run = false;
-    while let Some((entry, signal, info)) = frame.take(forks) {
+    while let Some((entry, signal, info)) = frame.take(process) {
         let context = frame.context();
         if has_run {
             // As when the kernel calls an entry.

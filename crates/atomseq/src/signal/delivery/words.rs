@@ -12,7 +12,8 @@
 //!     72 signal   0: none is under way     76 number   how many there were
 //!     80 mask     of the interrupted code  88 record   the signal's siginfo
 //! 136 saved
-//!    136 signal   0: none                 144 record   its siginfo
+//!    136 signal   0: none                 140 process  whose signals are saved and kept
+//!    144 record   its siginfo
 //! 192 left     masks that `with_kernel_mask` has left
 //! 200 delivery whose code runs, until it has decided; 0: none
 //! 208 inside   a handler runs in the middle of a sequence
@@ -22,8 +23,8 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use super::controls;
 use super::passing::passing_on;
+use super::{controls, fork};
 use crate::arch::{FOUND_MASK, thread_block_offset, thread_pointer};
 use crate::platform::{Context, bit, own_process};
 
@@ -37,7 +38,7 @@ pub struct Words {
     left: AtomicU64,
     pub delivery: AtomicU64,
     pub inside: Inside,
-    pub kept: AtomicU64,
+    kept: AtomicU64,
 }
 
 /// In `depth`: `added` or `kept` is not empty. The end of a mask sees it in the very load that tells it which mask it is; but a
@@ -180,7 +181,49 @@ impl Words {
 
     /// Does anything wait for the end of a mask?
     pub fn has_waiting(&self) -> bool {
-        self.added.load(Relaxed) != 0 || self.kept.load(Relaxed) != 0
+        self.added.load(Relaxed) != 0 || self.has_kept()
+    }
+
+    /// The signals that this thread keeps. (Its parent kept some, perhaps, before a fork that called no handlers.)
+    pub fn kept(&self) -> u64 {
+        if !self.has_kept() {
+            return 0;
+        }
+        self.forget_parent();
+        self.kept.load(Relaxed)
+    }
+
+    /// Does this thread keep signals, or did its parent before a fork?
+    pub fn has_kept(&self) -> bool {
+        self.kept.load(Relaxed) != 0
+    }
+
+    /// Adds signals to those that this thread keeps.
+    pub fn keep(&self, signals: u64) {
+        self.forget_parent();
+        self.kept.fetch_or(signals, Relaxed);
+        self.note_waiting();
+    }
+
+    /// The opposite.
+    pub fn keep_no_longer(&self, signals: u64) {
+        self.kept.fetch_and(!signals, Relaxed);
+    }
+
+    /// Saves a signal's record; `false` if another one is saved.
+    pub fn save(&self, signal: i32, info: &libc::siginfo_t) -> bool {
+        self.forget_parent();
+        self.saved.keep(signal, info)
+    }
+
+    /// In the child of a fork: forgets what waited for the parent. Managed signals must be blocked, if there is any.
+    fn forget_parent(&self) {
+        let process = fork::process();
+        if self.saved.process.load(Relaxed) != process {
+            self.kept.store(0, Relaxed);
+            self.saved.clear();
+            self.saved.process.store(process, Relaxed);
+        }
     }
 
     /// The highest bit of `depth`, as it should be.
@@ -377,12 +420,13 @@ impl Inside {
 #[repr(C)]
 pub struct Saved {
     signal: AtomicU32,
+    process: AtomicU32,
     record: Record,
 }
 
 impl Saved {
-    /// Saves it; `false` if another one is saved.
-    pub fn keep(&self, signal: i32, info: &libc::siginfo_t) -> bool {
+    /// As `Words::save`.
+    fn keep(&self, signal: i32, info: &libc::siginfo_t) -> bool {
         let free = self.signal.load(Relaxed) == 0;
         if free {
             self.record.save(info);
@@ -395,6 +439,7 @@ impl Saved {
     pub fn take(&self, signal: i32, info: &libc::siginfo_t) -> Option<libc::siginfo_t> {
         if self.signal.load(Relaxed) != signal as u32
             || !matches!(info.si_code, libc::SI_USER | libc::SI_TKILL)
+            || self.process.load(Relaxed) != fork::process()
         {
             return None;
         }
@@ -468,13 +513,14 @@ mod tests {
 
     #[test]
     fn one_record_is_kept_and_goes_to_a_signal_without_one() {
-        let saved = &Words::of_this_thread().saved;
+        let words = Words::of_this_thread();
+        let saved = &words.saved;
         // SAFETY: plain old data.
         let mut info: libc::siginfo_t = unsafe { core::mem::zeroed() };
         let bare = info;
         info.si_code = libc::SI_QUEUE;
-        assert!(saved.keep(40, &info));
-        assert!(!saved.keep(41, &info), "one only");
+        assert!(words.save(40, &info));
+        assert!(!words.save(41, &info), "one only");
         assert!(saved.take(41, &bare).is_none(), "another signal");
         assert!(
             saved.take(40, &info).is_none(),
