@@ -351,3 +351,29 @@ fn nor_before_one_that_is_installed_here() {
         assert_eq!(came, [1000, 1000, ONE as usize]);
     });
 }
+
+/// A kept signal's handler runs when the mask ends, and may have masks itself: what it keeps out stays out.
+#[test]
+fn the_handler_of_a_kept_signal_may_have_masks() {
+    in_fresh_process(this_test!(), || {
+        fn with_masks(event: &mut Event<'_>) {
+            raise(ONE);
+            drop(mask());
+            signal::with_kernel_mask(|| drop(mask()));
+            assert!(is_blocked(ONE));
+            assert_eq!(logged(), []);
+            note(event);
+        }
+        install(ONE, note);
+        install(STOP, with_masks);
+        // Twice: the second time, the first end is what was last unblocked.
+        for _ in 0..2 {
+            clear_log();
+            let guard = mask();
+            raise(STOP);
+            drop(guard);
+            assert_eq!(logged(), [STOP as usize, ONE as usize]);
+            assert!(!is_blocked(ONE) && !signal::is_masked());
+        }
+    });
+}

@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use atomseq::signal::{self, Chained, Event, Options};
 use verify_signals::fresh::in_fresh_process;
 use verify_signals::jump;
-use verify_signals::signals::{install, install_plainly, install_with, is_blocked, raise};
+use verify_signals::signals::{
+    change_mask, install, install_plainly, install_with, is_blocked, raise,
+};
 use verify_signals::this_test;
 
 static JUMPS: AtomicUsize = AtomicUsize::new(0);
@@ -126,5 +128,29 @@ fn out_of_a_handler_that_an_adopted_one_passes_on_to() {
         install_with(libc::SIGUSR2, nothing, Options::new());
         three_times(fault);
         assert_eq!(OVER.load(SeqCst), 3);
+    });
+}
+
+/// The handler of a signal that the thread has kept. What other masks ended for is no reason to unblock what the program blocks.
+#[test]
+fn out_of_the_handler_of_a_kept_signal() {
+    in_fresh_process(this_test!(), || {
+        fn jump(_: &mut Event<'_>) {
+            JUMPS.fetch_add(1, SeqCst);
+            // SAFETY: as in `jump_back`: the guard is being dropped, and has no more to do.
+            unsafe { signal::siglongjmp(jump::environment(), 1) };
+        }
+        extern "C" fn keep_one() {
+            let guard = signal::mask();
+            raise(libc::SIGTSTP);
+            drop(guard);
+        }
+        install(libc::SIGUSR1, nothing);
+        install(libc::SIGTSTP, jump);
+        three_times(keep_one);
+        assert!(!signal::is_masked());
+        change_mask(libc::SIG_BLOCK, &[libc::SIGUSR1]);
+        drop(signal::mask());
+        assert!(is_blocked(libc::SIGUSR1));
     });
 }

@@ -711,3 +711,73 @@ fn a_guard_that_a_handler_drops_leaves_nothing_blocked() {
         }
     });
 }
+
+/// As a debugger that steps through the thread, but inside it: a trap at each instruction of the end of a mask, and of the beginning
+/// of a kernel mask. The trap's handler has a mask, which must not be taken for the thread's.
+#[cfg(all(atomseq_sections, target_arch = "x86_64"))]
+#[test]
+fn a_trap_at_any_instruction_may_have_masks() {
+    use std::sync::atomic::AtomicBool;
+    static IN_TRAP: AtomicBool = AtomicBool::new(false);
+    fn trap(_: &mut Event<'_>) {
+        IN_TRAP.store(true, SeqCst);
+        drop(mask());
+        IN_TRAP.store(false, SeqCst);
+    }
+    fn note_if_outside(event: &mut Event<'_>) {
+        assert!(!IN_TRAP.load(SeqCst));
+        note(event);
+    }
+    #[inline(always)]
+    fn step(on: bool) {
+        // SAFETY: changes the trap flag; each trap is handled.
+        unsafe {
+            match on {
+                true => std::arch::asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq"),
+                false => std::arch::asm!("pushfq", "and qword ptr [rsp], ~0x100", "popfq"),
+            }
+        }
+    }
+    in_fresh_process(this_test!(), || {
+        install(libc::SIGTRAP, trap);
+        install(ONE, note_if_outside);
+        let guard = mask();
+        raise(ONE);
+        step(true);
+        let is_right = signal::with_kernel_mask(|| {
+            step(false);
+            is_blocked(ONE) && logged().is_empty()
+        });
+        assert!(is_right, "the kernel's mask is open");
+        step(true);
+        drop(guard);
+        step(false);
+        assert_eq!(logged(), [ONE as usize]);
+        assert!(!is_blocked(ONE) && !signal::is_masked());
+    });
+}
+
+/// A signal that the program has blocked, and that a call lets in for a while, is the program's when the mask ends.
+#[cfg(atomseq_sections)]
+#[test]
+fn what_a_waiting_call_lets_into_a_mask_stays_blocked_as_the_program_wants() {
+    in_fresh_process(this_test!(), || {
+        install(ONE, note);
+        // The last end of a mask has unblocked it.
+        let guard = mask();
+        raise(ONE);
+        drop(guard);
+        clear_log();
+        change_mask(libc::SIG_BLOCK, &[ONE]);
+        raise(ONE);
+        let guard = mask();
+        // SAFETY: waits with no signal blocked; one is pending.
+        unsafe { libc::sigsuspend(&set(&[])) };
+        assert_eq!(logged(), []);
+        drop(guard);
+        assert!(is_blocked(ONE), "the program's own");
+        assert_eq!(logged(), []);
+        change_mask(libc::SIG_UNBLOCK, &[ONE]);
+        assert_eq!(logged(), [ONE as usize]);
+    });
+}

@@ -57,6 +57,32 @@ fn a_child_is_inside_the_mask_without_its_parent_s_waiting_signals() {
     });
 }
 
+/// As `_Fork`: no handlers of atomseq's run, in the child or before it.
+#[test]
+fn a_child_without_fork_handlers_has_none_of_its_parent_s_kept_signals() {
+    in_fresh_process(this_test!(), || {
+        install(libc::SIGTSTP, count);
+        let guard = mask();
+        raise(libc::SIGTSTP);
+        assert_eq!(signal::statistics().kept, 1);
+        // SAFETY: this process's only other thread waits for it; the child ends at once.
+        let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
+        if child == 0 {
+            drop(guard);
+            let is_right = runs() == 0 && !signal::is_masked() && !is_blocked(libc::SIGTSTP);
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(i32::from(!is_right)) };
+        }
+        let mut status = 0;
+        // SAFETY: a child of this process.
+        let ended = unsafe { libc::waitpid(child as i32, &raw mut status, 0) };
+        assert_eq!((i64::from(ended), status), (child, 0));
+        drop(guard);
+        assert_eq!(runs(), 1);
+        assert!(!is_blocked(libc::SIGTSTP) && !signal::is_masked());
+    });
+}
+
 /// A crash reporter: forks.
 fn fork_in_handler(_: &mut Event<'_>) {
     in_child(|| ());

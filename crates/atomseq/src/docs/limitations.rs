@@ -306,7 +306,8 @@
 //!   additions and elements get lost. `posix_spawn` and `std::process::Command` without `pre_exec`
 //!   run no user code there.
 //! * A **raw** `fork` or `clone` system call skips the `pthread_atfork` handlers, and so waits for no thread that holds a gate. The
-//!   child takes the gate over, but what the thread was doing under it may be half done.
+//!   child takes the gate over, but what the thread was doing under it may be half done. The child gets none of the
+//!   signals that wait for its parent. What deferral has blocked stays blocked in the child until the mask ends.
 //! * **Where the kernel wipes no memory in children** (`MADV_WIPEONFORK`: before Linux 4.14, or forbidden at start-up), only atomseq's
 //!   own atfork handler knows a child. One of a raw fork finds gates closed for good. So may atfork handlers of a child that are older
 //!   than atomseq's. If such a fork goes into a new PID namespace and the child gets its parent's number, two threads of the child

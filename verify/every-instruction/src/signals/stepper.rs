@@ -45,6 +45,8 @@ struct Run<'a> {
     steps: Cell<usize>,
     /// Where all addresses go when nothing but a record is wanted. Never grows: a handler writes to it.
     record: Option<RefCell<Vec<usize>>>,
+    /// Without stops: the number of the instruction before which signals arrive, and these.
+    arrivals: Option<(usize, &'a [c_int])>,
 }
 
 static RUN: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
@@ -76,6 +78,20 @@ pub fn trace_after(stops: &[Stop], ends: &[Range<usize>], body: impl FnOnce()) -
     assert_eq!(run.met.get(), stops.len(), "every stop is met");
     let record = run.record.map(RefCell::into_inner);
     record.unwrap_or_default()
+}
+
+/// Calls `body`, and lets `signals` arrive before the instruction with this number. Returns `false` if it runs fewer.
+pub fn at_step(step: usize, signals: &[c_int], body: impl FnOnce()) -> bool {
+    let run = Run {
+        arrivals: Some((step, signals)),
+        ..Run::new(&[], None)
+    };
+    RUN.store((&raw const run).cast_mut().cast(), Ordering::SeqCst);
+    set_trap_flag();
+    body();
+    clear_trap_flag();
+    RUN.store(ptr::null_mut(), Ordering::SeqCst);
+    run.met.get() == 1
 }
 
 /// Calls `body`, and returns the address of each instruction it runs, in order.
@@ -120,6 +136,7 @@ impl<'a> Run<'a> {
             planted: Cell::new(None),
             steps: Cell::new(0),
             record,
+            arrivals: None,
         }
     }
 
@@ -186,6 +203,15 @@ extern "C" fn on_trap(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes the interrupted thread's context to an SA_SIGINFO handler.
     let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
     let registers = &mut context.uc_mcontext.gregs;
+    if let Some((step, signals)) = run.arrivals {
+        run.steps.set(run.steps.get() + 1);
+        if run.steps.get() == step {
+            run.met.set(1);
+            signals.iter().for_each(|signal| send(*signal));
+            registers[libc::REG_EFL as usize] &= !STEP;
+        }
+        return;
+    }
     if run.stops.is_empty() {
         // A trace, which ends when the thread clears the flag itself.
         run.record(registers[libc::REG_RIP as usize] as usize);

@@ -52,6 +52,9 @@ pub const FOUND_MASK: u32 = 262_144;
 /// What other code installs while a handler is adopted, or installed, stays.
 pub const MEANWHILE: u32 = 524_288;
 
+/// What a half-finished end of a mask is about to unblock is set aside while a handler runs.
+pub const SETTING_ASIDE: u32 = 1_048_576;
+
 static OFF: AtomicU32 = AtomicU32::new(0);
 
 /// Switches off, in this process, the protections in `off`, and all others on.

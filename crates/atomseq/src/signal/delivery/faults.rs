@@ -171,9 +171,9 @@ unsafe fn deliver_outside(action: &'static Action, delivery: &mut Delivery, fram
 unsafe fn run(action: &'static Action, delivery: &Delivery, frame: &Frame) {
     frame.decided();
     let mut delivery = *delivery;
-    let forks = fork::count();
+    let process = fork::process();
     for waited_for in [Some(frame), frame.before()].into_iter().flatten() {
-        while let Some((entry, signal, info)) = waited_for.take(forks) {
+        while let Some((entry, signal, info)) = waited_for.take(process) {
             delivery.blocked = None;
             let info = &info;
             match actions::live_of_entry(signal, entry) {
@@ -195,6 +195,10 @@ unsafe fn run(action: &'static Action, delivery: &Delivery, frame: &Frame) {
     }
     // SAFETY: the caller's promise.
     unsafe { run::run(action, &delivery) };
+    if fork::process() != process {
+        // It was the parent's, also where the fork has called no handlers.
+        Words::of_this_thread().rollforward.forget_signal();
+    }
 }
 
 fn is_over_limit(delivery: &Frame) -> bool {

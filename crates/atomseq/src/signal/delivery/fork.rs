@@ -6,7 +6,7 @@ use super::controls;
 use super::install::{BLOCKED_WHILE_LOCKED, lock, unlock, unlock_for_parent};
 use super::words::Words;
 use crate::arch::thread_pointer;
-use crate::platform::change_mask;
+use crate::platform::{change_mask, generation};
 
 static WATCHED: AtomicBool = AtomicBool::new(false);
 
@@ -16,13 +16,12 @@ static MASK: AtomicU64 = AtomicU64::new(0);
 /// How many forks it has begun inside that one: in the handler of a fault that an atfork handler had.
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
 
-/// How many forks have made this process out of the one in which handlers were first installed.
-static FORKS: AtomicUsize = AtomicUsize::new(0);
-
-/// Differs in the child of a fork.
-pub fn count() -> usize {
-    // Relaxed: the thread that reads it has forked itself, or nothing has changed.
-    FORKS.load(Ordering::Relaxed)
+/// Differs in the child of a fork, also of one that calls no handlers (`_Fork`).
+pub fn process() -> u32 {
+    match controls::is_off(controls::FORK) {
+        true => 0,
+        false => generation(),
+    }
 }
 
 /// Has `prepare` run for the fork that this thread makes? Not if the handlers were installed in the middle of it.
@@ -83,7 +82,7 @@ unsafe extern "C" fn parent() {
     }
 }
 
-/// The kernel gives a child no waiting signals, so what deferral has blocked is unblocked, and nothing is left of the signal that a
+/// The kernel gives a child no waiting signals, and what the thread keeps is marked as the parent's. So what deferral has blocked is unblocked, and nothing is left of the signal that a
 /// rollforward under way was for. The masks that the thread is inside stay: their guards are here too. What was unblocked stays noted:
 /// a handler of others that forks may return to code that has it blocked, and the end of the mask unblocks it there.
 unsafe extern "C" fn child() {
@@ -96,16 +95,9 @@ unsafe extern "C" fn child() {
         unlock_for_parent();
     }
     if !controls::is_off(controls::FORK) {
-        FORKS.fetch_add(1, Ordering::Relaxed);
         let words = Words::of_this_thread();
         words.rollforward.forget_signal();
-        words.saved.clear();
-        words.kept.store(0, Ordering::Relaxed);
-        let added = words.added.load(Ordering::Relaxed);
-        if added == 0 {
-            words.clear_waiting();
-        }
-        mask &= !added;
+        mask &= !words.added.load(Ordering::Relaxed);
     }
     change_mask(libc::SIG_SETMASK, mask);
 }

@@ -14,7 +14,6 @@
 //! changes in that context has no effect, but for the mask.
 
 use core::ffi::c_int;
-use core::sync::atomic::Ordering::Relaxed;
 
 use super::super::statistics::COUNTS;
 use super::actions::{self, By};
@@ -53,20 +52,20 @@ pub fn is_superseded(signal: c_int) -> bool {
 pub fn keep(signal: c_int, info: &libc::siginfo_t) {
     let words = Words::of_this_thread();
     // What was generated later discards what is kept already.
-    let discarded = words.kept.load(Relaxed) & discarded_by(signal);
+    let kept = words.kept();
+    let discarded = kept & discarded_by(signal);
     words.saved.forget(discarded);
-    let kept = words.kept.load(Relaxed) & !discarded;
+    words.keep_no_longer(discarded);
     let is_first = kept & bit(signal) == 0;
     if is_first {
-        if !words.saved.keep(signal, info) {
+        if !words.save(signal, info) {
             COUNTS.lost_information.add();
         }
     } else if signal >= FIRST_REAL_TIME {
         // Standard signals are pending once only; of the others each counts.
         COUNTS.lost_signals.add();
     }
-    words.kept.store(kept | bit(signal), Relaxed);
-    words.set_waiting();
+    words.keep(bit(signal));
     COUNTS.kept.add();
 }
 
@@ -77,13 +76,12 @@ const FIRST_REAL_TIME: c_int = 32;
 fn take(mask: u64) -> Option<(c_int, libc::siginfo_t)> {
     let words = Words::of_this_thread();
     loop {
-        let kept = words.kept.load(Relaxed);
-        let ready = kept & !mask;
+        let ready = words.kept() & !mask;
         if ready == 0 {
             return None;
         }
         let signal = ready.trailing_zeros() as c_int + 1;
-        words.kept.store(kept & !bit(signal), Relaxed);
+        words.keep_no_longer(bit(signal));
         let info = words.saved.take_kept(signal);
         if !is_superseded(signal) {
             return Some((signal, info));
@@ -95,7 +93,8 @@ fn take(mask: u64) -> Option<(c_int, libc::siginfo_t)> {
 /// generated later, but not pending yet when this looks, may be discarded.
 pub fn queue_kept() {
     let words = Words::of_this_thread();
-    let mut rest = words.kept.swap(0, Relaxed);
+    let mut rest = words.kept();
+    words.keep_no_longer(rest);
     while rest != 0 {
         let signal = rest.trailing_zeros() as c_int + 1;
         rest &= !bit(signal);
@@ -110,7 +109,7 @@ pub fn queue_kept() {
 pub fn end_in(mask: u64) {
     // SAFETY: plain old data.
     let mut memory: libc::ucontext_t = unsafe { core::mem::zeroed() };
-    if Words::of_this_thread().kept.load(Relaxed) == 0 {
+    if Words::of_this_thread().kept() == 0 {
         change_mask(libc::SIG_SETMASK, mask);
         return;
     }
@@ -126,7 +125,7 @@ pub fn end_in(mask: u64) {
 /// `context` is that of a handler on this thread, or made for one.
 pub unsafe fn run_after_handler(context: Context) {
     let words = Words::of_this_thread();
-    if words.kept.load(Relaxed) == 0 || words.depth() > 0 || words.rollforward.is_under_way() {
+    if words.kept() == 0 || words.depth() > 0 || words.rollforward.is_under_way() {
         return;
     }
     // A handler of others' must not jump out of the look-up.
@@ -143,14 +142,15 @@ pub unsafe fn run_after_handler(context: Context) {
 /// As [`run_after_handler`]; the thread is in no sequence, mask or rollforward.
 unsafe fn run_kept(context: Context) {
     let words = Words::of_this_thread();
-    // A handler that leaves by siglongjmp leaves the rest to the end of the next mask.
-    words.set_waiting();
     loop {
         // The last handler may have let managed signals in, whose deliveries may keep signals too. And a handler of others' must not
         // jump away with what was taken.
         change_mask(libc::SIG_BLOCK, actions::undecided_mask());
-        let Some((signal, info)) = take(context.mask()) else {
-            break;
+        let taken = take(context.mask());
+        // A handler that leaves by siglongjmp leaves the rest to the end of the next mask.
+        words.note_waiting();
+        let Some((signal, info)) = taken else {
+            return;
         };
         let delivery = Delivery {
             signal,
@@ -173,8 +173,5 @@ unsafe fn run_kept(context: Context) {
                 pass_on(entry, signal, &info, context, context.mask());
             },
         }
-    }
-    if words.kept.load(Relaxed) == 0 && words.added.load(Relaxed) == 0 {
-        words.clear_waiting();
     }
 }

@@ -38,11 +38,15 @@ pub fn is_masked() -> bool {
 /// After the end of a mask, when signals wait, or when that was one which `with_kernel_mask` has left: unblocks them if it
 /// was the outermost one. (C: it does not unwind, and the end of a mask needs no code for that.)
 ///
-/// A handler of someone else's may run before `added` is read here, have a mask itself and, at the end of that, take
-/// `added`: it found the count at 0. It has unblocked the signals only until it returns, so this does it again.
+/// A handler that is installed here may run before `added` is read: of a signal that is never blocked, or that was not managed
+/// when the others were blocked. It finds `added` empty, which is set aside while it runs (`Words::set_aside`).
+///
+/// A handler of someone else's that the kernel calls may have a mask itself and, at the end of that, take
+/// `added`: it found the count at 0. It has unblocked the signals only until it returns, so this does it again, as `taken` says.
+/// Nothing else comes to this place with nothing in `added` and nothing kept: the highest bit of `depth` is set for one of
+/// the two only.
 /// (This is reached all the same, unless one signal arrived right before the store that ended the mask, and the other right
-/// after it. Hence the rule that handlers with masks are to be installed through this module: they arrive at no such place,
-/// since what is managed is blocked until `added` was taken.)
+/// after it. Hence the rule that handlers with masks are to be installed through this module.)
 #[cold]
 #[inline(never)]
 extern "C" fn unblock() {
@@ -56,7 +60,7 @@ extern "C" fn unblock() {
     }
     words.clear_waiting();
     let mut added = words.added.swap(0, Relaxed);
-    let has_kept = words.kept.load(Relaxed) != 0;
+    let has_kept = words.has_kept();
     if added != 0 {
         words.taken.store(added, Relaxed);
     } else if !has_kept {
@@ -76,8 +80,7 @@ pub fn defer(signal: c_int, info: &libc::siginfo_t, context: Context) {
     let words = Words::of_this_thread();
     let mask = context.mask();
     let missing = (actions::managed() | bit(signal)) & !mask;
-    words.added.fetch_or(missing, Relaxed);
-    words.set_waiting();
+    words.add(missing);
     context.set_mask(mask | missing);
     let is_kept = keep::is_kept(signal) && !controls::is_off(controls::KEEPING);
     match is_kept {
@@ -122,8 +125,8 @@ pub fn queue_again(signal: c_int, info: &libc::siginfo_t) -> bool {
     if controls::is_off(controls::SENDING) && errno != libc::EAGAIN {
         return false;
     }
-    let saved = &Words::of_this_thread().saved;
-    let is_saved = !controls::is_off(controls::SAVING) && saved.keep(signal, info);
+    let words = Words::of_this_thread();
+    let is_saved = !controls::is_off(controls::SAVING) && words.save(signal, info);
     // SAFETY: plain old data.
     let mut bare: libc::siginfo_t = unsafe { core::mem::zeroed() };
     bare.si_signo = signal;
@@ -135,7 +138,7 @@ pub fn queue_again(signal: c_int, info: &libc::siginfo_t) -> bool {
         COUNTS.lost_information.add();
     }
     if !is_queued && is_saved {
-        saved.clear();
+        words.saved.clear();
     }
     is_queued
 }
@@ -152,8 +155,7 @@ pub fn with_kernel_mask<R>(f: impl FnOnce() -> R) -> R {
             words.restore_masks(&self.masks);
             if is_quiet() {
                 // `f` has begun to hold a gate that it returns: unblocked when that ends.
-                words.added.fetch_or(self.blocked, Relaxed);
-                words.set_waiting();
+                words.add(self.blocked);
                 return;
             }
             change_mask(libc::SIG_UNBLOCK, self.blocked);

@@ -251,9 +251,12 @@ unsafe fn deliver_waiting(
     mask: u64,
     decided: Option<Interrupted>,
 ) -> bool {
-    let forks = fork::count();
+    if !frame.has_waiting() {
+        return false;
+    }
+    let process = fork::process();
     let mut has_run = false;
-    while let Some((entry, signal, info)) = frame.take(forks) {
+    while let Some((entry, signal, info)) = frame.take(process) {
         let context = frame.context();
         if has_run {
             // As when the kernel calls an entry.
@@ -397,7 +400,11 @@ unsafe fn pass_on(
     let rest = Previous(retired.map_or(Disposition::DEFAULT, Action::rest));
     // SAFETY: the caller's promise.
     let call = || unsafe { rest.call(signal, info, context.as_ptr()) };
+    let aside = Words::of_this_thread().set_aside();
     let chained = passing::while_passing_on(context, 1 << entry, call);
+    if let Some(aside) = aside {
+        Words::of_this_thread().put_back(&aside, context);
+    }
     match chained {
         Chained::Called => {}
         // No program can ignore a fault: the kernel kills.

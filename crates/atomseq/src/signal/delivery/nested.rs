@@ -181,10 +181,15 @@ impl Frame {
         self.waiting.fetch_or(bit(signal), Relaxed);
     }
 
-    /// Takes one that waits; says which entry it came by. `forks` is what [`fork::count`] was before any was taken: in the child
-    /// of a fork since then, those that wait are the parent's.
-    pub fn take(&self, forks: usize) -> Option<(usize, c_int, libc::siginfo_t)> {
-        if fork::count() != forks {
+    /// Does any signal wait for this delivery?
+    pub fn has_waiting(&self) -> bool {
+        self.waiting.load(Relaxed) != 0
+    }
+
+    /// Takes one that waits; says which entry it came by. `process` is what [`fork::process`] was before any was taken: in the
+    /// child of a fork since then, those that wait are the parent's.
+    pub fn take(&self, process: u32) -> Option<(usize, c_int, libc::siginfo_t)> {
+        if self.has_waiting() && fork::process() != process {
             self.waiting.store(0, Relaxed);
         }
         let signal = match self.waiting.load(Relaxed) {
@@ -216,7 +221,7 @@ impl Frame {
         let delivery = &Words::of_this_thread().delivery;
         delivery.store(before.expose_provenance() as u64, Relaxed);
         while let Some(outer) = self.before()
-            && let Some((entry, signal, info)) = self.take(fork::count())
+            && let Some((entry, signal, info)) = self.take(fork::process())
         {
             outer.keep(entry, signal, &info);
         }

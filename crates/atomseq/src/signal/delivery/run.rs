@@ -50,7 +50,7 @@ pub unsafe fn run(action: &'static Action, delivery: &Delivery) {
     };
     let wanted = action.mask_while_running(signal, mask, half_done);
     let words = Words::of_this_thread();
-    let added = words.added.load(Ordering::Relaxed);
+    let aside = words.set_aside();
     let noted = (interrupted == Interrupted::Inside && !delivery.in_handler_inside)
         .then(|| words.inside.note(delivery.context, wanted & !mask));
     if delivery.blocked != Some(wanted) {
@@ -73,11 +73,8 @@ pub unsafe fn run(action: &'static Action, delivery: &Delivery) {
     if let Some(before) = noted {
         words.inside.restore(before);
     }
-    // The handler may have ended the mask that what is in `added` was blocked for.
-    let ended = added & !words.added.load(Ordering::Relaxed);
-    if ended != 0 {
-        let context = delivery.context;
-        context.set_mask(context.mask() & !ended);
+    if let Some(aside) = aside {
+        words.put_back(&aside, delivery.context);
     }
 }
 

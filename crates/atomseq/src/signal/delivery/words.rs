@@ -7,12 +7,13 @@
 //! ```text
 //!  48 depth    masks the thread is inside; the highest bit: signals wait
 //!  56 added    what deferral has blocked in the kernel
-//!  64 taken    what the last end of a mask has unblocked again
+//!  64 taken    what the last end of a mask has unblocked again: for an end that a handler of others has interrupted
 //!  72 rollforward
 //!     72 signal   0: none is under way     76 number   how many there were
 //!     80 mask     of the interrupted code  88 record   the signal's siginfo
 //! 136 saved
-//!    136 signal   0: none                 144 record   its siginfo
+//!    136 signal   0: none                 140 process  whose signals are saved and kept
+//!    144 record   its siginfo
 //! 192 left     masks that `with_kernel_mask` has left
 //! 200 delivery whose code runs, until it has decided; 0: none
 //! 208 inside   a handler runs in the middle of a sequence
@@ -23,6 +24,7 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::passing::passing_on;
+use super::{controls, fork};
 use crate::arch::{FOUND_MASK, thread_block_offset, thread_pointer};
 use crate::platform::{Context, bit, own_process};
 
@@ -36,12 +38,15 @@ pub struct Words {
     left: AtomicU64,
     pub delivery: AtomicU64,
     pub inside: Inside,
-    pub kept: AtomicU64,
+    kept: AtomicU64,
 }
 
 /// In `depth`: `added` or `kept` is not empty. The end of a mask sees it in the very load that tells it which mask it is; but a
 /// deferral in the middle of an end, or of a nested start, may be overwritten. So the end looks at `added` too.
 const WAITING: u64 = 1 << 63;
+
+/// What `depth` is after the end of a mask that the thread has left, whatever the highest bit was: one less than none.
+const ONE_LESS: u64 = !WAITING;
 
 /// Where they lie in the thread block.
 const OFFSET: isize = 48;
@@ -66,12 +71,21 @@ impl Words {
         self.depth.load(Relaxed) & !WAITING
     }
 
-    /// Notes that signals wait, which `added` has blocked.
-    pub fn set_waiting(&self) {
-        self.depth.fetch_or(WAITING, Relaxed);
+    /// Notes that deferral has blocked these signals, maybe none.
+    pub fn add(&self, blocked: u64) {
+        self.added.fetch_or(blocked, Relaxed);
+        self.note_waiting();
     }
 
-    /// The opposite.
+    /// Sets the highest bit of `depth` as it should be.
+    pub fn note_waiting(&self) {
+        match self.waiting() {
+            0 => self.clear_waiting(),
+            _ => _ = self.depth.fetch_or(WAITING, Relaxed),
+        }
+    }
+
+    /// From now on, the end of a mask has nothing to see to.
     pub fn clear_waiting(&self) {
         self.depth.fetch_and(!WAITING, Relaxed);
     }
@@ -91,8 +105,7 @@ impl Words {
     /// After the end of a mask, which counted one less: if there was none to end, it was one that the thread has left, and is
     /// counted as such. Returns whether it was.
     pub fn end_left_mask(&self) -> bool {
-        // One less than none, whatever the highest bit was.
-        let is_left = self.depth() == !WAITING;
+        let is_left = self.depth() == ONE_LESS;
         if is_left {
             self.depth.store(self.waiting(), Relaxed);
             let left = self.left.load(Relaxed);
@@ -112,9 +125,105 @@ impl Words {
         self.depth.store(depth | self.waiting(), Relaxed);
     }
 
+    /// Called before a handler runs. One that arrives between two instructions of the end of a mask, or of a
+    /// `with_kernel_mask`, finds what that operation is about to unblock. It is set aside until the
+    /// handler returns, so that no mask in the handler takes it. `None`: there is nothing of the kind.
+    ///
+    /// A handler that jumps away leaves nothing behind: the jump restores a mask from before.
+    #[inline(always)]
+    pub fn set_aside(&self) -> Option<Aside> {
+        let depth = self.depth.load(Relaxed);
+        let added = self.added.load(Relaxed);
+        match added != 0 || depth & WAITING != 0 {
+            true => Some(self.set_aside_if_ending(depth, added)),
+            false => None,
+        }
+    }
+
+    #[cold]
+    fn set_aside_if_ending(&self, depth: u64, added: u64) -> Aside {
+        // Inside a mask, those of the handler are nested and take nothing.
+        let is_ending =
+            matches!(depth & !WAITING, 0 | ONE_LESS) && !controls::is_off(controls::SETTING_ASIDE);
+        if is_ending {
+            // A signal that is kept needs no unblocking, and waits for the next mask if the handler jumps.
+            self.added.store(0, Relaxed);
+            self.depth.store(self.waiting(), Relaxed);
+        }
+        Aside {
+            depth,
+            added,
+            is_ending,
+        }
+    }
+
+    /// Called when the handler has returned, which was given `context`.
+    #[cold]
+    pub fn put_back(&self, aside: &Aside, context: Context) {
+        if aside.is_ending {
+            self.added.fetch_or(aside.added, Relaxed);
+            // Kept signals and forgotten guards of the handler's count.
+            let now = self.depth.load(Relaxed);
+            let depth = (now & !WAITING).wrapping_add(aside.depth) | now & WAITING;
+            self.depth.store(depth, Relaxed);
+            // A kernel mask of the handler's may have queued what was kept.
+            if depth & !WAITING != ONE_LESS && !self.has_waiting() {
+                self.clear_waiting();
+            }
+            return;
+        }
+        // The handler may have ended the mask that what is in `added` was blocked for.
+        let ended = aside.added & !self.added.load(Relaxed);
+        if ended != 0 {
+            context.set_mask(context.mask() & !ended);
+        }
+    }
+
     /// Does anything wait for the end of a mask?
     pub fn has_waiting(&self) -> bool {
-        self.added.load(Relaxed) != 0 || self.kept.load(Relaxed) != 0
+        self.added.load(Relaxed) != 0 || self.has_kept()
+    }
+
+    /// The signals that this thread keeps. (Its parent kept some, perhaps, before a fork that called no handlers.)
+    pub fn kept(&self) -> u64 {
+        if !self.has_kept() {
+            return 0;
+        }
+        self.forget_parent();
+        self.kept.load(Relaxed)
+    }
+
+    /// Does this thread keep signals, or did its parent before a fork?
+    pub fn has_kept(&self) -> bool {
+        self.kept.load(Relaxed) != 0
+    }
+
+    /// Adds signals to those that this thread keeps.
+    pub fn keep(&self, signals: u64) {
+        self.forget_parent();
+        self.kept.fetch_or(signals, Relaxed);
+        self.note_waiting();
+    }
+
+    /// The opposite.
+    pub fn keep_no_longer(&self, signals: u64) {
+        self.kept.fetch_and(!signals, Relaxed);
+    }
+
+    /// Saves a signal's record; `false` if another one is saved.
+    pub fn save(&self, signal: i32, info: &libc::siginfo_t) -> bool {
+        self.forget_parent();
+        self.saved.keep(signal, info)
+    }
+
+    /// In the child of a fork: forgets what waited for the parent. Managed signals must be blocked, if there is any.
+    fn forget_parent(&self) {
+        let process = fork::process();
+        if self.saved.process.load(Relaxed) != process {
+            self.kept.store(0, Relaxed);
+            self.saved.clear();
+            self.saved.process.store(process, Relaxed);
+        }
     }
 
     /// The highest bit of `depth`, as it should be.
@@ -128,6 +237,14 @@ pub struct Masks {
     /// How many it had left before.
     before: u64,
     added: u64,
+}
+
+/// What an interrupted operation was about to unblock, while a handler runs.
+pub struct Aside {
+    depth: u64,
+    added: u64,
+    /// Was it set aside? If not, the handler has interrupted code inside a mask.
+    is_ending: bool,
 }
 
 /// How much of a siginfo the kernel uses; the rest is zero.
@@ -303,12 +420,13 @@ impl Inside {
 #[repr(C)]
 pub struct Saved {
     signal: AtomicU32,
+    process: AtomicU32,
     record: Record,
 }
 
 impl Saved {
-    /// Saves it; `false` if another one is saved.
-    pub fn keep(&self, signal: i32, info: &libc::siginfo_t) -> bool {
+    /// As `Words::save`.
+    fn keep(&self, signal: i32, info: &libc::siginfo_t) -> bool {
         let free = self.signal.load(Relaxed) == 0;
         if free {
             self.record.save(info);
@@ -321,6 +439,7 @@ impl Saved {
     pub fn take(&self, signal: i32, info: &libc::siginfo_t) -> Option<libc::siginfo_t> {
         if self.signal.load(Relaxed) != signal as u32
             || !matches!(info.si_code, libc::SI_USER | libc::SI_TKILL)
+            || self.process.load(Relaxed) != fork::process()
         {
             return None;
         }
@@ -394,13 +513,14 @@ mod tests {
 
     #[test]
     fn one_record_is_kept_and_goes_to_a_signal_without_one() {
-        let saved = &Words::of_this_thread().saved;
+        let words = Words::of_this_thread();
+        let saved = &words.saved;
         // SAFETY: plain old data.
         let mut info: libc::siginfo_t = unsafe { core::mem::zeroed() };
         let bare = info;
         info.si_code = libc::SI_QUEUE;
-        assert!(saved.keep(40, &info));
-        assert!(!saved.keep(41, &info), "one only");
+        assert!(words.save(40, &info));
+        assert!(!words.save(41, &info), "one only");
         assert!(saved.take(41, &bare).is_none(), "another signal");
         assert!(
             saved.take(40, &info).is_none(),

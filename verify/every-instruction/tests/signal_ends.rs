@@ -1,0 +1,68 @@
+//! Lets signals that deferral has not blocked arrive at each instruction of what begins and ends masks; their handlers have masks.
+//! Without what sets the half-finished operation aside, the same harness finds handlers interrupted.
+
+#[cfg(all(atomseq_sections, target_arch = "x86_64"))]
+mod ends {
+    use std::process::Command;
+
+    use atomseq::internals::signal_controls;
+    use verify_every_instruction::signals::ends::{self, Ends, OPERATIONS};
+
+    const CONTROL: &str = "without-setting-aside";
+
+    /// Debug builds have many instructions. (No multiple of the number of signals, which take turns.)
+    const EVERY: usize = if cfg!(debug_assertions) { 9 } else { 1 };
+
+    pub fn main() {
+        let is_control = std::env::args().any(|argument| argument == CONTROL);
+        if is_control {
+            // SAFETY: this process exists to show what happens then.
+            unsafe { signal_controls::set(signal_controls::SETTING_ASIDE) };
+        }
+        ends::install_handlers();
+        let mut all = Ends::default();
+        for operation in OPERATIONS {
+            let mut ends = Ends::default();
+            ends.check(&operation, EVERY);
+            let (runs, violations) = (ends.runs, ends.violations.len());
+            println!("{}: {runs} runs; {violations} violations", operation.name);
+            all.runs += runs;
+            all.violations.append(&mut ends.violations);
+        }
+        let name = if is_control { CONTROL } else { "ends of masks" };
+        let (runs, violations) = (all.runs, all.violations.len());
+        println!("{name}: {runs} instructions met signals; {violations} violations");
+        if is_control {
+            for kind in [
+                "in the middle of a handler",
+                "not blocked where they must be",
+            ] {
+                let is_found = |violation: &String| violation.contains(kind);
+                assert!(all.violations.iter().any(is_found), "{kind}");
+            }
+            return;
+        }
+        for violation in all.violations.iter().take(20) {
+            println!("violation: {violation}");
+        }
+        let program = std::env::current_exe().expect("a program knows its own path");
+        let control = Command::new(program).arg(CONTROL).status();
+        let control = control.expect("a program can start itself");
+        if !control.success() {
+            println!("{CONTROL}: WRONG, {control}");
+        }
+        if !control.success() || !all.violations.is_empty() {
+            std::process::exit(1);
+        }
+    }
+}
+
+#[cfg(all(atomseq_sections, target_arch = "x86_64"))]
+fn main() {
+    ends::main();
+}
+
+#[cfg(not(all(atomseq_sections, target_arch = "x86_64")))]
+fn main() {
+    println!("ends of masks: do not apply, for sequences are not built so here");
+}
