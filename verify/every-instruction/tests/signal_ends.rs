@@ -1,5 +1,6 @@
-//! Lets signals that deferral has not blocked arrive at each instruction of what begins and ends masks; their handlers have masks.
-//! Without what sets the half-finished operation aside, the same harness finds handlers interrupted.
+//! Lets signals that deferral has not blocked arrive at each instruction of what begins and ends
+//! masks; their handlers have masks. Without what sets the half-finished operation aside, the same
+//! harness finds handlers interrupted.
 
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod ends {
@@ -10,7 +11,8 @@ mod ends {
 
     const CONTROL: &str = "without-setting-aside";
 
-    /// Debug builds have many instructions. (No multiple of the number of signals, which take turns.)
+    /// Debug builds have many instructions. (No multiple of the number of signals, which take
+    /// turns.)
     const EVERY: usize = if cfg!(debug_assertions) { 9 } else { 1 };
 
     pub fn main() {

@@ -352,7 +352,8 @@ fn nor_before_one_that_is_installed_here() {
     });
 }
 
-/// A kept signal's handler runs when the mask ends, and may have masks itself: what it keeps out stays out.
+/// A kept signal's handler runs when the mask ends, and may have masks itself: what it keeps out
+/// stays out.
 #[test]
 fn the_handler_of_a_kept_signal_may_have_masks() {
     in_fresh_process(this_test!(), || {

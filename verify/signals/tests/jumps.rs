@@ -131,7 +131,8 @@ fn out_of_a_handler_that_an_adopted_one_passes_on_to() {
     });
 }
 
-/// The handler of a signal that the thread has kept. What other masks ended for is no reason to unblock what the program blocks.
+/// The handler of a signal that the thread has kept. What other masks ended for is no reason to
+/// unblock what the program blocks.
 #[test]
 fn out_of_the_handler_of_a_kept_signal() {
     in_fresh_process(this_test!(), || {

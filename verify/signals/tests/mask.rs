@@ -712,8 +712,9 @@ fn a_guard_that_a_handler_drops_leaves_nothing_blocked() {
     });
 }
 
-/// As a debugger that steps through the thread, but inside it: a trap at each instruction of the end of a mask, and of the beginning
-/// of a kernel mask. The trap's handler has a mask, which must not be taken for the thread's.
+/// As a debugger that steps through the thread, but inside it: a trap at each instruction of the
+/// end of a mask, and of the beginning of a kernel mask. The trap's handler has a mask, which must
+/// not be taken for the thread's.
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 #[test]
 fn a_trap_at_any_instruction_may_have_masks() {
@@ -757,7 +758,8 @@ fn a_trap_at_any_instruction_may_have_masks() {
     });
 }
 
-/// A signal that the program has blocked, and that a call lets in for a while, is the program's when the mask ends.
+/// A signal that the program has blocked, and that a call lets in for a while, is the program's
+/// when the mask ends.
 #[cfg(atomseq_sections)]
 #[test]
 fn what_a_waiting_call_lets_into_a_mask_stays_blocked_as_the_program_wants() {

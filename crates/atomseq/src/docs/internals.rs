@@ -317,10 +317,11 @@
 //! sandbox lets nobody queue or send. A mask that ends while a gate
 //! is held unblocks nothing; the end of the hold does.
 //!
-//! Some signals are never blocked, so their handlers may interrupt the few instructions between the store that ends a mask and
-//! the system call that unblocks. Such a handler may have masks of its own. What the interrupted operation
-//! is about to unblock is therefore set aside until the handler returns, and the count of masks with it. Masks in the handler
-//! start from nothing, and only the thread's own end unblocks. `verify/every-instruction` (`signal_ends`) sends such signals to each
+//! Some signals are never blocked, so their handlers may interrupt the few instructions between the
+//! store that ends a mask and the system call that unblocks. Such a handler may have masks of its
+//! own. What the interrupted operation is about to unblock is therefore set aside until the handler
+//! returns, and the count of masks with it. Masks in the handler start from nothing, and only the
+//! thread's own end unblocks. `verify/every-instruction` (`signal_ends`) sends such signals to each
 //! instruction of what begins and ends masks.
 //!
 //! # Structures shared with handlers

@@ -1,4 +1,5 @@
-//! Signals that deferral has not blocked arrive at each instruction of what begins and ends masks; their handlers have masks.
+//! Signals that deferral has not blocked arrive at each instruction of what begins and ends masks;
+//! their handlers have masks.
 //!
 //! ```text
 //! thread   mask ─ deferred signal ─ end: one less … what is blocked? … unblocked ─ its handler
@@ -6,9 +7,9 @@
 //!                                          handler with masks: nothing comes in between
 //! ```
 //!
-//! They are those that are never blocked, and one that is managed only since the others were deferred.
-//! Such a handler must neither see the half-finished operation nor end it: the deferred signal waits for the end that the
-//! thread itself makes.
+//! They are those that are never blocked, and one that is managed only since the others were
+//! deferred. Such a handler must neither see the half-finished operation nor end it: the deferred
+//! signal waits for the end that the thread itself makes.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -175,7 +176,8 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// Interrupts an operation at each of its instructions, by one of the signals in turn; `every` of them.
+    /// Interrupts an operation at each of its instructions, by one of the signals in turn; `every`
+    /// of them.
     pub fn check(&mut self, operation: &Operation, every: usize) {
         let mut step = 1;
         while self.run(operation, step) {

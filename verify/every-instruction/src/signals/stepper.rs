@@ -80,7 +80,8 @@ pub fn trace_after(stops: &[Stop], ends: &[Range<usize>], body: impl FnOnce()) -
     record.unwrap_or_default()
 }
 
-/// Calls `body`, and lets `signals` arrive before the instruction with this number. Returns `false` if it runs fewer.
+/// Calls `body`, and lets `signals` arrive before the instruction with this number. Returns `false`
+/// if it runs fewer.
 pub fn at_step(step: usize, signals: &[c_int], body: impl FnOnce()) -> bool {
     let run = Run {
         arrivals: Some((step, signals)),

@@ -82,9 +82,11 @@ unsafe extern "C" fn parent() {
     }
 }
 
-/// The kernel gives a child no waiting signals, and what the thread keeps is marked as the parent's. So what deferral has blocked is unblocked, and nothing is left of the signal that a
-/// rollforward under way was for. The masks that the thread is inside stay: their guards are here too. What was unblocked stays noted:
-/// a handler of others that forks may return to code that has it blocked, and the end of the mask unblocks it there.
+/// The kernel gives a child no waiting signals, and what the thread keeps is marked as the
+/// parent's. So what deferral has blocked is unblocked, and nothing is left of the signal that a
+/// rollforward under way was for. The masks that the thread is inside stay: their guards are here
+/// too. What was unblocked stays noted: a handler of others that forks may return to code that has
+/// it blocked, and the end of the mask unblocks it there.
 unsafe extern "C" fn child() {
     let mut mask = change_mask(libc::SIG_BLOCK, u64::MAX);
     if was_prepared() {

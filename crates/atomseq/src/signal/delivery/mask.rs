@@ -38,15 +38,17 @@ pub fn is_masked() -> bool {
 /// After the end of a mask, when signals wait, or when that was one which `with_kernel_mask` has left: unblocks them if it
 /// was the outermost one. (C: it does not unwind, and the end of a mask needs no code for that.)
 ///
-/// A handler that is installed here may run before `added` is read: of a signal that is never blocked, or that was not managed
-/// when the others were blocked. It finds `added` empty, which is set aside while it runs (`Words::set_aside`).
+/// A handler that is installed here may run before `added` is read: of a signal that is never
+/// blocked, or that was not managed when the others were blocked. It finds `added` empty, which is
+/// set aside while it runs (`Words::set_aside`).
 ///
-/// A handler of someone else's that the kernel calls may have a mask itself and, at the end of that, take
-/// `added`: it found the count at 0. It has unblocked the signals only until it returns, so this does it again, as `taken` says.
-/// Nothing else comes to this place with nothing in `added` and nothing kept: the highest bit of `depth` is set for one of
-/// the two only.
-/// (This is reached all the same, unless one signal arrived right before the store that ended the mask, and the other right
-/// after it. Hence the rule that handlers with masks are to be installed through this module.)
+/// A handler of someone else's that the kernel calls may have a mask itself and, at the end of
+/// that, take `added`: it found the count at 0. It has unblocked the signals only until it returns,
+/// so this does it again, as `taken` says.
+/// Nothing else comes to this place with nothing in `added` and nothing kept: the highest bit of
+/// `depth` is set for one of the two only. (This is reached all the same, unless one signal arrived
+/// right before the store that ended the mask, and the other right after it. Hence the rule that
+/// handlers with masks are to be installed through this module.)
 #[cold]
 #[inline(never)]
 extern "C" fn unblock() {

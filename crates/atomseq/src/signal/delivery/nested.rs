@@ -186,8 +186,8 @@ impl Frame {
         self.waiting.load(Relaxed) != 0
     }
 
-    /// Takes one that waits; says which entry it came by. `process` is what [`fork::process`] was before any was taken: in the
-    /// child of a fork since then, those that wait are the parent's.
+    /// Takes one that waits; says which entry it came by. `process` is what [`fork::process`] was
+    /// before any was taken: in the child of a fork since then, those that wait are the parent's.
     pub fn take(&self, process: u32) -> Option<(usize, c_int, libc::siginfo_t)> {
         if self.has_waiting() && fork::process() != process {
             self.waiting.store(0, Relaxed);

@@ -7,7 +7,7 @@
 //! ```text
 //!  48 depth    masks the thread is inside; the highest bit: signals wait
 //!  56 added    what deferral has blocked in the kernel
-//!  64 taken    what the last end of a mask has unblocked again: for an end that a handler of others has interrupted
+//!  64 taken    what the last end of a mask has unblocked again, for an end that it interrupted
 //!  72 rollforward
 //!     72 signal   0: none is under way     76 number   how many there were
 //!     80 mask     of the interrupted code  88 record   the signal's siginfo
@@ -45,7 +45,8 @@ pub struct Words {
 /// deferral in the middle of an end, or of a nested start, may be overwritten. So the end looks at `added` too.
 const WAITING: u64 = 1 << 63;
 
-/// What `depth` is after the end of a mask that the thread has left, whatever the highest bit was: one less than none.
+/// What `depth` is after the end of a mask that the thread has left, whatever the highest bit was:
+/// one less than none.
 const ONE_LESS: u64 = !WAITING;
 
 /// Where they lie in the thread block.
@@ -125,9 +126,10 @@ impl Words {
         self.depth.store(depth | self.waiting(), Relaxed);
     }
 
-    /// Called before a handler runs. One that arrives between two instructions of the end of a mask, or of a
-    /// `with_kernel_mask`, finds what that operation is about to unblock. It is set aside until the
-    /// handler returns, so that no mask in the handler takes it. `None`: there is nothing of the kind.
+    /// Called before a handler runs. One that arrives between two instructions of the end of a
+    /// mask, or of a `with_kernel_mask`, finds what that operation is about to unblock. It is set
+    /// aside until the handler returns, so that no mask in the handler takes it. `None`: there is
+    /// nothing of the kind.
     ///
     /// A handler that jumps away leaves nothing behind: the jump restores a mask from before.
     #[inline(always)]
@@ -146,7 +148,8 @@ impl Words {
         let is_ending =
             matches!(depth & !WAITING, 0 | ONE_LESS) && !controls::is_off(controls::SETTING_ASIDE);
         if is_ending {
-            // A signal that is kept needs no unblocking, and waits for the next mask if the handler jumps.
+            // A signal that is kept needs no unblocking, and waits for the next mask if the handler
+            // jumps.
             self.added.store(0, Relaxed);
             self.depth.store(self.waiting(), Relaxed);
         }
@@ -184,7 +187,8 @@ impl Words {
         self.added.load(Relaxed) != 0 || self.has_kept()
     }
 
-    /// The signals that this thread keeps. (Its parent kept some, perhaps, before a fork that called no handlers.)
+    /// The signals that this thread keeps. (Its parent kept some, perhaps, before a fork that
+    /// called no handlers.)
     pub fn kept(&self) -> u64 {
         if !self.has_kept() {
             return 0;
@@ -216,7 +220,8 @@ impl Words {
         self.saved.keep(signal, info)
     }
 
-    /// In the child of a fork: forgets what waited for the parent. Managed signals must be blocked, if there is any.
+    /// In the child of a fork: forgets what waited for the parent. Managed signals must be blocked,
+    /// if there is any.
     fn forget_parent(&self) {
         let process = fork::process();
         if self.saved.process.load(Relaxed) != process {
