@@ -224,7 +224,10 @@ fn signals_that_are_no_ticks_are_dropped_and_counted() {
 #[test]
 fn a_handler_that_comes_in_between_is_found_out() {
     let arguments = [SOURCES, "--threads=2", "--seconds=2", "--frequency=5000"];
-    let run = run("no rollforward", &arguments, &[]);
+    let once = || run("no rollforward", &arguments, &[]);
+    // On a busy machine there may be no such handler in two seconds.
+    let found = (0..10).map(|_| once()).find(|run| run.code != Some(0));
+    let run = found.expect("in one of ten runs");
     assert_eq!(run.code, Some(1), "{run}");
     assert!(run.err.contains("were taken"), "{run}");
     assert!(

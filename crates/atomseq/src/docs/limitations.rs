@@ -52,12 +52,8 @@
 //!   stack, and a page's in those of a trim; and an allocation looks at one place after another, so it may miss
 //!   a descriptor that moves meanwhile. Give a limit some room.
 //! * **A thread that ends** inside an allocation or a free, by a system call of its own, may take up to 32 free descriptors
-//!   with it for good, and the room for them between the CPUs; a trim a page. One that ends while it notes that a page, or 64 pages, have
-//!   nothing free may hide what is free there, until one more descriptor is put back there. What it had allocated is found by an audit. So may
+//!   with it for good, and the room for them between the CPUs; a trim a page. What it had allocated is found by an audit. So may
 //!   a fork: the child does not get what other threads of its parent had in their hands just then.
-//! * **Two threads that map** a chunk of one pool at the same time: one of the mappings goes back at once, inside that allocation. If the system
-//!   refuses to take it (a process at its limit of mappings), or keeps one already, the allocation waits for the lock that structures take
-//!   their memory under. No other allocation waits for that lock.
 //! * **Address space.** Chunks double, and stay until the pool is dropped; a pool has up to twice the addresses that it needs. Where the
 //!   system does not overcommit, they count.
 //! * **Pages go back** only on Linux, only to a [`trim`](crate::memory::Pool::trim), and as a whole: one descriptor that is in use keeps a
