@@ -57,6 +57,7 @@ fn handler(_event: &mut Event<'_>) {
 fn handlers_may_try() {
     in_fresh_process(this_test!(), || {
         static DONE: AtomicBool = AtomicBool::new(false);
+        static ROUNDS: AtomicU32 = AtomicU32::new(0);
         register().unwrap();
         // SAFETY: the handler does test-and-sets, on a thread that is registered, and ends the process where one fails.
         unsafe { signal::install(libc::SIGUSR1, handler) }.unwrap();
@@ -69,16 +70,22 @@ fn handlers_may_try() {
                 }
             });
             scope.spawn(move || {
-                while !DONE.load(SeqCst) {
+                // A handler takes longer than a round: without a rest between them the rounds would stand still.
+                for rest in (1..100).cycle() {
+                    let (runs, rounds) = (RUNS.load(SeqCst), ROUNDS.load(SeqCst));
                     // SAFETY: it runs still.
                     unsafe { libc::pthread_kill(this, libc::SIGUSR1) };
-                    thread::yield_now();
+                    while RUNS.load(SeqCst) == runs || ROUNDS.load(SeqCst) < rounds + rest {
+                        if DONE.load(SeqCst) {
+                            return;
+                        }
+                        thread::yield_now();
+                    }
                 }
             });
-            let mut rounds = 0;
-            while RUNS.load(SeqCst) < 1_000 || rounds < 100_000 {
+            while RUNS.load(SeqCst) < 1_000 || ROUNDS.load(SeqCst) < 100_000 {
                 attempt_both();
-                rounds += 1;
+                ROUNDS.fetch_add(1, SeqCst);
             }
             DONE.store(true, SeqCst);
         });
