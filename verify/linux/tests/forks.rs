@@ -62,16 +62,17 @@ fn number_children_anew() {
     assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWPID) }, 0);
 }
 
-/// A sandbox in which the kernel wipes no memory in children.
-fn without_wiping() -> Circumstances {
-    Circumstances {
+/// As usual; and where the kernel wipes no memory in children, and says so, or promises it.
+fn with_and_without_wiping() -> [Circumstances; 3] {
+    let without = |errno| Circumstances {
         refused: vec![Refusal {
             call: libc::SYS_madvise,
-            answer: Answer::Error(libc::EPERM),
+            answer: Answer::Error(errno),
             when: When::Always,
         }],
         ..Circumstances::default()
-    }
+    };
+    [Circumstances::default(), without(libc::EPERM), without(0)]
 }
 
 /// Waits until another thread has set it.
@@ -115,10 +116,11 @@ fn forks_in_the_middle_of_start_up(in_new_namespace: bool) {
     });
 }
 
-/// A child decides anew, also where the kernel wipes nothing.
+/// A child decides anew, also where the kernel wipes nothing and says so. (Where it only promises to, the child waits.)
 #[test]
 fn a_child_of_a_start_up_that_stands_still_decides_itself() {
-    for circumstances in [Circumstances::default(), without_wiping()] {
+    let [usual, without, _] = with_and_without_wiping();
+    for circumstances in [usual, without] {
         in_fresh_process(
             "a_child_of_a_start_up_that_stands_still_decides_itself",
             circumstances,
@@ -332,7 +334,7 @@ fn forks_among_closers(forks: usize, fork: fn() -> i32) -> usize {
 
 #[test]
 fn a_child_finds_every_gate_open() {
-    for circumstances in [Circumstances::default(), without_wiping()] {
+    for circumstances in with_and_without_wiping() {
         in_fresh_process("a_child_finds_every_gate_open", circumstances, || {
             atomseq::status();
             assert_eq!(forks_among_closers(300, fork), 0);

@@ -477,6 +477,8 @@ fn handlers_run_on_the_alternate_stack_only_on_request_and_only_if_it_is_large_e
     });
 }
 
+/// (qemu-user has no seccomp.)
+#[cfg(target_arch = "x86_64")]
 #[test]
 fn an_alternate_stack_that_the_kernel_refuses_to_tell_of_is_refused() {
     in_fresh_process(this_test!(), || {

@@ -105,6 +105,8 @@ fn a_handler_installed_later_is_reported_and_repaired() {
     });
 }
 
+/// (qemu-user has no seccomp.)
+#[cfg(target_arch = "x86_64")]
 #[test]
 fn what_the_kernel_refuses_to_tell_is_reported() {
     in_fresh_process(this_test!(), || {

@@ -304,10 +304,11 @@
 //! * A **raw** `fork` or `clone` system call skips the `pthread_atfork` handlers, and so waits for no thread that holds a gate. The
 //!   child takes the gate over, but what the thread was doing under it may be half done. The child gets none of the
 //!   signals that wait for its parent. What deferral has blocked stays blocked in the child until the mask ends.
-//! * **Where the kernel wipes no memory in children** (`MADV_WIPEONFORK`: before Linux 4.14, or forbidden at start-up), only atomseq's
+//! * **Where the kernel wipes no memory in children** (`MADV_WIPEONFORK`: before Linux 4.14, forbidden at start-up, or in an emulator), only atomseq's
 //!   own atfork handler knows a child. One of a raw fork finds gates closed for good. So may atfork handlers of a child that are older
 //!   than atomseq's. If such a fork goes into a new PID namespace and the child gets its parent's number, two threads of the child
-//!   can take the same descriptor of k-CAS.
+//!   can take the same descriptor of k-CAS. Where wiping is promised only, as by an emulator, a child that is forked while another thread
+//!   starts atomseq up waits for ever.
 //! * Areas are private memory: other processes do not share them, and the fence would not reach
 //!   those processes.
 //!

@@ -47,6 +47,7 @@ unsafe extern "C" fn prepare() {
     let _blocked = Blocked::enter();
     if let (0, Some(own)) = (rseq::forks().load(Ordering::Relaxed), process::own()) {
         own.traffic.fork();
+        process::fork();
     }
     rseq::forks().fetch_add(1, Ordering::Relaxed);
 }

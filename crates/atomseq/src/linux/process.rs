@@ -5,7 +5,7 @@
 //!
 //! Start-up maps the page, before anything else. Before that nothing asks forks to wait, and all is the first generation's.
 //! Kernels before Linux 4.14 and some sandboxes wipe nothing: static memory then takes the page's place, which atomseq's own handler
-//! wipes in the child.
+//! wipes in the child. It does so as well where the kernel, as emulators do, has promised to wipe the page and has not.
 
 use super::memory;
 use super::threads::process_number;
@@ -30,6 +30,9 @@ const FIRST: u32 = 1;
 
 /// The newest generation among this process and those that it descends from.
 static NEWEST: AtomicU32 = AtomicU32::new(FIRST);
+
+/// The generation of the process that forks; 0 before a fork.
+static FORKING: AtomicU32 = AtomicU32::new(0);
 
 /// This process's words, once start-up has begun.
 #[inline]
@@ -85,10 +88,17 @@ impl Own {
     }
 }
 
+/// Called by atomseq's atfork handler before a fork, while no other is under way.
+pub(super) fn fork() {
+    FORKING.store(generation(), Ordering::Relaxed);
+}
+
 /// Called by atomseq's atfork handler in a child: does the kernel's work where it does not.
 pub(super) fn wipe() {
-    if let Some(own) = own().filter(|own| own.is_unwiped()) {
-        // Relaxed: the child's only thread, with its signals blocked.
+    let Some(own) = own() else { return };
+    // Relaxed: the child's only thread, with its signals blocked.
+    let is_parents = own.generation.load(Ordering::Relaxed) == FORKING.load(Ordering::Relaxed);
+    if is_parents || own.is_unwiped() {
         own.generation.store(0, Ordering::Relaxed);
         own.traffic.0.store(0, Ordering::Relaxed);
     }
