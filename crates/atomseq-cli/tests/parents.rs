@@ -210,7 +210,7 @@ fn a_thread_that_cannot_be_had_ends_the_benchmark_in_a_sentence() {
     );
 }
 
-/// Processes that the torture is refused are not passed over.
+/// Where neither stream takes anything, the command ends by an exit code, not by a panic.
 #[test]
 fn nowhere_to_write_ends_in_exit_code_1() {
     for arguments in ["doctor", "doctor --json", "--help", "bench --threads 0"] {
