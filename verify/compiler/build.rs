@@ -19,6 +19,15 @@ const SEQUENCES: usize = 500;
 /// What may be wrong with a random sequence: it may be too much for a processor.
 const EXPECTED: [&str; 2] = ["too long", "too many words"];
 
+/// How many sequences that break a rule.
+const BREAKING: u64 = 500;
+
+/// What is wrong with those.
+const REFUSED: [&str; 2] = [
+    "a prepared word is loaded before",
+    "the committed word is prepared",
+];
+
 fn main() {
     sections::main();
     println!("cargo::rerun-if-changed=build.rs");
@@ -44,10 +53,14 @@ fn main() {
         }
     }
     let mut file = String::new();
-    for (name, value) in random::CONSTANTS {
+    for &(name, value) in random::CONSTANTS {
+        let (kind, value) = match i64::try_from(value) {
+            Ok(value) => ("usize", value),
+            Err(_) => ("isize", value as i64),
+        };
         writeln!(
             file,
-            "/// A named constant.\npub const {name}: usize = {value};"
+            "/// A named constant.\npub const {name}: {kind} = {value};"
         )
         .unwrap();
     }
@@ -59,8 +72,62 @@ fn main() {
          #[allow(clippy::unit_arg, reason = \"a table has one shape\")]\npub const FORMS: &[Forms] = &[\n{table}];\n"
     )
     .unwrap();
+    breaking(&mut file);
     let directory = std::env::var("OUT_DIR").expect("cargo says where");
     std::fs::write(Path::new(&directory).join("sequences.rs"), file).expect("cargo's directory");
+}
+
+/// What `sequence!` leaves to rustc of sequences that break a rule: functions of the same constants that say
+/// whether rustc finds the rules kept.
+fn breaking(file: &mut String) {
+    let (mut at_once, mut table) = (0, String::new());
+    for seed in 0..BREAKING {
+        let text = random::break_a_rule(seed).text();
+        let tokens = text.parse().expect("it is made of tokens");
+        let sequence = compiler::sequences(tokens)
+            .expect("it is a function")
+            .remove(0);
+        let is_the_rule = |reason: &str| REFUSED.iter().any(|refused| reason.starts_with(refused));
+        let sequence = match sequence {
+            Ok(sequence) => sequence,
+            Err(error) => {
+                assert!(is_the_rule(&error.to_string()), "{error}\n{text}");
+                at_once += 1;
+                continue;
+            }
+        };
+        let rules = sequence.assertions.iter();
+        let rules: Vec<_> = rules
+            .filter(|rule| is_the_rule(rule.message))
+            .map(|rule| format!("({})", rule.holds))
+            .collect();
+        assert!(
+            !rules.is_empty(),
+            "the compiler takes what breaks a rule:\n{text}"
+        );
+        let constants = sequence.constants.iter();
+        let constants: String = constants
+            .map(|named| format!("const {}: usize = {} as usize;\n", named.place, named.path))
+            .collect();
+        let (name, rules) = (
+            compiler::ir::constants_name(&sequence.name),
+            rules.join("&&"),
+        );
+        writeln!(
+            table,
+            "({seed}, || {{ #[allow(non_camel_case_types)] enum {name} {{}} impl {name} {{ {constants} }} {rules} }}),"
+        )
+        .unwrap();
+    }
+    write!(
+        file,
+        "/// How many sequences that break a rule the compiler refuses by itself.\n\
+         pub const REFUSED_AT_ONCE: usize = {at_once};\n\
+         /// The others by their seeds: are the rules kept, by what is left to rustc?\n\
+         #[allow(clippy::all, unused_parens, dead_code, reason = \"an assertion is made for rustc alone\")]\n\
+         pub const LEFT_TO_RUSTC: &[(u64, fn() -> bool)] = &[\n{table}];\n"
+    )
+    .unwrap();
 }
 
 /// A number in the environment.
@@ -86,10 +153,16 @@ fn write(program: &random::Program, text: &str, sequences: &mut String, table: &
     let (mut on_cpu, mut gated) = ("None".to_string(), "None".to_string());
     if program.is_for_its_cpu() {
         let (slots, held) = (arguments("slots"), arguments("held"));
+        let area = match program.has_slot() {
+            true => "slots",
+            false => "_slots",
+        };
         on_cpu = format!(
-            "Some(|slots, a| unsafe {{ {name}::on_cpu({slots}) }}.map(IntoValue::into_value))"
+            "Some(|{area}, a| unsafe {{ {name}::on_cpu({slots}) }}.map(IntoValue::into_value))"
         );
-        gated = format!("Some(|held, a| unsafe {{ {name}::gated({held}) }}.into_value())");
+        if program.has_slot() {
+            gated = format!("Some(|held, a| unsafe {{ {name}::gated({held}) }}.into_value())");
+        }
     }
     let mut signal = String::new();
     let forms = [

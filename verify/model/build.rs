@@ -1,6 +1,8 @@
-//! Writes the library's k-CAS, its OS-assisted changes, its rings and the shelves of its depot anew, as they are and with one
-//! protection less each, with a control for each protection: see `tests/controls/mod.rs`, and `main.rs` of `tests/kcas`,
-//! `kcas_loom`, `assisted`, `ring`, `queue` and `depot`.
+//! Writes the library's k-CAS, its OS-assisted changes, its rings, the shelves of its depot, the
+//! mappings that it keeps and the turns of threads that grow something anew, as they are and with
+//! one protection less each, with a control for each protection: see `tests/controls/mod.rs`, and
+//! `main.rs` of `tests/kcas`, `kcas_loom`, `assisted`, `ring`, `queue`, `depot`, `mappings` and
+//! `growth`.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -9,10 +11,14 @@ use std::path::Path;
 mod assisted;
 #[path = "tests/depot/mutations.rs"]
 mod depot;
+#[path = "tests/growth/mutations.rs"]
+mod growth;
 #[path = "tests/kcas/mutations.rs"]
 mod kcas;
 #[path = "tests/kcas_loom/mutations.rs"]
 mod kcas_loom;
+#[path = "tests/mappings/mutations.rs"]
+mod mappings;
 #[path = "tests/queue/mutations.rs"]
 mod queue;
 #[path = "tests/ring/mutations.rs"]
@@ -33,6 +39,8 @@ fn main() {
         "tests/queue/mutations.rs",
         "tests/ring/mutations.rs",
         "tests/depot/mutations.rs",
+        "tests/growth/mutations.rs",
+        "tests/mappings/mutations.rs",
     ] {
         println!("cargo::rerun-if-changed={file}");
     }
@@ -74,6 +82,10 @@ fn main() {
     write("queue", &[cells], queue::MUTATIONS);
     let shelf = source(&library.join("../percpu/depot/shelf.rs"));
     write("depot", &[shelf], depot::MUTATIONS);
+    let kept = changed(source(&library.join("../mappings.rs")), mappings::IN_MODELS);
+    write("mappings", &[kept], mappings::MUTATIONS);
+    let turns = changed(source(&library.join("../growth.rs")), growth::IN_MODELS);
+    write("growth", &[turns], growth::MUTATIONS);
 }
 
 /// The same with other texts, in place of some that are there once.

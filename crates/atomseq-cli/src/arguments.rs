@@ -14,7 +14,8 @@ pub const MOST_THREADS: usize = 1_024;
 
 /// Atomic sequences, and the structures and locks made of them: what this machine offers for them, and what they are worth here.
 ///
-/// Without a command: `doctor`, then `bench --quick`, then what follows from both, in two to three minutes.
+/// Without a command: `doctor`, then `bench --quick`, then what follows from both, in two to three
+/// minutes on an idle machine.
 #[derive(Parser)]
 #[command(name = "atomseq", version, max_term_width = 100)]
 pub struct Arguments {
@@ -32,9 +33,14 @@ impl Arguments {
 
 /// Ends the process with what there is to say about its arguments.
 fn refuse(error: &clap::Error) -> ! {
+    if !error.use_stderr() {
+        // Help, or the version: a result like others.
+        let written = process::output().and_then(|_| Ok(error.print()?));
+        process::end(written)
+    }
     // Where nothing can be written, the exit code is all that is left to say.
     let _ = error.print();
-    process::end(error.exit_code().try_into().unwrap_or(2))
+    process::exit(error.exit_code().try_into().unwrap_or(2))
 }
 
 /// What to do.
@@ -84,7 +90,10 @@ pub struct Bench {
     #[arg(long)]
     pub quick: bool,
     /// Prints JSON Lines instead: an `environment` record, then a `measure` a case and a `ratio` an ordered pair of cases;
-    /// where a paper published the same, an `overhead` a case and a `published` record a figure of its.
+    /// where a paper published the same, an `overhead` a case and a `published` record a figure of its. A case whose
+    /// operations are not accounted for has a `wrong` record instead of all these: `expected` and `found` counts, the `fault`
+    /// in words, and whether it is a `peer`'s. A wrong case of atomseq's own ends the benchmark, after all others, with
+    /// exit code 1.
     #[arg(long)]
     pub json: bool,
 }

@@ -19,6 +19,81 @@ const PRIVATE: &str = "thread-local";
 /// A ratio this near to one is a tie: neither a gain nor a loss to speak of.
 const TIE: f64 = 0.03;
 
+/// What a ratio of atomseq's says about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Faster.
+    Gain,
+    /// Neither.
+    Tie,
+    /// Slower.
+    Loss,
+    /// Nothing: there were too few rounds, or too many that disagree.
+    Open,
+}
+
+impl Verdict {
+    /// Returns the verdict on a case of atomseq's beside a rival's.
+    ///
+    /// Rounds that went the other way contradict a gain or a loss; rounds far from one, a tie.
+    fn of(ratio: &Ratio) -> Self {
+        let (verdict, against) = match ratio.median {
+            median if median > 1.0 + TIE => (Self::Loss, ratio.below),
+            median if median < 1.0 - TIE => (Self::Gain, ratio.above),
+            _ => (Self::Tie, ratio.far),
+        };
+        match ratio.holds(against) {
+            true => verdict,
+            false => Self::Open,
+        }
+    }
+
+    /// Returns the verdict on several cases: the worst that holds, if all are decided or one is lost.
+    fn of_all(ratios: &[&Ratio]) -> Self {
+        let verdicts = || ratios.iter().map(|ratio| Self::of(ratio));
+        let order = [Self::Loss, Self::Open, Self::Tie];
+        let worst = order
+            .into_iter()
+            .find(|worst| verdicts().any(|verdict| verdict == *worst));
+        worst.unwrap_or(Self::Gain)
+    }
+}
+
+/// `3 times`, or `3 to 4 times`, and whether the rounds decide that it is more or less than once.
+fn times(ratios: &[&Ratio]) -> Option<String> {
+    let medians = || ratios.iter().map(|ratio| ratio.median);
+    let least = figure(medians().reduce(f64::min)?);
+    let most = figure(medians().reduce(f64::max)?);
+    let range = match least == most {
+        true => most,
+        false => format!("{least} to {most}"),
+    };
+    let is_open = ratios
+        .iter()
+        .any(|ratio| Verdict::of(ratio) == Verdict::Open);
+    let doubt = if is_open {
+        " (which the rounds do not decide)"
+    } else {
+        ""
+    };
+    Some(format!("{range} times{doubt}"))
+}
+
+/// That nothing follows for something.
+fn undecided(what: &str) -> String {
+    format!(
+        "Nothing follows for {what}: the rounds are too few or differ too much, as on a busy machine."
+    )
+}
+
+/// How the rounds of a ratio disagree.
+fn disagreement(ratio: &Ratio) -> String {
+    format!(
+        "slower in {} and faster in {} of {} rounds",
+        ratio.above, ratio.below, ratio.runs
+    )
+}
+
 /// Whether atomseq's sections run on this machine.
 pub struct Sections {
     /// They run, all of them or only those that need no gate.
@@ -51,6 +126,7 @@ pub fn sentences(sections: &Sections, outcomes: &[Outcome]) -> Vec<String> {
         let decisive = decisive(outcomes);
         sentences.push(standing(sections));
         sentences.extend(advice(&decisive));
+        sentences.extend(open(&decisive));
         sentences.extend(gains(&decisive));
         sentences.push(losses(outcomes));
         sentences.extend(footprint(outcomes));
@@ -120,22 +196,15 @@ struct Standing<'a> {
 }
 
 fn advice(decisive: &[Standing]) -> Option<String> {
-    let (won, lost): (Vec<_>, Vec<_>) = decisive
-        .iter()
-        .partition(|standing| standing.ratio.median <= 1.0 + TIE);
-    let ours: Vec<_> = won
-        .iter()
-        .map(|standing| standing.experiment.structure.to_string())
-        .collect();
-    let theirs: Vec<_> = lost
-        .iter()
-        .map(|standing| {
-            format!(
-                "{} instead of {}",
-                standing.best.case, standing.experiment.structure
-            )
-        })
-        .collect();
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for standing in decisive {
+        let structure = standing.experiment.structure;
+        match Verdict::of(standing.ratio) {
+            Verdict::Gain | Verdict::Tie => ours.push(structure.to_string()),
+            Verdict::Loss => theirs.push(format!("{} instead of {structure}", standing.best.case)),
+            Verdict::Open => {}
+        }
+    }
     match (ours.is_empty(), theirs.is_empty()) {
         (true, true) => None,
         (false, true) => Some(format!("Use {} here.", list(&ours))),
@@ -144,10 +213,28 @@ fn advice(decisive: &[Standing]) -> Option<String> {
     }
 }
 
+/// What nothing follows for.
+fn open(decisive: &[Standing]) -> Option<String> {
+    let open = decisive
+        .iter()
+        .filter(|standing| Verdict::of(standing.ratio) == Verdict::Open);
+    let phrases: Vec<_> = open
+        .map(|standing| {
+            format!(
+                "{} beside {} ({})",
+                standing.experiment.structure,
+                standing.best.case,
+                disagreement(standing.ratio),
+            )
+        })
+        .collect();
+    (!phrases.is_empty()).then(|| undecided(&list(&phrases)))
+}
+
 fn gains(decisive: &[Standing]) -> Option<String> {
     let mut won: Vec<_> = decisive
         .iter()
-        .filter(|standing| standing.ratio.median < 1.0 - TIE)
+        .filter(|standing| Verdict::of(standing.ratio) == Verdict::Gain)
         .collect();
     won.sort_by(|a, b| a.ratio.median.total_cmp(&b.ratio.median));
     let phrases: Vec<_> = won
@@ -176,11 +263,8 @@ fn gains(decisive: &[Standing]) -> Option<String> {
 fn losses(outcomes: &[Outcome]) -> String {
     let mut workloads: Vec<(String, Vec<Loss>)> = Vec::new();
     for outcome in outcomes {
-        for ratio in outcome.ratios.iter().filter(|ratio| is_loss(ratio)) {
-            let name = match workload(ratio.numerator) {
-                "" => outcome.experiment.to_string(),
-                workload => format!("{} ({workload})", outcome.experiment),
-            };
+        for ratio in with_rivals(outcome, Verdict::Loss) {
+            let name = place(ratio);
             let known = workloads.iter().position(|(workload, _)| *workload == name);
             let index = known.unwrap_or_else(|| {
                 workloads.push((name, Vec::new()));
@@ -195,7 +279,7 @@ fn losses(outcomes: &[Outcome]) -> String {
         }
     }
     if workloads.is_empty() {
-        return "atomseq lost to nothing that was measured.".to_string();
+        return no_loss(outcomes);
     }
     let private = workloads
         .iter()
@@ -259,10 +343,41 @@ impl Loss {
     }
 }
 
-fn is_loss(ratio: &Ratio) -> bool {
-    subject(ratio.numerator) == OURS
-        && !subject(ratio.denominator).starts_with(OURS)
-        && ratio.median > 1.0 + TIE
+/// What follows where no ratio is a loss of atomseq's.
+fn no_loss(outcomes: &[Outcome]) -> String {
+    let open = outcomes
+        .iter()
+        .flat_map(|outcome| with_rivals(outcome, Verdict::Open));
+    let mut undecided: Vec<_> = open
+        .map(|ratio| format!("{} beside {}", place(ratio), subject(ratio.denominator)))
+        .collect();
+    // Once for all numbers of threads.
+    undecided.sort();
+    undecided.dedup();
+    match undecided.is_empty() {
+        true => "atomseq lost to nothing that was measured.".to_string(),
+        false => format!(
+            "atomseq lost nowhere for certain, but the rounds do not decide {}.",
+            list(&undecided)
+        ),
+    }
+}
+
+/// The ratios of atomseq's cases to rivals' with this verdict.
+fn with_rivals(outcome: &Outcome, verdict: Verdict) -> impl Iterator<Item = &Ratio> {
+    outcome.ratios.iter().filter(move |ratio| {
+        subject(ratio.numerator) == OURS
+            && !subject(ratio.denominator).starts_with(OURS)
+            && Verdict::of(ratio) == verdict
+    })
+}
+
+/// The experiment, and its workload where it has several.
+fn place(ratio: &Ratio) -> String {
+    match workload(ratio.numerator) {
+        "" => ratio.experiment.to_string(),
+        workload => format!("{} ({workload})", ratio.experiment),
+    }
 }
 
 fn footprint(outcomes: &[Outcome]) -> Option<String> {
@@ -299,10 +414,15 @@ fn count(threads: usize) -> String {
 
 /// `a`, `a and b`, `a, b and c`.
 pub fn list(items: &[String]) -> String {
+    enumeration(items, "and")
+}
+
+/// The same with another word before the last item.
+fn enumeration(items: &[String], word: &str) -> String {
     match items {
         [] => String::new(),
         [only] => only.clone(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+        [first @ .., last] => format!("{} {word} {last}", first.join(", ")),
     }
 }
 

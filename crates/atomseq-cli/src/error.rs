@@ -1,6 +1,6 @@
 //! Why a command could not do its work, each in a sentence.
 
-use std::io;
+use std::{fmt, io};
 
 /// A failure that ends the command with exit code 1. (Bad arguments end it with 2, before anything runs.)
 #[derive(Debug, thiserror::Error)]
@@ -8,20 +8,12 @@ pub enum Error {
     /// Standard output did not take what was written; when it is a closed pipe, nobody is left to tell.
     #[error("cannot write the result: {0}")]
     Output(#[from] io::Error),
-    /// A benchmark's subject lost, duplicated or miscounted something.
-    #[error(
-        "{experiment}, case {case}, with {threads} threads: {fault}; its figures would be worthless, so there are none"
-    )]
-    Wrong {
-        /// The experiment's name.
-        experiment: &'static str,
-        /// The case's name.
-        case: &'static str,
-        /// How many threads ran it.
-        threads: usize,
-        /// What was found.
-        fault: String,
-    },
+    /// Cases of atomseq's own lost, duplicated or miscounted something: a sentence each.
+    #[error("{0}; its figures would be worthless, so there are none")]
+    Wrong(String),
+    /// The system refused what is measured, or what it is measured with.
+    #[error("{0}, so there is no result; if a sandbox forbids it, allow it there")]
+    Refused(#[from] Refused),
     /// The torture found a law broken, or nothing going on any more.
     #[error("{0}")]
     Tortured(String),
@@ -45,6 +37,37 @@ pub enum Error {
         source: io::Error,
     },
 }
+
+/// Something that the system refused. Plain data, so that a child process can leave it to its parent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// What, as the rest of a sentence.
+    pub what: &'static str,
+    /// The error number; 0 where there is none.
+    pub errno: i32,
+}
+
+impl Refused {
+    /// The error of the system call just made.
+    #[cfg(target_os = "linux")]
+    pub fn now(what: &'static str) -> Self {
+        let errno = io::Error::last_os_error().raw_os_error();
+        let errno = errno.unwrap_or_default();
+        Self { what, errno }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the system refused to {}", self.what)?;
+        match self.errno {
+            0 => Ok(()),
+            errno => write!(f, ": {}", io::Error::from_raw_os_error(errno)),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
 
 impl Error {
     /// Whether whoever read standard output has gone away.

@@ -2,10 +2,14 @@
 
 mod arguments;
 mod bench;
+#[cfg(target_os = "linux")]
+mod child;
 mod conclusions;
 mod doctor;
 mod error;
 mod machine;
+mod memory;
+mod patience;
 mod process;
 mod report;
 mod torture;
@@ -30,27 +34,18 @@ fn main() {
         Some(Command::Bench(arguments)) => bench(arguments),
         Some(Command::Torture(arguments)) => torture(arguments),
     };
-    process::end(match result {
-        Ok(()) => 0,
-        // Whoever read the output has seen enough.
-        Err(error) if error.is_broken_pipe() => 0,
-        Err(error) => {
-            // Where standard error takes nothing either, the exit code is all that is left to say.
-            let _ = writeln!(io::stderr(), "atomseq: {error}");
-            1
-        }
-    })
+    process::end(result)
 }
 
 fn doctor_and_bench() -> Result<(), Error> {
     doctor(&Doctor { json: false })?;
-    writeln!(io::stdout())?;
+    writeln!(process::output()?)?;
     bench(&Bench::quick())
 }
 
 fn doctor(arguments: &Doctor) -> Result<(), Error> {
+    let mut output = process::output()?;
     let diagnosis = Diagnosis::take();
-    let mut output = io::stdout().lock();
     if arguments.json {
         let json = serde_json::to_string(&diagnosis).map_err(io::Error::from)?;
         writeln!(output, "{json}")?;
@@ -62,19 +57,24 @@ fn doctor(arguments: &Doctor) -> Result<(), Error> {
 
 fn bench(arguments: &Bench) -> Result<(), Error> {
     let plan = arguments.plan();
-    let mut output = io::stdout().lock();
+    let mut output = process::output()?;
+    process::check()?;
     if arguments.json {
-        bench::run(&plan, &mut Lines(&mut output))?;
-        return Ok(());
+        let outcomes = bench::run(&plan, &mut Lines(&mut output))?;
+        return bench::verdict(&outcomes);
     }
     let outcomes = bench::run(&plan, &mut Tables(&mut output))?;
     writeln!(output)?;
     for sentence in sentences(&Sections::here(), &outcomes) {
         writeln!(output, "{sentence}")?;
     }
-    Ok(output.flush()?)
+    output.flush()?;
+    bench::verdict(&outcomes)
 }
 
 fn torture(arguments: &Torture) -> Result<(), Error> {
-    torture::run(&arguments.plan(), &mut io::stdout().lock())
+    let plan = arguments.plan();
+    let mut output = process::output()?;
+    process::check()?;
+    torture::run(&plan, &mut output)
 }

@@ -9,7 +9,8 @@ use comfy_table::{CellAlignment, Table, TableComponent, presets};
 use crate::bench::Listener;
 use crate::bench::environment::Environment;
 use crate::bench::experiments;
-use crate::bench::record::{Measure, Outcome, Record, workload};
+use crate::bench::record::{Measure, Outcome, Record, Wrong, workload};
+use crate::conclusions::list;
 use crate::error::Error;
 
 /// JSON Lines.
@@ -40,6 +41,9 @@ impl<W: Write> Listener for Lines<W> {
         }
         for published in &outcome.published {
             self.line(&Record::Published(published))?;
+        }
+        for wrong in &outcome.wrong {
+            self.line(&Record::Wrong(wrong))?;
         }
         Ok(self.0.flush()?)
     }
@@ -105,8 +109,29 @@ impl<W: Write> Listener for Tables<W> {
         if let Some(beside) = experiments::find(outcome.experiment).and_then(|found| found.beside) {
             beside::print(&mut self.0, beside, outcome)?;
         }
+        for wrong in &outcome.wrong {
+            writeln!(self.0, "{}", left_out(wrong))?;
+        }
         Ok(self.0.flush()?)
     }
+}
+
+/// Why a case is in no table, in one sentence.
+fn left_out(wrong: &Wrong) -> String {
+    let Wrong { case, fault, .. } = wrong;
+    if wrong.untried {
+        return format!("{case} was not measured: {fault}.");
+    }
+    let whose = if wrong.peer {
+        "a fault of the peer's"
+    } else {
+        "a fault of atomseq's"
+    };
+    let counts = wrong.expected.map_or(String::new(), |expected| {
+        let found: Vec<_> = wrong.found.iter().map(u64::to_string).collect();
+        format!(" (expected {expected}, found {})", list(&found))
+    });
+    format!("{case} is left out, for {whose}: {fault}{counts}.")
 }
 
 fn title(outcome: &Outcome) -> String {
@@ -115,8 +140,8 @@ fn title(outcome: &Outcome) -> String {
     } else {
         "threads"
     };
-    let mut measures = outcome.measures.iter();
-    let crowded = if measures.all(|measure| measure.oversubscribed) {
+    let all = |measures: &[Measure]| measures.iter().all(|measure| measure.oversubscribed);
+    let crowded = if !outcome.measures.is_empty() && all(&outcome.measures) {
         ", more than they have CPUs"
     } else {
         ""

@@ -34,6 +34,15 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// How a torture ends that held: on a machine too busy for its signals, it says that they came more
+/// rarely.
+fn end_of_held(stdout: &str) -> &'static str {
+    match stdout.contains("threads got no further between two signals") {
+        true => "\nEvery law that was tried held.\n",
+        false => "\nEvery law held.\n",
+    }
+}
+
 /// Runs targets, which must hold, and returns what was printed.
 fn held(arguments: &[&str], environment: &[(&str, &str)]) -> String {
     let output = torture(arguments, environment);
@@ -44,7 +53,8 @@ fn held(arguments: &[&str], environment: &[(&str, &str)]) -> String {
         "{arguments:?}: {stdout}{stderr}"
     );
     assert_eq!(stderr, "", "without a terminal there is no progress bar");
-    assert!(stdout.ends_with("Every law held.\n"), "{stdout}");
+    assert!(stdout.ends_with(end_of_held(&stdout)), "{stdout}");
+    assert!(!stdout.contains("the system refused"), "{stdout}");
     stdout
 }
 
@@ -92,6 +102,8 @@ fn a_limit_on_memory_is_part_of_how_to_repeat() {
 
 /// The cells of a target's line in the table.
 fn row(stdout: &str, target: &str) -> Vec<String> {
+    // The result is one column.
+    let stdout = stdout.replace(" held in part ", " held-in-part ");
     let rows = stdout
         .lines()
         .map(|line| line.split_whitespace().map(str::to_string).collect());
@@ -117,7 +129,10 @@ fn every_target_holds() {
     for target in TARGETS {
         let row = row(&stdout, target);
         assert!(figure(&row, 1) >= 1 && figure(&row, 2) >= 64, "{row:?}");
-        assert_eq!(row[7], "held");
+        assert!(
+            ["held", "held-in-part"].contains(&row[7].as_str()),
+            "{row:?}"
+        );
     }
     assert_eq!(
         row(&stdout, "fork").last().map(String::as_str),

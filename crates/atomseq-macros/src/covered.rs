@@ -17,16 +17,16 @@ pub(crate) fn derive(input: TokenStream) -> Result<TokenStream> {
     };
     let members: Vec<Member> = data.fields.members().collect();
     let names: Vec<_> = (0..members.len())
-        .map(|number| format_ident!("field_{number}", span = Span::mixed_site()))
+        .map(|number| format_ident!("__atomseq_field_{number}", span = Span::mixed_site()))
         .collect();
     let visits = data.fields.iter().zip(&names).map(|(field, name)| {
         // Where the field's type stands, for what rustc says of it; but not what `::atomseq` means there.
         let at = generated(field.ty.span());
         let each = quote_spanned!(at=> ::atomseq::dcas::Covered::each_word);
-        quote!(#each(#name, visit);)
+        quote!(#each(#name, __atomseq_visit);)
     });
     // Names every field, and so does not compile should another macro add one. A name alone could be a constant of that name,
-    // which would be visited in the field's place; `@` always binds.
+    // which would be visited in the field's place; `@` always binds, or does not compile.
     let all = match &data.fields {
         Fields::Unit => quote!(Self {}),
         _ => quote!(Self { #(#members: #names @ _),* }),
@@ -45,10 +45,10 @@ pub(crate) fn derive(input: TokenStream) -> Result<TokenStream> {
         // SAFETY: it consists of the fields that are visited below, and each of them is `Covered`.
         #[automatically_derived]
         unsafe impl #parameters ::atomseq::dcas::Covered for #name #arguments #conditions {
-            fn each_word(&mut self, visit: &mut dyn ::atomseq::internals::standard::FnMut(&mut ::atomseq::dcas::Word)) {
-                let #all = self;
+            fn each_word(&mut self, __atomseq_visit: &mut dyn ::atomseq::internals::standard::FnMut(&mut ::atomseq::dcas::Word)) {
+                let #all: &mut Self = self;
                 #(#visits)*
-                let _ = visit;
+                let _ = __atomseq_visit;
             }
         }
     })

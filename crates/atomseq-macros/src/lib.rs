@@ -11,6 +11,20 @@ mod compiler;
 mod covered;
 
 use proc_macro::TokenStream;
+use proc_macro2::TokenTree;
+
+/// What makes rustc report an error where it is: `compile_error!` by its name alone. The path that
+/// `syn` gives it begins with `::core` and has the caller's span, and leads elsewhere in a crate of
+/// the first edition.
+fn reported(error: &syn::Error) -> proc_macro2::TokenStream {
+    let is_path = |token: &TokenTree| match token {
+        TokenTree::Punct(mark) => mark.as_char() == ':',
+        TokenTree::Ident(name) => name == "core",
+        _ => false,
+    };
+    let tokens = error.to_compile_error().into_iter();
+    tokens.filter(|token| !is_path(token)).collect()
+}
 
 /// Compiles atomic sequences; `atomseq::docs::patterns` is the guide.
 ///
@@ -60,11 +74,21 @@ use proc_macro::TokenStream;
 /// Constants are literals, which fit a word of the target, or names in capitals, by any path, of an
 /// integer type, `bool` or `char`, with a value that fits a word. As a word, a named constant is at most
 /// 65,535; as an offset of an address, named or not, a constant is a multiple of what is accessed, at
-/// least -256 and at most 4,095 times it. Every other name is in lower case.
+/// least -256 and at most 4,095 times it. The addresses of `prepare_copy` are words: a named
+/// constant in them is not negative. Every other name is in lower case, and `r#` makes no other
+/// name.
+///
+/// The arguments of a statement, the sides of an operator or a comparison and the words of a pair
+/// are evaluated from left to right.
 ///
 /// What an early `return` gives back is computed before the `if`, so it holds no load; what the
-/// sequence gives back is computed before the commit. `doc`, `deprecated`, `cfg` and lint levels may
-/// stand before a sequence. The crate must be known by the name `atomseq`.
+/// sequence gives back is computed before the commit. The crate must be known by the name
+/// `atomseq`.
+///
+/// `doc`, `deprecated`, `must_use`, `inline`, `cfg` and lint levels but `forbid` may stand before a
+/// sequence, and do what they do before a function: `must_use` and `inline` on each of its forms, which
+/// otherwise are inlined always where they are assembly. A sequence of which no form is used is
+/// dead code, as a function is that is never called; no lint is about a single form.
 ///
 /// After a visible `store` there may be loads, which see it, and early returns. A sequence without a
 /// `Slot`, `cpu()` and any store is legal as well: rolled forward, it reads all its words at one time.
@@ -109,11 +133,13 @@ use proc_macro::TokenStream;
 /// registers.
 ///
 /// What two addresses have in common is seen where they start from the same word. Addresses that
-/// come from different words are the caller's to keep apart.
+/// come from different words are the caller's to keep apart. A copy counts with all the words that it
+/// may have if its length is a constant, or bounded by one through `min` or `&`; a copy of any other
+/// length counts as one word, and the caller keeps the rest of it apart.
 #[proc_macro]
 pub fn sequence(input: TokenStream) -> TokenStream {
     compiler::compile(input.into())
-        .unwrap_or_else(|error| error.into_compile_error())
+        .unwrap_or_else(|error| reported(&error))
         .into()
 }
 
@@ -121,6 +147,6 @@ pub fn sequence(input: TokenStream) -> TokenStream {
 #[proc_macro_derive(Covered)]
 pub fn covered(input: TokenStream) -> TokenStream {
     covered::derive(input.into())
-        .unwrap_or_else(|error| error.into_compile_error())
+        .unwrap_or_else(|error| reported(&error))
         .into()
 }

@@ -185,7 +185,10 @@ mod distance;
 pub mod docs;
 mod drops;
 mod end;
+mod growth;
+mod heap;
 pub mod local;
+mod mappings;
 pub mod memory;
 pub mod mutex;
 pub mod nonblocking;
@@ -235,10 +238,12 @@ pub mod internals {
         pub use core::mem::ManuallyDrop;
         pub use core::ops::FnMut;
         pub use core::option::Option;
+        pub use core::prelude::v1::{Clone, Copy, derive};
+        pub use core::primitive::{bool, i128, u32, usize};
         pub use core::result::Result;
         pub use core::{assert, concat};
         #[cfg(not(atomseq_sections))]
-        pub use std::thread_local;
+        pub use std::{thread::LocalKey, thread_local};
     }
 }
 

@@ -1,8 +1,12 @@
 //! Atomics and waiting under one name. The model checker in `verify/` compiles the files that import
 //! this a second time, with atomics and waiting of its own in this place.
 
+use std::time::Duration;
+
+use crate::clock;
+
 pub(crate) use std::hint::spin_loop;
-pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 #[allow(unused_imports, reason = "portable builds do not watch forks")]
 pub(crate) use crate::platform::{
@@ -44,12 +48,58 @@ impl Pair {
     }
 }
 
+/// Tells the calling thread from the others of its process, as long as it lives: an even number, not 0. Async-signal-safe.
+pub(crate) fn this_thread() -> u64 {
+    let own: *const AtomicU32 = crate::__thread_storage!(AtomicU32, AtomicU32::new(0));
+    own.addr() as u64
+}
+
 /// How often a thread looks again before it parks.
 pub(crate) const SPINS: usize = 100;
 
-/// How often a closer of a gate waits for a fork, for a millisecond each.
-#[allow(dead_code, reason = "portable builds do not watch forks")]
-pub(crate) const PATIENCE: u32 = 4;
+/// A thread that did not run meanwhile has not waited.
+const FEWEST_SLEEPS: u32 = 4;
+
+/// A wait that ends: sleeps of a millisecond at most, until some milliseconds have passed, and some sleeps.
+/// (Handlers and wake-ups end sleeps early, a busy machine late.)
+pub(crate) struct Patience {
+    milliseconds: u32,
+    sleeps: u32,
+    /// The time at the first sleep. `None` where the system refuses to tell it: then sleeps count alone.
+    since: Option<Duration>,
+}
+
+impl Patience {
+    /// Patience for so long, from the first sleep on.
+    pub fn new(milliseconds: u32) -> Patience {
+        Patience {
+            milliseconds,
+            sleeps: 0,
+            since: None,
+        }
+    }
+
+    /// Sleeps for a millisecond at most while the word holds `expected`; false, without having slept, when it is over.
+    pub fn sleep(&mut self, word: &AtomicU32, expected: u32) -> bool {
+        if self.sleeps == 0 {
+            self.since = clock::now();
+        }
+        if self.is_over() {
+            return false;
+        }
+        self.sleeps = self.sleeps.saturating_add(1);
+        wait_briefly(word, expected);
+        true
+    }
+
+    fn is_over(&self) -> bool {
+        let Some((now, since)) = clock::now().zip(self.since) else {
+            return self.sleeps >= self.milliseconds;
+        };
+        let time = Duration::from_millis(self.milliseconds.into());
+        now.saturating_sub(since) >= time && self.sleeps >= self.milliseconds.min(FEWEST_SLEEPS)
+    }
+}
 
 /// How often a waiter lets others get on with it before it sleeps.
 static PAUSES: AtomicU32 = AtomicU32::new(SPINNING + 7);
@@ -75,5 +125,31 @@ pub(crate) fn pause(round: u32) {
         (0..1 << round).for_each(|_| spin_loop());
     } else {
         std::thread::yield_now();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::refusal;
+    use std::time::Instant;
+
+    /// How often a wait of so long sleeps if each sleep ends at once, as handlers end them.
+    fn sleeps(milliseconds: u32) -> u32 {
+        let word = AtomicU32::new(0);
+        let mut patience = Patience::new(milliseconds);
+        (0..).find(|_| !patience.sleep(&word, 1)).expect("an end")
+    }
+
+    #[test]
+    fn sleeps_that_end_early_do_not_shorten_a_wait() {
+        let start = Instant::now();
+        assert!(sleeps(20) > 20);
+        assert!(start.elapsed() >= Duration::from_millis(20));
+    }
+
+    #[test]
+    fn without_a_clock_sleeps_count() {
+        assert_eq!(refusal::during(|| sleeps(20)), 20);
     }
 }

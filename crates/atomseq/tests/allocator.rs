@@ -22,7 +22,7 @@ mod watch;
 
 use std::process::{Command, Output};
 
-use atomseq::percpu::{Histogram, Pool};
+use atomseq::percpu::Pool;
 use structures::use_structures;
 use watch::{Watched, watched};
 
@@ -99,9 +99,6 @@ fn the_watch_sees_what_it_should() {
             // A source that allocates is the pool's user's business, and seen like all else.
             let pool = Pool::new(4, || Box::new(1));
             std::hint::black_box(pool.get());
-        }),
-        ("bounds", || {
-            std::hint::black_box(Histogram::with_bounds(&[1]));
         }),
         #[cfg(all(atomseq_sections, target_env = "gnu"))]
         ("thread-local", set_up_a_thread_local),

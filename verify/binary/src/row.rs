@@ -8,10 +8,10 @@ use crate::executable::Executable;
 /// Where `sequence!` puts notes.
 pub const SECTION: &str = ".note.atomseq";
 
-/// Sizes of the name and of the description, the type, and the name with its zero.
-const HEAD: &[u8] = b"\x08\0\0\0\x10\0\0\0\x01\0\0\0atomseq\0";
+/// Sizes of the name and of the description, the type, and the name with its zeros.
+const HEAD: &[u8] = b"\x0c\0\0\0\x10\0\0\0\x01\0\0\0atomseq\0\0\0\0\0";
 /// A note's size.
-const SIZE: u64 = 36;
+const SIZE: u64 = 40;
 
 /// One row.
 #[derive(Clone, Debug)]

@@ -7,8 +7,8 @@ use atomseq::percpu::Area;
 use atomseq::sequence::model::{self, Attempt, Operand, Operator, Step, Value};
 use verify_compiler::inputs::{self, BULK_BYTES};
 use verify_compiler::oracle::{self, Memory};
-use verify_compiler::random::{self, Program};
-use verify_compiler::{FORMS, SEEDS};
+use verify_compiler::random::{self, Kind, Program};
+use verify_compiler::{FORMS, LEFT_TO_RUSTC, REFUSED_AT_ONCE, SEEDS};
 
 /// How often each sequence runs, on other inputs each time.
 const ROUNDS: u64 = 100;
@@ -71,7 +71,7 @@ fn run_model(
     arguments: &[usize],
     memory: &Memory,
     cpu: usize,
-) -> (Value, Memory) {
+) -> (Value, Memory, Vec<(u64, u64)>) {
     let mut words = model::Memory::default();
     for (start, bytes) in &memory.stretches {
         for (index, word) in bytes.chunks_exact(8).enumerate() {
@@ -79,16 +79,31 @@ fn run_model(
             words.store(*start as usize + 8 * index, word);
         }
     }
-    let value = Attempt::new(program, arguments).run(program, &mut words, cpu);
+    let mut attempt = Attempt::new(program, arguments);
+    let mut loads = Vec::new();
+    let value = loop {
+        if let Some(value) = attempt.outcome() {
+            break value.clone();
+        }
+        let (read, _) = attempt.touches(program);
+        loads.extend(read.map(|span| (span.address as u64, span.bytes as u64)));
+        attempt.step(program, &mut words, cpu);
+    };
     let mut after = memory.clone();
     for (address, word) in words.words() {
         after.store(address as u64, word as u64, 8);
     }
-    (value, after)
+    (value, after, loads)
+}
+
+/// What must come out: the result, the memory, and what is loaded, in order.
+struct Expected {
+    left: (Value, Memory),
+    loads: Vec<(u64, u64)>,
 }
 
 /// The sequences and their inputs, with what must come out.
-fn cases(place: &Place, mut with: impl FnMut(usize, &Program, &[u64], &Memory, &(Value, Memory))) {
+fn cases(place: &Place, mut with: impl FnMut(usize, &Program, &[u64], &Memory, &Expected)) {
     for (index, seed) in SEEDS.iter().enumerate() {
         let program = random::generate(*seed);
         let mut random = fastrand::Rng::with_seed(*seed);
@@ -96,8 +111,16 @@ fn cases(place: &Place, mut with: impl FnMut(usize, &Program, &[u64], &Memory, &
             let memory = inputs::memory(&mut random, &program, place.slot, place.bulk);
             let arguments = inputs::arguments(&mut random, &program, place.slot, place.bulk);
             let mut after = memory.clone();
-            let value = oracle::run(&program, &arguments, &mut after, place.cpu as u64);
-            with(index, &program, &arguments, &memory, &(value, after));
+            let (value, loads) =
+                oracle::run_noting_loads(&program, &arguments, &mut after, place.cpu as u64);
+            let left = (value, after);
+            with(
+                index,
+                &program,
+                &arguments,
+                &memory,
+                &Expected { left, loads },
+            );
         }
     }
 }
@@ -108,13 +131,27 @@ fn all_forms_do_what_the_sequence_says() {
     let sections = atomseq::status().gates_active();
     let (mut ran, mut changed, mut against_handlers) = (0u64, 0u64, 0u64);
     let mut for_their_cpu = 0u64;
-    cases(&place, |index, program, arguments, memory, expected| {
+    let mut several_loads = 0u64;
+    cases(&place, |index, program, arguments, memory, all| {
+        let expected = &all.left;
         let forms = &FORMS[index];
+        let abort = oracle::aborted(program, arguments);
         let arguments: Vec<usize> = arguments.iter().map(|word| *word as usize).collect();
         let text = || format!("{}\non {arguments:#x?}", program.text());
 
-        let modelled = run_model(forms.model, &arguments, memory, place.cpu);
-        assert!(modelled == *expected, "the model differs:\n{}", text());
+        let (value, after, loads) = run_model(forms.model, &arguments, memory, place.cpu);
+        assert!(
+            (value, after) == *expected,
+            "the model differs:\n{}",
+            text()
+        );
+        assert!(
+            loads == all.loads,
+            "the model loads in another order:\n{}\n{loads:x?}\n{:x?}",
+            text(),
+            all.loads
+        );
+        several_loads += u64::from(loads.len() > 1);
 
         if let Some(form) = forms.gated {
             write(memory);
@@ -140,9 +177,12 @@ fn all_forms_do_what_the_sequence_says() {
         }
 
         let Some(on_cpu) = forms.on_cpu else { return };
+        if !sections && !program.has_slot() {
+            // There is no gate that could be closed.
+            return;
+        }
         for_their_cpu += 1;
         // An interruption ends some: then once more.
-        let abort = oracle::aborted(program);
         let mut tries = (0..4).map(|_| {
             write(memory);
             on_cpu(place.area.slots(), &arguments)
@@ -167,8 +207,9 @@ fn all_forms_do_what_the_sequence_says() {
     });
     println!(
         "{ran} runs on the CPU, {changed} of them changed memory; {against_handlers} runs of forms \
-         against signal handlers"
+         against signal handlers; {several_loads} runs of models load more than once"
     );
+    assert!(several_loads > SEEDS.len() as u64 * ROUNDS / 4);
     assert!(against_handlers > SEEDS.len() as u64 * ROUNDS);
     if sections {
         let all = for_their_cpu;
@@ -202,7 +243,9 @@ fn every_row_of_this_program_passes_inspection() {
     }
     println!("{rows} rows, {clones} with a clone, {instructions} instructions");
     let protected = |form: &str| {
-        let names = FORMS.iter().flat_map(|forms| forms.signal);
+        // A sequence of no instruction has no row.
+        let some = FORMS.iter().filter(|forms| !forms.model.steps.is_empty());
+        let names = some.flat_map(|forms| forms.signal);
         names.filter(|(name, _)| *name == form).count()
     };
     assert!(clones >= protected("rolling") && rows - clones >= protected("restarting"));
@@ -255,9 +298,142 @@ fn the_random_sequences_use_the_whole_language() {
         "LARGEST",
         "FORTY",
         "0xffffffffffffffff",
+        "if (cpu()) > (LARGEST) { return",
+        " + BACK",
+        "<< 0x3) + ",
+        " - (0 - (",
     ] {
         let uses = texts.iter().filter(|text| text.contains(feature)).count();
         assert!(uses >= 5, "only {uses} sequences use `{feature}`");
+    }
+    let models = || FORMS.iter().map(|forms| forms.model);
+    let offset = |step: &Step| match step {
+        Step::Load { from, .. } => Some(from.offset as isize),
+        Step::Prepare { to, .. } | Step::Commit { to, .. } | Step::Store { to, .. } => {
+            Some(to.offset as isize)
+        }
+        _ => None,
+    };
+    let reach = |is: fn(isize) -> bool| {
+        let steps = models().flat_map(|model| model.steps);
+        steps
+            .filter_map(offset)
+            .filter(|offset| is(*offset))
+            .count()
+    };
+    let stores = |step: &Step| {
+        matches!(
+            step,
+            Step::Prepare { .. } | Step::Commit { .. } | Step::Store { .. } | Step::Copy { .. }
+        )
+    };
+    let only_read = models().filter(|model| !model.steps.iter().any(stores));
+    let no_instruction = models().filter(|model| model.steps.is_empty());
+    let many_parameters = models().filter(|model| model.parameters.len() > 5);
+    let returns_given = models().filter(|model| {
+        let words = model.abort.iter().flat_map(|abort| abort.words);
+        words
+            .into_iter()
+            .any(|word| matches!(word, Operand::Register(_)))
+    });
+    let binary = |model: &&model::Program, is: fn(Operand, Operand) -> bool| {
+        let mut steps = model.steps.iter();
+        steps.any(|step| matches!(*step, Step::Binary { a, b, .. } if is(a, b)))
+    };
+    let same = |a, b| matches!((a, b), (Operand::Register(a), Operand::Register(b)) if a == b);
+    let twice = models().filter(|model| binary(model, same));
+    let without_slot = FORMS
+        .iter()
+        .filter(|forms| forms.on_cpu.is_some() && forms.gated.is_none());
+    for (what, uses) in [
+        ("a negative offset", reach(|offset| offset < 0)),
+        ("an offset over 4,096", reach(|offset| offset > 4096)),
+        ("no store", only_read.count()),
+        ("a CPU and no slot", without_slot.count()),
+        ("no instruction", no_instruction.count()),
+        ("more than five parameters", many_parameters.count()),
+        ("an abort block with a parameter", returns_given.count()),
+        ("a word on both sides", twice.count()),
+    ] {
+        assert!(uses >= 5, "only {uses} sequences have {what}");
+    }
+}
+
+/// Does it make a difference that this sequence was interrupted before, after any number of its stores?
+fn restarts_differ(program: &Program, place: &Place, seed: u64, rounds: u64) -> (bool, u64) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (mut differs, mut restarts) = (false, 0);
+    for _ in 0..rounds {
+        let memory = inputs::memory(&mut random, program, place.slot, place.bulk);
+        let arguments = inputs::arguments(&mut random, program, place.slot, place.bulk);
+        let run = |mut memory: Memory| (oracle::run(program, &arguments, &mut memory, 0), memory);
+        let expected = run(memory.clone());
+        for stores in 1.. {
+            let mut left = memory.clone();
+            if !oracle::interrupt(program, &arguments, &mut left, 0, stores) {
+                break;
+            }
+            restarts += 1;
+            differs |= run(left) != expected;
+        }
+    }
+    (differs, restarts)
+}
+
+/// Whatever was prepared when a sequence was interrupted, it does the same when it starts again: else the
+/// compiler should have refused it.
+#[test]
+fn what_is_accepted_may_start_again() {
+    let place = place();
+    let mut all = 0;
+    for seed in SEEDS {
+        let program = random::generate(*seed);
+        if matches!(program.kind, Kind::OnCpu | Kind::Committing | Kind::Copying) {
+            let (differs, restarts) = restarts_differ(&program, &place, *seed, ROUNDS);
+            assert!(!differs, "interrupted before:\n{}", program.text());
+            all += restarts;
+        }
+    }
+    println!("{all} restarts");
+    assert!(all > SEEDS.len() as u64 * ROUNDS / 4);
+}
+
+/// Sequences that break a rule about their copy are refused, by the compiler or by rustc, however long the copy
+/// is said to be. And it is seen above why: most of those that load too early do differ.
+#[test]
+fn what_breaks_a_rule_is_refused() {
+    let place = place();
+    let taken: Vec<u64> = LEFT_TO_RUSTC
+        .iter()
+        .filter_map(|(seed, keeps)| keeps().then_some(*seed))
+        .collect();
+    let text = |seed: &u64| random::break_a_rule(*seed).text();
+    assert!(taken.is_empty(), "accepted:\n{}", text(&taken[0]));
+    let all = REFUSED_AT_ONCE + LEFT_TO_RUSTC.len();
+    let seeds = 0..all as u64;
+    let differ = |seed: &u64| {
+        let program = random::break_a_rule(*seed);
+        restarts_differ(&program, &place, *seed, 20).0
+    };
+    let differing = seeds.filter(differ).count();
+    println!(
+        "{REFUSED_AT_ONCE} refused at once, {} by rustc; {differing} differ after a restart",
+        LEFT_TO_RUSTC.len()
+    );
+    assert!(REFUSED_AT_ONCE > all / 10 && LEFT_TO_RUSTC.len() > all / 10);
+    assert!(differing > all / 4, "only {differing} of {all}");
+    let texts: Vec<String> = (0..all as u64).map(|seed| text(&seed)).collect();
+    for length in [
+        ", 4);",
+        ", TWO);",
+        ", TWO + 0x",
+        ", EIGHT >> ",
+        ", min(",
+        " & TWO",
+        " & 4",
+    ] {
+        let uses = texts.iter().filter(|text| text.contains(length)).count();
+        assert!(uses >= 10, "only {uses} have a length like `{length}`");
     }
 }
 
@@ -273,10 +449,14 @@ fn a_wrong_step_is_noticed() {
     for (steps, models) in noticed.iter_mut().zip(&wrong) {
         steps.resize(models.len(), false);
     }
-    cases(&place, |index, _, arguments, memory, expected| {
+    cases(&place, |index, _, arguments, memory, all| {
+        let expected = &all.left;
         let arguments: Vec<usize> = arguments.iter().map(|word| *word as usize).collect();
         for (model, noticed) in wrong[index].iter().zip(&mut noticed[index]) {
-            *noticed = *noticed || run_model(model, &arguments, memory, place.cpu) != *expected;
+            *noticed = *noticed || {
+                let (value, after, _) = run_model(model, &arguments, memory, place.cpu);
+                (value, after) != *expected
+            };
         }
     });
     let all: Vec<bool> = noticed.into_iter().flatten().collect();

@@ -1,6 +1,6 @@
 //! Lets signals that deferral has not blocked arrive at each instruction of what begins and ends
 //! masks; their handlers have masks. Without what sets the half-finished operation aside, the same
-//! harness finds handlers interrupted.
+//! harness finds handlers interrupted. Forks are made at each of them as well.
 
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod ends {
@@ -13,7 +13,7 @@ mod ends {
 
     /// Debug builds have many instructions. (No multiple of the number of signals, which take
     /// turns.)
-    const EVERY: usize = if cfg!(debug_assertions) { 9 } else { 1 };
+    const EVERY: usize = if cfg!(debug_assertions) { 25 } else { 1 };
 
     pub fn main() {
         let is_control = std::env::args().any(|argument| argument == CONTROL);
@@ -26,6 +26,9 @@ mod ends {
         for operation in OPERATIONS {
             let mut ends = Ends::default();
             ends.check(&operation, EVERY);
+            if !is_control {
+                ends.check_forks(&operation, EVERY);
+            }
             let (runs, violations) = (ends.runs, ends.violations.len());
             println!("{}: {runs} runs; {violations} violations", operation.name);
             all.runs += runs;

@@ -34,7 +34,14 @@ pub struct Deaths {
     pub on_slow_ways: usize,
     /// Places that did not come up again.
     pub missed: usize,
+    /// Of the places that did not, those in the search for a block of descriptors for k-CAS. What a thread finds there
+    /// depends on which blocks this process has, and which of them exited threads have left. Every
+    /// trial of a place changes that.
+    pub in_searches: usize,
 }
+
+/// Where the functions are that search for a block.
+const SEARCHES: &str = "atomseq::dcas::blocks::";
 
 impl Deaths {
     /// Threads that were ended inside a call.
@@ -47,10 +54,12 @@ impl fmt::Display for Deaths {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} threads ended, {} of them on slow ways; {} places did not come up again",
+            "{} threads ended, {} of them on slow ways; {} places did not come up again, and {} in \
+             searches for descriptors",
             self.ended(),
             self.on_slow_ways,
-            self.missed
+            self.missed,
+            self.in_searches
         )
     }
 }
@@ -121,6 +130,8 @@ pub fn at_each_place<S: Subject, M: FnMut(&mut Rng) -> (S, S::Model)>(
             &mut deaths.plainly
         } else if ways.iter().any(|place| end(*place)) {
             &mut deaths.on_slow_ways
+        } else if ways[0].describe().starts_with(SEARCHES) {
+            &mut deaths.in_searches
         } else {
             println!("{name}: not again at {}", ways[0].describe());
             &mut deaths.missed

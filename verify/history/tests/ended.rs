@@ -32,9 +32,9 @@ const THOROUGH: Thoroughness = if cfg!(debug_assertions) {
     }
 };
 
-/// One in so many places need not come up again: k-CAS takes descriptors where this process has left some. The fewer places,
-/// the more may be such.
-const FEW: usize = if cfg!(debug_assertions) { 3 } else { 4 };
+/// One in so many places need not come up again, besides those in searches for descriptors. The
+/// fewer places there are, the more may be such.
+const FEW: usize = if cfg!(debug_assertions) { 3 } else { 10 };
 
 fn ends<S: Subject, M: FnMut(&mut Rng) -> (S, S::Model)>(
     name: &str,

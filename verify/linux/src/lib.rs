@@ -254,14 +254,60 @@ pub fn install_answer(answer: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_
 /// The third argument of the handler of `SIGSYS` that runs.
 pub unsafe fn fail_trapped_call(context: *mut c_void) {
     // SAFETY: the caller's promise.
+    unsafe { end_trapped_call(context, -i64::from(libc::ENOSYS)) }
+}
+
+/// Makes the trapped call return what the kernel would: a result, or an error's number, negative.
+///
+/// # Safety
+///
+/// The third argument of the handler of `SIGSYS` that runs.
+pub unsafe fn end_trapped_call(context: *mut c_void, result: i64) {
+    // SAFETY: the caller's promise.
     let context = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext };
     #[cfg(target_arch = "x86_64")]
     {
-        context.gregs[libc::REG_RAX as usize] = -i64::from(libc::ENOSYS);
+        context.gregs[libc::REG_RAX as usize] = result;
     }
     #[cfg(target_arch = "aarch64")]
     {
-        context.regs[0] = (-i64::from(libc::ENOSYS)) as u64;
+        context.regs[0] = result as u64;
+    }
+}
+
+/// The number of the trapped call.
+///
+/// # Safety
+///
+/// The third argument of the handler of `SIGSYS` that runs.
+pub unsafe fn trapped_call(context: *mut c_void) -> libc::c_long {
+    // SAFETY: the caller's promise.
+    let context = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext };
+    #[cfg(target_arch = "x86_64")]
+    {
+        context.gregs[libc::REG_RAX as usize] as libc::c_long
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        context.regs[8] as libc::c_long
+    }
+}
+
+/// The second argument of the trapped call.
+///
+/// # Safety
+///
+/// The third argument of the handler of `SIGSYS` that runs.
+pub unsafe fn second_argument(context: *mut c_void) -> usize {
+    // SAFETY: the caller's promise.
+    let context = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext };
+    #[cfg(target_arch = "x86_64")]
+    {
+        context.gregs[libc::REG_RSI as usize] as usize
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        context.regs[1] as usize
     }
 }
 
@@ -365,11 +411,12 @@ pub fn pin() -> i32 {
     cpu
 }
 
-/// Waits for a child of a fork, and returns what it exited with; `None` when a signal ended it. A child that takes more
-/// than ten seconds hangs, and is killed (it may have blocked every other signal).
+/// Waits for a child of a fork, and returns what it exited with; `None` when a signal ended it. A
+/// child that takes more than two minutes hangs, and is killed (it may have blocked every other
+/// signal).
 pub fn exit_code(child: i32) -> Option<i32> {
     let mut status = 0;
-    for _ in 0..10_000 {
+    for _ in 0..120_000 {
         // SAFETY: the kernel writes one word.
         match unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } {
             0 => std::thread::sleep(std::time::Duration::from_millis(1)),

@@ -61,3 +61,23 @@ fn start_up_and_everything_after_allocate_nothing() {
     });
     assert_eq!(mapping, 0);
 }
+
+/// A fork may hold the allocator's lock while it waits for a thread that changes handlers. Adopting
+/// the standard library's handlers of faults is part of the first installation.
+#[test]
+fn handlers_are_changed_without_the_allocator() {
+    use atomseq::signal;
+
+    fn handler(_: &mut signal::Event<'_>) {}
+    if !platform::SECTIONS {
+        return;
+    }
+    let made = calls(|| {
+        // SAFETY: the handler does nothing.
+        let installed = unsafe { signal::install(libc::SIGUSR1, handler) };
+        assert_eq!(installed, Ok(()));
+        let _ = signal::repair();
+        assert_eq!(signal::uninstall(libc::SIGUSR1), Ok(()));
+    });
+    assert_eq!(made, 0);
+}

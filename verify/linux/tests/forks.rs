@@ -429,6 +429,100 @@ fn atfork_handlers_may_close_gates() {
     );
 }
 
+/// A library's recursive lock is taken around forks. One thread holds it and forks while another thread's fork waits for it.
+#[test]
+fn a_thread_may_fork_while_it_holds_what_another_fork_waits_for() {
+    static mut LOCK: libc::pthread_mutex_t = libc::PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+    static TAKING: AtomicU32 = AtomicU32::new(0);
+    unsafe extern "C" fn take() {
+        TAKING.fetch_add(1, Ordering::Release);
+        // SAFETY: a lock that lives as long as the program.
+        unsafe { libc::pthread_mutex_lock(&raw mut LOCK) };
+        drop(Quiet::enter());
+    }
+    unsafe extern "C" fn give() {
+        // SAFETY: locked by this thread.
+        unsafe { libc::pthread_mutex_unlock(&raw mut LOCK) };
+    }
+    unsafe extern "C" fn renew() {
+        // The C library lets only the thread that locked it unlock it, and knows threads by number.
+        // SAFETY: the child has no other thread.
+        unsafe { LOCK = libc::PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP };
+    }
+    let test = "a_thread_may_fork_while_it_holds_what_another_fork_waits_for";
+    for circumstances in with_and_without_wiping() {
+        in_fresh_process(test, circumstances, || {
+            // Registered first, `take` runs after atomseq's handler.
+            // SAFETY: the handlers live as long as the program.
+            let result = unsafe { libc::pthread_atfork(Some(take), Some(give), Some(renew)) };
+            assert_eq!(result, 0);
+            atomseq::status();
+            // Blocked signals would survive an alarm: another thread ends this process, should it hang.
+            std::thread::spawn(|| {
+                std::thread::sleep(Duration::from_secs(20));
+                std::process::abort();
+            });
+            let fork_and_close = || {
+                in_child(fork, || {
+                    drop(Quiet::enter());
+                    in_child(fork, || true);
+                    true
+                });
+            };
+            for _ in 0..5 {
+                std::thread::scope(|scope| {
+                    // SAFETY: as in `take`.
+                    unsafe { libc::pthread_mutex_lock(&raw mut LOCK) };
+                    let before = TAKING.load(Ordering::Relaxed);
+                    let other = scope.spawn(fork_and_close);
+                    while TAKING.load(Ordering::Acquire) == before {
+                        std::thread::yield_now();
+                    }
+                    fork_and_close();
+                    drop(Quiet::enter());
+                    assert!(!other.is_finished(), "the other fork did not wait");
+                    // SAFETY: locked above.
+                    unsafe { libc::pthread_mutex_unlock(&raw mut LOCK) };
+                    other.join().unwrap();
+                });
+            }
+        });
+    }
+}
+
+/// The child of a raw fork that an atfork handler makes goes on with the fork that it is inside of, as its parent does. Then both
+/// fork, and close gates.
+#[test]
+fn a_child_of_a_raw_fork_inside_a_fork_may_fork() {
+    static ARMED: AtomicBool = AtomicBool::new(false);
+    static INNER: AtomicI32 = AtomicI32::new(-1);
+    unsafe extern "C" fn handler() {
+        if ARMED.swap(false, Ordering::Relaxed) {
+            INNER.store(raw_fork(), Ordering::Relaxed);
+        }
+    }
+    let test = "a_child_of_a_raw_fork_inside_a_fork_may_fork";
+    for circumstances in with_and_without_wiping() {
+        in_fresh_process(test, circumstances, || {
+            // Registered first, it runs after atomseq's.
+            // SAFETY: the handler lives as long as the program.
+            let result = unsafe { libc::pthread_atfork(Some(handler), None, None) };
+            assert_eq!(result, 0);
+            atomseq::status();
+            ARMED.store(true, Ordering::Relaxed);
+            in_child(fork, || true);
+            let inner = INNER.load(Ordering::Relaxed);
+            drop(Quiet::enter());
+            in_child(fork, || true);
+            match inner {
+                // SAFETY: ends the child without the test harness's help.
+                0 => unsafe { libc::_exit(0) },
+                child => assert_eq!(exit_code(child), Some(0)),
+            }
+        });
+    }
+}
+
 #[test]
 fn forks_from_several_threads_at_once() {
     in_fresh_process(

@@ -400,6 +400,71 @@ fn what_cannot_be_given_back_is_used_again_whatever_its_size() {
     }
 }
 
+/// A sandbox refuses to take any mapping back. Threads that make and drop pools at the same time
+/// need no more addresses than they had at one time: a pool each, so few of each size that no table
+/// is made. 4 threads, 3,000 pools a thread, for each kind of pool.
+#[test]
+fn threads_that_make_pools_at_the_same_time_use_what_they_had_at_one_time() {
+    const THREADS: usize = 4;
+    const POOLS: usize = 3_000;
+    let test = "threads_that_make_pools_at_the_same_time_use_what_they_had_at_one_time";
+    in_fresh_process(test, Circumstances::default(), || {
+        let make = |cached| {
+            let pool = Pool::<AtomicU64>::options().cached(cached).build();
+            let pool = pool.expect("memory");
+            drop(pool.allocate().expect("memory"));
+            pool
+        };
+        drop(make(64));
+        refuse_from_now_on(libc::SYS_munmap, Answer::Error(libc::EPERM));
+        for cached in [0, 64, 5_000] {
+            let together = Barrier::new(THREADS + 1);
+            let grown = std::thread::scope(|scope| {
+                for _ in 0..THREADS {
+                    scope.spawn(|| {
+                        let pool = make(cached);
+                        together.wait();
+                        drop(pool);
+                        together.wait();
+                        together.wait();
+                        (0..POOLS).for_each(|_| drop(make(cached)));
+                        together.wait();
+                        // A thread that ends changes what the process has.
+                        together.wait();
+                    });
+                }
+                together.wait();
+                together.wait();
+                let before = addresses();
+                together.wait();
+                together.wait();
+                let after = addresses();
+                together.wait();
+                after - before
+            });
+            assert_eq!(grown, 0, "pages of addresses, with {cached} cached");
+        }
+    });
+}
+
+/// Each audit makes a table of what is protected, and drops the one before. 400 audits.
+#[test]
+fn audits_use_what_cannot_be_given_back_again() {
+    let test = "audits_use_what_cannot_be_given_back_again";
+    in_fresh_process(test, Circumstances::default(), || {
+        fn handler(_: &mut atomseq::signal::Event<'_>) {}
+        // SAFETY: the handler does nothing.
+        let installed = unsafe { atomseq::signal::install(libc::SIGUSR1, handler) };
+        installed.expect("a handler");
+        refuse_from_now_on(libc::SYS_munmap, Answer::Error(libc::EPERM));
+        // The C library's memory for a report, too, is there after a few.
+        (0..4).for_each(|_| _ = atomseq::signal::audit());
+        let before = addresses();
+        (0..400).for_each(|_| _ = atomseq::signal::audit());
+        assert_eq!(addresses(), before, "pages of addresses");
+    });
+}
+
 /// A sandbox that answers calls for memory from a handler of `SIGSYS`, which the kernel calls where that signal is not blocked, and ends the
 /// process elsewhere. One run for each set of calls.
 #[test]

@@ -157,6 +157,32 @@ fn a_source_that_asks_is_noticed() {
     assert_eq!(asks_std(test), 0);
 }
 
+/// Does this source map memory past `mappings.rs`, which keeps what the system does not take back?
+fn maps(text: &str) -> bool {
+    let text = without_tests(text);
+    ["platform::map(", "memory::map(", "platform::{map"]
+        .iter()
+        .any(|call| text.contains(call))
+}
+
+/// The others map once in a process: what tells a child from its parent, and what start-up reads
+/// files into.
+#[test]
+fn all_that_is_mapped_again_and_again_can_be_used_again() {
+    let mut mapping: Vec<String> = library_sources()
+        .into_iter()
+        .filter(|(_, text)| maps(text))
+        .map(|(name, _)| name)
+        .collect();
+    mapping.sort();
+    assert_eq!(
+        mapping,
+        ["linux/cpus.rs", "linux/process.rs", "mappings.rs"]
+    );
+    assert!(maps("use crate::platform::{map, unmap};"));
+    assert!(!maps("let index = mappings::map(bytes);"));
+}
+
 #[test]
 fn a_refused_call_makes_nothing_panic() {
     for (name, number) in CALLS {

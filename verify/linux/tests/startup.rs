@@ -839,16 +839,17 @@ const TRAPPED: [(&str, libc::c_long); 16] = [
     ("getrusage", libc::SYS_getrusage),
 ];
 
+fn await_flag(flag: &AtomicBool) {
+    while !flag.load(Ordering::Acquire) {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
 /// Start-up stands still where it has prepared the registration of threads, and then decides against it.
 #[test]
 fn no_thread_registers_before_start_up_has_ended() {
     static MIDDLE: AtomicBool = AtomicBool::new(false);
     static ASKED: AtomicBool = AtomicBool::new(false);
-    fn await_flag(flag: &AtomicBool) {
-        while !flag.load(Ordering::Acquire) {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-    }
     extern "C" fn stand_still(_: i32) {
         MIDDLE.store(true, Ordering::Release);
         await_flag(&ASKED);
@@ -935,5 +936,118 @@ fn a_registered_thread_ends_where_rseq_is_refused_later() {
         if printed.is_none() {
             return;
         }
+    }
+}
+
+/// A constructor of an object that another thread loads, with the dynamic linker's lock held, needs atomseq while this thread starts it
+/// up, and waits for that lock.
+#[cfg(target_env = "gnu")]
+#[test]
+fn start_up_does_not_wait_for_a_constructor_that_waits_for_it() {
+    static IN_CONSTRUCTOR: AtomicBool = AtomicBool::new(false);
+    static STARTING: AtomicBool = AtomicBool::new(false);
+    fn await_flag(flag: &AtomicBool) {
+        while !flag.load(Ordering::SeqCst) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+    extern "C" fn construct() {
+        IN_CONSTRUCTOR.store(true, Ordering::SeqCst);
+        await_flag(&STARTING);
+        // Time to come to the lock.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        atomseq::status();
+    }
+    const NAME: &str = "CONSTRUCTOR_OF_THE_TEST";
+    in_fresh_process(
+        "start_up_does_not_wait_for_a_constructor_that_waits_for_it",
+        Circumstances::default(),
+        || {
+            let object =
+                std::env::temp_dir().join(format!("constructor-{}.so", std::process::id()));
+            let source = format!(
+                "#include <stdlib.h>\n__attribute__((constructor)) static void construct(void) \
+                 {{ ((void (*)(void))strtoul(getenv(\"{NAME}\"), 0, 10))(); }}\n"
+            );
+            let mut compiler = std::process::Command::new("cc");
+            compiler
+                .args(["-shared", "-fPIC", "-x", "c", "-", "-o"])
+                .arg(&object);
+            let mut compiler = compiler
+                .stdin(std::process::Stdio::piped())
+                .spawn()
+                .expect("cc");
+            let mut input = compiler.stdin.take().expect("a pipe");
+            std::io::Write::write_all(&mut input, source.as_bytes()).expect("it reads");
+            drop(input);
+            assert!(compiler.wait().expect("it ends").success());
+            let address = (construct as extern "C" fn() as usize).to_string();
+            // SAFETY: no other thread of this process reads the environment now.
+            unsafe { std::env::set_var(NAME, address) };
+            let path = CString::new(object.as_os_str().as_bytes()).expect("no zeros");
+            let loader = std::thread::spawn(move || {
+                // SAFETY: an object whose constructor calls `construct`.
+                assert!(!unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) }.is_null());
+            });
+            await_flag(&IN_CONSTRUCTOR);
+            STARTING.store(true, Ordering::SeqCst);
+            // SAFETY: ends a process that hangs.
+            unsafe { libc::alarm(30) };
+            atomseq::status();
+            loader.join().expect("it ended");
+            std::fs::remove_file(&object).expect("it was made");
+        },
+    );
+}
+
+/// Where glibc's `pthread_atfork`, which is in each program itself, can be replaced.
+#[cfg(target_env = "gnu")]
+mod registering {
+    use super::*;
+
+    type Handler = Option<unsafe extern "C" fn()>;
+
+    /// How many handlers of forks are registered.
+    static REGISTERED: AtomicU32 = AtomicU32::new(0);
+    /// The next thread that registers some stands still before.
+    static IS_ARMED: AtomicBool = AtomicBool::new(false);
+    static IS_REACHED: AtomicBool = AtomicBool::new(false);
+    static IS_OVER: AtomicBool = AtomicBool::new(false);
+
+    unsafe extern "C" {
+        fn __register_atfork(
+            prepare: Handler,
+            parent: Handler,
+            child: Handler,
+            object: *const u8,
+        ) -> i32;
+    }
+
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> i32 {
+        if IS_ARMED.swap(false, Ordering::AcqRel) {
+            IS_REACHED.store(true, Ordering::Release);
+            await_flag(&IS_OVER);
+        }
+        // SAFETY: what glibc's own does, for an object that stays.
+        let errno = unsafe { __register_atfork(prepare, parent, child, core::ptr::null()) };
+        REGISTERED.fetch_add(u32::from(errno == 0), Ordering::AcqRel);
+        errno
+    }
+
+    /// Another thread registers them just then.
+    #[test]
+    fn gates_are_active_only_once_the_handlers_of_forks_are_registered() {
+        let test = "registering::gates_are_active_only_once_the_handlers_of_forks_are_registered";
+        in_fresh_process(test, Circumstances::default(), || {
+            IS_ARMED.store(true, Ordering::Release);
+            let other = std::thread::spawn(|| atomseq::status().gates_active());
+            await_flag(&IS_REACHED);
+            let active = atomseq::status().gates_active();
+            let registered = REGISTERED.load(Ordering::Acquire);
+            IS_OVER.store(true, Ordering::Release);
+            assert_eq!(other.join().unwrap(), active);
+            assert!(!active || registered > 0);
+        });
     }
 }

@@ -12,7 +12,11 @@
 //! promise has to be checked against the final type. The files in `tests/ui` try to break it, without
 //! `unsafe` and in all of these ways, and must not compile; those in `tests/ui/pass` must.
 //!
-//! What a macro takes from the standard library must be the standard library's, also in a crate that is called `core`:
-//! `tests/paths.rs` reads the sources of all macros for that, and `tests/shadowed.rs` uses them in such a crate.
+//! What a macro takes from the standard library must be the standard library's, also in a crate
+//! that is called `core`: `tests/paths.rs` reads the sources of all macros for that, and
+//! `tests/shadowed.rs` uses them in such a crate. `tests/settings.rs` uses them in crates of every
+//! edition, without preludes, and where all names that the language brings along are taken;
+//! [`strict`] has every lint on.
 
+pub mod strict;
 mod widths;

@@ -4,6 +4,7 @@
 use atomseq::sequence::model::{Operand, Program, Step};
 
 const BEFORE: usize = 0_usize.wrapping_sub(8);
+const SEVEN: usize = 7;
 
 atomseq::sequence! {
     pub unsafe fn of_literals(words: Word) -> Word {
@@ -11,6 +12,21 @@ atomseq::sequence! {
         let shifted = (word ^ ((0 - 1) >> 8)) ^ (1 << 40);
         let least = (shifted ^ min(0 - 1, (1 << 40) - 1)) ^ ((1 << 20) * (1 << 20));
         (least ^ (3 - 7)) ^ 0xffff_ffff
+    }
+
+    /// `2 >> 32` is 0 where words have 64 bits, and 2 where they have 32.
+    pub unsafe fn of_zero_at_one_width(word: Word) -> Word {
+        let added = (word + (2 >> 32)) ^ (SEVEN + (2 >> 32));
+        (added ^ ((2 >> 32) + SEVEN)) ^ (SEVEN - (2 >> 32))
+    }
+
+    /// A copy of one word where words have 64 bits, and of three where they have 32. Either covers
+    /// what is loaded.
+    pub unsafe fn of_length_by_width(slot: Slot, a: Word) {
+        prepare_copy(slot + 16, a, (2 >> 32) + 1);
+        let first = load(slot + 16);
+        prepare(slot + 16, first);
+        commit(slot + 8, a);
     }
 }
 
@@ -32,6 +48,21 @@ const fn constant(program: &Program, number: usize) -> usize {
     }
 }
 
+/// How many words the first copy has.
+const fn copied(program: &Program) -> usize {
+    let mut step = 0;
+    loop {
+        if let Step::Copy {
+            words: Operand::Constant(words),
+            ..
+        } = program.steps[step]
+        {
+            return words;
+        }
+        step += 1;
+    }
+}
+
 const _: () = {
     const LITERALS: &Program = &of_literals::MODEL;
     assert!(constant(LITERALS, 0) == usize::MAX.wrapping_shr(8));
@@ -42,4 +73,12 @@ const _: () = {
     assert!(constant(LITERALS, 3) == square);
     assert!(constant(LITERALS, 4) == 3_usize.wrapping_sub(7));
     assert!(constant(LITERALS, 5) == 0xffff_ffff);
+
+    const ZEROS: &Program = &of_zero_at_one_width::MODEL;
+    let two = 2_usize.wrapping_shr(32);
+    assert!(constant(ZEROS, 0) == two);
+    assert!(constant(ZEROS, 1) == 7 + two && constant(ZEROS, 2) == 7 + two);
+    assert!(constant(ZEROS, 3) == 7 - two);
+
+    assert!(copied(&of_length_by_width::MODEL) == 1 + two);
 };

@@ -1,5 +1,8 @@
-//! What the library's macros may name: where they are expanded, every name but `$crate` (in the output of a procedural macro,
-//! `::atomseq`) may mean something else. This reads the sources of all of them.
+//! What the library's macros may name: where they are expanded, every name but `$crate` (in the
+//! output of a procedural macro, `::atomseq`) may mean something else. So may the names of
+//! primitive types and what the prelude brings; a method may be one of the caller's trait; a
+//! variable may be compared with a constant of its name; and a type that is not written down is
+//! what the place of use makes of it. This reads the sources of all macros.
 
 use std::fs::{read_dir, read_to_string};
 use std::path::Path;
@@ -31,13 +34,53 @@ fn named(token: Option<&TokenTree>, name: &str) -> bool {
 /// Is this a word after which a path may begin?
 fn is_keyword(name: &Ident) -> bool {
     [
-        "const", "dyn", "for", "in", "let", "mut", "return", "unsafe",
+        "as", "const", "dyn", "else", "for", "if", "in", "let", "match", "mut", "return", "unsafe",
+        "while",
     ]
     .iter()
     .any(|keyword| name == keyword)
 }
 
-/// The names in an expansion that are the caller's to give a meaning: paths and macros that do not begin as they should.
+/// What the language and its preludes bring along, up to the edition of 2024: a caller's item of
+/// the same name comes first.
+const BROUGHT_ALONG: &str = "
+    bool char str f32 f64 u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize
+    Option Some None Result Ok Err Box String Vec ToString ToOwned
+    Send Sync Sized Copy Clone Drop Unpin Fn FnMut FnOnce AsyncFn AsyncFnMut AsyncFnOnce Future IntoFuture
+    AsRef AsMut From Into TryFrom TryInto FromIterator Extend Iterator IntoIterator DoubleEndedIterator ExactSizeIterator
+    Default PartialEq Eq PartialOrd Ord Debug Hash
+    drop size_of size_of_val align_of align_of_val derive test";
+
+fn is_brought_along(name: &Ident) -> bool {
+    BROUGHT_ALONG.split_whitespace().any(|other| name == other)
+}
+
+/// The variable that a pattern declares here, or the macro's variable in its place: it has a name
+/// that no caller's constant has, and after `let` a type.
+fn declared(tokens: &[TokenTree], at: usize, found: &mut Vec<String>) {
+    let token = |index: usize| tokens.get(index);
+    let mut at = at;
+    if named(token(at), "mut") {
+        at += 1;
+    }
+    let is_own = is(token(at), '#') || is(token(at), '$');
+    let Some(TokenTree::Ident(name)) = token(at + usize::from(is_own)) else {
+        return;
+    };
+    let next = at + usize::from(is_own) + 1;
+    if name == "_" || matches!(token(next), Some(TokenTree::Group(_))) {
+        return;
+    }
+    if !is_own && !name.to_string().starts_with("__atomseq_") {
+        found.push(format!("let {name}"));
+    }
+    if !is(token(next), ':') {
+        found.push(format!("let {name}: _"));
+    }
+}
+
+/// The names in an expansion that are the caller's to give a meaning: paths and macros that do not
+/// begin as they should, and what the module's documentation lists.
 fn refused(expansion: TokenStream, origin: Origin, found: &mut Vec<String>) {
     let tokens: Vec<TokenTree> = expansion.into_iter().collect();
     let at = |index: usize| tokens.get(index);
@@ -45,6 +88,31 @@ fn refused(expansion: TokenStream, origin: Origin, found: &mut Vec<String>) {
         let before = |count: usize| index.checked_sub(count).and_then(at);
         match token {
             TokenTree::Group(group) => refused(group.stream(), origin, found),
+            TokenTree::Ident(name)
+                if is(before(1), '.')
+                    && !is(before(2), '.')
+                    && (begins_colons(at(index + 1))
+                        || matches!(at(index + 1), Some(TokenTree::Group(_)))) =>
+            {
+                found.push(format!(".{name}()"));
+            }
+            TokenTree::Ident(name) if name == "_" && !is(before(1), '\'') => {
+                let is_argument =
+                    is(before(1), '<') || is(at(index + 1), '>') && !is(before(1), '=');
+                if named(before(1), "as") || is_argument {
+                    found.push("_".to_string());
+                }
+            }
+            TokenTree::Ident(name) if name == "let" => declared(&tokens, index + 1, found),
+            // A closure's parameter.
+            TokenTree::Ident(name)
+                if is(before(1), '|')
+                    && (is(at(index + 1), '|') || is(at(index + 1), ':'))
+                    && !begins_colons(at(index + 1))
+                    && !name.to_string().starts_with("__atomseq_") =>
+            {
+                found.push(format!("|{name}|"));
+            }
             // A path that goes on, or a capture of the macro's own.
             TokenTree::Ident(_) if is(before(1), ':') && begins_colons(before(2)) => {
                 let named_before =
@@ -61,7 +129,7 @@ fn refused(expansion: TokenStream, origin: Origin, found: &mut Vec<String>) {
                 let a_macro = is(at(index + 1), '!') && !is(at(index + 2), '=');
                 // Lints' names are the compiler's.
                 let own = name == "Self" || name == "clippy" || is_keyword(name);
-                if (a_macro || begins_colons(at(index + 1))) && !own {
+                if (a_macro || begins_colons(at(index + 1)) || is_brought_along(name)) && !own {
                     found.push(name.to_string());
                 }
             }
@@ -293,7 +361,7 @@ fn a_name_that_the_caller_may_define_is_refused() {
     };
     assert_eq!(by_rules("::core::arch::asm!(\"\")"), ["::core"]);
     assert_eq!(
-        by_rules("let it: <$a>::B = ::std::mem::take(it);"),
+        by_rules("let __atomseq_it: <$a>::B = ::std::mem::take(it);"),
         ["::std"]
     );
     assert_eq!(
@@ -329,6 +397,37 @@ fn a_name_that_the_caller_may_define_is_refused() {
     assert_eq!(
         by_quote("::atomseq::a!(#b::C, Self::D, ::atomseq::e::F)"),
         [""; 0]
+    );
+    assert_eq!(
+        by_rules("$crate::f(1 as usize, Some(2))"),
+        ["usize", "Some"]
+    );
+    assert_eq!(by_rules("#[derive(Clone)] struct $a;"), ["derive", "Clone"]);
+    assert_eq!(
+        by_rules("impl $crate::A for $b { fn f(it: &dyn Fn(u64)) where Self: Sized {} }"),
+        ["Fn", "u64", "Sized"]
+    );
+    assert_eq!(
+        by_quote("let #a: ::atomseq::standard::usize = ::atomseq::model::Shape::Some;"),
+        [""; 0]
+    );
+    assert_eq!(by_quote("#a.wrapping_add(#b).0"), [".wrapping_add()"]);
+    assert_eq!(by_quote("#a.cast::<::atomseq::T>()"), [".cast()"]);
+    assert_eq!(by_rules("&it.$a, it.0, 1..f()"), [""; 0]);
+    assert_eq!(by_rules("let address;"), ["let address", "let address: _"]);
+    assert_eq!(
+        by_rules("let mut __atomseq_it = 3;"),
+        ["let __atomseq_it: _"]
+    );
+    assert_eq!(by_quote("let mut #it = 3; let _ = #it;"), ["let it: _"]);
+    assert_eq!(by_rules("let $a { b: _, } = __atomseq_it;"), [""; 0]);
+    assert_eq!(
+        by_quote("it(|other| other, |one: u8| one, #a | #b, |__atomseq_it| __atomseq_it)"),
+        ["|other|", "|one|", "u8"]
+    );
+    assert_eq!(
+        by_quote("#a as _, ::atomseq::a::<_>(), match #a { _ => 1 }"),
+        ["_", "_"]
     );
     let spanned = "fn f() { quote_spanned!(generated::at(it)=> ::std::it) }";
     assert_eq!(of_file(spanned, Origin::Root)[0].1, ["::std"]);

@@ -75,7 +75,11 @@ fn the_protocol_holds() {
         }
     }
     let rules = Rules::library();
-    for program in [rules.put, rules.take, rules.free_here] {
+    let anyway = [rules.put_anyway, rules.take_anyway];
+    for program in [rules.put, rules.take, rules.free_here]
+        .into_iter()
+        .chain(anyway)
+    {
         for way in (0..program.exits.len()).map(Some).chain([None]) {
             let name = program.name;
             assert!(
@@ -190,6 +194,8 @@ fn a_state_after_the_lock_is_found_out() {
         Rules {
             put: late(Rules::library().put),
             take: late(Rules::library().take),
+            put_anyway: late(Rules::library().put_anyway),
+            take_anyway: late(Rules::library().take_anyway),
             ..Rules::library()
         },
     );
@@ -216,6 +222,7 @@ fn a_word_before_the_lock_is_found_out() {
         "a word before the lock",
         Rules {
             put: early(Rules::library().put),
+            put_anyway: early(Rules::library().put_anyway),
             ..Rules::library()
         },
     );

@@ -310,7 +310,47 @@ fn a_waiter_that_exits_awake_keeps_nobody_asleep_longer_than_the_next_to_sleep()
     assert_eq!(*lock.lock(), 1);
 }
 
+/// A lock that is unlocked fairly for a waiter that does not exist any more can be taken.
+fn can_be_taken_after_a_fair_unlock(lock: &Mutex<u32, ExitsAwake>) {
+    // SAFETY: the thread, or the one that it is a copy of, has locked it and does so no more.
+    unsafe { lock.force_unlock_fair() };
+    assert!(lock.try_lock().is_some());
+}
+
+#[test]
+fn a_fair_unlock_in_a_child_hands_nothing_to_a_waiter_of_its_parent() {
+    in_fresh_process(this_test!(), || {
+        let lock = Box::leak(Box::new(Mutex::new(0)));
+        let guard = lock.lock();
+        let (_, waiter) = sleeper(lock, false);
+        in_child(|| can_be_taken_after_a_fair_unlock(lock));
+        drop(guard);
+        waiter.join().unwrap();
+    });
+}
+
+#[test]
+fn a_fair_unlock_hands_nothing_to_a_waiter_that_ended_asleep() {
+    unsafe extern "C" fn exit(_: i32) {
+        // SAFETY: ends this thread, which has nothing to drop.
+        unsafe { libc::syscall(libc::SYS_exit, 0) };
+    }
+    in_fresh_process(this_test!(), || {
+        let lock = Box::leak(Box::new(Mutex::new(0)));
+        std::mem::forget(lock.lock());
+        let (waiter, _detached) = sleeper(lock, false);
+        // SAFETY: a handler that calls the kernel only.
+        unsafe { libc::signal(libc::SIGUSR1, exit as *const () as usize) };
+        let (signal, process) = (libc::SIGUSR1, std::process::id());
+        // SAFETY: sends a signal.
+        unsafe { libc::syscall(libc::SYS_tgkill, process, waiter, signal) };
+        wait_until_exited(waiter);
+        can_be_taken_after_a_fair_unlock(lock);
+    });
+}
+
 /// A waiter that was handed the lock exits before it takes it. Released by force, the lock has one holder at a time.
+#[cfg(atomseq_sections)]
 fn is_released_by_force(force: unsafe fn(&Mutex<u32, ExitsAwake>)) {
     let lock: &Mutex<u32, ExitsAwake> = Box::leak(Box::new(Mutex::new(0)));
     let guard = lock.lock();
@@ -329,6 +369,8 @@ fn is_released_by_force(force: unsafe fn(&Mutex<u32, ExitsAwake>)) {
     *first += 1;
 }
 
+// Portable builds hand nothing over.
+#[cfg(atomseq_sections)]
 #[test]
 fn a_lock_handed_to_a_thread_that_exited_is_released_by_force() {
     is_released_by_force(lock_api::Mutex::force_unlock);

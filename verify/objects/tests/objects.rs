@@ -148,9 +148,18 @@ fn a_static_executable_finds_its_own() {
 
 /// Has this ELF file a program header of type `PT_INTERP`?
 fn asks_for_a_dynamic_linker(file: &[u8]) -> bool {
+    program_headers(file)
+        .iter()
+        .any(|header| header[0] as u32 == 3)
+}
+
+/// An ELF file's program headers, as words.
+fn program_headers(file: &[u8]) -> Vec<[u64; 7]> {
     let word = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().expect("eight bytes"));
     let (headers, size, count) = (word(32) as usize, word(54) as u16, word(56) as u16);
-    (0..usize::from(count)).any(|index| word(headers + index * usize::from(size)) as u32 == 3)
+    (0..usize::from(count))
+        .map(|index| std::array::from_fn(|at| word(headers + index * usize::from(size) + 8 * at)))
+        .collect()
 }
 
 /// The linker that most systems have, whatever this toolchain's own is.
@@ -158,4 +167,24 @@ fn asks_for_a_dynamic_linker(file: &[u8]) -> bool {
 fn an_executable_of_the_system_linker_finds_its_own() {
     let (_, text) = probe_built("bfd", &[], "-C link-arg=-fuse-ld=bfd");
     assert!(rows(&text) >= 6);
+}
+
+/// A linker script may put all notes into one section, where atomseq's lie behind others whose lengths fit no
+/// alignment but four, in a segment that says eight.
+#[test]
+fn an_executable_with_all_notes_in_one_section_finds_its_own() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let script = directory.join("notes.ld");
+    let text = "SECTIONS { .note.all : ALIGN(8) { *(.note.gnu.property) *(.note.gnu.build-id) *(.note.ABI-tag) \
+                *(.note.atomseq) } } INSERT AFTER .interp;\n";
+    std::fs::write(&script, text).expect("writable");
+    let flags = format!(
+        "-C link-arg=-fuse-ld=bfd -C link-arg=-Wl,--build-id=sha1,-T,{}",
+        script.display()
+    );
+    let (probe, text) = probe_built("merged", &[], &flags);
+    assert!(rows(&text) >= 6);
+    let file = std::fs::read(probe).expect("just built");
+    let notes = |header: &[u64; 7]| header[0] as u32 == 4 && header[6] == 8;
+    assert!(program_headers(&file).iter().any(notes));
 }

@@ -110,20 +110,43 @@ pub fn in_child(check: impl FnOnce()) {
 /// Runs `check` in a fork's child; returns the exit code that it returned there, or 101 if it panicked. Fails if a signal
 /// killed the child.
 pub fn code_of_child(check: impl FnOnce() -> i32) -> i32 {
-    // SAFETY: the child runs on as this process would; the tests have no other thread that does anything.
-    let child = unsafe { libc::fork() };
+    // SAFETY: the child runs on as this process would; other threads do what a child can do without.
+    code_of_child_of(|| unsafe { libc::fork() }, check)
+}
+
+/// As [`code_of_child`], of a child that `fork` makes.
+pub fn code_of_child_of(fork: impl FnOnce() -> i32, check: impl FnOnce() -> i32) -> i32 {
+    let child = fork();
     assert!(child >= 0);
     if child == 0 {
+        // A child that hangs, maybe with its signals blocked, ends with the process, which an alarm ends.
+        // SAFETY: of this process.
+        #[cfg(target_os = "linux")]
+        unsafe {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL)
+        };
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(check));
         // SAFETY: ends the child; what the parent's exit would do is the parent's.
         unsafe { libc::_exit(outcome.unwrap_or(101)) };
     }
+    code_of(child)
+}
+
+/// Waits for a child's end; returns its exit code. Fails if a signal killed it.
+pub fn code_of(child: i32) -> i32 {
     let mut status = 0;
     // SAFETY: a child of this process.
     let ended = unsafe { libc::waitpid(child, &mut status, 0) };
     assert_eq!(ended, child);
     assert!(libc::WIFEXITED(status), "the child: {status:#x}");
     libc::WEXITSTATUS(status)
+}
+
+/// A fork as `_Fork` makes it: no atfork handlers run, in the child or before it.
+#[cfg(target_os = "linux")]
+pub fn raw_fork() -> i32 {
+    // SAFETY: as in `code_of_child`. All architectures take the flags first.
+    unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) as i32 }
 }
 
 fn ran_to_its_end(test: &str) -> String {
@@ -148,11 +171,14 @@ fn run(test: &str) -> (Output, String) {
     let mut command = this_program();
     command.args([test, "--exact", "--nocapture", "--test-threads=1"]);
     command.env(MARK, "1");
+    // An emulator takes many times as long.
+    let is_emulated = std::env::var_os("ATOMSEQ_VERIFY_RUNNER").is_some();
+    let seconds = if is_emulated { 4 * PATIENCE } else { PATIENCE };
     // SAFETY: between fork and exec, only system calls.
     unsafe {
-        command.pre_exec(|| {
+        command.pre_exec(move || {
             // No fresh process hangs for ever: an alarm outlives the exec.
-            libc::alarm(PATIENCE);
+            libc::alarm(seconds);
             // A test that is killed on purpose leaves no core.
             let none = libc::rlimit {
                 rlim_cur: 0,

@@ -2,6 +2,16 @@
 
 use std::mem::MaybeUninit;
 
+/// Signals that faults raise.
+pub const FAULTS: [i32; 6] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGSYS,
+];
+
 /// A handler of three arguments.
 pub type Three = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
 
@@ -100,7 +110,7 @@ pub fn raise(signal: i32) {
 /// Queues a signal with a value to this thread.
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 pub fn queue(signal: i32, value: usize) {
-    queue_record(signal, libc::SI_QUEUE, |info| {
+    queue_record(signal, libc::SI_QUEUE, 0, |info| {
         let words: *mut u64 = (&raw mut *info).cast();
         // SAFETY: a record as `sigqueue` would make it: the sender and the value follow two words.
         unsafe {
@@ -113,11 +123,32 @@ pub fn queue(signal: i32, value: usize) {
 /// Queues a signal to this thread with a code as the kernel gives it.
 #[cfg(target_os = "linux")]
 pub fn queue_with_code(signal: i32, code: i32) {
-    queue_record(signal, code, |_| ());
+    queue_record(signal, code, 0, |_| ());
+}
+
+/// Queues a signal to this thread as `kill` would send it.
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+pub fn queue_of_kill(signal: i32) {
+    queue_record(signal, libc::SI_USER, 0, |info| {
+        let words: *mut u64 = (&raw mut *info).cast();
+        // SAFETY: the sender follows two words.
+        unsafe { words.add(2).write(u64::from(std::process::id())) };
+    });
+}
+
+/// Queues a signal to this thread as a timer's that has expired `overruns` times more. `password` is for a sandbox that
+/// [traps](crate::sandbox::trap) the call.
+#[cfg(target_os = "linux")]
+pub fn queue_of_timer(signal: i32, overruns: i32, password: u32) {
+    queue_record(signal, libc::SI_TIMER, password, |info| {
+        let words: *mut i32 = (&raw mut *info).cast();
+        // SAFETY: a timer's record: its number and the overruns follow four words.
+        unsafe { words.add(5).write(overruns) };
+    });
 }
 
 #[cfg(target_os = "linux")]
-fn queue_record(signal: i32, code: i32, fill: impl FnOnce(&mut libc::siginfo_t)) {
+fn queue_record(signal: i32, code: i32, password: u32, fill: impl FnOnce(&mut libc::siginfo_t)) {
     // SAFETY: plain old data.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     info.si_signo = signal;
@@ -131,6 +162,8 @@ fn queue_record(signal: i32, code: i32, fill: impl FnOnce(&mut libc::siginfo_t))
             libc::gettid(),
             signal,
             &raw const info,
+            0,
+            password,
         )
     };
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());

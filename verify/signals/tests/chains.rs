@@ -26,6 +26,36 @@ fn a_handler_that_was_below_a_removed_one_may_pass_on_to_it() {
     });
 }
 
+/// DOS emulators change the flags of a context.
+#[test]
+fn what_a_chained_handler_does_to_the_kernel_s_flags_stays() {
+    static SET: AtomicUsize = AtomicUsize::new(0);
+    fn flags(context: *mut libc::c_void) -> *mut usize {
+        context.cast()
+    }
+    extern "C" fn change(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        // SAFETY: the first word of a context.
+        unsafe { *flags(context) ^= 4 };
+        // SAFETY: as above.
+        SET.store(unsafe { *flags(context) } & 255, SeqCst);
+    }
+    in_fresh_process(this_test!(), || {
+        install_plainly(ONE, change, 0, &[]);
+        install(ONE, |event| {
+            let flags = flags(event.context());
+            // SAFETY: as above.
+            let before = unsafe { *flags };
+            event.chain();
+            // SAFETY: as above.
+            let after = unsafe { *flags };
+            assert_eq!((after, after), (before ^ 4, SET.load(SeqCst)));
+            note(event);
+        });
+        raise(ONE);
+        assert_eq!(logged(), [ONE as usize]);
+    });
+}
+
 /// A handler that passes on to a removed one is chained to.
 fn chained_to_what_passes_on() -> Vec<usize> {
     install_plainly(ONE, lowest, 0, &[]);

@@ -1,6 +1,7 @@
 //! Two copies of atomseq in one process: to each, the other one's entries are handlers of others.
 #![cfg(atomseq_sections)]
 
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use atomseq::signal;
@@ -170,5 +171,51 @@ fn a_handler_that_the_other_copy_has_adopted_is_not_displaced() {
         };
         assert_eq!(signal::audit().findings().collect::<Vec<_>>(), [finding]);
         assert!(!second_copy::signal::audit().is_clean());
+    });
+}
+
+/// Counts what is allocated.
+struct Counting;
+
+static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATED.fetch_add(1, SeqCst);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// A fork may hold the allocator's locks, and wait for a thread that changes handlers.
+#[test]
+fn handlers_are_changed_without_the_global_allocator() {
+    in_fresh_process(this_test!(), || {
+        install_theirs();
+        install(ONE, note);
+        install_in_second(TWO);
+        // SAFETY: as in `install`.
+        let changes = || unsafe {
+            signal::install(ONE, note).expect("installed");
+            second_copy::signal::install(TWO, note_in_second).expect("installed");
+            _ = (signal::repair(), second_copy::signal::repair());
+            _ = (signal::audit(), second_copy::signal::audit());
+        };
+        changes();
+        let before = ALLOCATED.load(SeqCst);
+        changes();
+        assert_eq!(ALLOCATED.load(SeqCst), before);
+        // The control.
+        drop(std::hint::black_box(Box::new(1)));
+        assert_eq!(ALLOCATED.load(SeqCst), before + 1);
     });
 }

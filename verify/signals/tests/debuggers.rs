@@ -50,6 +50,7 @@ fn rows() -> Vec<Row> {
     rows
 }
 
+/// Two breakpoints for each sequence of this program that has a clone, and one for each other.
 #[test]
 fn a_breakpoint_in_a_sequence_or_its_clone_does_not_keep_a_handler_from_being_installed() {
     in_fresh_process(this_test!(), || {

@@ -12,7 +12,8 @@ use verify_signals::log::{clear_log, log, logged};
 use verify_signals::sandbox;
 use verify_signals::sequences::add_to_three;
 use verify_signals::signals::{
-    change_mask, install, install_plainly, install_with, is_blocked, is_pending, queue, raise, set,
+    change_mask, install, install_plainly, install_with, is_blocked, is_pending, queue,
+    queue_of_timer, raise, set,
 };
 use verify_signals::this_test;
 
@@ -30,10 +31,15 @@ fn note(event: &mut Event<'_>) {
 
 /// Queues again what the filter has trapped, and lets `CONTINUE` come right before.
 extern "C" fn continue_first(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    const NAMES: [i32; 4] = [libc::REG_RDI, libc::REG_RSI, libc::REG_RDX, libc::REG_R10];
     if !SENT.swap(true, SeqCst) {
         raise(CONTINUE);
     }
+    queue_trapped(context);
+}
+
+/// Makes the call to queue a signal that the filter has trapped.
+fn queue_trapped(context: *mut libc::c_void) {
+    const NAMES: [i32; 4] = [libc::REG_RDI, libc::REG_RSI, libc::REG_RDX, libc::REG_R10];
     // SAFETY: the kernel's context of a system call, which is made with the same arguments.
     unsafe {
         let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
@@ -77,6 +83,79 @@ fn control_queued_again_it_does() {
         // SAFETY: this test expects what follows.
         unsafe { controls::set(controls::KEEPING) };
         assert_eq!(continued_while_a_stop_is_deferred(), [STOP as usize]);
+    });
+}
+
+/// A timer's signal is deferred. The timer expires before that is queued again; after it if it is not. All expirations that
+/// the handler is told of.
+fn expirations_of_a_timer_in_a_mask() -> usize {
+    extern "C" fn expire_first(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        expire();
+        queue_trapped(context);
+    }
+    fn expire() {
+        if !SENT.swap(true, SeqCst) {
+            queue_of_timer(ONE, 6, PASSWORD as u32);
+        }
+    }
+    fn count(event: &mut Event<'_>) {
+        log(1 + event.overrun() as usize);
+    }
+    install_plainly(libc::SIGSYS, expire_first, 0, &[]);
+    install(ONE, count);
+    change_mask(libc::SIG_BLOCK, &[ONE]);
+    queue_of_timer(ONE, 41, 0);
+    sandbox::trap(libc::SYS_rt_tgsigqueueinfo, PASSWORD as u32);
+    let guard = mask();
+    change_mask(libc::SIG_UNBLOCK, &[ONE]);
+    expire();
+    assert_eq!(logged(), []);
+    drop(guard);
+    assert!(!is_blocked(ONE) && !signal::is_masked());
+    logged().iter().sum()
+}
+
+#[test]
+fn no_expiration_of_a_timer_is_lost_in_a_mask() {
+    in_fresh_process(this_test!(), || {
+        assert_eq!(expirations_of_a_timer_in_a_mask(), 42 + 7);
+        assert_eq!(signal::statistics().kept, 1);
+    });
+}
+
+#[test]
+fn control_queued_again_it_is() {
+    in_fresh_process(this_test!(), || {
+        // SAFETY: this test expects what follows.
+        unsafe { controls::set(controls::KEEPING) };
+        assert_eq!(expirations_of_a_timer_in_a_mask(), 7);
+    });
+}
+
+/// What the thread keeps is not queued beside one of its number before a call that waits.
+#[test]
+fn nor_before_a_call_that_waits_for_it() {
+    in_fresh_process(this_test!(), || {
+        fn count(event: &mut Event<'_>) {
+            log(1 + event.overrun() as usize);
+        }
+        install(ONE, count);
+        for expires_again in [false, true] {
+            clear_log();
+            let guard = mask();
+            queue_of_timer(ONE, 41, 0);
+            if expires_again {
+                queue_of_timer(ONE, 6, 0);
+            }
+            signal::with_kernel_mask(|| {
+                assert!(is_pending(ONE));
+                // SAFETY: an initialised set.
+                assert_eq!(unsafe { libc::sigsuspend(&set(&[])) }, -1);
+            });
+            drop(guard);
+            let expected = if expires_again { 42 + 7 } else { 42 };
+            assert_eq!(logged().iter().sum::<usize>(), expected);
+        }
     });
 }
 

@@ -46,7 +46,7 @@ fn a_handler_that_is_installed_over_one_that_is_used_up_stays() {
         let other = std::thread::spawn(|| {
             for round in 1..=ROUNDS {
                 while ROUND.load(SeqCst) != round {
-                    std::hint::spin_loop();
+                    std::thread::yield_now();
                 }
                 for _ in 0..round * 37 % 2000 {
                     std::hint::spin_loop();

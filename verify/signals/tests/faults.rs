@@ -1,114 +1,27 @@
-//! Faults that the program mends: in the clone of a sequence, and where atomseq has most signals blocked.
+//! Faults that the program mends: traps in the clone of a sequence, and where atomseq has most signals blocked.
 #![cfg(atomseq_sections)]
 
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use atomseq::signal::{self, Event};
 use verify_signals::fresh::{code_of_child, in_child, in_fresh_process};
 use verify_signals::interrupt::Page;
 #[cfg(target_arch = "x86_64")]
 use verify_signals::sandbox;
-use verify_signals::sequences::add_to_three;
-use verify_signals::signals::{Three, change_mask, install, install_plainly, kernel_mask, raise};
+use verify_signals::signals::{change_mask, install, install_plainly, kernel_mask, raise};
 use verify_signals::this_test;
 
 static PAGE: std::sync::OnceLock<Page> = std::sync::OnceLock::new();
-/// The signal that arrives in the middle of the sequence.
-static SENT: AtomicI32 = AtomicI32::new(0);
 /// How many faults there were, and how often the signal's handler ran.
 static FAULTS: AtomicUsize = AtomicUsize::new(0);
 static ARRIVED: AtomicUsize = AtomicUsize::new(0);
-
-/// The sequence's first fault sends the signal, which arrives when this returns; the second one, the clone's, is mended.
-extern "C" fn on_segv(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel's record.
-    if unsafe { (*info).si_code } <= 0 {
-        return on_sent(signal, info, context);
-    }
-    if FAULTS.fetch_add(1, SeqCst) == 0 {
-        let sent = SENT.load(SeqCst);
-        change_mask(libc::SIG_BLOCK, &[sent]);
-        raise(sent);
-    } else {
-        PAGE.get().expect("made").release();
-    }
-}
-
-extern "C" fn on_sent(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    ARRIVED.fetch_add(1, SeqCst);
-}
-
-fn managed_on_segv(event: &mut Event<'_>) {
-    let info = std::ptr::from_ref(event.info()).cast_mut();
-    on_segv(event.signal(), info, event.context());
-}
-
-fn managed_on_sent(_: &mut Event<'_>) {
-    ARRIVED.fetch_add(1, SeqCst);
-}
-
-/// Which handlers the two signals have.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Handlers {
-    /// Atomseq's.
-    Managed,
-    /// Others', which block all signals.
-    OthersThatBlock,
-    /// Others', which block none.
-    Others,
-}
-
-fn rolls_forward_through_a_fault(sent: i32, handlers: Handlers) {
-    let all: Vec<i32> = (1..32).collect();
-    let blocked: &[i32] = match handlers {
-        Handlers::OthersThatBlock => &all,
-        _ => &[],
-    };
-    SENT.store(sent, SeqCst);
-    if handlers == Handlers::Managed {
-        install(sent, managed_on_sent);
-        install(libc::SIGSEGV, managed_on_segv);
-    } else {
-        let handler: Three = on_sent;
-        install_plainly(sent, handler, 0, blocked);
-        install_plainly(libc::SIGSEGV, on_segv, 0, blocked);
-    }
-    install(libc::SIGUSR1, nothing);
-    let page = PAGE.get_or_init(Page::new);
-    page.interrupt(0);
-    let mask = kernel_mask();
-    // SAFETY: three words of the test's.
-    let words: [usize; 3] = unsafe {
-        add_to_three::rolling(page.words(1) as usize, 99);
-        page.words(1).cast::<[usize; 3]>().read()
-    };
-    assert_eq!((words, kernel_mask()), ([1; 3], mask));
-    assert_eq!((FAULTS.load(SeqCst), ARRIVED.load(SeqCst)), (2, 1));
-    assert_eq!(signal::statistics().rollforwards, 1);
-}
-
-/// A fault whose signal is blocked kills; so no fault's signal may be, while a clone runs.
-#[test]
-fn a_clone_s_fault_finds_its_signal_open() {
-    in_fresh_process(this_test!(), || {
-        for sent in [libc::SIGABRT, libc::SIGBUS, libc::SIGSEGV, libc::SIGSYS] {
-            for handlers in [
-                Handlers::Managed,
-                Handlers::Others,
-                Handlers::OthersThatBlock,
-            ] {
-                println!("{sent}, {handlers:?}");
-                in_child(|| rolls_forward_through_a_fault(sent, handlers));
-            }
-        }
-    });
-}
 
 /// A program that steps itself sees one address for a trap, in the record and in the context: also while a clone runs.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_clone_s_trap_is_recorded_where_the_sequence_would_have_had_it() {
     use verify_signals::interrupt::program_counter;
+    use verify_signals::sequences::add_to_three;
     static STEPS: AtomicUsize = AtomicUsize::new(0);
     static SEND_AT: AtomicUsize = AtomicUsize::new(0);
     static ELSEWHERE: AtomicUsize = AtomicUsize::new(0);

@@ -4,11 +4,16 @@
 //! one was.
 #![cfg(atomseq_sections)]
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
+#[cfg(target_arch = "x86_64")]
+use atomseq::signal::Interrupted;
 use atomseq::signal::{self, Chained, Event, Options};
 use verify_signals::fresh::in_fresh_process;
+use verify_signals::interrupt::{Page, mask};
 use verify_signals::jump;
+use verify_signals::sequences::add_to_three;
 use verify_signals::signals::{
     change_mask, install, install_plainly, install_with, is_blocked, raise,
 };
@@ -107,6 +112,57 @@ fn out_of_a_handler_by_atomseq_s_jump() {
     });
 }
 
+/// The fault is in the clone that another signal's delivery runs. The handler gives that
+/// rollforward up by hand, and jumps as the C library does: three times. The signal that waited for
+/// the end of the sequence comes after each jump.
+#[test]
+fn out_of_a_rollforward_that_was_given_up_by_hand() {
+    in_fresh_process(this_test!(), || {
+        static PAGE: OnceLock<Page> = OnceLock::new();
+        static FAULTS: AtomicUsize = AtomicUsize::new(0);
+        static HANGUPS: AtomicUsize = AtomicUsize::new(0);
+        fn page() -> &'static Page {
+            PAGE.get_or_init(Page::new)
+        }
+        extern "C" fn on_fault(
+            signal: i32,
+            info: *mut libc::siginfo_t,
+            context: *mut libc::c_void,
+        ) {
+            // The sequence has its fault, then the clone that is run for the signal that waits.
+            if FAULTS.fetch_add(1, SeqCst).is_multiple_of(2) {
+                assert!(!signal::abandon_rollforward());
+                // SAFETY: the context's set.
+                unsafe { libc::sigdelset(&mut *mask(context), libc::SIGHUP) };
+                return;
+            }
+            assert!(signal::abandon_rollforward());
+            assert!(!signal::abandon_rollforward());
+            jump_back(signal, info, context);
+        }
+        extern "C" fn in_the_clone() {
+            page().interrupt(0);
+            change_mask(libc::SIG_BLOCK, &[libc::SIGHUP]);
+            raise(libc::SIGHUP);
+            // SAFETY: three words of the page, the second of which faults.
+            unsafe { add_to_three::rolling(page().words(1) as usize, 99) };
+        }
+        install_plainly(libc::SIGSEGV, on_fault, 0, &[]);
+        install(libc::SIGHUP, |_| _ = HANGUPS.fetch_add(1, SeqCst));
+        for time in 1..=3 {
+            jump::with_target(in_the_clone);
+            page().release();
+            assert_eq!(JUMPS.swap(0, SeqCst), 1, "the {time}. time");
+            assert_eq!(FAULTS.load(SeqCst), 2 * time);
+            assert_eq!(HANGUPS.load(SeqCst), time, "deferred until the jump");
+            assert!(!is_blocked(libc::SIGSEGV) && !is_blocked(libc::SIGHUP));
+            // SAFETY: three words of the page, which does not fault now.
+            let added = unsafe { add_to_three::rolling(page().words(1) as usize, 99) };
+            assert_eq!(added, time - 1, "no word but the first was changed before");
+        }
+    });
+}
+
 /// The handler that is installed over an adopted one passes on what it gets, and the one below it jumps.
 #[test]
 fn out_of_a_handler_that_an_adopted_one_passes_on_to() {
@@ -153,5 +209,115 @@ fn out_of_the_handler_of_a_kept_signal() {
         change_mask(libc::SIG_BLOCK, &[libc::SIGUSR1]);
         drop(signal::mask());
         assert!(is_blocked(libc::SIGUSR1));
+    });
+}
+
+/// A kept signal that such a jump has left, and that the kernel gets after a handler inside a sequence: the next mask finds nothing.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_kept_signal_that_is_blocked_meanwhile_leaves_nothing_to_unblock() {
+    in_fresh_process(this_test!(), || {
+        static PAGE: OnceLock<Page> = OnceLock::new();
+        static FAULTS: AtomicUsize = AtomicUsize::new(0);
+        static HANDLED: AtomicUsize = AtomicUsize::new(0);
+        fn jump(_: &mut Event<'_>) {
+            // SAFETY: as in `jump_back`.
+            unsafe { signal::siglongjmp(jump::environment(), 1) };
+        }
+        fn release(event: &mut Event<'_>) {
+            assert_eq!(event.interrupted(), Interrupted::Inside);
+            PAGE.get().expect("a page").release();
+        }
+        extern "C" fn keep_two() {
+            let guard = signal::mask();
+            raise(libc::SIGTSTP);
+            // It was not blocked with the other one: the thread keeps it, too.
+            install(libc::SIGTTIN, |_| _ = HANDLED.fetch_add(1, SeqCst));
+            raise(libc::SIGTTIN);
+            drop(guard);
+        }
+        let page = PAGE.get_or_init(Page::new);
+        signal::set_rollforward_limit(std::time::Duration::ZERO);
+        install(libc::SIGTSTP, jump);
+        install(libc::SIGUSR1, release);
+        install(libc::SIGUSR2, |_| _ = HANDLED.fetch_add(1, SeqCst));
+        install(libc::SIGSEGV, |_| {
+            if FAULTS.fetch_add(1, SeqCst) == 0 {
+                raise(libc::SIGUSR1);
+            }
+        });
+        jump::with_target(keep_two);
+        change_mask(libc::SIG_BLOCK, &[libc::SIGTTIN, libc::SIGUSR2]);
+        page.interrupt(0);
+        // SAFETY: three words of the page, the second of which faults.
+        unsafe { add_to_three::rolling(page.words(1) as usize, 99) };
+        raise(libc::SIGUSR2);
+        drop(signal::mask());
+        assert!(is_blocked(libc::SIGTTIN) && is_blocked(libc::SIGUSR2));
+        assert_eq!(HANDLED.load(SeqCst), 0);
+        change_mask(libc::SIG_UNBLOCK, &[libc::SIGTTIN, libc::SIGUSR2]);
+        assert_eq!(HANDLED.load(SeqCst), 2);
+    });
+}
+
+/// The same, after a handler that was `Inside` a sequence and has left it: no later signal waits for that delivery.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn out_of_the_handler_of_a_kept_signal_after_one_inside() {
+    in_fresh_process(this_test!(), || {
+        static PAGE: OnceLock<Page> = OnceLock::new();
+        static FAULTS: AtomicUsize = AtomicUsize::new(0);
+        static TRAPS: AtomicUsize = AtomicUsize::new(0);
+        fn page() -> &'static Page {
+            PAGE.get_or_init(Page::new)
+        }
+        fn jump(_: &mut Event<'_>) {
+            JUMPS.fetch_add(1, SeqCst);
+            // SAFETY: as in `jump_back`.
+            unsafe { signal::siglongjmp(jump::environment(), 1) };
+        }
+        extern "C" fn keep_two() {
+            let guard = signal::mask();
+            raise(libc::SIGTSTP);
+            // It was not blocked with the other one: the thread keeps it, too.
+            install(libc::SIGTTIN, jump);
+            raise(libc::SIGTTIN);
+            drop(guard);
+        }
+        extern "C" fn nowhere() -> ! {
+            unreachable!("the kept signal's handler jumps before");
+        }
+        fn leave_the_sequence(event: &mut Event<'_>) {
+            assert_eq!(event.interrupted(), Interrupted::Inside);
+            page().release();
+            let context = event.context().cast::<libc::ucontext_t>();
+            // SAFETY: the context of this delivery; nothing goes on with it but a function that needs none of it.
+            unsafe {
+                let registers = &mut (*context).uc_mcontext.gregs;
+                registers[libc::REG_RIP as usize] = nowhere as *const () as i64;
+            }
+        }
+        extern "C" fn inside() {
+            // SAFETY: three words of the page, the second of which faults.
+            unsafe { add_to_three::rolling(page().words(1) as usize, 99) };
+        }
+        signal::set_rollforward_limit(std::time::Duration::ZERO);
+        install(libc::SIGTRAP, |_| _ = TRAPS.fetch_add(1, SeqCst));
+        install(libc::SIGTSTP, jump);
+        install(libc::SIGUSR1, leave_the_sequence);
+        install(libc::SIGSEGV, |_| {
+            if FAULTS.fetch_add(1, SeqCst) == 0 {
+                raise(libc::SIGUSR1);
+            }
+        });
+        jump::with_target(keep_two);
+        assert_eq!((JUMPS.load(SeqCst), signal::statistics().kept), (1, 2));
+        page().interrupt(0);
+        jump::with_target(inside);
+        assert_eq!(JUMPS.load(SeqCst), 2);
+        for time in 1..=3 {
+            raise(libc::SIGTRAP);
+            assert_eq!(TRAPS.load(SeqCst), time);
+        }
     });
 }

@@ -261,15 +261,18 @@ fn an_adopted_handler_runs_with_the_mask_that_the_kernel_would_give_it() {
 #[test]
 fn a_handler_below_a_removed_one_runs_with_the_mask_that_the_kernel_would_give_it() {
     in_fresh_process(this_test!(), || {
-        install_plainly(ONE, find_plainly, 0, &of_handler());
-        let plain = WAYS.map(|way| send(ONE, way));
-        install(TWO, find);
-        install(ONE, find);
-        let ours = installed(ONE);
-        signal::uninstall(ONE).expect("installed");
-        put_back(ONE, &ours);
-        for (way, plain) in WAYS.into_iter().zip(plain) {
-            check(send(ONE, way), plain | bit(TWO), &way);
+        for flags in [0, libc::SA_NODEFER] {
+            install_plainly(ONE, find_plainly, flags, &of_handler());
+            let plain = WAYS.map(|way| send(ONE, way));
+            install(TWO, find);
+            install(ONE, find);
+            let ours = installed(ONE);
+            signal::uninstall(ONE).expect("installed");
+            put_back(ONE, &ours);
+            for (way, plain) in WAYS.into_iter().zip(plain) {
+                check(send(ONE, way), plain | bit(TWO), &(flags, way));
+            }
+            signal::uninstall(TWO).expect("installed");
         }
     });
 }

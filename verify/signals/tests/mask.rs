@@ -7,7 +7,7 @@ use atomseq::signal::{self, Event, mask};
 use verify_signals::fresh::{in_child, in_fresh_process};
 use verify_signals::log::{clear_log, log, logged};
 use verify_signals::signals::{
-    change_mask, install, install_plainly, is_blocked, queue, raise, set,
+    FAULTS, change_mask, install, install_plainly, is_blocked, queue, raise, set,
 };
 use verify_signals::this_test;
 
@@ -134,52 +134,6 @@ fn every_queued_signal_comes_with_its_value() {
     });
 }
 
-/// With a full queue, the record of the signal that is put off waits in the thread.
-#[cfg(atomseq_sections)]
-fn put_off_with_a_full_queue() {
-    let signal = libc::SIGRTMIN() + 3;
-    install(signal, note);
-    // Sent while blocked, so that the queue can be closed before it arrives.
-    change_mask(libc::SIG_BLOCK, &[signal]);
-    queue(signal, 7);
-    let closed = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: a whole limit.
-    let result = unsafe { libc::setrlimit(libc::RLIMIT_SIGPENDING, &closed) };
-    assert_eq!(result, 0);
-    let guard = mask();
-    change_mask(libc::SIG_UNBLOCK, &[signal]);
-    assert_eq!(logged(), []);
-    assert_eq!(signal::statistics().deferrals, 1);
-    drop(guard);
-}
-
-#[cfg(atomseq_sections)]
-#[test]
-fn a_record_without_room_in_the_queue_is_kept() {
-    in_fresh_process(this_test!(), || {
-        put_off_with_a_full_queue();
-        assert_eq!(logged(), [1007]);
-        assert_eq!(signal::statistics().lost_information, 0);
-    });
-}
-
-#[cfg(atomseq_sections)]
-#[test]
-fn control_without_the_kept_record_only_the_number_comes() {
-    in_fresh_process(this_test!(), || {
-        // SAFETY: this test expects what follows.
-        unsafe {
-            atomseq::internals::signal_controls::set(atomseq::internals::signal_controls::SAVING)
-        };
-        put_off_with_a_full_queue();
-        assert_eq!(logged(), [libc::SIGRTMIN() as usize + 3]);
-        assert_eq!(signal::statistics().lost_information, 1);
-    });
-}
-
 #[test]
 fn a_panic_ends_the_masks_that_it_unwinds() {
     in_fresh_process(this_test!(), || {
@@ -257,15 +211,7 @@ fn a_handler_of_someone_else_that_interrupts_a_mask_may_have_masks() {
 #[test]
 fn faults_and_abort_are_not_held_back() {
     in_fresh_process(this_test!(), || {
-        for signal in [
-            libc::SIGSEGV,
-            libc::SIGBUS,
-            libc::SIGFPE,
-            libc::SIGILL,
-            libc::SIGTRAP,
-            libc::SIGSYS,
-            libc::SIGABRT,
-        ] {
+        for signal in FAULTS.into_iter().chain([libc::SIGABRT]) {
             clear_log();
             install(signal, note);
             let guard = mask();
@@ -454,6 +400,33 @@ fn a_signal_put_off_becomes_this_thread_s_and_is_lost_only_with_a_forgotten_guar
                 if cfg!(not(atomseq_sections)) { 2 } else { 1 }
             );
         });
+    });
+}
+
+/// Its handler is uninstalled between the deferral that has blocked it and the thread's start.
+#[test]
+fn a_thread_inherits_no_signal_as_blocked_that_is_no_longer_managed() {
+    in_fresh_process(this_test!(), || {
+        let see = || (is_blocked(ONE), is_blocked(TWO), is_blocked(libc::SIGWINCH));
+        change_mask(libc::SIG_BLOCK, &[libc::SIGWINCH]);
+        install(ONE, note);
+        // The thread's function is made before and after.
+        for made_after in [false, true] {
+            clear_log();
+            install(TWO, note);
+            let guard = mask();
+            let before = signal::inheriting(see);
+            raise(ONE);
+            signal::uninstall(TWO).expect("uninstalled");
+            let thread = match made_after {
+                false => std::thread::spawn(before),
+                true => std::thread::spawn(signal::inheriting(see)),
+            };
+            assert_eq!(thread.join().expect("it ended"), (false, false, true));
+            drop(guard);
+            assert_eq!(logged(), [ONE as usize]);
+            assert!(!is_blocked(TWO));
+        }
     });
 }
 

@@ -3,13 +3,15 @@
 #![cfg(atomseq_sections)]
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 
 use atomseq::internals::signal_controls;
 use atomseq::signal;
 use verify_signals::fresh::in_fresh_process;
 use verify_signals::log::{log, logged, note, note_and_chain};
-use verify_signals::signals::{change_mask, install, install_plainly, installed, raise};
+use verify_signals::signals::{
+    FAULTS, change_mask, install, install_plainly, installed, kernel_mask, raise,
+};
 use verify_signals::this_test;
 
 const ONE: i32 = libc::SIGUSR1;
@@ -162,6 +164,23 @@ fn a_handler_installed_during_an_installation_is_what_was_there_before() {
         signal::uninstall(ONE).expect("installed");
         raise(ONE);
         assert_eq!(logged(), [ONE as usize, 2, 2]);
+    });
+}
+
+#[test]
+fn faults_and_the_c_librarys_signals_are_not_blocked_while_handlers_are_changed() {
+    static BLOCKED: AtomicU64 = AtomicU64::new(0);
+    in_fresh_process(this_test!(), || {
+        let note_mask = || BLOCKED.store(kernel_mask(), SeqCst);
+        with(ONE, note_mask, || install(ONE, note));
+        let blocked = BLOCKED.load(SeqCst);
+        // The control: others are.
+        for signal in [ONE, libc::SIGABRT] {
+            assert_ne!(blocked & 1 << (signal - 1), 0);
+        }
+        for signal in FAULTS.into_iter().chain([32, 33]) {
+            assert_eq!(blocked & 1 << (signal - 1), 0, "{signal}");
+        }
     });
 }
 

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
 
 use atomseq::internals::signal_controls;
+use atomseq::local::Map;
 use atomseq::signal::{self, Event, Interrupted, Options};
 use verify_signals::fresh::in_fresh_process;
 use verify_signals::interrupt::{Page, mask};
@@ -150,6 +151,7 @@ fn both_at_once() -> Vec<usize> {
     run(let_both_in, never)
 }
 
+/// Once for each of the six signals, as where this file says `for_each`.
 #[test]
 fn both_at_once_find_the_sequence_done() {
     in_fresh_process(this_test!(), || {
@@ -174,6 +176,92 @@ fn control_without_noticing_deliveries_one_finds_it_half_done() {
         install(libc::SIGABRT, look);
         let abort = libc::SIGABRT as usize;
         assert_eq!(both_at_once()[..5], [abort, 0, 1, 0, 0]);
+    });
+}
+
+/// A map of one entry.
+type One = Map<usize, usize, 1>;
+
+/// What is stored for that entry's key.
+const KEY: usize = 7;
+const STORED: usize = 42;
+
+/// A map whose third word is the entry's key, and whose fourth one, on the page that faults, is its
+/// value.
+fn map() -> &'static One {
+    let map = page().words(3).cast::<One>();
+    // SAFETY: zeros are an empty map; one thread and its handlers use it, as a map is meant to be
+    // used.
+    unsafe { &*map }
+}
+
+/// Logs the signal, what it is told, and what it finds in the map: the value of the key or, where
+/// it is not there, 1000.
+fn find(event: &mut Event<'_>) {
+    log(event.signal() as usize);
+    log(match event.interrupted() {
+        Interrupted::Plain => 0,
+        Interrupted::RolledForward => 2,
+        _ => 3,
+    });
+    log(map().get(KEY).unwrap_or(1000));
+}
+
+/// Puts the entry in; both signals arrive when its key is stored and its value is not. Returns what
+/// their handlers logged.
+fn put_and_interrupt(put: fn(&One)) -> Vec<usize> {
+    FAULTS.store(0, SeqCst);
+    clear_log();
+    HANDLERS[0].store(let_both_in as fn(&mut libc::sigset_t) as usize, SeqCst);
+    HANDLERS[1].store(never as fn(&mut libc::sigset_t) as usize, SeqCst);
+    page().release();
+    // SAFETY: the words of the map, which nothing uses now.
+    unsafe { page().words(3).write_bytes(0, size_of::<One>() / 8) };
+    hold(&[libc::SIGHUP, UNMASKED.load(SeqCst)]);
+    page().interrupt_store(0);
+    put(map());
+    assert_eq!(FAULTS.load(SeqCst), 1);
+    assert_eq!(map().get(KEY), Some(STORED));
+    logged()
+}
+
+const PUTS: [fn(&One); 2] = [
+    |map| assert_eq!(map.insert(KEY, STORED).ok(), Some(None)),
+    |map| assert!(map.add(KEY, STORED).is_ok()),
+];
+
+/// Twice for each signal.
+#[test]
+fn both_at_once_find_in_a_map_what_was_stored() {
+    in_fresh_process(this_test!(), || {
+        install_plainly(libc::SIGSEGV, on_fault, 0, &[]);
+        for signal in UNMASKABLE {
+            UNMASKED.store(signal, SeqCst);
+            install(libc::SIGHUP, find);
+            install(signal, find);
+            for put in PUTS {
+                assert_eq!(
+                    put_and_interrupt(put),
+                    [signal as usize, 2, STORED, HUP, 0, STORED]
+                );
+            }
+            signal::uninstall(signal).expect("installed");
+        }
+    });
+}
+
+#[test]
+fn control_without_noticing_deliveries_one_finds_in_a_map_what_was_never_stored() {
+    in_fresh_process(this_test!(), || {
+        // SAFETY: this test expects what follows.
+        unsafe { signal_controls::set(signal_controls::NESTED) };
+        UNMASKED.store(libc::SIGABRT, SeqCst);
+        install_plainly(libc::SIGSEGV, on_fault, 0, &[]);
+        install(libc::SIGHUP, find);
+        install(libc::SIGABRT, find);
+        for put in PUTS {
+            assert_eq!(put_and_interrupt(put)[..3], [libc::SIGABRT as usize, 0, 0]);
+        }
     });
 }
 

@@ -67,7 +67,9 @@ excludes! {
     mutex_by_rehoming_on_one_cpu: one_cpu::run::<RawBiased>, 1;
     // A visit is a fence.
     mutex_by_on_cpu_with_visitors: machine::run::<RawMutex<OnCpu>>, 100;
-    spin_lock_by_on_cpu_among_handlers: handlers::run::<RawSpin<OnCpu>>, 1;
+    spin_lock_by_on_cpu_among_handlers: handlers::run_at_home::<RawSpin<OnCpu>>, 1;
+    // Every other acquisition is a visit, and so are the handlers'.
+    spin_lock_by_on_cpu_among_handlers_of_threads_that_move: handlers::run_moving::<RawSpin<OnCpu>>, 300;
     mutex_by_rehoming_among_handlers: handlers::run::<RawBiased>, 1;
     spin_lock_by_restarting: handlers::run::<RawSpin<Restarting>>, 1;
     spin_lock_by_rolling: handlers::run::<RawSpin<Rolling>>, 1;
@@ -117,6 +119,7 @@ does_not_exclude! {
     no_protection_is_found_out_among_threads: machine::run::<RawSpin<Unprotected>>;
     no_protection_is_found_out_on_one_cpu: one_cpu::run::<RawSpin<Unprotected>>;
     no_protection_is_found_out_among_handlers: handlers::run::<RawSpin<Unprotected>>;
+    no_protection_is_found_out_among_handlers_at_home: handlers::run_at_home::<RawSpin<Unprotected>>;
 }
 
 /// Runs a control that needs threads at the same time, where there are CPUs for that.

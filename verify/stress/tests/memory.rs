@@ -99,7 +99,7 @@ fn use_cache(value: u64) {
     place.store(value, Relaxed);
     let loaded = place.loaded();
     drop(place);
-    if let Some(again) = loaded.get() {
+    if let Ok(again) = loaded.get() {
         let changed = again.load(Relaxed) != value;
         stage.lost.fetch_add(usize::from(changed), Relaxed);
     }

@@ -234,7 +234,8 @@ impl Beside {
         ratios.collect()
     }
 
-    /// The pairs of techniques that came out in another order than on every machine of the paper's.
+    /// The pairs of techniques that came out in another order than on every machine of the paper's,
+    /// by rounds that agree.
     pub fn reversals(&self, outcome: &Outcome, workload: &'static str) -> Vec<Reversal> {
         let mut reversals = Vec::new();
         for (dear, there_dear) in self.counterparts {
@@ -246,7 +247,12 @@ impl Beside {
                 let (Some(here_dear), Some(here_cheap)) = (cost(dear), cost(cheap)) else {
                     continue;
                 };
+                let case = |subject| outcome.case(workload, subject);
+                let ratio = case(dear)
+                    .zip(case(cheap))
+                    .and_then(|(dear, cheap)| outcome.ratio(dear, cheap));
                 if here_dear < here_cheap * (1.0 - CHANCE)
+                    && ratio.is_none_or(|ratio| ratio.holds(ratio.above))
                     && self.is_measurable(outcome, workload, here_cheap)
                 {
                     let mut reasons = self.reasons.iter();

@@ -2,16 +2,20 @@
 //! of them have met, and reports the time from the first one's start to the last one's end.
 
 use std::any::Any;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 #[cfg(target_os = "linux")]
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
-use super::engine::{Case, Fault};
-use crate::error::Error;
+use crossbeam_utils::CachePadded;
+
+use super::engine::{Case, Run};
+use super::fault::Fault;
+use crate::error::{Error, Refused};
 use crate::machine;
 
 /// Measures on a thread of its own, for pinning is for good. What it sends as it goes on is what `advance` is called with.
@@ -48,10 +52,21 @@ pub fn measure_aside<T: Send>(
 enum Job {
     /// Prepare every case.
     Prepare,
-    /// Run this case for so many operations.
-    Run(usize, u64),
+    /// Run this case.
+    Run(usize, Length),
     /// End.
     Leave,
+}
+
+/// How long a run is.
+#[derive(Clone, Copy)]
+pub struct Length {
+    /// The operations of each thread.
+    pub operations: u64,
+    /// After so many of them a thread looks whether the run is ended, if its case may end early.
+    pub slice: u64,
+    /// After so long such a run is ended.
+    pub patience: Duration,
 }
 
 /// What the threads and their director tell each other.
@@ -61,9 +76,20 @@ struct Board {
     number: u64,
     job: Job,
     finished: usize,
+    /// How many operations all threads did.
+    operations: u64,
     started_at: Option<Instant>,
     ended_at: Option<Instant>,
-    fault: Option<Fault>,
+    /// What went wrong in which case.
+    faults: Vec<(usize, Fault)>,
+    /// What the system refused in the preparation.
+    refused: Option<Refused>,
+}
+
+impl Board {
+    fn is_at_work(&self) -> bool {
+        self.finished < self.hired
+    }
 }
 
 /// The threads of one experiment.
@@ -75,6 +101,10 @@ pub struct Crew<'a> {
     all_finished: Condvar,
     /// How many times a thread has come to the start of a run.
     arrivals: AtomicU64,
+    /// Whether the run is ended: each thread stops after its slice, if the case may end early. Relaxed
+    /// everywhere: a thread looks again after each slice, and what threads need from each other goes
+    /// over the board's mutex.
+    is_ended: CachePadded<AtomicBool>,
 }
 
 impl<'a> Crew<'a> {
@@ -88,13 +118,16 @@ impl<'a> Crew<'a> {
                 number: 0,
                 job: Job::Prepare,
                 finished: 0,
+                operations: 0,
                 started_at: None,
                 ended_at: None,
-                fault: None,
+                faults: Vec::new(),
+                refused: None,
             }),
             new_job: Condvar::new(),
             all_finished: Condvar::new(),
             arrivals: AtomicU64::new(0),
+            is_ended: CachePadded::default(),
         }
     }
 
@@ -119,14 +152,45 @@ impl<'a> Crew<'a> {
         self.board().hired.div_ceil(self.cpus.len())
     }
 
-    /// Lets every thread prepare every case.
-    pub fn prepare(&self) -> Result<(), Fault> {
-        self.direct(Job::Prepare).map(|_| ())
+    /// Lets every thread prepare every case; what went wrong in which.
+    ///
+    /// # Errors
+    ///
+    /// What the system refuses.
+    pub fn prepare(&self) -> Result<Vec<(usize, Fault)>, Refused> {
+        let mut board = self.all_finish(self.direct(Job::Prepare));
+        match board.refused {
+            Some(refused) => Err(refused),
+            None => Ok(mem::take(&mut board.faults)),
+        }
     }
 
     /// Lets every thread run a case at once, and says how long that took.
-    pub fn run(&self, case: usize, operations: u64) -> Result<Duration, Fault> {
-        self.direct(Job::Run(case, operations))
+    ///
+    /// One that takes longer than its patience is ended, if the case may end early. Each thread stops
+    /// where it is: another one may have done all operations at once while it had its CPU to itself, and
+    /// doing as many in turn might take minutes.
+    pub fn run(&self, case: usize, length: Length) -> Result<Run, Fault> {
+        self.is_ended.store(false, Ordering::Relaxed);
+        let board = self.direct(Job::Run(case, length));
+        let (board, _) = self
+            .all_finished
+            .wait_timeout_while(board, length.patience, |board| board.is_at_work())
+            .unwrap_or_else(PoisonError::into_inner);
+        // If all have finished, nothing is left to be ended.
+        self.is_ended.store(true, Ordering::Relaxed);
+        let mut board = self.all_finish(board);
+        match mem::take(&mut board.faults).pop() {
+            Some((_, fault)) => Err(fault),
+            None => Ok(Run {
+                operations: board.operations,
+                threads: board.hired as u64,
+                took: board
+                    .started_at
+                    .zip(board.ended_at)
+                    .map_or(Duration::ZERO, |(start, end)| end - start),
+            }),
+        }
     }
 
     /// Ends the threads when dropped.
@@ -134,25 +198,21 @@ impl<'a> Crew<'a> {
         Dismissal(self)
     }
 
-    fn direct(&self, job: Job) -> Result<Duration, Fault> {
+    /// Gives every thread a job.
+    fn direct(&self, job: Job) -> MutexGuard<'_, Board> {
         let mut board = self.board();
         board.number += 1;
-        (board.job, board.finished) = (job, 0);
+        (board.job, board.finished, board.operations) = (job, 0, 0);
         (board.started_at, board.ended_at) = (None, None);
         self.new_job.notify_all();
-        while board.finished < board.hired {
-            board = self
-                .all_finished
-                .wait(board)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
-        match board.fault.take() {
-            Some(fault) => Err(fault),
-            None => Ok(board
-                .started_at
-                .zip(board.ended_at)
-                .map_or(Duration::ZERO, |(start, end)| end - start)),
-        }
+        board
+    }
+
+    /// The board when all have finished.
+    fn all_finish<'g>(&'g self, board: MutexGuard<'g, Board>) -> MutexGuard<'g, Board> {
+        self.all_finished
+            .wait_while(board, |board| board.is_at_work())
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What a thread does.
@@ -172,32 +232,47 @@ impl<'a> Crew<'a> {
                 last = board.number;
                 (board.job, board.hired)
             };
-            let mut case = 0;
-            let mut times = None;
-            let worked = catch_unwind(AssertUnwindSafe(|| match job {
-                Job::Leave => false,
+            let mut faults = Vec::new();
+            let (mut times, mut refused, mut done) = (None, None, 0);
+            let mut attempt = |case: usize, work: &mut dyn FnMut()| {
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+                    faults.push((case, sentence_of(panic.as_ref()).into()));
+                }
+            };
+            match job {
+                Job::Leave => return,
                 Job::Prepare => {
-                    for (index, prepared) in self.cases.iter().enumerate() {
-                        case = index;
-                        prepared.subject.prepare(thread);
+                    for (case, prepared) in self.cases.iter().enumerate() {
+                        attempt(case, &mut || {
+                            refused = refused.or(prepared.subject.prepare(thread).err());
+                        });
                     }
-                    true
                 }
-                Job::Run(index, operations) => {
-                    case = index;
+                Job::Run(case, length) => {
                     self.meet(hired);
-                    let start = Instant::now();
-                    self.cases[index].subject.run(thread, operations);
-                    times = Some((start, Instant::now()));
-                    true
+                    let subject = &self.cases[case].subject;
+                    let slice = match subject.may_end_early() {
+                        true => length.slice,
+                        false => length.operations,
+                    };
+                    attempt(case, &mut || {
+                        let start = Instant::now();
+                        while done < length.operations {
+                            let slice = slice.min(length.operations - done);
+                            subject.run(thread, slice);
+                            done += slice;
+                            if self.is_ended.load(Ordering::Relaxed) {
+                                break;
+                            }
+                        }
+                        times = Some((start, Instant::now()));
+                    });
                 }
-            }));
-            let mut board = self.board();
-            match worked {
-                Ok(true) => (),
-                Ok(false) => return,
-                Err(panic) => board.fault = Some((case, sentence_of(panic.as_ref()))),
             }
+            let mut board = self.board();
+            board.faults.append(&mut faults);
+            board.operations += done;
+            board.refused = board.refused.or(refused);
             if let Some((start, end)) = times {
                 board.started_at = Some(board.started_at.map_or(start, |first| first.min(start)));
                 board.ended_at = Some(board.ended_at.map_or(end, |last| last.max(end)));
@@ -252,4 +327,64 @@ fn sentence_of(panic: &(dyn Any + Send)) -> String {
         .map(String::as_str)
         .or_else(|| panic.downcast_ref::<&str>().copied());
     format!("it panicked: {}", text.unwrap_or("without a message"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::engine::{GRAIN, Subject};
+
+    /// Slow operations of threads that need nothing from each other, or perhaps do.
+    struct Slow {
+        may_end_early: bool,
+    }
+
+    impl Subject for Slow {
+        fn may_end_early(&self) -> bool {
+            self.may_end_early
+        }
+
+        /// The first thread does all at once, as one that has its CPU to itself.
+        fn run(&self, thread: usize, _operations: u64) {
+            if thread > 0 {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+
+        fn check(&self, _operations: u64) -> Result<(), Fault> {
+            Ok(())
+        }
+    }
+
+    /// The operations of a run of these on two threads.
+    fn operations(may_end_early: bool, operations: u64, patience: Duration) -> u64 {
+        let cases = [Case::new("slow", Slow { may_end_early })];
+        let cpus = machine::allowed_cpus();
+        let crew = Crew::new(&cases, &cpus[..1]);
+        thread::scope(|scope| {
+            let _dismissal = crew.dismissal();
+            crew.hire(scope, 2).unwrap();
+            let length = Length {
+                operations,
+                slice: GRAIN,
+                patience,
+            };
+            crew.run(0, length).unwrap().operations
+        })
+    }
+
+    #[test]
+    fn a_run_is_ended_that_takes_longer_than_its_patience() {
+        // The second thread would sleep for minutes.
+        let minutes = 200_000 * GRAIN;
+        let ended = operations(true, minutes, Duration::ZERO);
+        assert!((2 * GRAIN..2 * minutes).contains(&ended), "{ended}");
+        let hour = Duration::from_secs(3_600);
+        assert_eq!(operations(true, 4 * GRAIN, hour), 8 * GRAIN);
+    }
+
+    #[test]
+    fn a_run_whose_threads_need_each_other_is_not_ended() {
+        assert_eq!(operations(false, 400 * GRAIN, Duration::ZERO), 800 * GRAIN);
+    }
 }

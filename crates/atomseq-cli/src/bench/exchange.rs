@@ -11,6 +11,8 @@ use std::sync::{Mutex, PoisonError};
 use crossbeam_utils::CachePadded;
 
 use super::engine::{Case, GRAIN, Subject};
+use super::fault::Fault;
+use crate::error::Refused;
 
 /// How many elements a thread holds.
 pub const HELD: usize = 16;
@@ -99,7 +101,7 @@ impl<C: Container + 'static> Exchange<C> {
 }
 
 impl<C: Container + 'static> Subject for Exchange<C> {
-    fn prepare(&self, thread: usize) {
+    fn prepare(&self, thread: usize) -> Result<(), Refused> {
         self.container.enter(thread);
         let first = self.held.len() * HELD + thread * LAID;
         for element in first..first + LAID {
@@ -108,6 +110,7 @@ impl<C: Container + 'static> Subject for Exchange<C> {
                 full();
             }
         }
+        Ok(())
     }
 
     fn run(&self, thread: usize, operations: u64) {
@@ -119,7 +122,7 @@ impl<C: Container + 'static> Subject for Exchange<C> {
         unsafe { self.exchange(&mut held, operations / HELD as u64) };
     }
 
-    fn check(&self, _operations: u64) -> Result<(), String> {
+    fn check(&self, _operations: u64) -> Result<(), Fault> {
         let mut seen = vec![0_u32; elements(self.held.len())];
         let left = std::iter::from_fn(|| self.container.pop_anywhere());
         let held = self
@@ -137,10 +140,12 @@ impl<C: Container + 'static> Subject for Exchange<C> {
         if lost + doubled == 0 {
             return Ok(());
         }
-        Err(format!(
-            "of {} elements {lost} were lost and {doubled} came out more than once",
-            seen.len()
-        ))
+        let elements = seen.len();
+        let sentence = format!(
+            "of {elements} elements {lost} were lost and {doubled} came out more than once"
+        );
+        let once = elements - lost - doubled;
+        Err(Fault::count(elements as u64, [once as u64], sentence))
     }
 }
 
@@ -175,9 +180,9 @@ mod tests {
         }
     }
 
-    fn judge(lost: Option<u64>, doubled: Option<u64>) -> Result<(), String> {
+    fn judge(lost: Option<u64>, doubled: Option<u64>) -> Result<(), Fault> {
         let case = Exchange::case("faulty", 1, Faulty(Mutexed::default(), lost, doubled));
-        case.subject.prepare(0);
+        case.subject.prepare(0).unwrap();
         case.subject.run(0, GRAIN);
         case.subject.check(GRAIN)
     }
@@ -185,10 +190,13 @@ mod tests {
     #[test]
     fn the_check_tells_a_whole_container_from_a_leaking_and_a_doubling_one() {
         assert_eq!(judge(None, None), Ok(()));
-        assert!(judge(Some(0), None).unwrap_err().contains("1 were lost"));
+        let lost = judge(Some(0), None).unwrap_err();
+        assert!(lost.sentence.contains("1 were lost"));
+        assert_eq!((lost.expected, lost.found), (Some(32), vec![31]));
         assert!(
             judge(None, Some(20))
                 .unwrap_err()
+                .sentence
                 .contains("1 came out more than once")
         );
     }

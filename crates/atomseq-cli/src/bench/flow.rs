@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
 
 use super::engine::{Case, Subject};
+use super::fault::Fault;
 
 /// How a thread waits that finds no room, or no element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +141,7 @@ impl<W: Way> Subject for Flow<W> {
         ledger.enter(share, entry);
     }
 
-    fn check(&self, operations: u64) -> Result<(), String> {
+    fn check(&self, operations: u64) -> Result<(), Fault> {
         let elements = operations / self.ledgers.len() as u64;
         let mut total = [(0, Entry::default()); 2];
         for (thread, ledger) in self.ledgers.iter().enumerate() {
@@ -152,17 +153,17 @@ impl<W: Way> Subject for Flow<W> {
         }
         let [(received, arrived), (sent, left)] = total;
         if (sent, received) != (elements, elements) {
-            return Err(format!(
-                "{sent} elements were sent and {received} received, of {elements}"
-            ));
+            let sentence =
+                format!("{sent} elements were sent and {received} received, of {elements}");
+            return Err(Fault::count(elements, [sent, received], sentence));
         }
         if arrived != left {
-            return Err("other elements were received than were sent".to_string());
+            return Err("other elements were received than were sent".into());
         }
         match self.way.receive() {
             Some(element) => {
                 self.way.end(element);
-                Err("an element was there after all had been received".to_string())
+                Err("an element was there after all had been received".into())
             }
             None => Ok(()),
         }
@@ -343,7 +344,7 @@ mod tests {
         roles: Roles,
         wait: Wait,
         fault: Option<(u64, u64)>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Fault> {
         let way = Through(Faulty(ArrayQueue::new(4), fault));
         let flow = Flow::new(threads, wait, roles, way);
         thread::scope(|scope| {
@@ -369,7 +370,7 @@ mod tests {
     #[test]
     fn the_check_finds_an_element_that_became_another() {
         let fault = judge(2, Roles::Halves, Wait::Yield, Some((3, 4))).unwrap_err();
-        assert_eq!(fault, "other elements were received than were sent");
+        assert_eq!(fault, "other elements were received than were sent".into());
     }
 
     #[test]
@@ -381,7 +382,11 @@ mod tests {
         let lost = flow();
         lost.run(0, GRAIN);
         let fault = lost.check(GRAIN * 2).unwrap_err();
-        assert_eq!(fault, "64 elements were sent and 0 received, of 64");
+        assert_eq!(
+            fault.sentence,
+            "64 elements were sent and 0 received, of 64"
+        );
+        assert_eq!((fault.expected, fault.found), (Some(64), vec![64, 0]));
         let doubled = flow();
         doubled.way.0.0.push(7).unwrap();
         doubled.run(0, GRAIN);

@@ -1,9 +1,10 @@
 //! The command's global allocator: the system's, which can say how much a piece of code asked for and kept. A call that
-//! nobody meters costs one thread-local load more. What happens when the system refuses memory can be chosen.
+//! nobody meters costs one thread-local load more. Where the system refuses memory, the process ends in a sentence.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::memory;
 
 thread_local! {
     // Constant and without a destructor: no lazy initialisation, so it may be used inside the allocator.
@@ -24,33 +25,13 @@ pub fn kept_by<R>(work: impl FnOnce() -> R) -> (R, i64) {
     (result, bytes)
 }
 
-/// A `fn(usize) -> !`; 0 as long as none was chosen.
-static ON_REFUSAL: AtomicUsize = AtomicUsize::new(0);
-
-/// From now on, `act` is called with the size of an allocation that the system refuses. It must not allocate.
-pub fn on_refusal(act: fn(usize) -> !) {
-    // Relaxed: a function is there from the start.
-    ON_REFUSAL.store(act as usize, Ordering::Relaxed);
-}
-
 /// Looks whether the system refused a block.
 #[inline]
 fn granted(block: *mut u8, bytes: usize) -> *mut u8 {
     if block.is_null() {
-        refused(bytes);
+        memory::refused(bytes);
     }
     block
-}
-
-#[cold]
-fn refused(bytes: usize) {
-    // Relaxed: as above.
-    let act = ON_REFUSAL.load(Ordering::Relaxed);
-    if act != 0 {
-        // SAFETY: `on_refusal` put a function of this type there.
-        let act: fn(usize) -> ! = unsafe { std::mem::transmute(act) };
-        act(bytes);
-    }
 }
 
 #[inline]

@@ -7,6 +7,7 @@ pub mod engine;
 pub mod environment;
 pub mod exchange;
 pub mod experiments;
+pub mod fault;
 pub mod flow;
 pub mod heap;
 pub mod locking;
@@ -22,7 +23,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use self::engine::{Case, Effort};
 use self::environment::Environment;
 use self::experiments::{Experiment, Method, Threads, Workload};
-use self::record::{Outcome, Series, subject};
+use self::fault::Results;
+use self::record::{Outcome, Wrong, subject};
 use crate::error::Error;
 use crate::machine;
 
@@ -47,7 +49,7 @@ pub trait Listener {
     fn outcome(&mut self, outcome: &Outcome) -> Result<(), Error>;
 }
 
-/// Carries out a plan; everything it measured.
+/// Carries out a plan; everything it measured. Cases that are wrong have no figures: [`verdict`] judges them.
 pub fn run(plan: &Plan, listener: &mut dyn Listener) -> Result<Vec<Outcome>, Error> {
     let environment = Environment::take(&plan.threads, plan.quick)?;
     listener.environment(&environment)?;
@@ -67,9 +69,8 @@ pub fn run(plan: &Plan, listener: &mut dyn Listener) -> Result<Vec<Outcome>, Err
         ));
         let advance =
             |share: f64| bar.set_position(STEP * step as u64 + (share * STEP as f64) as u64);
-        let mut series = match experiment.method {
+        let mut measured = match experiment.method {
             Method::Timed(cases) => engine::measure(
-                experiment.name,
                 &possible(cases(threads), environment.gates),
                 threads,
                 &environment.cpus,
@@ -79,14 +80,15 @@ pub fn run(plan: &Plan, listener: &mut dyn Listener) -> Result<Vec<Outcome>, Err
             Method::Placed { workloads, .. } => {
                 let cpus = &environment.cpus;
                 let gates = environment.gates;
-                let (name, all) = (experiment.name, workloads);
-                placed(name, all, threads, cpus, gates, effort, &advance)?
+                placed(workloads, threads, cpus, gates, effort, &advance)?
             }
             Method::Own { run, .. } => run(effort, &advance)?,
         };
-        series.retain(|series| is_possible(series.case, environment.gates));
+        measured.retain(|case| is_possible(case, environment.gates));
+        let Results { series, faults } = measured;
         let oversubscribed = threads > environment.cpus.len();
-        let mut outcome = Outcome::of(experiment.name, threads, oversubscribed, &series);
+        let mut outcome = Outcome::of(experiment.name, threads, oversubscribed, &series)
+            .without(faults, experiment.peers);
         if let Method::Placed { workloads, .. } = experiment.method {
             let cpus = environment.cpus.len();
             let crowded = |placed: &&Workload| placed.cpus.min(cpus) < threads;
@@ -113,6 +115,24 @@ pub fn run(plan: &Plan, listener: &mut dyn Listener) -> Result<Vec<Outcome>, Err
     Ok(outcomes)
 }
 
+/// Whether atomseq's own cases are right. A peer that is wrong loses its figures, no more; so does
+/// a case that was not measured.
+///
+/// # Errors
+///
+/// [`Error::Wrong`] with those that are not.
+pub fn verdict(outcomes: &[Outcome]) -> Result<(), Error> {
+    let wrong = outcomes.iter().flat_map(|outcome| &outcome.wrong);
+    let own: Vec<_> = wrong
+        .filter(|wrong| !wrong.peer && !wrong.untried)
+        .map(Wrong::to_string)
+        .collect();
+    match own.is_empty() {
+        true => Ok(()),
+        false => Err(Error::Wrong(own.join("; "))),
+    }
+}
+
 /// The numbers of threads that most experiments are measured with when none are asked for.
 pub fn default_threads() -> Vec<usize> {
     Threads::Spread.numbers(machine::allowed_cpus().len())
@@ -137,15 +157,14 @@ fn steps(plan: &Plan) -> Vec<(&'static Experiment, usize)> {
 
 /// Measures one workload after the other, each on its own CPUs. They share the budget.
 fn placed(
-    experiment: &'static str,
     workloads: &[Workload],
     threads: usize,
     cpus: &[usize],
     gates: bool,
     effort: Effort,
     advance: &dyn Fn(f64),
-) -> Result<Vec<Series>, Error> {
-    let mut all = Vec::new();
+) -> Result<Results, Error> {
+    let mut all = Results::default();
     let shares = workloads.len() as f64;
     for (done, workload) in workloads.iter().enumerate() {
         let effort = Effort {
@@ -156,9 +175,7 @@ fn placed(
         let advance = |share: f64| advance((done as f64 + share) / shares);
         let cases = possible((workload.cases)(), gates);
         let cpus = &cpus[..workload.cpus.min(cpus.len())];
-        all.extend(engine::measure(
-            experiment, &cases, threads, cpus, effort, &advance,
-        )?);
+        all.append(engine::measure(&cases, threads, cpus, effort, &advance)?);
     }
     Ok(all)
 }
@@ -191,7 +208,152 @@ fn bar(steps: usize) -> ProgressBar {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::engine::Subject;
+    use super::fault::Fault;
     use super::*;
+    use crate::report::{Lines, Tables};
+
+    /// Counts one operation of its last run too few, if it is told to.
+    #[derive(Default)]
+    struct Careless(AtomicU64, bool);
+
+    impl Subject for Careless {
+        fn run(&self, _thread: usize, operations: u64) {
+            for _ in 0..operations {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+
+        fn check(&self, operations: u64) -> Result<(), Fault> {
+            let found = self.0.load(Ordering::Relaxed) - u64::from(self.1);
+            match found == operations {
+                true => Ok(()),
+                false => Err(Fault::count(operations, [found], "one is missing")),
+            }
+        }
+    }
+
+    /// An experiment with a case of each kind.
+    const fn careless(name: &'static str, cases: fn(usize) -> Vec<Case>) -> Experiment {
+        Experiment {
+            name,
+            about: "a control",
+            structure: "a count",
+            operation: "an addition to",
+            cases: &[("own", "atomseq's"), ("peer", "a peer's")],
+            peers: &["peer"],
+            method: Method::Timed(cases),
+            threads: Threads::Alone,
+            beside: None,
+        }
+    }
+
+    fn two(own: bool, peer: bool) -> Vec<Case> {
+        let case = |name, wrong| Case::new(name, Careless(AtomicU64::new(0), wrong));
+        vec![case("own", own), case("peer", peer)]
+    }
+
+    static RIGHT: Experiment = careless("right", |_| two(false, false));
+    static PEER: Experiment = careless("peers-fault", |_| two(false, true));
+    static OWN: Experiment = careless("own-fault", |_| two(true, false));
+
+    /// What a benchmark of these prints, as lines and as tables, and how it ends.
+    fn printed(experiments: &[&'static Experiment]) -> (String, String, Result<(), Error>) {
+        let plan = Plan {
+            experiments: experiments.to_vec(),
+            threads: vec![2],
+            asked: true,
+            quick: true,
+        };
+        let (mut lines, mut tables) = (Vec::new(), Vec::new());
+        let outcomes = run(&plan, &mut Lines(&mut lines)).unwrap();
+        for outcome in &outcomes {
+            Tables(&mut tables).outcome(outcome).unwrap();
+        }
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (text(lines), text(tables), verdict(&outcomes))
+    }
+
+    #[test]
+    fn a_peer_that_counts_wrong_has_a_record_and_the_benchmark_goes_on() {
+        let (lines, tables, end) = printed(&[&PEER, &RIGHT]);
+        assert!(end.is_ok(), "{end:?}");
+        let records = lines
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap());
+        let records: Vec<serde_json::Value> = records.collect();
+        let cases = |kind: &str, experiment: &str| {
+            let of = records
+                .iter()
+                .filter(|record| record["kind"] == kind && record["experiment"] == experiment);
+            let cases = of.map(|record| record["case"].as_str().unwrap().to_string());
+            cases.collect::<Vec<_>>()
+        };
+        assert_eq!(cases("measure", "peers-fault"), ["own"]);
+        assert_eq!(cases("wrong", "peers-fault"), ["peer"]);
+        assert_eq!(cases("measure", "right"), ["own", "peer"]);
+        assert_eq!(cases("wrong", "right"), [""; 0]);
+        let mut wrong = records.iter().filter(|record| record["kind"] == "wrong");
+        let wrong = wrong.next().unwrap();
+        assert_eq!(
+            (&wrong["threads"], &wrong["peer"]),
+            (&2.into(), &true.into())
+        );
+        let expected = wrong["expected"].as_u64().unwrap();
+        assert_eq!(wrong["found"], serde_json::json!([expected - 1]));
+        let sentence = format!(
+            "peer is left out, for a fault of the peer's: one is missing (expected {expected}, found {}).",
+            expected - 1
+        );
+        assert!(tables.contains(&sentence), "{tables}");
+        let (first, second) = tables.split_once("right · ").unwrap();
+        let has_row = |table: &str| table.contains("\n peer ");
+        assert_eq!((has_row(first), has_row(second)), (false, true), "{tables}");
+    }
+
+    #[test]
+    fn a_wrong_count_of_atomseqs_own_is_an_error_after_all_others() {
+        let (lines, tables, end) = printed(&[&OWN, &RIGHT]);
+        let error = end.unwrap_err().to_string();
+        let told =
+            "own-fault, case own, with 2 threads: one is missing; its figures would be worthless";
+        assert!(error.starts_with(told), "{error}");
+        assert!(lines.contains("\"peer\":false"), "{lines}");
+        assert!(lines.contains("\"experiment\":\"right\""), "{lines}");
+        assert!(
+            tables.contains("own is left out, for a fault of atomseq's: "),
+            "{tables}"
+        );
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_case_that_was_not_measured_is_told_and_is_no_fault() {
+        let faults = vec![("own", Fault::untried("only 2 of 9 stops were inside"))];
+        let outcome = Outcome::of("right", 2, false, &[]).without(faults, &[]);
+        let (mut lines, mut tables) = (Vec::new(), Vec::new());
+        Lines(&mut lines).outcome(&outcome).unwrap();
+        Tables(&mut tables).outcome(&outcome).unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        let (lines, tables) = (text(lines), text(tables));
+        let sentence = "own was not measured: only 2 of 9 stops were inside.";
+        assert!(tables.contains(sentence), "{tables}");
+        assert!(lines.contains("\"untried\":true"), "{lines}");
+        assert!(verdict(&[outcome]).is_ok());
+    }
+
+    #[test]
+    fn where_all_are_wrong_nothing_is_said_of_crowds() {
+        static BOTH: Experiment = careless("both-faults", |_| two(true, true));
+        let (lines, tables, end) = printed(&[&BOTH]);
+        assert!(end.is_err() && !lines.contains("\"measure\""), "{lines}");
+        assert!(
+            tables.starts_with("\nboth-faults · 2 threads\n"),
+            "{tables}"
+        );
+    }
 
     #[test]
     fn no_case_is_measured_under_the_name_of_another() {

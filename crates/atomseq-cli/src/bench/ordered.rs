@@ -10,6 +10,8 @@ use std::sync::{Mutex, PoisonError};
 use crossbeam_utils::CachePadded;
 
 use super::engine::{Case, GRAIN, Subject};
+use super::fault::Fault;
+use crate::error::Refused;
 
 /// How many keys a thread has.
 pub const KEYS: usize = 16;
@@ -46,10 +48,11 @@ impl<L: Ordered + 'static> Coming<L> {
 }
 
 impl<L: Ordered + 'static> Subject for Coming<L> {
-    fn prepare(&self, thread: usize) {
+    fn prepare(&self, thread: usize) -> Result<(), Refused> {
         for index in 0..KEYS {
             assert!(self.list.insert(self.key(thread, index), 0), "{NO_MEMORY}");
         }
+        Ok(())
     }
 
     fn run(&self, thread: usize, operations: u64) {
@@ -74,21 +77,27 @@ impl<L: Ordered + 'static> Subject for Coming<L> {
         *counted += operations / KEYS as u64 * KEYS as u64;
     }
 
-    fn check(&self, operations: u64) -> Result<(), String> {
+    fn check(&self, operations: u64) -> Result<(), Fault> {
         let threads = self.counted.len();
         let keys = 0..(threads * KEYS) as u64;
         let values: Vec<_> = keys.map(|key| self.list.find(key)).collect();
         let missing = values.iter().filter(|value| value.is_none()).count();
         if missing > 0 {
-            return Err(format!("{missing} of {} keys are missing", values.len()));
+            let keys = values.len();
+            let sentence = format!("{missing} of {keys} keys are missing");
+            return Err(Fault::count(
+                keys as u64,
+                [(keys - missing) as u64],
+                sentence,
+            ));
         }
         let came: u64 = values.into_iter().flatten().sum();
         if came == operations {
             return Ok(());
         }
-        Err(format!(
-            "keys came back {came} times where they were inserted {operations} times"
-        ))
+        let sentence =
+            format!("keys came back {came} times where they were inserted {operations} times");
+        Err(Fault::count(operations, [came], sentence))
     }
 }
 
@@ -121,9 +130,9 @@ mod tests {
 
     fn judge(forgets: Option<u64>, mistakes: Option<u64>) -> Result<(), String> {
         let case = Coming::case("faulty", 1, Faulty(Mutexed::default(), forgets, mistakes));
-        case.subject.prepare(0);
+        case.subject.prepare(0).unwrap();
         case.subject.run(0, GRAIN);
-        case.subject.check(GRAIN)
+        case.subject.check(GRAIN).map_err(|fault| fault.sentence)
     }
 
     #[test]

@@ -1,8 +1,12 @@
 //! What the benchmark reports, one record a line with `--json`. Fields are only ever added: other programs read them.
 
+use std::fmt;
+
 use serde::{Serialize, Serializer};
 
+use super::engine::Effort;
 use super::environment::Environment;
+use super::fault::Fault;
 use super::statistics::{Summary, pairwise};
 
 /// A line of `bench --json`.
@@ -19,6 +23,8 @@ pub enum Record<'a> {
     Overhead(&'a Overhead),
     /// What a paper published of the same.
     Published(&'a Published),
+    /// A case that has no figures, and why.
+    Wrong(&'a Wrong),
 }
 
 /// One case of an experiment at one number of threads.
@@ -64,15 +70,41 @@ pub struct Ratio {
     pub denominator: &'static str,
     /// How many threads ran each at once.
     pub threads: usize,
+    /// How many rounds there were.
+    pub runs: usize,
+    /// In how many rounds the case divided took longer than the other.
+    pub above: usize,
+    /// In how many rounds it took less time.
+    pub below: usize,
+    /// In how many rounds one of the two took [`Ratio::FAR`] times as long as the other, or longer.
+    pub far: usize,
     /// The median of the per-round ratios.
     #[serde(serialize_with = "rounded")]
     pub median: f64,
     /// The smallest per-round ratio.
     #[serde(serialize_with = "rounded")]
     pub min: f64,
+    /// The 10th percentile of the per-round ratios.
+    #[serde(serialize_with = "rounded")]
+    pub p10: f64,
+    /// The 90th percentile of the per-round ratios.
+    #[serde(serialize_with = "rounded")]
+    pub p90: f64,
     /// The largest per-round ratio.
     #[serde(serialize_with = "rounded")]
     pub max: f64,
+}
+
+impl Ratio {
+    /// A ratio this far from one, either way, is no tie.
+    pub const FAR: f64 = 1.25;
+
+    /// Whether a statement holds that so many of the rounds contradict: at most one or a tenth of
+    /// them. Rounds are counted: it must not matter how far off a round is in which a thread was
+    /// stopped.
+    pub fn holds(&self, against: usize) -> bool {
+        self.runs >= Effort::FEWEST && against <= (self.runs / 10).max(1)
+    }
 }
 
 /// What a case takes longer than another of its workload: the per-round differences of interleaved runs.
@@ -126,6 +158,45 @@ pub struct Published {
     pub cases: Vec<&'static str>,
 }
 
+/// A case that has no figures: they would be worthless, because its operations are not accounted
+/// for; or it was not measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Wrong {
+    /// The experiment's name.
+    pub experiment: &'static str,
+    /// The case's name.
+    pub case: &'static str,
+    /// How many threads ran it at once.
+    pub threads: usize,
+    /// Whether it is a peer's. A fault of atomseq's own makes the benchmark fail in the end.
+    pub peer: bool,
+    /// Whether it was not measured, for a reason of the machine's. That is no fault.
+    pub untried: bool,
+    /// What each count was to be; `null` where the fault is not a count.
+    pub expected: Option<u64>,
+    /// The counts that were found.
+    pub found: Vec<u64>,
+    /// The same in words.
+    pub fault: String,
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            experiment,
+            case,
+            threads,
+            fault,
+            ..
+        } = self;
+        let unit = if *threads == 1 { "thread" } else { "threads" };
+        write!(
+            f,
+            "{experiment}, case {case}, with {threads} {unit}: {fault}"
+        )
+    }
+}
+
 /// The values one case took, a value a round.
 #[derive(Clone, Debug)]
 pub struct Series {
@@ -152,6 +223,8 @@ pub struct Outcome {
     pub overheads: Vec<Overhead>,
     /// What a paper published of the same; told once an experiment.
     pub published: Vec<Published>,
+    /// The cases that have no figures.
+    pub wrong: Vec<Wrong>,
 }
 
 impl Outcome {
@@ -183,14 +256,22 @@ impl Outcome {
             .flat_map(|n| series.iter().map(move |d| (n, d)))
             .filter(|(n, d)| n.case != d.case && workload(n.case) == workload(d.case));
         let ratios = pairs.filter_map(|(n, d)| {
-            let s = Summary::of(&pairwise(&n.values, &d.values))?;
+            let rounds = pairwise(&n.values, &d.values);
+            let s = Summary::of(&rounds)?;
+            let count = |is: fn(f64) -> bool| rounds.iter().filter(|&&ratio| is(ratio)).count();
             Some(Ratio {
                 experiment,
                 numerator: n.case,
                 denominator: d.case,
                 threads,
+                runs: s.runs,
+                above: count(|ratio| ratio > 1.0),
+                below: count(|ratio| ratio < 1.0),
+                far: count(|ratio| ratio.max(1.0 / ratio) >= Ratio::FAR),
                 median: s.median,
                 min: s.min,
+                p10: s.p10,
+                p90: s.p90,
                 max: s.max,
             })
         });
@@ -201,7 +282,24 @@ impl Outcome {
             ratios: ratios.collect(),
             overheads: Vec::new(),
             published: Vec::new(),
+            wrong: Vec::new(),
         }
+    }
+
+    /// The same with the cases that have no figures; those of the subjects `peers` are not atomseq's.
+    pub fn without(mut self, faults: Vec<(&'static str, Fault)>, peers: &[&str]) -> Self {
+        let wrong = faults.into_iter().map(|(case, fault)| Wrong {
+            experiment: self.experiment,
+            case,
+            threads: self.threads,
+            peer: peers.contains(&case) || peers.contains(&subject(case)),
+            untried: fault.untried,
+            expected: fault.expected,
+            found: fault.found,
+            fault: fault.sentence,
+        });
+        self.wrong = wrong.collect();
+        self
     }
 
     /// The same with what each case takes longer than the subject `baseline` of its workload. The series are those it was
@@ -338,6 +436,12 @@ mod tests {
             ]
         );
         assert_eq!(outcome.ratio("a:x", "a:y").unwrap().median, 0.5);
+        let counts = |n, d| {
+            let ratio = outcome.ratio(n, d).unwrap();
+            (ratio.runs, ratio.above, ratio.below, ratio.far)
+        };
+        assert_eq!(counts("b:x", "b:y"), (2, 0, 1, 1));
+        assert_eq!(counts("b:y", "b:x"), (2, 1, 0, 1));
         assert_eq!(outcome.measure("b:y").unwrap().median, 7.5);
     }
 

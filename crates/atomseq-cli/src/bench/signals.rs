@@ -1,10 +1,14 @@
 //! The signal that the signal experiments are measured with: managed by atomseq, so that what is measured is in force.
 
 use std::cell::Cell;
+use std::mem::MaybeUninit;
 use std::ops::AddAssign;
-use std::sync::Once;
+use std::ptr;
+use std::sync::LazyLock;
 
 use atomseq::signal::{self, Event, Interrupted};
+
+use crate::error::Refused;
 
 /// The signal, M94's.
 pub const MANAGED: libc::c_int = libc::SIGALRM;
@@ -78,47 +82,92 @@ pub fn received() -> Received {
 }
 
 /// Puts the signal under atomseq's management, once a process.
-pub fn manage() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
+///
+/// # Errors
+///
+/// If the system refuses the handler, or to change a thread's mask: then nothing can be said of signals.
+pub fn manage() -> Result<(), Refused> {
+    static MANAGES: LazyLock<Result<(), Refused>> = LazyLock::new(|| {
+        mask_works()?;
         // SAFETY: the handler changes a word of this thread's that needs no setting up, and nothing else.
-        let installed = unsafe { signal::install(MANAGED, receive) };
-        installed.expect("a handler for SIGALRM can be installed");
+        unsafe { signal::install(MANAGED, receive) }.map_err(|error| Refused {
+            what: "install a handler for SIGALRM",
+            errno: match error {
+                signal::Error::Refused { errno, .. } => errno,
+                _ => 0,
+            },
+        })
     });
+    *MANAGES
+}
+
+/// Whether the mask of this thread can be changed: sets it to what it is.
+///
+/// # Errors
+///
+/// If the system refuses it.
+pub fn mask_works() -> Result<(), Refused> {
+    let (how, null) = (libc::SIG_SETMASK, ptr::null());
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: without a new mask, the call fills in the one that is in force.
+    let mut errno = unsafe { libc::pthread_sigmask(how, null, set.as_mut_ptr()) };
+    if errno == 0 {
+        // SAFETY: the mask that is in force, filled in above.
+        errno = unsafe { libc::pthread_sigmask(how, set.as_ptr(), ptr::null_mut()) };
+    }
+    match errno {
+        0 => Ok(()),
+        errno => Err(Refused {
+            what: "change a thread's signal mask",
+            errno,
+        }),
+    }
 }
 
 /// Sends this thread the signal; how many it has received since there were so many.
-fn send(before: Received) -> u64 {
+fn send(before: Received) -> Result<u64, Refused> {
     // SAFETY: the signal has a handler.
-    unsafe { libc::raise(MANAGED) };
-    received().since(before).total()
+    match unsafe { libc::raise(MANAGED) } {
+        0 => Ok(received().since(before).total()),
+        _ => Err(Refused::now("let a thread send itself a signal")),
+    }
 }
 
 /// Makes sure that the signal reaches this thread.
 ///
+/// # Errors
+///
+/// If the system refuses to send it.
+///
 /// # Panics
 ///
 /// If it does not.
-pub fn prove() {
-    manage();
+pub fn prove() -> Result<(), Refused> {
+    manage()?;
     assert_eq!(
-        send(received()),
+        send(received())?,
         1,
         "a signal that nothing masks is delivered at once"
     );
+    Ok(())
 }
 
 /// Makes sure that the signal waits while a guard lives, and comes when it is dropped.
 ///
+/// # Errors
+///
+/// If the system refuses to send it.
+///
 /// # Panics
 ///
 /// If it does not.
-pub fn prove_that_it_waits_for<G>(guard: impl Fn() -> G) {
-    manage();
+pub fn prove_that_it_waits_for<G>(guard: impl Fn() -> G) -> Result<(), Refused> {
+    manage()?;
     let before = received();
     let guard = guard();
-    assert_eq!(send(before), 0, "a masked signal waits");
+    assert_eq!(send(before)?, 0, "a masked signal waits");
     drop(guard);
     let came = received().since(before).total();
     assert_eq!(came, 1, "a signal that waited is delivered");
+    Ok(())
 }

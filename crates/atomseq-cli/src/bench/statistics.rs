@@ -12,6 +12,8 @@ pub struct Summary {
     pub p10: f64,
     /// The median.
     pub median: f64,
+    /// The 90th percentile.
+    pub p90: f64,
     /// The 99th percentile.
     pub p99: f64,
     /// The largest value.
@@ -28,6 +30,7 @@ impl Summary {
             min: *sorted.first()?,
             p10: quantile(&sorted, 0.1)?,
             median: quantile(&sorted, 0.5)?,
+            p90: quantile(&sorted, 0.9)?,
             p99: quantile(&sorted, 0.99)?,
             max: *sorted.last()?,
         })
@@ -83,7 +86,7 @@ mod tests {
         assert_eq!(even.median, 2.5);
         let eleven: Vec<f64> = (0..=10).rev().map(f64::from).collect();
         let summary = Summary::of(&eleven).unwrap();
-        assert_eq!((summary.p10, summary.median), (1.0, 5.0));
+        assert_eq!((summary.p10, summary.median, summary.p90), (1.0, 5.0, 9.0));
         assert_eq!((summary.min, summary.p99, summary.max), (0.0, 9.9, 10.0));
         let six = Summary::of(&[0.0, 10.0, 20.0, 30.0, 40.0, 50.0]).unwrap();
         assert_eq!(six.p10, 5.0);

@@ -1,8 +1,7 @@
 //! What follows for operations without locks, beside what S92 concludes from its table 5.1.
 
-use super::list;
-use crate::bench::record::{Outcome, subject, workload};
-use crate::report::figure;
+use super::{list, times};
+use crate::bench::record::{Outcome, Ratio, subject, workload};
 
 /// A sentence, if S92's table was measured.
 pub fn sentences(outcomes: &[Outcome]) -> Option<String> {
@@ -28,33 +27,29 @@ pub fn sentences(outcomes: &[Outcome]) -> Option<String> {
     let phrases: Vec<_> = phrases
         .into_iter()
         .filter_map(|(dividend, divisor, than)| {
-            let (least, most) = range(outcome, dividend, divisor)?;
-            let (least, most) = (figure(least), figure(most));
-            Some(match least == most {
-                true => format!("{least} times {than}"),
-                false => format!("{least} to {most} times {than}"),
-            })
+            Some(format!(
+                "{} {than}",
+                times(&ratios(outcome, dividend, divisor))?
+            ))
         })
         .collect();
     (!phrases.is_empty()).then(|| format!("Without locks an operation takes {}.", list(&phrases)))
 }
 
-/// The smallest and the largest ratio of two subjects among the operations of S92's table, of which the semaphore is none.
-fn range(outcome: &Outcome, dividend: &str, divisor: &str) -> Option<(f64, f64)> {
+/// The ratios of two subjects in the operations of S92's table, of which the semaphore is none.
+fn ratios<'a>(outcome: &'a Outcome, dividend: &str, divisor: &str) -> Vec<&'a Ratio> {
     let ratios = outcome.ratios.iter().filter(|ratio| {
         workload(ratio.numerator) != "semaphore"
             && subject(ratio.numerator) == dividend
             && subject(ratio.denominator) == divisor
     });
-    ratios.map(|ratio| ratio.median).fold(None, |range, ratio| {
-        let (least, most) = range.unwrap_or((ratio, ratio));
-        Some((ratio.min(least), ratio.max(most)))
-    })
+    ratios.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::engine::Effort;
     use crate::bench::record::Series;
 
     #[test]
@@ -71,7 +66,7 @@ mod tests {
         .map(|(case, value)| Series {
             case,
             unit: "ns/op",
-            values: vec![value; 3],
+            values: vec![value; Effort::FEWEST],
         });
         let outcome = Outcome::of("s92-table51", 1, false, &series);
         assert_eq!(

@@ -1,6 +1,8 @@
 //! What follows for locks.
 
-use super::{TIE, count, list};
+use std::iter;
+
+use super::{Verdict, count, disagreement, enumeration, list, undecided};
 use crate::bench::record::{Measure, Outcome, subject, workload};
 use crate::report::figure;
 
@@ -57,7 +59,7 @@ fn bias(outcome: &Outcome) -> Vec<String> {
         ),
         ("contended", "that two CPUs contend for"),
     ];
-    let (mut won, mut lost) = (Vec::new(), Vec::new());
+    let (mut won, mut lost, mut open) = (Vec::new(), Vec::new(), Vec::new());
     for (of, when) in workloads {
         let Some(ours) = outcome.case(of, "biased") else {
             continue;
@@ -69,15 +71,16 @@ fn bias(outcome: &Outcome) -> Vec<String> {
         else {
             continue;
         };
-        let phrase = format!(
-            "{when} ({} ns, {} {} ns)",
+        let figures = format!(
+            "{} ns, {} {} ns",
             figure(ours.median),
             subject(best.case),
             figure(best.median)
         );
-        match ratio.median <= 1.0 + TIE {
-            true => won.push(phrase),
-            false => lost.push(phrase),
+        match Verdict::of(ratio) {
+            Verdict::Gain | Verdict::Tie => won.push(format!("{when} ({figures})")),
+            Verdict::Loss => lost.push(format!("{when} ({figures})")),
+            Verdict::Open => open.push(format!("{when} ({figures}; {})", disagreement(ratio))),
         }
     }
     let mut sentences = Vec::new();
@@ -93,10 +96,15 @@ fn bias(outcome: &Outcome) -> Vec<String> {
             list(&lost)
         ));
     }
+    if !open.is_empty() {
+        let what = format!("mutex::Biased as the lock for data {}", list(&open));
+        sentences.push(undecided(&what));
+    }
     sentences
 }
 
-/// The fastest lock for each time that it is held, and how atomseq's mutex does beside it.
+/// The fastest lock for each time that it is held, or those of which the rounds do not decide which
+/// it is; and how atomseq's mutex does beside it.
 fn contention(outcome: &Outcome) -> Option<String> {
     let holds = [
         ("hold-0", "no time"),
@@ -112,9 +120,16 @@ fn contention(outcome: &Outcome) -> Option<String> {
                 None => String::new(),
                 Some(ratio) => format!(", mutex::Mutex {} times", figure(ratio.median)),
             };
+            let others = outcome.ratios.iter().filter(|ratio| {
+                ratio.numerator == best.case && Verdict::of(ratio) != Verdict::Gain
+            });
+            let others = others.map(|ratio| subject(ratio.denominator).to_string());
+            let fastest: Vec<_> = iter::once(subject(best.case).to_string())
+                .chain(others)
+                .collect();
             Some(format!(
                 "held for {held}, {} is the fastest ({} ns{beside})",
-                subject(best.case),
+                enumeration(&fastest, "or"),
                 figure(best.median)
             ))
         })
@@ -140,6 +155,7 @@ fn best<'a>(outcome: &'a Outcome, of: &str, may: impl Fn(&str) -> bool) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::engine::Effort;
     use crate::bench::record::Series;
 
     fn outcome(
@@ -152,7 +168,7 @@ mod tests {
             .map(|&(case, value)| Series {
                 case,
                 unit: "ns/op",
-                values: vec![value; 3],
+                values: vec![value; Effort::FEWEST],
             })
             .collect();
         vec![Outcome::of(experiment, threads, false, &series).over("loop", &series)]
@@ -190,6 +206,57 @@ mod tests {
             [
                 "mutex::Biased is the lock for data used by one CPU alone (5.00 ns, std 15.0 ns).",
                 "mutex::Biased is not the lock for data that two CPUs contend for (90.0 ns, parking_lot 60.0 ns)."
+            ]
+        );
+    }
+
+    /// An outcome of these rounds.
+    fn of_rounds(
+        experiment: &'static str,
+        cases: &[(&'static str, [f64; Effort::FEWEST])],
+    ) -> Vec<Outcome> {
+        let series: Vec<_> = cases
+            .iter()
+            .map(|&(case, values)| Series {
+                case,
+                unit: "ns/op",
+                values: values.to_vec(),
+            })
+            .collect();
+        vec![Outcome::of(experiment, 2, false, &series)]
+    }
+
+    #[test]
+    fn a_biased_lock_is_told_where_nothing_is_decided() {
+        let cases = [
+            ("home:biased", [5.0; 5]),
+            ("home:std", [15.0; 5]),
+            ("contended:biased", [90.0, 90.0, 90.0, 50.0, 50.0]),
+            ("contended:std", [60.0; 5]),
+        ];
+        assert_eq!(
+            sentences(&of_rounds("biased", &cases)),
+            [
+                "mutex::Biased is the lock for data used by one CPU alone (5.00 ns, std 15.0 ns).",
+                "Nothing follows for mutex::Biased as the lock for data that two CPUs contend for (90.0 ns, std 60.0 ns; \
+                 slower in 3 and faster in 2 of 5 rounds): the rounds are too few or differ too much, as on a busy machine."
+            ]
+        );
+    }
+
+    #[test]
+    fn all_locks_are_told_that_may_be_the_fastest() {
+        let cases = [
+            ("hold-0:mutex", [20.0; 5]),
+            ("hold-0:backoff", [10.0; 5]),
+            ("hold-0:std", [15.0, 15.0, 12.0, 8.0, 8.0]),
+            ("hold-0:parking_lot", [10.1; 5]),
+        ];
+        assert_eq!(
+            sentences(&of_rounds("mutex", &cases)),
+            [
+                "Of locks that 2 threads use all the time, held for no time, backoff, std or parking_lot is the fastest \
+                 (10.0 ns, mutex::Mutex 2.00 times)."
             ]
         );
     }

@@ -1,8 +1,8 @@
 //! What follows for structures that nobody blocks, and for what they are made of.
 
-use super::{count, list};
+use super::{count, list, times};
 use crate::bench::experiments;
-use crate::bench::record::Outcome;
+use crate::bench::record::{Measure, Outcome};
 use crate::report::figure;
 
 /// The subjects that are atomseq's, in the experiments of structures.
@@ -60,10 +60,10 @@ fn standing(outcome: &Outcome) -> Option<String> {
         .filter(|measure| !measure.case.starts_with(OURS))
         .min_by(|a, b| a.median.total_cmp(&b.median))?;
     Some(format!(
-        "{} ns with {}, {} times the best rival's ({})",
+        "{} ns with {}, {} the best rival's ({})",
         figure(ours.median),
         count(outcome.threads),
-        figure(outcome.ratio(OURS, best.case)?.median),
+        times(&[outcome.ratio(OURS, best.case)?])?,
         best.case,
     ))
 }
@@ -83,16 +83,24 @@ fn beside(standings: Vec<String>, experiment: &str) -> Option<String> {
 /// How long others wait for a thread that is stopped inside an operation.
 fn stalls(outcome: &Outcome) -> Option<String> {
     let measures = outcome.measures.iter();
+    let measures = measures.filter(|measure| !measure.case.starts_with("watched:"));
+    let measures: Vec<_> = measures.collect();
+    // Of fewer values, one of a hundred is none.
+    let (until, most): (_, fn(&Measure) -> f64) =
+        match measures.iter().all(|measure| measure.runs >= 100) {
+            true => ("in 99 of 100 cases", |measure| measure.p99),
+            false => ("at most", |measure| measure.max),
+        };
     let of: Vec<_> = measures
-        .filter(|measure| !measure.case.starts_with("watched:"))
+        .into_iter()
         .map(|measure| {
-            let [median, p99] = [measure.median, measure.p99].map(|ns| figure(ns / 1e3));
-            format!("{} {median} µs ({p99})", measure.case)
+            let [median, most] = [measure.median, most(measure)].map(|ns| figure(ns / 1e3));
+            format!("{} {median} µs ({most})", measure.case)
         })
         .collect();
     let mutex = outcome.measure("watched:mutex")?;
     Some(format!(
-        "While a thread is stopped inside an operation, another's takes, in the median and in 99 of 100 cases: {}; a mutex is \
+        "While a thread is stopped inside an operation, another's takes, in the median and {until}: {}; a mutex is \
          kept for ever, which was watched for {} ms at a time.",
         list(&of),
         figure(mutex.median / 1e6)
@@ -112,7 +120,7 @@ fn crowds(outcome: &Outcome) -> Option<String> {
         .filter_map(|(way, how)| {
             let crowded = outcome.case(way, "crowded")?;
             let ratio = outcome.ratio(crowded, outcome.case(way, "alone")?)?;
-            Some(format!("{} times {how}", figure(ratio.median)))
+            Some(format!("{} {how}", times(&[ratio])?))
         })
         .collect();
     (!ways.is_empty()).then(|| {
@@ -127,6 +135,7 @@ fn crowds(outcome: &Outcome) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::engine::Effort;
     use crate::bench::record::Series;
 
     fn outcome(experiment: &'static str, threads: usize, cases: &[(&'static str, f64)]) -> Outcome {
@@ -135,7 +144,7 @@ mod tests {
             .map(|&(case, value)| Series {
                 case,
                 unit: "ns",
-                values: vec![value; 3],
+                values: vec![value; Effort::FEWEST],
             })
             .collect();
         Outcome::of(experiment, threads, false, &series)
@@ -191,9 +200,31 @@ mod tests {
         assert_eq!(
             sentences(&[outcome("stall", 2, &cases)]),
             [
-                "While a thread is stopped inside an operation, another's takes, in the median and in 99 of 100 cases: os-assisted \
-                 4.00 µs (4.00) and k-cas 0.90 µs (0.90); a mutex is kept for ever, which was watched for 1.00 ms at a time."
+                "While a thread is stopped inside an operation, another's takes, in the median and at most: os-assisted 4.00 µs (4.00) \
+                 and k-cas 0.90 µs (0.90); a mutex is kept for ever, which was watched for 1.00 ms at a time."
             ]
+        );
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn one_of_a_hundred_is_told_of_a_hundred() {
+        let told = |times| {
+            let of = |case, last| Series {
+                case,
+                unit: "ns",
+                values: (1..times).map(|_| 1e3).chain([last]).collect(),
+            };
+            let series = [of("stack", 9e3), of("watched:mutex", 1e3)];
+            sentences(&[Outcome::of("stall", 2, false, &series)]).concat()
+        };
+        let many = told(200);
+        let all = "in the median and in 99 of 100 cases: stack 1.00 µs (1.00);";
+        assert!(many.contains(all), "{many}");
+        let few = told(99);
+        assert!(
+            few.contains("in the median and at most: stack 1.00 µs (9.00);"),
+            "{few}"
         );
     }
 

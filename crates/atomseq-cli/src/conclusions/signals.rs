@@ -1,7 +1,7 @@
 //! What follows for signal handlers on the same thread.
 
-use super::{TIE, list};
-use crate::bench::record::Outcome;
+use super::{Verdict, list, times};
+use crate::bench::record::{Outcome, Ratio};
 use crate::report::figure;
 
 /// A sentence for each signal experiment that was measured, and one for what follows from two of them.
@@ -24,17 +24,15 @@ pub fn sentences(outcomes: &[Outcome]) -> Vec<String> {
 fn protection(outcome: &Outcome) -> Option<String> {
     let ratios = |subject: &str| {
         let ratio = |program: &str| {
-            let ratio =
-                outcome.ratio(&format!("{program}:{subject}"), &format!("{program}:none"))?;
-            Some(ratio.median)
+            outcome.ratio(&format!("{program}:{subject}"), &format!("{program}:none"))
         };
         ["lifo", "fifo"]
             .into_iter()
             .filter_map(ratio)
-            .collect::<Vec<_>>()
+            .collect::<Vec<&Ratio>>()
     };
     let free = [ratios("restarting"), ratios("rolling")].concat();
-    let worst = free.iter().copied().reduce(f64::max)?;
+    let taken = times(&free)?;
     let others = [
         ("mask", "under signal::mask()"),
         ("interlocked", "by interlocked instructions"),
@@ -42,16 +40,15 @@ fn protection(outcome: &Outcome) -> Option<String> {
     ];
     let others: Vec<_> = others
         .into_iter()
-        .filter_map(|(subject, how)| Some(format!("{} times {how}", range(&ratios(subject))?)))
+        .filter_map(|(subject, how)| Some(format!("{} {how}", times(&ratios(subject))?)))
         .collect();
-    let verdict = if worst <= 1.0 + TIE {
-        "costs nothing".to_string()
-    } else {
-        format!("makes them take {} times as long", range(&free)?)
+    let verdict = match Verdict::of_all(&free) {
+        Verdict::Gain | Verdict::Tie => "costs nothing".to_string(),
+        Verdict::Loss | Verdict::Open => format!("makes them take {taken} as long"),
     };
     let others = match others.is_empty() {
         true => String::new(),
-        false => format!("; other ways take longer: {}", list(&others)),
+        false => format!("; by other ways they take {}", list(&others)),
     };
     Some(format!(
         "Protecting sequences against this thread's signal handlers, by restarting or rolling forward, {verdict}{others}."
@@ -63,20 +60,20 @@ fn masking(outcome: &Outcome) -> Option<String> {
     let (ours, theirs) = (outcome.measure("mask")?, outcome.measure("sigprocmask")?);
     let ratio = outcome.ratio("sigprocmask", "mask")?;
     Some(format!(
-        "For any other code, signal::mask() and its end take {} ns, two calls of sigprocmask {} ns, {} times as long.",
+        "For any other code, signal::mask() and its end take {} ns, two calls of sigprocmask {} ns, {} as long.",
         figure(ours.median),
         figure(theirs.median),
-        figure(ratio.median),
+        times(&[ratio])?,
     ))
 }
 
 /// What is paid for it when a signal comes.
 fn deliveries(outcome: &Outcome) -> Option<String> {
     let plain = outcome.measure("plain")?;
-    let times = |case: &str| Some(figure(outcome.ratio(case, "plain")?.median));
+    let times = |case: &str| times(&[outcome.ratio(case, "plain")?]);
     Some(format!(
-        "The price is the signal's: delivering one takes {} µs, {} times as long where a sequence is restarted, {} times \
-         where one is rolled forward, {} times where a mask puts it off.",
+        "The price is the signal's: delivering one takes {} µs, {} as long where a sequence is restarted, {} \
+         where one is rolled forward, {} where a mask puts it off.",
         figure(plain.median / 1_000.0),
         times("restarted")?,
         times("rolled")?,
@@ -86,6 +83,12 @@ fn deliveries(outcome: &Outcome) -> Option<String> {
 
 /// M94 4.3: up to which rate of signals the rare price is worth paying, beside a price that is always paid.
 fn break_even(sequence: &Outcome, cost: &Outcome) -> Option<String> {
+    let is_longer = |ratio| Verdict::of(ratio) == Verdict::Loss;
+    if !is_longer(sequence.ratio("lifo:interlocked", "lifo:none")?)
+        || !is_longer(cost.ratio("rolled", "plain")?)
+    {
+        return None;
+    }
     let added = |case: &str| Some(sequence.overhead(case, "none")?.median);
     // A push and a pop are two sequences.
     let always = added("lifo:interlocked")? / 2.0;
@@ -102,20 +105,10 @@ fn break_even(sequence: &Outcome, cost: &Outcome) -> Option<String> {
     })
 }
 
-/// `3`, or `3 to 4`.
-fn range(values: &[f64]) -> Option<String> {
-    let least = figure(values.iter().copied().reduce(f64::min)?);
-    let most = figure(values.iter().copied().reduce(f64::max)?);
-    Some(if least == most {
-        most
-    } else {
-        format!("{least} to {most}")
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::engine::Effort;
     use crate::bench::record::Series;
 
     fn outcome(experiment: &'static str, cases: &[(&'static str, f64)]) -> Outcome {
@@ -124,7 +117,7 @@ mod tests {
             .map(|&(case, value)| Series {
                 case,
                 unit: "ns/op",
-                values: vec![value; 3],
+                values: vec![value; Effort::FEWEST],
             })
             .collect();
         Outcome::of(experiment, 1, false, &series).over("none", &series)
@@ -159,7 +152,7 @@ mod tests {
     fn what_costs_nothing_is_told_so() {
         let text = sentences(&[sequence(4.0)]).join("\n");
         assert!(
-            text.contains("costs nothing; other ways take longer: 6.00 to 7.00 times by interlocked instructions."),
+            text.contains("costs nothing; by other ways they take 6.00 to 7.00 times by interlocked instructions."),
             "{text}"
         );
     }
@@ -171,6 +164,28 @@ mod tests {
             text.contains("makes them take 1.00 to 1.50 times as long"),
             "{text}"
         );
+    }
+
+    /// Three rounds of five say that rolling forward costs nothing, two that it doubles the time.
+    #[test]
+    fn what_is_not_decided_does_not_cost_nothing() {
+        let values = |values: [f64; Effort::FEWEST]| values.to_vec();
+        let of = |case, values| Series {
+            case,
+            unit: "ns/op",
+            values,
+        };
+        let rounds = [
+            of("lifo:none", values([4.0; 5])),
+            of("lifo:rolling", values([4.0, 4.0, 4.0, 8.0, 8.0])),
+            of("lifo:interlocked", values([8.0, 8.0, 8.0, 2.0, 2.0])),
+        ];
+        let sequence = Outcome::of("signal-sequence", 1, false, &rounds).over("none", &rounds);
+        let text = sentences(&[sequence, cost()]).join("\n");
+        let told = "makes them take 1.00 times (which the rounds do not decide) as long; by other \
+                    ways they take 2.00 times (which the rounds do not decide) by interlocked";
+        assert!(text.contains(told), "{text}");
+        assert!(!text.contains("By M94's model"), "{text}");
     }
 
     #[test]

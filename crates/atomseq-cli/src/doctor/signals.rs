@@ -42,9 +42,11 @@ impl Signals {
                 .to_string();
         };
         if let Some(reason) = &self.untried {
-            return format!(
-                "{sequences} sequences of this program are in the table; not tried: {reason}"
-            );
+            if [self.restart, self.rollforward, self.mask] == [None; 3] {
+                return format!(
+                    "{sequences} sequences of this program are in the table; not tried: {reason}"
+                );
+            }
         }
         let tried = [
             ("restart", self.restart),
@@ -62,10 +64,16 @@ impl Signals {
             }
             _ => "",
         };
+        let untried = self.untried.as_ref();
+        let untried = untried.map(|reason| format!("; others not tried: {reason}"));
         let good = named(true).map(|names| format!("; tried and good: {names}"));
         let bad = named(false).map(|names| format!("; tried and FAILED: {names}"));
-        let [good, bad] = [good, bad].map(Option::unwrap_or_default);
-        format!("{sequences} sequences of this program are protected{good}{bad}{sent}")
+        let [good, bad, untried] = [good, bad, untried].map(Option::unwrap_or_default);
+        let are = match self.are_free() {
+            true => "protected",
+            false => "in the table",
+        };
+        format!("{sequences} sequences of this program are {are}{good}{bad}{untried}{sent}")
     }
 
     /// What to do, if anything is wrong.
@@ -78,10 +86,10 @@ impl Signals {
                     .to_string(),
             );
         }
-        if let Some(reason) = &self.untried {
+        if let Some(reason) = self.untried.as_ref().filter(|_| !self.have_failed()) {
             return Some(format!(
                 "Whether sequences are protected against signal handlers was not tried: {reason}. Raise the limit on processes \
-                 (`ulimit -u`, the container's pids limit) or on memory (`ulimit -v`), or allow fork in the sandbox, and run \
+                 (`ulimit -u`, the container's pids limit) or on memory (`ulimit -v`), or allow that in the sandbox, and run \
                  this again."
             ));
         }
@@ -106,14 +114,15 @@ pub use trial::take;
 
 #[cfg(atomseq_sections)]
 mod trial {
-    use std::io;
-    use std::panic::{catch_unwind, set_hook};
+    use std::cell::Cell;
+    use std::panic::set_hook;
 
     use atomseq::internals::table;
     use atomseq::signal;
 
     use super::Signals;
-    use crate::bench::experiments::trial::{Trial, all};
+    use crate::bench::experiments::trial::{AHEAD, Stage, Stages, Trial, all};
+    use crate::child::{self, Ending, What};
 
     /// The largest signal number there is on Linux.
     const LAST: i32 = 64;
@@ -121,20 +130,17 @@ mod trial {
     /// Tries everything in a child process: should it end badly, it is the child that dies.
     pub fn take() -> Signals {
         table::refresh();
-        let (good, untried) = match tried() {
-            Ok(good) => (Some(good), None),
-            Err(reason) => (None, Some(reason)),
+        let (good, queued, untried) = match tried() {
+            Ok(answer) => (answer.good(), answer.queued, answer.untried()),
+            Err(reason) => ([None; 4], false, Some(reason)),
         };
-        let works = |trial| Some(good? & (1 << trial as u8) != 0);
+        let of = |trial: Trial| good[trial as usize];
         Signals {
             sequences: Some(table::rows().count()),
-            restart: works(Trial::Restart),
-            rollforward: works(Trial::Rollforward),
-            mask: works(Trial::Mask),
-            queued: works(Trial::Mask)
-                .filter(|&works| works)
-                .and(good)
-                .map(|good| good & REFUSED == 0),
+            restart: of(Trial::Restart),
+            rollforward: of(Trial::Rollforward),
+            mask: of(Trial::Mask),
+            queued: of(Trial::Mask).filter(|&good| good).map(|_| queued),
             untried,
             managed: (1..=LAST)
                 .filter(|&signal| signal::is_managed(signal))
@@ -142,50 +148,151 @@ mod trial {
         }
     }
 
-    /// Set beside the bits of trials if a deferred signal was not queued again.
-    const REFUSED: u8 = 32;
+    /// What the child leaves.
+    #[derive(Clone, Copy)]
+    struct Notes {
+        stages: Stages,
+        /// Whether every deferred signal was queued again.
+        queued: bool,
+    }
 
-    /// A bit for each trial that came out well, and [`REFUSED`]; none when a signal ended the child.
+    /// What the child left, and how it ended.
+    pub struct Answer {
+        /// How far each trial had come.
+        pub stages: Stages,
+        /// Whether every deferred signal was queued again.
+        pub queued: bool,
+        /// How it ended.
+        pub ending: Ending,
+    }
+
+    impl Answer {
+        /// Whether each trial came out well, by [`Trial`]; `None` of those that say nothing.
+        pub fn good(&self) -> [Option<bool>; 4] {
+            // A fault of the control is not the sequences'.
+            if self.stages[Trial::Control as usize] != Stage::Good {
+                return [None; 4];
+            }
+            let died = matches!(self.ending, Ending::Died(_) | Ending::Hung);
+            self.stages.map(|stage| match stage {
+                Stage::Good => Some(true),
+                Stage::Bad => Some(false),
+                Stage::Begun => died.then_some(false),
+                Stage::Ahead | Stage::Refused(_) => None,
+            })
+        }
+
+        /// Why some trials say nothing, if there are any.
+        pub fn untried(&self) -> Option<String> {
+            let refused = self.stages.iter().find_map(|stage| match stage {
+                Stage::Refused(refused) => Some(refused.to_string()),
+                _ => None,
+            });
+            let ended = match self.ending {
+                Ending::Done => String::new(),
+                Ending::Panicked => "; the child process panicked".to_string(),
+                Ending::Starved => "; the child process had no memory left".to_string(),
+                Ending::Died(signal) => format!("; the child process was ended by signal {signal}"),
+                Ending::Hung => "; the child process hung".to_string(),
+            };
+            let control = match self.stages[Trial::Control as usize] {
+                Stage::Good => None,
+                _ => Some(format!(
+                    "a signal that interrupts no sequence is not handled as it should be, either{ended}"
+                )),
+            };
+            let ahead = self.good().contains(&None);
+            refused
+                .or(control)
+                .or_else(|| ahead.then(|| format!("not all trials were made{ended}")))
+        }
+    }
+
+    /// Lets a child try all.
     ///
     /// # Errors
     ///
-    /// Why nothing was tried: there was no child, its end is not known, or it found no way to begin.
-    fn tried() -> Result<u8, String> {
-        /// Marks an answer: a child that has none exits with less.
-        const ANSWER: i32 = 64;
-        let said = |what: &str| format!("{what}: {}", io::Error::last_os_error());
-        // SAFETY: the command has no other thread yet, and the child ends by `_exit`.
-        let child = unsafe { libc::fork() };
-        if child == -1 {
-            return Err(said("there can be no child process"));
-        }
-        if child == 0 {
+    /// Why nothing is known.
+    fn tried() -> Result<Answer, String> {
+        let first = Notes {
+            stages: AHEAD,
+            queued: true,
+        };
+        let work = |notes: &Cell<Notes>| {
             // The parent says it, in a sentence.
             set_hook(Box::new(|_| ()));
-            let Ok(good) = catch_unwind(all) else {
-                // SAFETY: ends this process without running what belongs to the parent.
-                unsafe { libc::_exit(0) }
+            all(&|trial, stage| {
+                let mut stages = notes.get().stages;
+                stages[trial as usize] = stage;
+                let queued = signal::statistics().refused == 0;
+                notes.set(Notes { stages, queued });
+            });
+        };
+        let (ending, Notes { stages, queued }) =
+            child::fork(first, work).map_err(|refused| match refused.what {
+                What::Memory | What::Fork => {
+                    format!("there can be no child process: {}", refused.source)
+                }
+                What::Wait => {
+                    format!(
+                        "the child process could not be waited for: {}",
+                        refused.source
+                    )
+                }
+            })?;
+        Ok(Answer {
+            stages,
+            queued,
+            ending,
+        })
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+        use crate::error::Refused;
+
+        const REFUSED: Stage = Stage::Refused(Refused {
+            what: "send a signal",
+            errno: libc::EPERM,
+        });
+
+        fn answer(stages: Stages, ending: Ending) -> ([Option<bool>; 4], Option<String>) {
+            let queued = true;
+            let answer = Answer {
+                stages,
+                queued,
+                ending,
             };
-            let mut good = good.iter().fold(0, |bits, &trial| bits | 1 << trial as u8);
-            if signal::statistics().refused > 0 {
-                good |= i32::from(REFUSED);
-            }
-            // SAFETY: ends this process without running what belongs to the parent.
-            unsafe { libc::_exit(ANSWER | good) }
+            (answer.good(), answer.untried())
         }
-        let mut status = 0;
-        // SAFETY: our own child, and room for its status.
-        while unsafe { libc::waitpid(child, &mut status, 0) } != child {
-            if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-                return Err(said("the child process could not be waited for"));
-            }
+
+        #[test]
+        fn what_was_refused_says_nothing_of_sequences() {
+            use Stage::{Ahead, Bad, Begun, Good};
+            let (good, untried) = answer([REFUSED, Ahead, Ahead, Ahead], Ending::Done);
+            assert_eq!(good, [None; 4]);
+            let untried = untried.unwrap();
+            assert!(untried.starts_with("the system refused to send a signal: "));
+            let (good, untried) = answer([Good, Good, REFUSED, Bad], Ending::Done);
+            assert_eq!(good, [Some(true), Some(true), None, Some(false)]);
+            assert!(untried.is_some());
+            // The control: what has failed, and what died of it.
+            let (good, untried) = answer([Good, Bad, Good, Good], Ending::Done);
+            assert_eq!((good[1], untried), (Some(false), None));
+            let (good, untried) = answer([Good, Good, Begun, Ahead], Ending::Died(11));
+            assert_eq!(good, [Some(true), Some(true), Some(false), None]);
+            assert!(untried.unwrap().contains("signal 11"));
         }
-        match libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)) {
-            Some(code) if code & ANSWER != 0 => Ok((code & !ANSWER) as u8),
-            Some(_) => {
-                Err("the child process had no handler or no memory to begin with".to_string())
+
+        #[test]
+        fn where_no_handler_returns_nothing_is_said_of_sequences() {
+            use Stage::{Ahead, Bad, Begun};
+            for (control, ending) in [(Begun, Ending::Died(11)), (Bad, Ending::Done)] {
+                let (good, untried) = answer([control, Ahead, Ahead, Ahead], ending);
+                assert_eq!(good, [None; 4]);
+                assert!(untried.unwrap().contains("interrupts no sequence"));
             }
-            None => Ok(0),
         }
     }
 }

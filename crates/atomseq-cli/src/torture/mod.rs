@@ -4,6 +4,7 @@
 //! what is needed to look for it again.
 
 pub mod harness;
+pub mod needs;
 mod report;
 mod subjects;
 mod system;
@@ -20,7 +21,6 @@ use self::harness::interrupts;
 use self::harness::sabotage::Sabotage;
 use self::harness::watch::{self, End};
 use self::report::{Incident, Summary};
-use crate::bench::heap;
 use crate::error::Error;
 use crate::machine;
 
@@ -53,8 +53,6 @@ pub fn run(plan: &Plan, output: &mut impl Write) -> Result<(), Error> {
     write!(output, "{}", report::opening(plan, &orders))?;
     output.flush()?;
 
-    // Memory that is refused is no fault of what is tortured.
-    heap::on_refusal(system::without_memory);
     let bar = bar(plan.length);
     let each = plan.length / plan.targets.len() as u32;
     let mut summary = Summary::new(orders.workers);

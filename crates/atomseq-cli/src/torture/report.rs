@@ -9,7 +9,6 @@ use super::harness::Target;
 use super::harness::crew::Orders;
 use super::harness::shared::Figures;
 use super::harness::watch::End;
-use super::system::forks_refused;
 use crate::machine;
 
 /// The first lines: the seed before all.
@@ -57,7 +56,12 @@ pub struct Summary {
     table: Table,
     all_held: bool,
     workers: usize,
-    timers_refused: u64,
+    /// What the system refused, and what was therefore not tried.
+    refused: Vec<String>,
+    /// Which signals came more rarely than they were to.
+    slowed: Vec<String>,
+    /// Was everything tried that was to be?
+    all_tried: bool,
 }
 
 impl Summary {
@@ -83,19 +87,33 @@ impl Summary {
             table,
             all_held: true,
             workers,
-            timers_refused: 0,
+            refused: Vec::new(),
+            slowed: Vec::new(),
+            all_tried: true,
         }
     }
 
     /// A target has come to its end.
     pub fn add(&mut self, target: &Target, end: &End) {
-        let (figures, result) = match end {
-            End::Held(figures) => (figures, "held"),
-            End::Violated { figures, .. } => (figures, "broken"),
-            End::Hung { figures, .. } => (figures, "hangs"),
+        let (End::Held(figures) | End::Violated { figures, .. } | End::Hung { figures, .. }) = end;
+        // Rarer signals interrupt in fewer places, so some may not have been tried.
+        let all_tried = !figures.granted.lacks_any() && figures.slowness <= 1;
+        let result = match end {
+            End::Held(_) if all_tried => "held",
+            End::Held(_) => "held in part",
+            End::Violated { .. } => "broken",
+            End::Hung { .. } => "hangs",
         };
         self.all_held &= matches!(end, End::Held(_));
-        self.timers_refused += figures.timers_refused;
+        self.all_tried &= all_tried;
+        self.refused.extend(figures.granted.sentences(target.name));
+        if figures.slowness > 1 {
+            self.slowed.push(format!(
+                "{}: threads got no further between two signals at the intended rate, so signals came up to {} times more \
+                 rarely, and this was tried less often: interruptions.",
+                target.name, figures.slowness
+            ));
+        }
         let Figures {
             rounds,
             operations,
@@ -136,23 +154,23 @@ impl fmt::Display for Summary {
              so there were more.",
             self.workers
         )?;
-        if self.timers_refused > 0 {
-            let refused = count(self.timers_refused, "timer");
+        for refused in &self.refused {
+            writeln!(f, "{refused}")?;
+        }
+        if !self.refused.is_empty() {
             writeln!(
                 f,
-                "The system refused {refused} (`ulimit -i`), so there were fewer signals."
+                "Such refusals come from limits (`ulimit -u` for threads and children, `ulimit -i` for timers, the container's) or from a \
+                 sandbox."
             )?;
         }
-        if forks_refused() > 0 {
-            let refused = count(forks_refused(), "fork");
-            writeln!(
-                f,
-                "The system refused {refused} (`ulimit -u`), so fewer children checked their copy."
-            )?;
+        for slowed in &self.slowed {
+            writeln!(f, "{slowed}")?;
         }
-        match self.all_held {
-            true => writeln!(f, "Every law held."),
-            false => Ok(()),
+        match (self.all_held, self.all_tried) {
+            (true, true) => writeln!(f, "Every law held."),
+            (true, false) => writeln!(f, "Every law that was tried held."),
+            (false, _) => Ok(()),
         }
     }
 }
@@ -257,5 +275,44 @@ impl fmt::Display for Incident {
             write!(f, "\n  {name:<10}{value}")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::torture::targets::signals::TARGET;
+
+    /// What is said of a target that held while its signals came so many times more rarely.
+    fn told(slowness: u32) -> String {
+        let mut summary = Summary::new(3);
+        let figures = Figures {
+            slowness,
+            ..Figures::default()
+        };
+        summary.add(&TARGET, &End::Held(figures));
+        summary.to_string()
+    }
+
+    #[test]
+    fn what_was_slowed_down_held_in_part() {
+        let slowed = told(16);
+        for expected in [
+            " held in part ",
+            "at the intended rate, so signals came up to 16 times more rarely",
+        ] {
+            assert!(slowed.contains(expected), "{slowed}");
+        }
+        assert!(
+            slowed.ends_with("Every law that was tried held.\n"),
+            "{slowed}"
+        );
+        // The control: signals at the intended rate.
+        let held = told(1);
+        assert!(
+            !held.contains("in part") && !held.contains("rarely"),
+            "{held}"
+        );
+        assert!(held.ends_with("Every law held.\n"), "{held}");
     }
 }

@@ -17,7 +17,11 @@ pub fn attempt(sequence: &Sequence, assembly: &Assembly, aborted: TokenStream) -
         variables,
         exits,
         end,
-    } = Operands::new(sequence, assembly, |slot| quote!(#slot.base()));
+    } = Operands::new(
+        sequence,
+        assembly,
+        |slot| quote!(::atomseq::percpu::Slots::base(#slot)),
+    );
     let leave =
         |result: &TokenStream| quote!(return ::atomseq::internals::standard::Result::Ok(#result));
     let exits: Vec<TokenStream> = exits.iter().map(leave).collect();
@@ -32,13 +36,13 @@ pub fn attempt(sequence: &Sequence, assembly: &Assembly, aborted: TokenStream) -
             let slot = &slot.name;
             let stride = match assembly.names("area") {
                 true => quote! {
-                    area = in(reg) #slot.area(),
+                    area = in(reg) ::atomseq::percpu::Slots::area(#slot),
                     stride = const ::atomseq::percpu::Slots::STRIDE,
                     base = const ::atomseq::percpu::Slots::BASE,
                 },
-                false => quote!(stride = in(reg) #slot.stride(),),
+                false => quote!(stride = in(reg) ::atomseq::percpu::Slots::stride(#slot),),
             };
-            quote!(rseq = in(reg) #slot.rseq_offset(), #stride)
+            quote!(rseq = in(reg) ::atomseq::percpu::Slots::rseq_offset(#slot), #stride)
         }
         None => quote!(rseq = in(reg) ::atomseq::internals::started_rseq_offset(),),
     };
@@ -80,8 +84,8 @@ pub fn attempt(sequence: &Sequence, assembly: &Assembly, aborted: TokenStream) -
             let unlikely = (sequence.abort.is_some() && operand.is_some())
                 .then(|| quote!(::atomseq::internals::unlikely();));
             quote! {
-                let #status: usize;
-                #(let #variables: usize;)*
+                let #status: ::atomseq::internals::standard::usize;
+                #(let #variables: ::atomseq::internals::standard::usize;)*
                 unsafe {
                     ::atomseq::internals::standard::asm!(
                         #common

@@ -35,9 +35,11 @@ pub fn body(
             match is_slot {
                 true => {
                     let address = slot(parameter);
-                    quote!(let #register: usize = #address;)
+                    quote!(let #register: ::atomseq::internals::standard::usize = #address;)
                 }
-                false => quote!(let #register: usize = #parameter;),
+                false => {
+                    quote!(let #register: ::atomseq::internals::standard::usize = #parameter;)
+                }
             }
         });
     let cpu = sequence
@@ -55,7 +57,11 @@ pub fn body(
 
 /// The local variable of a register.
 fn name(register: Register) -> Ident {
-    format_ident!("r{}", register.0, span = proc_macro2::Span::mixed_site())
+    format_ident!(
+        "__atomseq_r{}",
+        register.0,
+        span = proc_macro2::Span::mixed_site()
+    )
 }
 
 fn operand(operand: &Operand) -> TokenStream {
@@ -74,7 +80,7 @@ fn operand(operand: &Operand) -> TokenStream {
 fn address(address: &Address) -> TokenStream {
     let base = name(address.base);
     let offset = &address.offset.tokens;
-    quote!(#base.wrapping_add(#offset))
+    quote!(::atomseq::internals::standard::usize::wrapping_add(#base, #offset))
 }
 
 fn statement(
@@ -98,11 +104,11 @@ fn statement(
                 (Memory::Shared, Width::Word, true) => quote!(load_acquire),
                 (Memory::Shared, Width::Half, _) => quote!(load32),
             };
-            quote!(let #to: usize = unsafe { ::atomseq::sequence::gated::#load(#from) };)
+            quote!(let #to: ::atomseq::internals::standard::usize = unsafe { ::atomseq::sequence::gated::#load(#from) };)
         }
         StepKind::Cpu { to } => {
             let to = name(*to);
-            quote!(let #to: usize = #cpu.cpu();)
+            quote!(let #to: ::atomseq::internals::standard::usize = ::atomseq::percpu::Held::cpu(#cpu);)
         }
         StepKind::CompareExchange {
             to,
@@ -112,22 +118,32 @@ fn statement(
         } => {
             let (to, at) = (name(*to), address(at));
             let (expected, new) = (operand(expected), operand(new));
-            quote!(let #to: usize = unsafe { ::atomseq::sequence::gated::compare_exchange(#at, #expected, #new) };)
+            quote!(let #to: ::atomseq::internals::standard::usize = unsafe { ::atomseq::sequence::gated::compare_exchange(#at, #expected, #new) };)
         }
         StepKind::Binary { to, operator, a, b } => {
             let (to, a, b) = (name(*to), operand(a), operand(b));
             let value = match operator {
-                BinaryOperator::Add => quote!(#a.wrapping_add(#b)),
-                BinaryOperator::Subtract => quote!(#a.wrapping_sub(#b)),
-                BinaryOperator::Multiply => quote!(#a.wrapping_mul(#b)),
+                BinaryOperator::Add => {
+                    quote!(::atomseq::internals::standard::usize::wrapping_add(#a, #b))
+                }
+                BinaryOperator::Subtract => {
+                    quote!(::atomseq::internals::standard::usize::wrapping_sub(#a, #b))
+                }
+                BinaryOperator::Multiply => {
+                    quote!(::atomseq::internals::standard::usize::wrapping_mul(#a, #b))
+                }
                 BinaryOperator::And => quote!(#a & #b),
                 BinaryOperator::Or => quote!(#a | #b),
                 BinaryOperator::Xor => quote!(#a ^ #b),
-                BinaryOperator::ShiftLeft => quote!(#a.wrapping_shl(#b as u32)),
-                BinaryOperator::ShiftRight => quote!(#a.wrapping_shr(#b as u32)),
+                BinaryOperator::ShiftLeft => {
+                    quote!(::atomseq::internals::standard::usize::wrapping_shl(#a, #b as ::atomseq::internals::standard::u32))
+                }
+                BinaryOperator::ShiftRight => {
+                    quote!(::atomseq::internals::standard::usize::wrapping_shr(#a, #b as ::atomseq::internals::standard::u32))
+                }
                 BinaryOperator::Minimum => quote!(::atomseq::internals::standard::Ord::min(#a, #b)),
             };
-            quote!(let #to: usize = #value;)
+            quote!(let #to: ::atomseq::internals::standard::usize = #value;)
         }
         StepKind::Exit {
             comparison,

@@ -7,8 +7,9 @@
 
 use std::collections::HashMap;
 
-use proc_macro2::{Span, TokenStream};
-use quote::quote_spanned;
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::{format_ident, quote_spanned};
+use syn::ext::IdentExt;
 use syn::{Ident, Visibility};
 
 use super::parse::Attributes;
@@ -17,6 +18,8 @@ use super::parse::Attributes;
 pub struct Sequence {
     pub attributes: Attributes,
     pub visibility: Visibility,
+    /// Where `fn` stands.
+    pub keyword: Span,
     pub name: Ident,
     pub parameters: Vec<Parameter>,
     pub returns: Returns,
@@ -35,6 +38,18 @@ pub struct Sequence {
     pub constants: Vec<Named>,
     /// What only rustc can check, for it takes the values of named constants, or the width of a word.
     pub assertions: Vec<Assertion>,
+}
+
+/// The name of the type that holds a sequence's named constants. It is not the sequence's own type,
+/// for rustc is to say that a sequence is never used, and what asserts something about its
+/// constants would use it.
+pub fn constants_name(of_sequence: &Ident) -> Ident {
+    let span = generated(of_sequence.span());
+    format_ident!(
+        "__atomseq_constants_of_{}",
+        of_sequence.unraw(),
+        span = span
+    )
 }
 
 /// A named constant. rustc evaluates its path in one place, and everything else names that place: so what an assertion has
@@ -394,6 +409,15 @@ pub fn generated(span: Span) -> Span {
     span.resolved_at(Span::mixed_site())
 }
 
+/// A path as text; its names without `r#`, for rustc takes a name with it and without for the same.
+fn written(path: &TokenStream) -> String {
+    let tokens = path.clone().into_iter().map(|token| match token {
+        TokenTree::Ident(name) => name.unraw().to_string(),
+        other => other.to_string(),
+    });
+    tokens.collect::<Vec<_>>().join(" ")
+}
+
 impl Constant {
     pub fn literal(value: u64, span: Span) -> Constant {
         Constant::folded(value, value as u32, span)
@@ -405,7 +429,10 @@ impl Constant {
         let mut literal = proc_macro2::Literal::u64_unsuffixed(value);
         literal.set_span(at);
         let (tokens, text) = match narrow == value as u32 {
-            true => (quote_spanned!(at=> (#literal as usize)), value.to_string()),
+            true => (
+                quote_spanned!(at=> (#literal as ::atomseq::internals::standard::usize)),
+                value.to_string(),
+            ),
             false => (
                 quote_spanned!(at=> ::atomseq::sequence::check::by_width(#literal, #narrow)),
                 format!("{value} or {narrow}"),
@@ -429,18 +456,30 @@ impl Constant {
             .is_none_or(|(value, narrow)| signed(value, narrow))
     }
 
+    /// Is it zero, whether words have 64 bits or 32?
+    pub fn is_zero(&self) -> bool {
+        self.value == Some(0) && self.narrow == Some(0)
+    }
+
     /// Equal keys mean that paths name the same constant. `occurrence` differs from that of every other in the sequence.
     ///
-    /// Paths that read the same name the same constant, for items have no hygiene: the macro's output is one place, where a
-    /// name means one thing. The exceptions are `$crate`, which is the crate that each macro is from, and paths whose
-    /// beginning depends on an edition: these are never taken for one another.
+    /// Paths of plain names that read the same name the same constant, for items have no hygiene:
+    /// the macro's output is one place, where a name means one thing. All others are never taken
+    /// for one another: `$crate` is the crate that each macro is from, a path may begin as its
+    /// edition says, and what stands between `<` and `>` may hold an expression that depends on
+    /// where it stands, such as `line!()`.
     pub fn key_of(path: &TokenStream, occurrence: usize) -> String {
-        let text = path.to_string();
-        let of_its_place =
-            text.contains("$crate") || ["::", "<"].iter().any(|begins| text.starts_with(begins));
-        match of_its_place {
-            true => format!("{text} #{occurrence}"),
-            false => text,
+        let plain = |token: TokenTree| match token {
+            TokenTree::Ident(name) => name != "$crate",
+            TokenTree::Punct(mark) => mark.as_char() == ':',
+            _ => false,
+        };
+        let mut tokens = path.clone().into_iter();
+        let begins = matches!(tokens.clone().next(), Some(TokenTree::Ident(_)));
+        let text = written(path);
+        match begins && tokens.all(plain) {
+            true => text,
+            false => format!("{text} #{occurrence}"),
         }
     }
 
@@ -452,7 +491,7 @@ impl Constant {
             tokens: place,
             span,
             key,
-            text: path.to_string(),
+            text: written(path),
         }
     }
 
@@ -478,23 +517,31 @@ impl Constant {
             };
             return Constant::folded(value, narrow, span);
         }
-        if b.value == Some(0) && matches!(operator, Add | Subtract) {
+        if b.is_zero() && matches!(operator, Add | Subtract) {
             return a.clone();
         }
-        if a.value == Some(0) && operator == Add {
+        if a.is_zero() && operator == Add {
             return b.clone();
         }
         let (x, y) = (&a.tokens, &b.tokens);
         let at = generated(span);
         let tokens = match operator {
-            Add => quote_spanned!(at=> #x.wrapping_add(#y)),
-            Subtract => quote_spanned!(at=> #x.wrapping_sub(#y)),
-            Multiply => quote_spanned!(at=> #x.wrapping_mul(#y)),
+            Add => quote_spanned!(at=> ::atomseq::internals::standard::usize::wrapping_add(#x, #y)),
+            Subtract => {
+                quote_spanned!(at=> ::atomseq::internals::standard::usize::wrapping_sub(#x, #y))
+            }
+            Multiply => {
+                quote_spanned!(at=> ::atomseq::internals::standard::usize::wrapping_mul(#x, #y))
+            }
             And => quote_spanned!(at=> (#x & #y)),
             Or => quote_spanned!(at=> (#x | #y)),
             Xor => quote_spanned!(at=> (#x ^ #y)),
-            ShiftLeft => quote_spanned!(at=> #x.wrapping_shl(#y as u32)),
-            ShiftRight => quote_spanned!(at=> #x.wrapping_shr(#y as u32)),
+            ShiftLeft => {
+                quote_spanned!(at=> ::atomseq::internals::standard::usize::wrapping_shl(#x, #y as ::atomseq::internals::standard::u32))
+            }
+            ShiftRight => {
+                quote_spanned!(at=> ::atomseq::internals::standard::usize::wrapping_shr(#x, #y as ::atomseq::internals::standard::u32))
+            }
             Minimum => quote_spanned!(at=> if #x < #y { #x } else { #y }),
         };
         Constant {
@@ -590,10 +637,29 @@ mod tests {
     }
 
     #[test]
+    fn zero_at_one_width_is_not_zero() {
+        use BinaryOperator::*;
+        let named = || named("NAMED", 0);
+        let two_or_zero = apply(ShiftRight, &literal(2), &literal(32));
+        for operator in [Add, Subtract] {
+            let result = apply(operator, &named(), &two_or_zero);
+            assert_ne!(result.key(), named().key(), "{operator:?}");
+        }
+        assert_ne!(apply(Add, &two_or_zero, &named()).key(), named().key());
+    }
+
+    #[test]
     fn only_paths_that_mean_the_same_everywhere_have_equal_keys() {
         assert_eq!(named("SIZE", 0).key(), named("SIZE", 1).key());
         assert_eq!(named("a::SIZE", 0).key(), named("a::SIZE", 1).key());
-        for path in ["::a::SIZE", "<a as B>::SIZE"] {
+        assert_eq!(named("a::r#SIZE", 0).key(), named("r#a::SIZE", 1).key());
+        for path in [
+            "::a::SIZE",
+            "<a as B>::SIZE",
+            "a::<B>::SIZE",
+            "a::<{ line!() }>::SIZE",
+            "$crate::SIZE",
+        ] {
             assert_ne!(named(path, 0).key(), named(path, 1).key());
             assert!(named(path, 0).reads_like(&named(path, 1)));
         }

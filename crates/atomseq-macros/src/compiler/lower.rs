@@ -33,6 +33,7 @@ pub fn lower(item: Item) -> Result<Sequence> {
     Ok(Sequence {
         attributes: item.attributes,
         visibility: item.visibility,
+        keyword: item.keyword,
         name: item.name,
         parameters: item.parameters,
         returns: item.returns,
@@ -61,6 +62,7 @@ pub struct Lowering {
     pub(super) constants: Vec<Named>,
     pub(super) assertions: Vec<Assertion>,
     pub(super) sequence_name: Ident,
+    pub(super) constants_name: Ident,
     returns: Returns,
     steps: Vec<Step>,
     exits: Vec<Exit>,
@@ -90,6 +92,7 @@ impl Lowering {
             assertions: Vec::new(),
             returns: item.returns,
             sequence_name: item.name.clone(),
+            constants_name: constants_name(&item.name),
             steps: Vec::new(),
             exits: Vec::new(),
             abort: None,
@@ -353,8 +356,8 @@ impl Lowering {
             _ => return Err(unknown_call(&name)),
         };
         let [to, value] = arguments(call)?;
-        let value = self.word(value)?;
         let to = self.address(to)?;
+        let value = self.word(value)?;
         self.step(
             StepKind::Store {
                 kind,

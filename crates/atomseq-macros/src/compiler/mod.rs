@@ -76,6 +76,53 @@ mod tests {
     }
 
     #[test]
+    fn a_sequence_is_inlined_as_its_caller_says() {
+        let count = |attribute: &str, text: &str| {
+            let sequence =
+                format!("{attribute} unsafe fn f(slot: Slot) {{ commit(slot + 8, 1); }}");
+            let compiled = super::compile(sequence.parse().expect("tokens")).expect("it is legal");
+            compiled.to_string().matches(text).count()
+        };
+        // `on_cpu`, `restarting`, `rolling` and `unprotected`; a restart is out of line, whatever
+        // the caller says.
+        assert_eq!(count("", "inline (always)"), 4);
+        assert_eq!(count("", "inline (never)"), 1);
+        assert_eq!(count("#[inline(never)]", "inline (always)"), 0);
+        assert_eq!(count("#[inline(never)]", "inline (never)"), 6);
+        assert_eq!(count("#[inline]", "[inline]"), 5);
+    }
+
+    /// A literal length may be another one where words have 32 bits. Then rustc judges what the copy
+    /// overlaps, by the target.
+    #[test]
+    fn a_length_that_differs_in_32_bits_is_judged_by_rustc() {
+        let is_left_to_rustc = |words: &str, rest: &str| {
+            let text = format!(
+                "unsafe fn copies(slot: Slot, a: Word) {{
+                    prepare_copy(slot + 16, a, {words});
+                    {rest}
+                }}"
+            );
+            let sequence = sequences(text.parse().expect("tokens")).expect("a function");
+            let sequence = sequence.into_iter().next().expect("one").expect("legal");
+            let holds = |assertion: &super::ir::Assertion| assertion.holds.to_string();
+            sequence
+                .assertions
+                .iter()
+                .any(|a| holds(a).contains("by_width"))
+        };
+        // Four words, or none.
+        let covered = "prepare(slot + 24, load(slot + 24)); commit(slot + 8, a);";
+        assert!(is_left_to_rustc("(1 << 16) * (1 << 16) >> 30", covered));
+        assert!(!is_left_to_rustc("4", covered));
+        // One word, or three; of at most so many, too.
+        let committed = "commit(slot + 32, a);";
+        assert!(is_left_to_rustc("(2 >> 32) + 1", committed));
+        assert!(is_left_to_rustc("min(a, (2 >> 32) + 1)", committed));
+        assert!(!is_left_to_rustc("1", committed));
+    }
+
+    #[test]
     fn an_update_in_place_is_one_instruction_on_x86_64_either_way_round() {
         for update in ["load(slot + 8) + amount", "amount + load(slot + 8)"] {
             let [x86_64, _] = both(&format!(

@@ -43,13 +43,7 @@ pub fn program(sequence: &Sequence) -> TokenStream {
 
 fn outcome(exit: &Exit) -> TokenStream {
     let words = exit.result.iter().map(operand);
-    let shape = match exit.shape {
-        Shape::Plain => quote!(Plain),
-        Shape::Some => quote!(Some),
-        Shape::None => quote!(None),
-        Shape::True => quote!(True),
-        Shape::False => quote!(False),
-    };
+    let shape = quote::format_ident!("{}", format!("{:?}", exit.shape));
     quote!(::atomseq::sequence::model::Outcome { shape: ::atomseq::sequence::model::Shape::#shape, words: &[#(#words),*] })
 }
 

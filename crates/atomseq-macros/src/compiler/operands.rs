@@ -24,7 +24,7 @@ pub struct Operands {
 
 /// A name of our own, which no parameter's can meet.
 pub fn status() -> Ident {
-    Ident::new("status", Span::mixed_site())
+    Ident::new("__atomseq_status", Span::mixed_site())
 }
 
 impl Operands {
@@ -110,7 +110,7 @@ impl Operands {
 }
 
 fn temporary(index: usize) -> Ident {
-    format_ident!("t{index}", span = Span::mixed_site())
+    format_ident!("__atomseq_t{index}", span = Span::mixed_site())
 }
 
 fn place(sequence: &Sequence, place: &Place) -> TokenStream {

@@ -3,15 +3,16 @@
 
 use std::collections::HashSet;
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Delimiter, Group, Span, TokenStream};
 use quote::{quote, quote_spanned};
-use syn::{Error, Ident, Result};
+use syn::{Error, Ident, Meta, Result, Token, Visibility};
 
 use super::attempt::attempt;
 use super::emit::{Assembly, ConstantOperand, Form, LONGEST, Leaving, aarch64, x86_64};
 use super::forms::Forms;
 use super::gated::Memory;
 use super::ir::*;
+use super::parse::Attributes;
 use super::rules::message;
 use super::{gated, model, signal};
 
@@ -30,7 +31,18 @@ pub fn sequence(sequence: &Sequence) -> Result<TokenStream> {
         assemblies.extend([x86_64, aarch64]);
     }
     let (visibility, name) = (&sequence.visibility, &sequence.name);
-    let (on_type, on_rest) = (&sequence.attributes.on_type, &sequence.attributes.on_rest);
+    let Attributes {
+        on_type,
+        on_rest,
+        on_constants,
+        ..
+    } = &sequence.attributes;
+    // With the spans that a function's would have, or rustc takes the type for what only a macro
+    // can use.
+    let keyword = Token![enum](sequence.keyword);
+    let mut nothing = Group::new(Delimiter::Brace, TokenStream::new());
+    nothing.set_span(sequence.keyword);
+    let of_forms = visibility_of_forms(sequence);
     let model = model::program(sequence);
     let assertions = assertions(sequence, &assemblies);
     // The first two, if there is this form.
@@ -48,28 +60,50 @@ pub fn sequence(sequence: &Sequence) -> Result<TokenStream> {
         let at = generated(constant.span);
         // Named once, for a path may mean another constant each time.
         quote_spanned! {at=>
-            const #place: usize = {
-                let given = #path;
-                ::atomseq::sequence::check::word(given, given as i128)
+            const #place: ::atomseq::internals::standard::usize = match #path {
+                __atomseq_given => {
+                    ::atomseq::sequence::check::word(__atomseq_given, __atomseq_given as ::atomseq::internals::standard::i128)
+                }
             };
         }
     });
-    let allowed = allowed();
+    let allowed = allowed(sequence);
+    // What is expected of constants is not found where there are none.
+    let on_forms = on_constants
+        .iter()
+        .filter(|_| sequence.constants.is_empty());
+    let of_constants = (!sequence.constants.is_empty()).then(|| {
+        let name = constants_name(name);
+        quote! {
+            #(#on_rest)*
+            #[allow(non_camel_case_types)]
+            enum #name {}
+
+            #(#on_rest)*
+            #(#on_constants)*
+            #allowed
+            impl #name {
+                #(#constants)*
+            }
+        }
+    });
     Ok(quote! {
         #(#on_type)*
-        #[allow(non_camel_case_types)]
-        #visibility enum #name {}
+        #[allow(non_camel_case_types, missing_copy_implementations, missing_debug_implementations)]
+        #visibility #keyword #name #nothing
+
+        #of_constants
 
         #(#on_rest)*
+        #(#on_forms)*
         #allowed
         impl #name {
-            #(#constants)*
             #on_cpu
             #gated
             #signal
 
             /// The form for a checker: the steps as data.
-            #visibility const MODEL: ::atomseq::sequence::model::Program = #model;
+            #of_forms const MODEL: ::atomseq::sequence::model::Program = #model;
         }
 
         #(#on_rest)*
@@ -79,12 +113,18 @@ pub fn sequence(sequence: &Sequence) -> Result<TokenStream> {
 }
 
 /// Lints about what is by design so in generated code: the caller of a form vouches for its
-/// addresses, not every form of a sequence is used, and parentheses keep constants apart.
-fn allowed() -> TokenStream {
+/// addresses, and parentheses keep constants apart. What is deprecated may use what is.
+///
+/// `dead_code` is not among them: see [`Attributes`]. It is not said of the forms, whose names come
+/// from another crate's macro.
+fn allowed(sequence: &Sequence) -> TokenStream {
+    let deprecated = sequence
+        .attributes
+        .is_deprecated()
+        .then(|| quote!(deprecated,));
     quote! {
         #[allow(
-            dead_code,
-            deprecated,
+            #deprecated
             unused_parens,
             clippy::inline_always,
             clippy::missing_inline_in_public_items,
@@ -102,14 +142,14 @@ pub fn parameters(sequence: &Sequence, slot: TokenStream) -> TokenStream {
         let name = &parameter.name;
         match parameter.is_slot {
             true => quote!(#name: #slot),
-            false => quote!(#name: usize),
+            false => quote!(#name: ::atomseq::internals::standard::usize),
         }
     });
     quote!(#(#parameters),*)
 }
 
 fn on_cpu(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> TokenStream {
-    let visibility = &sequence.visibility;
+    let visibility = visibility_of_forms(sequence);
     let returned = return_type(sequence);
     let parameters = parameters(sequence, quote!(::atomseq::percpu::Slots<'_>));
     let names: Vec<&Ident> = sequence
@@ -136,12 +176,12 @@ fn on_cpu(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> TokenSt
         attempt(sequence, assembly, aborted)
     };
     // A name of our own, which no parameter's can meet.
-    let restarts = Ident::new("restarts", Span::mixed_site());
+    let restarts = Ident::new("__atomseq_restarts", Span::mixed_site());
     let again = |assembly| {
         let attempt = attempt(sequence, assembly, quote!(continue));
         quote! {
-            let mut #restarts = ::atomseq::sequence::Restarts::none();
-            while #restarts.again() { #attempt }
+            let mut #restarts: ::atomseq::sequence::Restarts = ::atomseq::sequence::Restarts::none();
+            while ::atomseq::sequence::Restarts::again(&mut #restarts) { #attempt }
             ::atomseq::internals::standard::Result::Err(::atomseq::sequence::Closed)
         }
     };
@@ -154,7 +194,7 @@ fn on_cpu(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> TokenSt
     let without_slot = sequence.slots().next().is_none().then(|| {
         quote! {
             ///
-            /// Without a slot there is no gate: `cpu()` reads as [`usize::MAX`] or one less on a
+            /// Without a slot there is no gate: `cpu()` reads as `usize::MAX` or one less on a
             /// thread that is not registered, which must lead to an early return.
         }
     });
@@ -190,6 +230,10 @@ fn on_cpu(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> TokenSt
             }
         }
     });
+    // Of a `Result` rustc says by itself that it is not used.
+    let must_use = sequence.attributes.must_use.as_ref();
+    let must_use = must_use.filter(|attribute| !matches!(attribute.meta, Meta::Path(_)));
+    let inline = inlined(sequence);
     quote! {
         #documentation
         ///
@@ -203,7 +247,8 @@ fn on_cpu(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> TokenSt
         /// # Errors
         ///
         /// `Closed`, as said above.
-        #[inline(always)]
+        #must_use
+        #inline
         #visibility unsafe fn on_cpu(
             #parameters
         ) -> ::atomseq::internals::standard::Result<#returned, ::atomseq::sequence::Closed> {
@@ -220,10 +265,15 @@ fn on_cpu(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> TokenSt
 }
 
 fn gated(sequence: &Sequence) -> TokenStream {
-    let visibility = &sequence.visibility;
+    let visibility = visibility_of_forms(sequence);
     let returned = return_type(sequence);
     let parameters = parameters(sequence, quote!(&::atomseq::percpu::Held<'_>));
-    let body = gated::body(sequence, Memory::Shared, |slot| quote!(#slot.address()));
+    let (must_use, inline) = (&sequence.attributes.must_use, &sequence.attributes.inline);
+    let body = gated::body(
+        sequence,
+        Memory::Shared,
+        |slot| quote!(::atomseq::percpu::Held::address(#slot)),
+    );
     quote! {
         /// The form for a caller that holds the slot's gate: the same steps in plain Rust.
         ///
@@ -231,7 +281,29 @@ fn gated(sequence: &Sequence) -> TokenStream {
         ///
         /// Every address the steps reach must be valid for what they do there, as long as the
         /// gate is held.
+        #must_use
+        #inline
         #visibility unsafe fn gated(#parameters) -> #returned { #body }
+    }
+}
+
+/// The visibility of a form. Its first word says where rustc takes the form for written: in another
+/// crate's macro, so that it says of the type alone that nobody uses it.
+pub fn visibility_of_forms(sequence: &Sequence) -> Visibility {
+    let mut visibility = sequence.visibility.clone();
+    match &mut visibility {
+        Visibility::Public(word) => word.span = Span::call_site(),
+        Visibility::Restricted(restricted) => restricted.pub_token.span = Span::call_site(),
+        Visibility::Inherited => {}
+    }
+    visibility
+}
+
+/// Whether a form that is assembly is inlined: always, unless the caller says otherwise.
+pub fn inlined(sequence: &Sequence) -> TokenStream {
+    match &sequence.attributes.inline {
+        Some(inline) => quote!(#inline),
+        None => quote!(#[inline(always)]),
     }
 }
 
@@ -331,16 +403,14 @@ pub fn result(exit: &Exit, words: Vec<TokenStream>) -> TokenStream {
 }
 
 pub fn return_type(sequence: &Sequence) -> TokenStream {
-    let words = |count| {
-        if count == 1 {
-            quote!(usize)
-        } else {
-            quote!((usize, usize))
-        }
+    let word = quote!(::atomseq::internals::standard::usize);
+    let words = |count| match count {
+        1 => word.clone(),
+        _ => quote!((#word, #word)),
     };
     match sequence.returns {
         Returns::Nothing => quote!(()),
-        Returns::Bool => quote!(bool),
+        Returns::Bool => quote!(::atomseq::internals::standard::bool),
         Returns::Words(count) => words(count),
         Returns::OptionWords(count) => {
             let words = words(count);

@@ -1,15 +1,17 @@
 //! Reads the functions of a `sequence!`. The syntax is Rust's, so `syn` reads it; what is not in
 //! the language is refused when it is lowered, at its own line.
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
+use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{
     AttrStyle, Attribute, Block, Error, FnArg, GenericArgument, Ident, ItemFn, Meta, Pat,
     PathArguments,
 };
-use syn::{Result, ReturnType, Type, Visibility};
+use syn::{Result, ReturnType, Token, Type, Visibility, parse_quote};
 
 use super::ir::{Parameter, Returns};
 
@@ -17,6 +19,8 @@ use super::ir::{Parameter, Returns};
 pub struct Item {
     pub attributes: Attributes,
     pub visibility: Visibility,
+    /// Where `fn` stands.
+    pub keyword: Span,
     pub name: Ident,
     pub parameters: Vec<Parameter>,
     pub returns: Returns,
@@ -24,12 +28,35 @@ pub struct Item {
 }
 
 /// What stands before a sequence, by where it belongs in what the macro makes.
+///
+/// ```text
+///                               the type    all else    where constants are named    each form
+/// doc, deprecated               as given
+/// cfg, allow, warn, deny        as given    as given
+/// expect(deprecated)                                    as given
+/// expect(another lint)          as given    allow
+/// must_use, inline                                                                   as given
+/// ```
+///
+/// The type has the sequence's name: what rustc says of a function's name, it says of the type.
+/// `deprecated` is said of the named constants, all of which are named in one place. Whether the
+/// type is used, only the type is asked: to rustc, a form for which `dead_code` is allowed is used,
+/// and so is the type then. So what is expected of the type is not allowed elsewhere if it is that.
 #[derive(Default)]
 pub struct Attributes {
-    /// On the type: all of them.
     pub on_type: Vec<Attribute>,
-    /// On everything else: conditions and lint levels. What is expected is expected of the type, and allowed elsewhere.
     pub on_rest: Vec<Attribute>,
+    pub on_constants: Vec<Attribute>,
+    pub must_use: Option<Attribute>,
+    /// The caller's, in place of what the forms have by themselves.
+    pub inline: Option<Attribute>,
+}
+
+impl Attributes {
+    pub fn is_deprecated(&self) -> bool {
+        let deprecates = |attribute: &Attribute| attribute.path().is_ident("deprecated");
+        self.on_type.iter().any(deprecates)
+    }
 }
 
 struct Items(Vec<ItemFn>);
@@ -92,17 +119,22 @@ fn item(function: ItemFn) -> Result<Item> {
     for (index, parameter) in parameters.iter().enumerate() {
         if parameters[..index]
             .iter()
-            .any(|other| other.name == parameter.name)
+            .any(|other| other.name.unraw() == parameter.name.unraw())
         {
             return Err(Error::new(
                 parameter.name.span(),
-                format!("the parameter `{}` is there twice", parameter.name),
+                format!(
+                    "the parameter `{}` is there twice; names from inside and from outside of a `macro_rules!` are \
+                     compared as text, with `r#` or without",
+                    parameter.name.unraw()
+                ),
             ));
         }
     }
     Ok(Item {
         attributes: attributes(function.attrs)?,
         visibility: function.vis,
+        keyword: signature.fn_token.span,
         name: signature.ident,
         parameters,
         returns: returns(&signature.output)?,
@@ -113,30 +145,62 @@ fn item(function: ItemFn) -> Result<Item> {
 fn attributes(all: Vec<Attribute>) -> Result<Attributes> {
     let mut attributes = Attributes::default();
     for attribute in all {
-        let is = |names: &[&str]| names.iter().any(|name| attribute.path().is_ident(name));
-        if matches!(attribute.style, AttrStyle::Outer) && is(&["doc", "deprecated"]) {
-            attributes.on_type.push(attribute);
-        } else if matches!(attribute.style, AttrStyle::Outer)
-            && is(&["cfg", "allow", "expect", "warn", "deny"])
-        {
-            let mut on_rest = attribute.clone();
-            match &mut on_rest.meta {
-                Meta::List(level) if level.path.is_ident("expect") => {
-                    level.path = Ident::new("allow", level.path.span()).into();
-                }
-                _ => {}
+        let name = match (attribute.style, attribute.path().get_ident()) {
+            (AttrStyle::Outer, Some(name)) => name.to_string(),
+            _ => String::new(),
+        };
+        match name.as_str() {
+            "doc" | "deprecated" => attributes.on_type.push(attribute),
+            "cfg" | "allow" | "warn" | "deny" => {
+                attributes.on_type.push(attribute.clone());
+                attributes.on_rest.push(attribute);
             }
-            attributes.on_type.push(attribute);
-            attributes.on_rest.push(on_rest);
-        } else {
-            return Err(Error::new(
-                attribute.span(),
-                "no such attribute on a sequence: it takes `doc`, `deprecated`, `cfg` and lint \
-                 levels; its forms are inlined where that pays",
-            ));
+            "expect" => expected(attribute, &mut attributes)?,
+            "must_use" if attributes.must_use.is_none() => attributes.must_use = Some(attribute),
+            "inline" if attributes.inline.is_none() => attributes.inline = Some(attribute),
+            "must_use" | "inline" => {
+                return Err(Error::new(
+                    attribute.span(),
+                    "this attribute is there twice",
+                ));
+            }
+            _ => {
+                return Err(Error::new(
+                    attribute.span(),
+                    "no such attribute on a sequence: it takes `doc`, `deprecated`, `must_use`, \
+                     `inline`, `cfg` and lint levels but `forbid`",
+                ));
+            }
         }
     }
     Ok(attributes)
+}
+
+/// Divides the lints that are expected by where they are found, each with the reason if there is
+/// one.
+fn expected(attribute: Attribute, attributes: &mut Attributes) -> Result<()> {
+    let all = attribute.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated)?;
+    let (reason, lints): (Vec<Meta>, Vec<Meta>) = all
+        .into_iter()
+        .partition(|meta| meta.path().is_ident("reason"));
+    for lint in lints {
+        let level = |level: &str| {
+            let mut attribute = attribute.clone();
+            let level = Ident::new(level, attribute.path().span());
+            attribute.meta = parse_quote!(#level(#lint #(, #reason)*));
+            attribute
+        };
+        if lint.path().is_ident("deprecated") {
+            attributes.on_constants.push(level("expect"));
+            continue;
+        }
+        attributes.on_type.push(level("expect"));
+        let of_use = ["dead_code", "unused", "warnings"];
+        if !of_use.iter().any(|name| lint.path().is_ident(name)) {
+            attributes.on_rest.push(level("allow"));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses attributes where the compiler would not heed them: nothing else has a `#`.
@@ -169,7 +233,7 @@ pub fn no_constant_name(name: &Ident) -> Result<()> {
 
 /// Constants are told by their capitals.
 pub fn is_constant_name(name: &Ident) -> bool {
-    let name = name.to_string();
+    let name = name.unraw().to_string();
     name.chars().any(|character| character.is_ascii_uppercase())
         && !name.chars().any(|character| character.is_ascii_lowercase())
 }

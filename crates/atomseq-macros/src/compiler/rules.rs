@@ -3,17 +3,21 @@
 //! early or seen twice; what asks for its CPU is tied to it. Those of a `cas` are in `claims`.
 //!
 //! What two addresses have in common is known when they start from the same register: then their
-//! offsets tell. If an offset is a named constant, the rule becomes an assertion for rustc.
+//! offsets and lengths tell. If one of these is a named constant, the rule becomes an assertion for
+//! rustc.
 
 use std::collections::HashSet;
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::Span;
 use quote::quote_spanned;
 use syn::{Error, Result};
 
 use super::ir::*;
 
 mod claims;
+mod ranges;
+
+use ranges::{Answer, Range};
 
 /// A slot begins with its gate; then come its words and its bulk memory, whose size only the area
 /// knows. Must agree with `atomseq::percpu::Area` and `atomseq::sequence::check::in_slot`.
@@ -34,8 +38,8 @@ pub mod message {
     pub const FITS: &str = "a literal in a sequence fits a word of the target";
     pub const WIDTH: &str =
         "an offset is the same whether words have 32 bits or 64; pass another one as a parameter";
-    pub const ALIKE: &str =
-        "two constants here read the same and differ, for their paths begin at different crates";
+    pub const ALIKE: &str = "two constants here read the same and differ, for their paths begin at different crates or \
+         hold what depends on its place; use one `const` for both";
     pub const IN_SLOT: &str =
         "outside the slot's words: they begin at the offset 8, after the gate";
 }
@@ -220,140 +224,6 @@ fn derived(sequence: &Sequence, from: impl Iterator<Item = Register>) -> HashSet
     derived
 }
 
-/// Bytes of memory that a step reads or writes.
-struct Range {
-    address: Address,
-    /// What is accessed at once.
-    unit: i64,
-    /// How many bytes at least; of a copy whose length is not known, one word.
-    bytes: i64,
-}
-
-impl Range {
-    fn of(address: &Address, width: Width) -> Range {
-        let bytes = i64::from(width.bytes());
-        Range {
-            address: address.clone(),
-            unit: bytes,
-            bytes,
-        }
-    }
-
-    fn copied(sequence: &Sequence, register: Register, words: &Operand, span: Span) -> Range {
-        let words = match words {
-            Operand::Constant(Constant {
-                value: Some(value), ..
-            }) => i64::try_from(*value)
-                .unwrap_or(i64::MAX / 8)
-                .clamp(1, 1 << 40),
-            _ => 1,
-        };
-        Range {
-            address: sequence.address_of(register, span),
-            unit: 8,
-            bytes: 8 * words,
-        }
-    }
-
-    fn reads(sequence: &Sequence, step: &Step) -> Option<Range> {
-        match &step.kind {
-            StepKind::Load { from, width, .. } => Some(Range::of(from, *width)),
-            StepKind::CompareExchange { at, .. } => Some(Range::of(at, Width::Word)),
-            StepKind::Copy { from, words, .. } => {
-                Some(Range::copied(sequence, *from, words, step.span))
-            }
-            _ => None,
-        }
-    }
-
-    fn writes(sequence: &Sequence, step: &Step) -> Option<Range> {
-        match &step.kind {
-            StepKind::Store { to, width, .. } => Some(Range::of(to, *width)),
-            StepKind::CompareExchange { at, .. } => Some(Range::of(at, Width::Word)),
-            StepKind::Copy { to, words, .. } => {
-                Some(Range::copied(sequence, *to, words, step.span))
-            }
-            _ => None,
-        }
-    }
-
-    /// The offset, if it is a literal.
-    fn literal(&self) -> Option<i64> {
-        self.address.offset.value.map(|value| value as i64)
-    }
-
-    /// Is every byte of `other` surely one of these?
-    fn covers(&self, other: &Range) -> bool {
-        if self.address.base != other.address.base {
-            return false;
-        }
-        if self.address.key() == other.address.key() {
-            return self.bytes >= other.bytes;
-        }
-        match (self.literal(), other.literal()) {
-            (Some(own), Some(others)) => {
-                own <= others
-                    && others.saturating_add(other.bytes) <= own.saturating_add(self.bytes)
-            }
-            _ => false,
-        }
-    }
-
-    fn overlap(&self, other: &Range, span: Span) -> Overlap {
-        if self.address.base != other.address.base {
-            return Overlap::Unknown;
-        }
-        if self.address.key() == other.address.key() {
-            return Overlap::Surely;
-        }
-        if let (Some(own), Some(others)) = (self.literal(), other.literal()) {
-            let apart = own.saturating_add(self.bytes) <= others
-                || others.saturating_add(other.bytes) <= own;
-            return if apart {
-                Overlap::Unknown
-            } else {
-                Overlap::Surely
-            };
-        }
-        let (a, b) = (&self.address.offset.tokens, &other.address.offset.tokens);
-        let (a_bytes, b_bytes) = (self.bytes as u64, other.bytes as u64);
-        Overlap::Unless(
-            quote_spanned!(generated(span)=> ::atomseq::sequence::check::apart(#a, #a_bytes, #b, #b_bytes)),
-        )
-    }
-}
-
-enum Overlap {
-    /// Nothing is known against it, or they are known to be apart.
-    Unknown,
-    Surely,
-    /// Unless this holds of named constants.
-    Unless(TokenStream),
-}
-
-impl Overlap {
-    /// Refuses the overlap now, or leaves it to rustc.
-    fn refuse(
-        self,
-        message: &'static str,
-        span: Span,
-        assertions: &mut Vec<Assertion>,
-    ) -> Result<()> {
-        match self {
-            Overlap::Unknown => Ok(()),
-            Overlap::Surely => Err(Error::new(span, message)),
-            Overlap::Unless(holds) => {
-                assertions.push(Assertion {
-                    holds,
-                    message,
-                    span,
-                });
-                Ok(())
-            }
-        }
-    }
-}
-
 /// An access at a literal offset is one instruction everywhere, and leaves the gate alone.
 fn offsets_fit(sequence: &Sequence, assertions: &mut Vec<Assertion>) -> Result<()> {
     let slot = sequence.slots().map(|(register, _)| register).next();
@@ -405,23 +275,13 @@ fn prepared_words_stay_hidden(sequence: &Sequence, assertions: &mut Vec<Assertio
         .collect();
     for (index, step) in sequence.steps.iter().enumerate() {
         if let Some(read) = Range::reads(sequence, step) {
-            let before = |(at, range): &(usize, Range)| *at < index && range.covers(&read);
-            if !prepared.iter().any(before) {
-                // A copy counts among its own later stores: it starts again from its first word.
-                for (_, later) in prepared.iter().filter(|(at, _)| *at >= index) {
-                    read.overlap(later, step.span).refuse(
-                        "a prepared word is loaded before it is prepared: after a restart it \
-                         holds what an earlier attempt left there",
-                        step.span,
-                        assertions,
-                    )?;
-                }
-            }
+            loaded_after_it_is_prepared(&read, (index, step.span), &prepared, assertions)?;
         }
         if step.is_commit() {
             let committed = Range::writes(sequence, step).expect("a commit is a store");
             for (_, range) in &prepared {
-                committed.overlap(range, step.span).refuse(
+                committed.overlaps(range, step.span).refuse(
+                    &[],
                     "the committed word is prepared as well: the first of the two stores would be \
                      visible before the commit",
                     step.span,
@@ -429,6 +289,38 @@ fn prepared_words_stay_hidden(sequence: &Sequence, assertions: &mut Vec<Assertio
                 )?;
             }
         }
+    }
+    Ok(())
+}
+
+/// What a step reads was prepared before, or is not prepared later.
+fn loaded_after_it_is_prepared(
+    read: &Range,
+    (index, span): (usize, Span),
+    prepared: &[(usize, Range)],
+    assertions: &mut Vec<Assertion>,
+) -> Result<()> {
+    let before = || prepared.iter().filter(|(at, _)| *at < index);
+    let mut covered = Vec::new();
+    for (_, range) in before() {
+        match range.covers(read, span) {
+            Answer::No => {}
+            Answer::Yes => return Ok(()),
+            Answer::If(holds) => covered.push(holds),
+        }
+    }
+    if before().any(|(_, range)| range.covers_alike(read, span, assertions)) {
+        return Ok(());
+    }
+    // A copy counts among its own later stores: it starts again from its first word.
+    for (_, later) in prepared.iter().filter(|(at, _)| *at >= index) {
+        read.overlaps(later, span).refuse(
+            &covered,
+            "a prepared word is loaded before it is prepared: after a restart it holds what an \
+             earlier attempt left there",
+            span,
+            assertions,
+        )?;
     }
     Ok(())
 }

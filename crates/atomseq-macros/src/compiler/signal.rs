@@ -7,7 +7,7 @@ use quote::{format_ident, quote};
 use super::emit::{Assembly, Form, Leaving, Protection, aarch64, x86_64};
 use super::ir::*;
 use super::operands::{Operands, status};
-use super::output::{parameters, return_type};
+use super::output::{inlined, parameters, return_type, visibility_of_forms};
 use super::{forms::Forms, gated, gated::Memory};
 
 /// The functions that a sequence has of these.
@@ -66,9 +66,10 @@ fn function(
             Protection::None => "unprotected",
         }
     );
-    let visibility = &sequence.visibility;
+    let (must_use, inline) = (&sequence.attributes.must_use, inlined(sequence));
+    let visibility = visibility_of_forms(sequence);
     let returned = return_type(sequence);
-    let parameters = parameters(sequence, quote!(usize));
+    let parameters = parameters(sequence, quote!(::atomseq::internals::standard::usize));
     let unused = sequence.parameters.iter().map(|parameter| {
         let name = &parameter.name;
         quote!(let _ = #name;)
@@ -77,13 +78,15 @@ fn function(
     let x86_64 = assembled(sequence, &x86_64::emit(sequence, form));
     let aarch64 = assembled(sequence, &aarch64::emit(sequence, form));
     // A name of our own, which no parameter's can meet.
-    let quiet = syn::Ident::new("_quiet", proc_macro2::Span::mixed_site());
-    let quiet = (protection != Protection::None)
-        .then(|| quote!(let #quiet = ::atomseq::internals::Quiet::enter();));
+    let quiet = syn::Ident::new("__atomseq_quiet", proc_macro2::Span::mixed_site());
+    let quiet = (protection != Protection::None).then(
+        || quote!(let #quiet: ::atomseq::internals::Quiet = ::atomseq::internals::Quiet::enter();),
+    );
     let steps = gated::body(sequence, Memory::Own, |slot| quote!(#slot));
     quote! {
         #documentation
-        #[inline(always)]
+        #must_use
+        #inline
         #visibility unsafe fn #name(#parameters) -> #returned {
             #(#unused)*
             ::atomseq::__assembly! {
@@ -119,8 +122,8 @@ fn assembled(sequence: &Sequence, assembly: &Assembly) -> TokenStream {
         Leaving::Status => {
             let numbers = 1usize..;
             quote! {
-                let #status: usize;
-                #(let #variables: usize;)*
+                let #status: ::atomseq::internals::standard::usize;
+                #(let #variables: ::atomseq::internals::standard::usize;)*
                 unsafe {
                     ::atomseq::internals::standard::asm!(#template #operands status = out(reg) #status, options(nostack))
                 }

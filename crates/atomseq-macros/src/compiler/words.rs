@@ -78,7 +78,8 @@ impl Lowering {
             constant.span = span;
             return constant;
         }
-        let (of, at) = (&self.sequence_name, generated(span));
+        let (mut of, at) = (self.constants_name.clone(), generated(span));
+        of.set_span(at);
         let place = format_ident!("CONSTANT_{}", self.constants.len(), span = at);
         let tokens = quote::quote_spanned!(at=> #of::#place);
         let constant = Constant::named(key, &path, tokens, span);
@@ -140,7 +141,7 @@ impl Lowering {
         // `register + constant` is remembered, so that an address made from it is one operand.
         let sum = self.sum(operator, &a, &b, span);
         if let Some(Address { base, offset }) = &sum {
-            if offset.value == Some(0) {
+            if offset.is_zero() {
                 return Ok(Operand::Register(*base));
             }
         }
@@ -226,8 +227,8 @@ impl Lowering {
             }
             "cas" => {
                 let [at, expected, new] = arguments(call)?;
-                let (expected, new) = (self.word(expected)?, self.word(new)?);
                 let at = self.address(at)?;
+                let (expected, new) = (self.word(expected)?, self.word(new)?);
                 let to = self.fresh();
                 self.step(
                     StepKind::CompareExchange {

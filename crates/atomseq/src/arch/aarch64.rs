@@ -76,7 +76,7 @@ pub fn thread_block_offset() -> isize {
 #[macro_export]
 macro_rules! __thread_address {
     ($image:path) => {{
-        let address;
+        let __atomseq_address: *const ();
         // SAFETY: loads a link-time constant from the global offset table, and reads a register that user code may read.
         unsafe {
             $crate::internals::standard::asm!(
@@ -84,13 +84,13 @@ macro_rules! __thread_address {
                 "ldr {address}, [{address}, :gottprel_lo12:{image}]",  // its offset
                 "mrs {pointer}, tpidr_el0",                            // from the thread pointer
                 "add {address}, {pointer}, {address}",                 //
-                address = out(reg) address,
+                address = out(reg) __atomseq_address,
                 pointer = out(reg) _,
                 image = sym $image,
                 options(pure, readonly, nostack, preserves_flags)
             );
         }
-        address
+        __atomseq_address
     }};
 }
 
@@ -150,6 +150,7 @@ fn thread_block() -> usize {
 //   x4          the number of the entry that was called: they lie 16 bytes apart
 //   x8          the system call's number
 //   x9          this thread's block
+//   x2          from the label `ended` on: the context
 //   x10         scratch; then the delivery whose code the signal has interrupted, or 0
 //
 //   stack while it is dispatched: signal/delivery/nested.rs has the layout, 456 bytes
@@ -167,11 +168,12 @@ fn thread_block() -> usize {
 // signal/delivery/copies.rs.
 //
 // A signal that arrives before the label `noted` finds the context in x2; one that arrives before `entered` finds it on the stack;
-// one that arrives later finds this delivery in the thread's block, at 200.
+// one that arrives later finds this delivery in the thread's block, at 200. From `ending` up to `resumed` it may find it there or not; the
+// context is on the stack, but at `ended` in x2.
 //
 // A SIGSYS that a system call has raised comes without another one, which might raise it again and kill.
 macro_rules! signal_entries {
-    (call $dispatch:path, block $set:path, ask $below:path) => {
+    (call $dispatch:path, then $waiting:path, block $set:path, ask $below:path) => {
         core::arch::global_asm!(
             ".pushsection .text.atomseq_entry,\"ax\",@progbits",
             ".balign 16",
@@ -185,6 +187,12 @@ macro_rules! signal_entries {
             concat!(".hidden ", $crate::arch::name!("noted")),
             concat!(".globl ", $crate::arch::name!("entered")),
             concat!(".hidden ", $crate::arch::name!("entered")),
+            concat!(".globl ", $crate::arch::name!("ending")),
+            concat!(".hidden ", $crate::arch::name!("ending")),
+            concat!(".globl ", $crate::arch::name!("ended")),
+            concat!(".hidden ", $crate::arch::name!("ended")),
+            concat!(".globl ", $crate::arch::name!("resumed")),
+            concat!(".hidden ", $crate::arch::name!("resumed")),
             ".cfi_startproc",
             concat!($crate::arch::name!("entry"), ":"),
             ".irp number, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
@@ -232,12 +240,32 @@ macro_rules! signal_entries {
             concat!($crate::arch::name!("entered"), ":"),
             "add x29, sp, #464",        // a frame as others have
             "bl {dispatch}",            //
+            concat!($crate::arch::name!("ending"), ":"),
+            "23:",
+            concat!("adrp x9, :gottprel:", $crate::arch::name!("thread_block")),
+            concat!("ldr x9, [x9, :gottprel_lo12:", $crate::arch::name!("thread_block"), "]"),
+            "mrs x10, tpidr_el0",       //
+            "add x9, x9, x10",          // the block
+            "ldr x10, [sp, #16]",       // does anything wait?
+            "cbnz x10, 24f",            // yes
+            "ldr x10, [sp]",            // whose code is interrupted?
+            "str x10, [x9, #200]",      // that one is known, this one no more
+            "ldr x2, [sp, #8]",         // the context
             "ldp x29, x30, [sp, #464]", //
+            ".cfi_remember_state",
             ".cfi_restore x29",
             ".cfi_restore x30",
             "add sp, sp, #480",         //
             ".cfi_adjust_cfa_offset -480",
+            concat!($crate::arch::name!("ended"), ":"),
             "ret",                      // to the kernel's way back
+            ".cfi_restore_state",
+            "24:",
+            "mov x0, sp",               // this one
+            "str x0, [x9, #200]",       // known again
+            concat!($crate::arch::name!("resumed"), ":"),
+            "bl {waiting}",             // delivers what waits
+            "b 23b",                    // may more have come?
             ".cfi_endproc",
             "29:",
             "hint #34",                 // bti c
@@ -245,6 +273,7 @@ macro_rules! signal_entries {
             concat!(".size ", $crate::arch::name!("entry"), ", . - ", $crate::arch::name!("entry")),
             ".popsection",
             dispatch = sym $dispatch,
+            waiting = sym $waiting,
             set = sym $set,
             below = sym $below,
             numbered = const $crate::arch::ENTRY_NUMBERED,
@@ -256,6 +285,21 @@ pub(crate) use {name, signal_entries};
 /// How far behind the beginning of a delivery's stack the context lies, if the kernel has called the entry: the siginfo comes
 /// between.
 pub const CONTEXT_AFTER: usize = 480 + 128;
+
+/// How far behind it the address lies to which the entry returns: the kernel has set x30, which the entry saves.
+pub const RETURN_AFTER: usize = 472;
+
+/// How far behind the stack pointer the context lies where the entry has returned.
+pub const CONTEXT_AT_RETURN: usize = 128;
+
+/// Is `pc` one of the two instructions at `way_back`, to which the kernel has an entry return, and is the second one
+/// about to call `rt_sigreturn`, whose number is in `x8`?
+pub fn is_returning(pc: usize, way_back: usize, x8: usize) -> bool {
+    // Without a branch: a first delivery, which finds no way back, comes by the same instructions as others.
+    let behind = pc.wrapping_sub(way_back);
+    let calls = (behind == 4) & (x8 == libc::SYS_rt_sigreturn as usize);
+    (way_back != 0) & ((behind == 0) | calls)
+}
 
 // Running a clone inside the handler that has interrupted its sequence.
 //

@@ -10,8 +10,9 @@
 //! | `glibc_rseq_symbols` | static builds only: the C library's `__rseq_offset` and `__rseq_size`, or nulls |
 //! | `enter_mask`, `leave_mask` | the user-level signal mask's fast path |
 //! | `has_double_width`, `compare_exchange_double` | two adjacent words, compared and changed at once |
-//! | `signal_entries`, `signal_entry`, `entering` | what the kernel calls on a signal; where the context is until its delivery is known |
-//! | `CONTEXT_AFTER` | how far behind an entry's stack the kernel puts the context |
+//! | `signal_entries`, `signal_entry`, `entering`, `is_ending` | what the kernel calls on a signal; where the context is until its delivery is known, and when it is known no more |
+//! | `CONTEXT_AFTER`, `RETURN_AFTER` | how far behind an entry's stack the kernel puts the context, and the address to return to |
+//! | `is_returning`, `CONTEXT_AT_RETURN` | is the thread about to have the kernel restore a context, and how far behind its stack that lies |
 //! | `place` | the caller's program counter, stack pointer and frame pointer |
 //! | `roll` | runs the rest of an interrupted sequence's clone with the interrupted registers |
 //! | `spawn_kicker` | the self-test's helper: a child that interrupts its parent |
@@ -58,6 +59,12 @@ unsafe extern "C" {
     static NOTED: u8;
     #[link_name = name!("entered")]
     static ENTERED: u8;
+    #[link_name = name!("ending")]
+    static ENDING: u8;
+    #[link_name = name!("ended")]
+    static ENDED: u8;
+    #[link_name = name!("resumed")]
+    static RESUMED: u8;
 }
 
 /// How many entries `signal_entries` defines.
@@ -92,6 +99,14 @@ pub fn entering(pc: usize) -> Option<Entering> {
         _ if (noted..entered).contains(&pc) => Some(Entering::OnStack),
         _ => None,
     }
+}
+
+/// Is this program counter in an entry of signals, at a place where its delivery may be known no more? Its context is in the delivery that
+/// the stack pointer points at; in the register of the third argument if this is `Some(true)`.
+pub fn is_ending(pc: usize) -> Option<bool> {
+    let [ending, ended, resumed] =
+        [&raw const ENDING, &raw const ENDED, &raw const RESUMED].map(|label| label as usize);
+    (ending..resumed).contains(&pc).then_some(pc == ended)
 }
 
 /// What the self-test's section and its helper share. `repr(C)`: the assembly uses the offsets below.

@@ -75,18 +75,18 @@ pub fn thread_block_offset() -> isize {
 #[macro_export]
 macro_rules! __thread_address {
     ($image:path) => {{
-        let address;
+        let __atomseq_address: *const ();
         // SAFETY: loads a link-time constant from the global offset table, and the thread pointer.
         unsafe {
             $crate::internals::standard::asm!(
                 "mov {address}, qword ptr [rip + {image}@GOTTPOFF]", // its offset
                 "add {address}, qword ptr fs:[0]",                   // from the thread pointer
-                address = out(reg) address,
+                address = out(reg) __atomseq_address,
                 image = sym $image,
                 options(pure, readonly, nostack)
             );
         }
-        address
+        __atomseq_address
     }};
 }
 
@@ -160,6 +160,7 @@ pub fn leave_mask(waiting: extern "C" fn()) {
 //   r10            the system call's fourth argument
 //   rax            the system call's number and result; this thread's block
 //   rcx, r11       the system call changes them; then rcx is the delivery whose code the signal has interrupted, or 0
+//   rdx            from the label `ended` on: the context
 //
 //   stack while it is dispatched: signal/delivery/nested.rs has the layout, 456 bytes
 //   [rsp]       the delivery that this one has interrupted
@@ -175,11 +176,12 @@ pub fn leave_mask(waiting: extern "C" fn()) {
 // signal/delivery/copies.rs.
 //
 // A signal that arrives before the label `noted` finds the context in rdx; one that arrives before `entered` finds it on the stack;
-// one that arrives later finds this delivery in the thread's block, at 200.
+// one that arrives later finds this delivery in the thread's block, at 200. From `ending` up to `resumed` it may find it there or not; the
+// context is on the stack, but at `ended` in rdx.
 //
 // A SIGSYS that a system call has raised comes without another one, which might raise it again and kill.
 macro_rules! signal_entries {
-    (call $dispatch:path, block $set:path, ask $below:path) => {
+    (call $dispatch:path, then $waiting:path, block $set:path, ask $below:path) => {
         core::arch::global_asm!(
             ".pushsection .text.atomseq_entry,\"ax\",@progbits",
             ".balign 16",
@@ -193,6 +195,12 @@ macro_rules! signal_entries {
             concat!(".hidden ", $crate::arch::name!("noted")),
             concat!(".globl ", $crate::arch::name!("entered")),
             concat!(".hidden ", $crate::arch::name!("entered")),
+            concat!(".globl ", $crate::arch::name!("ending")),
+            concat!(".hidden ", $crate::arch::name!("ending")),
+            concat!(".globl ", $crate::arch::name!("ended")),
+            concat!(".hidden ", $crate::arch::name!("ended")),
+            concat!(".globl ", $crate::arch::name!("resumed")),
+            concat!(".hidden ", $crate::arch::name!("resumed")),
             ".cfi_startproc",
             concat!($crate::arch::name!("entry"), ":"),
             ".irp number, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
@@ -232,15 +240,33 @@ macro_rules! signal_entries {
             concat!($crate::arch::name!("entered"), ":"),
             "mov rdi, rsp",                      // this one
             "call {dispatch}",                   //
+            concat!($crate::arch::name!("ending"), ":"),
+            "23:",
+            concat!("mov rax, qword ptr [rip + ", $crate::arch::name!("thread_block"), "@GOTTPOFF]"),
+            "cmp qword ptr [rsp + 16], 0",       // does anything wait?
+            "jne 24f",                           // yes
+            "mov rcx, qword ptr [rsp]",          // whose code is interrupted?
+            "mov qword ptr fs:[rax + 200], rcx", // that one is known, this one no more
+            "mov rdx, qword ptr [rsp + 8]",      // the context
             "add rsp, 456",                      //
+            ".cfi_remember_state",
             ".cfi_adjust_cfa_offset -456",
+            concat!($crate::arch::name!("ended"), ":"),
             "ret",                               // to the kernel's way back
+            ".cfi_restore_state",
+            "24:",
+            "mov qword ptr fs:[rax + 200], rsp", // known again
+            concat!($crate::arch::name!("resumed"), ":"),
+            "mov rdi, rsp",                      // this one
+            "call {waiting}",                    // delivers what waits
+            "jmp 23b",                           // may more have come?
             ".cfi_endproc",
             "29:",
             "jmp {below}",                       // what an entry passes signals on to
             concat!(".size ", $crate::arch::name!("entry"), ", . - ", $crate::arch::name!("entry")),
             ".popsection",
             dispatch = sym $dispatch,
+            waiting = sym $waiting,
             set = sym $set,
             below = sym $below,
             numbered = const $crate::arch::ENTRY_NUMBERED,
@@ -252,6 +278,22 @@ pub(crate) use {name, signal_entries};
 /// How far behind the beginning of a delivery's stack the context lies, if the kernel has called the entry: the return address comes
 /// between.
 pub const CONTEXT_AFTER: usize = 456 + 8;
+
+/// How far behind it the address lies to which the entry returns.
+pub const RETURN_AFTER: usize = 456;
+
+/// How far behind the stack pointer the context lies where the entry has returned.
+pub const CONTEXT_AT_RETURN: usize = 0;
+
+/// Is `pc` one of the two instructions at `way_back`, to which the kernel has an entry return, and is the second one
+/// about to call `rt_sigreturn`, whose number is in `rax`? (The first one, which sets it, has 5 bytes or 7.)
+pub fn is_returning(pc: usize, way_back: usize, rax: usize) -> bool {
+    // Without a branch: a first delivery, which finds no way back, comes by the same instructions as others.
+    let behind = pc.wrapping_sub(way_back);
+    let is_second = (behind == 5) | (behind == 7);
+    let calls = is_second & (rax == libc::SYS_rt_sigreturn as usize);
+    (way_back != 0) & ((behind == 0) | calls)
+}
 
 // Running a clone inside the handler that has interrupted its sequence.
 //

@@ -149,6 +149,11 @@ impl Line {
         }
     }
 
+    /// Goes to a later version than that of [`begin`](Line::begin). For an exclusive owner.
+    pub(super) fn set_version(&mut self, version: u64) {
+        self.lock.store(version << 16, Ordering::Relaxed);
+    }
+
     /// Is the lock as it was when it was free at that version?
     #[inline(always)]
     pub(super) fn is_still(&self, version: u64) -> bool {

@@ -9,8 +9,8 @@ use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicPtr, compiler_fence};
 
-use crate::platform;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::{mappings, platform};
 
 use super::descriptors::{Descriptor, Taken};
 use super::homes::{KEPT, SHARED, Tenancy};
@@ -317,16 +317,21 @@ fn search(mut take: impl FnMut(&'static Block) -> Option<Taken>) -> Option<Taken
 }
 
 /// Another block, of which another thread may take something first. `None`: there is no memory for it, or no number.
+///
+/// A thread that is refused memory because another one has it, which has not published it yet, does with the reserve.
 fn add_mapped() -> Option<&'static Block> {
     let number = COUNT.load(Ordering::Acquire);
     if number >= BLOCKS - RESERVED {
         return None;
     }
-    let memory = platform::map(size_of::<Block>())?;
+    let Some(memory) = mappings::map(size_of::<Block>()) else {
+        // Another thread may have had the memory that was left, for a block of this number.
+        return (COUNT.load(Ordering::Acquire) > number).then(|| block(number));
+    };
     // SAFETY: mapped above for a block, and nobody else has it. Zeroed memory is a block of operations that never were.
     if !unsafe { put(memory.as_ptr().cast(), number) } {
         // SAFETY: mapped above, and nobody else has it.
-        unsafe { platform::unmap(memory, size_of::<Block>()) };
+        unsafe { mappings::unmap(memory, size_of::<Block>()) };
     }
     Some(block(number))
 }

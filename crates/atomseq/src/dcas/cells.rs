@@ -2,11 +2,9 @@
 //!
 //! There a covered word holds 63 bits. The top bits have an array of words of their own.
 
-use std::alloc::{Layout, alloc_zeroed};
-
 use super::object::Object;
 use super::{StableWord, Word};
-use crate::memory::Descriptor;
+use crate::heap::zeros;
 
 /// Values that an object covers that uses k-CAS; zeros at first.
 #[derive(Debug)]
@@ -41,20 +39,4 @@ impl Cells {
             (&self.tops[index], value >> 63),
         ]
     }
-}
-
-/// Memory that the system gives as zeros is not touched before it is used. `None`: there is not so much.
-pub(crate) fn zeros<D: Descriptor>(count: usize) -> Option<Box<[D]>> {
-    let layout = Layout::array::<D>(count).ok()?;
-    if layout.size() == 0 {
-        return Some(Box::default());
-    }
-    // SAFETY: the layout is not empty.
-    let memory = unsafe { alloc_zeroed(layout) };
-    if memory.is_null() {
-        return None;
-    }
-    let all = std::ptr::slice_from_raw_parts_mut(memory.cast::<D>(), count);
-    // SAFETY: allocated with the layout of such a slice, and zeros are a descriptor.
-    Some(unsafe { Box::from_raw(all) })
 }

@@ -80,9 +80,9 @@ impl<T: Covered> Domain<T> {
     }
 
     /// The words, of a domain that the caller owns exclusively. No exchange is half done: what a thread left that exited in the middle of
-    /// one is rolled back or completed first.
+    /// one is rolled back or completed first. This counts as a modification.
     pub fn get_mut(&mut self) -> &mut T {
-        self.object.begin();
+        self.object.count_modification();
         if self.mechanism() == Mechanism::Kcas {
             // They may go to another domain, and one of the other mechanism at that.
             self.covered.each_word(&mut Word::settle);
@@ -148,7 +148,8 @@ impl<T: Covered> Domain<T> {
 
     /// The version, which says how many modifications there were, a useful and sometimes necessary statistic (GC96 5.3): 1 is that of a
     /// new domain, and each one adds 1. An [`exchange`](Domain::exchange) of any kind that succeeds is a modification, also if its words
-    /// keep their values; but an [`exchange_all`](Domain::exchange_all) that changes none of its words adds nothing.
+    /// keep their values; but an [`exchange_all`](Domain::exchange_all) that changes none of its words adds nothing. Each
+    /// [`get_mut`](Domain::get_mut) is one.
     ///
     /// Under [`Mechanism::Assisted`] operations that found a word changed, and ones that were interrupted
     /// and undone, may count as well.

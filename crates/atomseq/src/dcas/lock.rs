@@ -75,8 +75,8 @@ pub(super) fn hold(lock: &AtomicU64) -> u64 {
     loop {
         // Acquire: pairs with the release that freed the lock.
         let seen = lock.load(Ordering::Acquire);
-        let held = seen + HELD + platform::current_cpu() as u64;
-        let free = seen & BELOW_VERSION == 0;
+        let held = (seen & !BELOW_VERSION) + HELD + platform::current_cpu() as u64;
+        let free = seen & STATE == 0;
         let taken = free
             && lock
                 .compare_exchange(seen, held, Ordering::AcqRel, Ordering::Relaxed)

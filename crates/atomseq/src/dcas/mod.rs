@@ -86,7 +86,7 @@ pub use packed::Packed;
 pub use word::Word;
 
 pub(crate) use backoff::Backoff;
-pub(crate) use cells::{Cells, zeros};
+pub(crate) use cells::Cells;
 pub(crate) use object::Object;
 pub(crate) use word::StableWord;
 

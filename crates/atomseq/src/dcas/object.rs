@@ -70,6 +70,16 @@ impl Object {
         })
     }
 
+    /// Goes to the next version, without a change: the caller, who owns this exclusively, may change the words.
+    pub fn count_modification(&mut self) {
+        let Version(version) = self.begin();
+        match self.mechanism {
+            Mechanism::Assisted => self.line.set_version(version + 1),
+            // Relaxed, here and there: no other thread looks.
+            Mechanism::Kcas => self.version.raw().store(version + 1, Ordering::Relaxed),
+        }
+    }
+
     /// The value of a covered word. Counts only if the object is still at the version of the beginning.
     #[inline(always)]
     pub fn load(&self, word: &StableWord) -> u64 {

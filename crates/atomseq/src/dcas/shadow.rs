@@ -4,14 +4,22 @@
 //! nothing that would have to be logged. What a stopped thread has done is left as it is, and does not count.
 //!
 //! ```text
-//! lock    63 … 16 version v | 15 14 state | 13 … 0 id      FREE(v)  HELD(v, cpu)  CLAIM(v, claimant)  LOCKED(v, generation)
+//! lock    63 … 16 version v | 15 14 state | 13 … 0 id
+//!         FREE(v, turn)  HELD(v, cpu)  CLAIM(v, claimant)  LOCKED(v, generation)
 //! states  two words: at version v the one of number v mod 2 counts
 //!
-//! change  a section: FREE(v), the state of v; FREE(v) -> HELD(v, cpu) by compare-and-swap; stores where nobody looks;
-//!         the other state; FREE(v+1), the last instruction
-//! settle  HELD or CLAIM -> CLAIM(v, me); fence; CLAIM(v, me) -> FREE(v), by compare-and-swap
-//! read    FREE(v); the state of v; still FREE(v)
+//! change  a section: FREE(v, …), the state of v; FREE(v, …) -> HELD(v, cpu) by compare-and-swap; stores where nobody looks;
+//!         the other state; FREE(v+1, cpu), the last instruction
+//! settle  HELD or CLAIM -> CLAIM(v, me); fence; CLAIM(v, me) -> FREE(v, 0), by compare-and-swap
+//! read    FREE(v, …); the state of v; still the same
 //! ```
+//!
+//! The turn is a hint: the CPU whose thread changed the state last, and whose cache has the line.
+//! A thread on another CPU looks whether the lock changes within two pauses. If it does, that CPU
+//! is at work, and the thread pauses longer before it changes the state, which takes the turn.
+//! Without that, two CPUs at work exchange the line for each change, and no compare-and-swap
+//! fails that would make either back off. A sequence that ignores the turn follows, so a turn
+//! delays no thread further.
 //!
 //! What holds, where it differs from [`assisted`](super::assisted):
 //!
@@ -19,7 +27,7 @@
 //!    before the compare-and-swap, which then says that it counts; and so may what lies where that state says.
 //! 2. A holder that is interrupted does not go on, and nothing that it did counts before its last instruction. It
 //!    is told ABORTED, and begins again.
-//! 3. A claimant replaces HELD(v, cpu) and then fences that CPU. After the fence the holder has stored FREE(v+1), over the
+//! 3. A claimant replaces HELD(v, cpu) and then fences that CPU. After the fence the holder has stored FREE(v+1, cpu), over the
 //!    claim, and the claimant's compare-and-swap fails; or it never will. Who replaces a claim does not know which
 //!    CPU it was for, and fences all.
 //! 4. Freeing v again, with the version that it had, is right: all that a thread can know of v still holds. A claimant's
@@ -34,7 +42,7 @@
 
 use crate::platform;
 use crate::sequence::Restarts;
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
 
 use super::Version;
 use super::assisted::REVOKED;
@@ -54,6 +62,9 @@ pub(crate) const ABORTED: usize = 4;
 
 /// Where the states lie in a [`Shadow`], which sequences are given the address of.
 pub(crate) const STATES: usize = 8;
+
+/// How many pauses lie between two looks that say whether others are at work.
+const LOOK: usize = 2;
 
 /// The lock and both states, on cache lines of their own, for processors that fetch them in pairs.
 #[repr(C, align(128))]
@@ -110,7 +121,7 @@ impl Shadow {
         loop {
             // Acquire: pairs with the release that freed the lock.
             let seen = self.lock.load(Ordering::Acquire);
-            if seen & BELOW_VERSION == 0 {
+            if seen & STATE == 0 {
                 let state = self.of(seen).load(Ordering::Relaxed);
                 // Acquire: pairs with what orders a claim before the stores that follow it: a state that a holder of the
                 // next version stored shows that the version is over.
@@ -137,6 +148,7 @@ impl Shadow {
     pub fn change_slowly(&self, change: &mut impl Change, mut told: Option<usize>) -> bool {
         let mut restarts = Restarts::none();
         let (mut registered, mut backoff) = (false, change.backoff());
+        let mut first = true;
         loop {
             match told {
                 Some(DONE) => return true,
@@ -146,9 +158,10 @@ impl Shadow {
                     }
                 }
                 Some(BUSY) => {
-                    if !self.make_way() {
+                    if !self.make_way() && (!first || self.is_at_work(change)) {
                         backoff.spin();
                     }
+                    first = false;
                 }
                 // Perhaps it had claimed: then it finds out now that this is so on its CPU.
                 Some(ABORTED) if restarts.again() => _ = self.make_way(),
@@ -168,13 +181,14 @@ impl Shadow {
     fn change_locked(&self, change: &mut impl Change) -> bool {
         loop {
             let seen = self.lock.load(Ordering::Acquire);
-            if seen & BELOW_VERSION != 0 {
+            if seen & STATE != 0 {
                 self.wait_or_settle(seen);
                 continue;
             }
+            let free = seen & !BELOW_VERSION;
             let _quiet = platform::Quiet::enter();
-            if lock::try_lock(&self.lock, seen, seen) {
-                return self.change_and_unlock(change, seen);
+            if lock::try_lock(&self.lock, seen, free) {
+                return self.change_and_unlock(change, free);
             }
         }
     }
@@ -212,7 +226,20 @@ impl Shadow {
     fn make_way(&self) -> bool {
         // Relaxed: what follows only compares it.
         let seen = self.lock.load(Ordering::Relaxed);
-        seen & BELOW_VERSION != 0 && self.wait_or_settle(seen)
+        seen & STATE != 0 && self.wait_or_settle(seen)
+    }
+
+    /// Looks whether other threads change the state. `false` also if the change seems to be
+    /// refused as it is: then its caller polls.
+    #[cold]
+    fn is_at_work(&self, change: &impl Change) -> bool {
+        // Relaxed: a hint, which the attempt that follows looks at again.
+        let seen = self.lock.load(Ordering::Relaxed);
+        if change.is_refused(self.of(seen).load(Ordering::Relaxed)) {
+            return false;
+        }
+        (0..LOOK).for_each(|_| spin_loop());
+        self.lock.load(Ordering::Relaxed) != seen
     }
 
     /// Waits until the lock is no longer as it was seen; not for ever: after a while, throws out whoever has it, and says so.

@@ -149,6 +149,22 @@ fn a_wide_domain_changes_up_to_eight() {
     assert_eq!(domain.snapshot(words).0, [0; MOST_CHANGES + 1]);
 }
 
+/// What an exclusive owner changes is a change for versions, too.
+#[test]
+fn a_version_from_before_exclusive_access_is_an_old_one() {
+    for mut domain in by_each(words) {
+        let before = domain.version();
+        let _ = domain.get_mut();
+        assert_eq!(domain.version().number(), before.number() + 1);
+        let late = domain.exchange_since(before, (&domain.a, 7), (&domain.b, 8));
+        assert_eq!(late, Err(Changed));
+        let now = domain.version();
+        let early = domain.exchange_since(now, (&domain.a, 7), (&domain.b, 8));
+        assert_eq!(early, Ok(()));
+        assert_eq!(domain.snapshot([&domain.a, &domain.b]).0, [7, 8]);
+    }
+}
+
 /// Under k-CAS a word holds a reference in the end, which means nothing in a domain of the other mechanism.
 #[test]
 fn words_that_leave_a_domain_take_their_values_along() {

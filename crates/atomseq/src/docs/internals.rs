@@ -78,7 +78,10 @@
 //! linker drops them; `dl_iterate_phdr` leads to them in executables, static programs and shared
 //! objects alike. So nobody registers anything, and a shared object may carry its own atomseq or
 //! none. The offsets are relative to their own places: nothing is relocated when the program
-//! starts, and the pages stay shared and read-only. A section of addresses between two symbols, as
+//! starts, and the pages stay shared and read-only. Notes are looked for at every multiple of four
+//! bytes, for a linker script may put them behind others in a segment that is aligned to eight, which
+//! nothing can walk; and each is laid out alike for readers of either alignment. In a release build, a
+//! note whose sequence is too long, or ends before it starts, is left out. A section of addresses between two symbols, as
 //! `__rseq_cs_ptr_array` is, would have needed relocations, and a constructor in each object that
 //! makes its two symbols known. The price: since a note refers to the code around its sequence, the
 //! linker keeps that code even if nobody calls it.
@@ -215,16 +218,24 @@
 //!
 //! A child has only the thread that forked, so a gate that another thread held would stay closed in
 //! it. `pthread_atfork` handlers therefore let a fork begin only when no thread holds a gate, and
-//! keep threads from closing one until it is over.
+//! keep threads from closing one until it is over. A thread that changes handlers of signals, or
+//! begins a walk through the loaded objects, counts as one that closes a gate.
 //!
 //! But not for ever: a thread may come to close a gate while it has a lock that the fork needs. A
 //! handler that interrupted `malloc` does, for the C library takes the locks of `malloc` after all
-//! handlers have run. So a closer waits for a few milliseconds and then goes on. A gate that is
-//! closed says in which *generation* of the process, counted by forks, and a child takes over what
-//! an earlier generation has closed. The generation, and the count of threads that close gates, are in a page that the kernel wipes in
-//! each child (`MADV_WIPEONFORK`): a child that finds no generation there begins the next one. So it knows itself in the first
-//! handler that runs in it, after a raw fork, and in a PID namespace in which it has its parent's number. Under it nothing is half done that anybody could see: a gated
-//! sequence, too, changes things by its commit alone.
+//! handlers have run. So a closer waits for a few milliseconds and then goes on. Nor does a fork wait
+//! longer for another thread's: its thread may hold a recursive lock that an atfork handler of the
+//! other fork waits for. Then the two overlap, and closers wait for both. A thread that is about to
+//! change handlers waits longer before it counts, open to all signals that its caller is open to, and the next
+//! fork lets it in first.
+//!
+//! A gate that is closed says in which *generation* of the process, counted by forks, and a child
+//! takes over what an earlier generation has closed. The lock of a thread that changes handlers says
+//! so, too. The generation, and the count of threads that close gates, are in a page that the kernel
+//! wipes in each child (`MADV_WIPEONFORK`): a child that finds no generation there begins the next
+//! one. So it knows itself in the first handler that runs in it, after a raw fork, and in a PID
+//! namespace in which it has its parent's number. Under a gate nothing is half done that another
+//! thread could see: a gated sequence, too, changes things by its commit alone.
 //!
 //! Registration and fence are inherited by the child.
 //!
@@ -295,6 +306,22 @@
 //! that has to be reset is kept about a handler that runs. That it has interrupted a sequence, handlers that interrupt it are told as
 //! long as any of what it has blocked is blocked; that it was called by way of atomseq, a word in the kernel's frame says.
 //!
+//! The fault's handler and the delivery around it run over a sequence that is half done. At each of their instructions, the thread's
+//! words hold one of two things: the delivery, for which a signal waits, or the note that a handler is inside, of
+//! which a signal's handler learns. The mask is set and the note written before the delivery decides; after the handler, the delivery is
+//! noted again before the note is withdrawn. What waits then is delivered with the fault's context: the sequence is run to its end
+//! first, as after any other signal.
+//!
+//! ```text
+//! entry … set the mask, note ─ decided ─ handler ─ noted again, withdraw the note … last look, end ─ ret, rt_sigreturn
+//!         the delivery: wait          │  the note: inside │        the delivery: wait          │ by the program counter
+//! ```
+//!
+//! The entry's assembly ends the delivery, after a last look at what waits. A signal that arrives at an instruction from that look on
+//! finds the context of the fault by its program counter, on the stack or in a register, and takes it for its own. The last two
+//! instructions are the C library's, which call `rt_sigreturn`: each delivery notes the address to which its entry returns.
+//! `verify/every-instruction` (`signal_fault_deliveries`) sends signals to each of these instructions.
+//!
 //! **The watchdog** of M94 2.3.1 would be a timer, and two system calls a rollforward. A clone has no
 //! loop, so it can take long only by faulting again and again; time is looked at when it faults.
 //!
@@ -314,7 +341,10 @@
 //! discards those of the opposite kind, and queueing an old one again would discard a newer one. (Of 371,132 rounds in
 //! which another thread sent both, 36,365 lost their `SIGCONT` so.) The thread keeps these and calls the handler at the end of the
 //! mask, unless a look at what is pending shows that a newer one has discarded it. The same way is left for signals that a
-//! sandbox lets nobody queue or send. A mask that ends while a gate
+//! sandbox lets nobody queue or send, and for those that the kernel's queue would lose: real-time signals when it is full, and the
+//! standard signal of a timer, which may have expired again by then. (In masks of 50 µs, a timer of 20 µs lost a quarter of its
+//! expirations so.) A bare number that the kernel has noted is cleared with the last queued signal of that number; the
+//! delivery of that one therefore looks whether a record is still saved. A mask that ends while a gate
 //! is held unblocks nothing; the end of the hold does.
 //!
 //! Some signals are never blocked, so their handlers may interrupt the few instructions between the

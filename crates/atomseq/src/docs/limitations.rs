@@ -8,7 +8,8 @@
 //! structure is full when this CPU's part is full.
 //!
 //! Sums, lengths and snapshots read one CPU after the other: what happens meanwhile may or may not
-//! be in them.
+//! be in them. So do `is_empty`, `steal` and `drain`: each may miss an element that is always there, but goes from CPU to
+//! CPU meanwhile.
 //!
 //! Elements that lie on a CPU when it goes offline stay there until they are stolen or drained.
 //! CPUs may come and go otherwise: a slot exists for every CPU that the kernel can ever name.
@@ -16,8 +17,9 @@
 //! # Memory
 //!
 //! Every structure takes 128 bytes and the room for its elements, once for each *possible* CPU and
-//! twice more for the guard slots. Small structures share pages, which stay with the process once
-//! it has them; others are mappings of their own. The list of possible CPUs is what the firmware or
+//! twice more for the guard slots. Small structures, of up to 2 KiB in all, share pages, which stay with the process once
+//! it has them; others are mappings of their own. To make or drop a small one blocks signals and holds up forks, as closing a
+//! gate does, and also waits a few milliseconds for a fork that is under way. The list of possible CPUs is what the firmware or
 //! the hypervisor announced, often more than are there; see `/sys/devices/system/cpu/possible`.
 //! Pages that no CPU touches take address space only, with exceptions: each structure writes the gates of its two guard slots when
 //! it is made, which takes two pages where a part is larger than a page; the depot of a [`Pool`](crate::percpu::Pool) takes another
@@ -26,13 +28,33 @@
 //! writes its first 32 cells, 768 bytes for each; structures whose gates are closed for good from the
 //! start ([when](super::internals#start-up)) write those.
 //!
-//! The size of such a mapping is rounded up to whole pages, and to one of eight sizes between a power of two and the next: by less than
-//! an eighth. That takes addresses, and memory only where the program has locked all of it.
+//! The size of such a mapping is rounded up to whole pages, and from eight pages of 4 KiB on to one
+//! of eight sizes between a power of two and the next: by less than an eighth beyond the last page.
+//! That takes addresses. They count for `RLIMIT_AS`, for `RLIMIT_DATA`, and where the system does
+//! not overcommit (`vm.overcommit_memory` 2). It takes memory only where the program has locked all
+//! of it.
 //!
 //! A process may have so many mappings (`vm.max_map_count`), and the kernel takes those that lie side by side as one. At that limit it
-//! refuses to unmap what is in the middle; a sandbox may refuse that always. Dropped structures and pools then keep their addresses and
-//! one page. The next ones of the same rounded size use them. Of each size so many stay as were in use at one time, but for a few that a
-//! [`memory::Pool`](crate::memory::Pool) maps while another thread takes one out. Some go back each time a later one is unmapped.
+//! refuses to unmap what is in the middle; a sandbox may refuse that always. Dropped structures and
+//! pools then keep their addresses, which count as above, and no memory unless `madvise` is refused
+//! as well or the program has locked it. The next ones of the same rounded size use them.
+//!
+//! Of each size there are at most as many mappings as were in use, being made or being dropped at
+//! one time. For that, a thread that drops something of another size counts as well. Beyond those,
+//! where more than 14 were kept at a time, one stays that holds the addresses of others, with one
+//! page of memory; and one more for each further 509. Each time that the system takes a mapping
+//! back, up to four that are kept are offered to it again, until it refuses one. A thread that
+//! exits while it makes or drops something, by a system call of its own, may take mappings along.
+//! So may a fork: the child does not get those that other threads of its parent had in their hands
+//! just then.
+//!
+//! **Refused memory.** A constructor or an operation that returns a `Result` says so in it. Other
+//! constructors panic with the same sentence, and so do [`signal::audit`](crate::signal::audit())
+//! and [`repair`](crate::signal::repair). What goes through a collection of `std` ends the process,
+//! as that does: what fills or returns a `Vec`, `from_iter` of a
+//! [`nonblocking::Stack`](crate::nonblocking::Stack), [`Queue`](crate::nonblocking::Queue) or
+//! [`Ring`](crate::nonblocking::spsc::Ring), and
+//! [`into_ends`](crate::nonblocking::spsc::Ring::into_ends).
 //!
 //! To keep many small counters close together put several words into one
 //! [`Area`](crate::percpu::Area) (last part of [`patterns`](super::patterns)) or use a
@@ -54,8 +76,14 @@
 //! * **A thread that ends** inside an allocation or a free, by a system call of its own, may take up to 32 free descriptors
 //!   with it for good, and the room for them between the CPUs; a trim a page. What it had allocated is found by an audit. So may
 //!   a fork: the child does not get what other threads of its parent had in their hands just then.
-//! * **Address space.** Chunks double, and stay until the pool is dropped; a pool has up to twice the addresses that it needs. Where the
-//!   system does not overcommit, they count.
+//! * **A [`Cache`](crate::memory::Cache) has no audit.** A thread that ends inside [`load`](crate::memory::Cache::load) or
+//!   [`write_back`](crate::memory::Cache::write_back), by a system call of its own, may take one of the limit's descriptors with it for
+//!   good. What was loaded there then stays [being written back](crate::memory::Gone::BeingWrittenBack): so it does after a
+//!   `siglongjmp` out of the owner's `write_back`, and in the child of a fork during one.
+//! * **Address space.** Chunks double, and stay until the pool is dropped. A pool maps 16 pages at first, each of up to eight descriptors
+//!   where they are larger than a page of the system; later up to twice what it needs. Of pages, up to an eighth is not used, and mappings
+//!   are rounded up by up to an eighth. A limit ends the last chunk: so a pool takes up to a third more than its limit needs, and a few
+//!   pages of the system. Where the system does not overcommit, addresses count.
 //! * **Pages go back** only on Linux, only to a [`trim`](crate::memory::Pool::trim), and as a whole: one descriptor that is in use keeps a
 //!   page. Memory that the program has locked stays. A stray write through an old address gives a page that
 //!   went back its memory again, until it is used and trimmed once more.
@@ -87,10 +115,17 @@
 //! * **One version a list.** Every change makes searches and changes that are under way begin again, wherever in the list they
 //!   are. A long list that many threads change wants to be several: buckets, by [`List::sibling`](crate::nonblocking::List::sibling).
 //! * **A search is linear**, an ordered list included.
-//! * **Starvation.** A walk over a long list that changes all the time may begin again without bound; `snapshot`, `fold` and `len` are
-//!   such walks. [`List::iter`](crate::nonblocking::List::iter) is not: it ends after as many entries as there are.
-//! * **Comparisons see anything.** A key's `Ord` or `PartialEq` may be asked about bits that nobody stored, whose answer then does not count.
-//!   It must not panic, nor allocate if handlers search.
+//! * **Starvation.** A walk over a long list that changes all the time may begin again without
+//!   bound; `snapshot`, `fold` and `len` are such walks.
+//!   [`List::iter`](crate::nonblocking::List::iter) is not: it ends after as many entries as there
+//!   are. A closure may starve its own operation: one of `fold` that changes the same list each
+//!   time, or one of [`update`](crate::nonblocking::List::update) or
+//!   [`put_with`](crate::nonblocking::List::put_with) that gives its very key another value each
+//!   time, is called without end.
+//! * **Comparisons see anything.** A key's `Ord` or `PartialEq` may be asked about bits that nobody
+//!   stored. Its answer then does not count, but a panic does: the
+//!   [`List`](crate::nonblocking::List)'s operation panics, and has changed nothing. If handlers
+//!   search, a comparison must neither panic nor allocate.
 //! * **Visiting writes.** Guards of a [`RefList`](crate::nonblocking::RefList) and marks of a
 //!   [`OneVisitorList`](crate::nonblocking::OneVisitorList) are changes of the list, and count in its version.
 //! * **A [`RefList`](crate::nonblocking::RefList)** takes values in at its front only: a visitor whose value was removed goes on by the order
@@ -106,7 +141,9 @@
 //!
 //! * close a gate that a thread may hold which wants this one: they would wait for each other for
 //!   ever. An operation may close the gate of its own CPU, so none on the same structure is safe;
-//! * fork: it would wait for itself;
+//! * fork: in the child, the gate counts as one whose holder stayed behind in the parent;
+//! * touch memory that a handler of `SIGSEGV` or `SIGBUS` opens: the fault ends the process ([what operations
+//!   touch](#signal-handlers-and-masks));
 //! * run long, or run code it does not know, such as a destructor or a callback.
 //!
 //! Several may be dropped in any order: signals stay blocked, and forks wait, until the last one is. A `Held`
@@ -117,7 +154,7 @@
 //! # Locks with a home
 //!
 //! * **A visit interrupts the home.** [`mutex::OnCpu`](crate::mutex::OnCpu) pays for every use from another CPU with three system calls, and
-//!   the home with an interrupt; [`mutex::Rehoming`](crate::mutex::Rehoming), and so [`mutex::Biased`](crate::mutex::Biased), for eight
+//!   the home with an interrupt; [`mutex::Rehoming`](crate::mutex::Rehoming), and so [`mutex::Biased`](crate::mutex::Biased), for fifteen
 //!   in a row at most that do not pay. Then it costs what other locks cost, until one CPU has used it alone for long.
 //! * **A try** from another CPU makes the system calls of a visit, and waits for another visit's end: a few microseconds, longer if the
 //!   visitor has been preempted.
@@ -138,7 +175,9 @@
 //! * **Others' handlers.** One that is installed after the last
 //!   [`install`](crate::signal::install) or [`repair`](crate::signal::repair) may let managed signals in;
 //!   until then sequences are not atomic. [`audit`](crate::signal::audit) tells. Call it after libraries that install
-//!   handlers have started.
+//!   handlers have started. One that is already running when `install` or `repair` is called lets in what was not covered before, until it
+//!   returns: if it has interrupted a sequence, a signal that is managed since then finds that half done, and is told `Plain`. No audit
+//!   finds this. Install handlers before other threads run sequences.
 //! * **Objects loaded later** whose segments have gaps between them are known only from the next
 //!   `install`, `audit` or `repair` on; others at once, with glibc 2.35 or newer.
 //! * **The C library's signals.** It installs its handlers of 32 and 33 (with musl, also 34) with the first thread and the first `pthread_cancel`.
@@ -147,12 +186,12 @@
 //! * **Saved dispositions.** For each signal, sixteen of atomseq's entries are told apart. A disposition that other code saved
 //!   more than sixteen changes of hands ago may stand for a newer handler.
 //! * **Stop and continue.** Of the deferred `SIGCONT`, `SIGTSTP`, `SIGTTIN` and `SIGTTOU` the last one comes, as with the kernel's
-//!   mask. An earlier stop signal comes as well if the `SIGCONT` between it and a later stop signal was discarded, or if
+//!   mask; of one that was sent to the thread and one of the same number that is pending for the process, one only. An earlier stop signal comes as well if the `SIGCONT` between it and a later stop signal was discarded, or if
 //!   `SIGCONT` has no handler here. Handlers of these that use the alternate stack, and deferred ones inside
-//!   [`with_kernel_mask`](crate::signal::with_kernel_mask), are queued again: an opposite one that arrives in
+//!   [`with_kernel_mask`](crate::signal::with_kernel_mask) or after a handler with them blocked, are queued again: an opposite one that arrives in
 //!   that very moment is discarded.
-//! * **Kept signals** (those four, and all where a sandbox refuses `rt_tgsigqueueinfo` and `tgkill`) get a
-//!   [context that is made up](crate::signal#deferred-signals). Inside `with_kernel_mask`, what such a sandbox does not let the
+//! * **Kept signals** (those four, what the kernel's queue would lose, and all where a sandbox refuses `rt_tgsigqueueinfo` and `tgkill`)
+//!   get a [context that is made up](crate::signal#deferred-signals). Inside `with_kernel_mask`, what such a sandbox does not let the
 //!   thread send is not pending. A thread keeps one of each number and one record: a second real-time signal of that
 //!   number counts as [lost](crate::signal::Statistics::lost_signals), further records as
 //!   [lost information](crate::signal::Statistics::lost_information). A signal whose default action is due is lost in such a sandbox.
@@ -161,16 +200,51 @@
 //! * **Whose.** A signal that was sent to the process becomes that thread's which put it off. If the
 //!   thread ends with a guard forgotten, the signal is lost.
 //! * **Records.** With the queue full (`RLIMIT_SIGPENDING`), one real-time signal's record is kept for
-//!   each thread; a standard signal's record may be lost, as it may be without atomseq.
+//!   each thread, but none of a signal of `kill` that waits in `with_kernel_mask`: its sender is lost without a count; a standard signal's record may be lost, as it may be without atomseq. If a second standard signal of its number
+//!   is sent to the thread while one is being deferred, the record that comes may be the second one's. Where
+//!   `with_kernel_mask` gives the kernel a real-time signal for which there is no room, `sigwait` and
+//!   `signalfd` take it without its record ([lost information](crate::signal::Statistics::lost_information)). If it was sent by
+//!   `kill`, it is lost when another one of its number is queued before it is delivered. If another one is pending when
+//!   `with_kernel_mask` ends, the handler is called for it even if `sigwait` has taken it. And if room was made in the
+//!   moment in which the kernel refused it, the handler may be called a second time, without the record.
+//! * **Waits beside another of its number.** The kernel does not say whether a signal that is pending is the thread's or the
+//!   process's. Where one of the same number is pending when `with_kernel_mask` begins, the thread keeps a deferred standard signal of
+//!   a POSIX timer, and a deferred real-time signal if the queue is full, up to the end of the mask. The pending one then ends a wait.
+//!   What is kept becomes pending when a handler of atomseq's has returned, so that the next `sigsuspend` or `ppoll` ends, too; but not
+//!   after `sigwait`, `sigtimedwait` or a read from a `signalfd`, in which no handler runs. If the pending one is the process's and another
+//!   thread takes it, no wait ends by what is kept. A timer's signal that is being given to the kernel is lost if another of its
+//!   number arrives for the thread in that very moment. A real-time signal of `kill`
+//!   with room in the queue does end waits of its own; there, and after a rollforward that was given up, it then comes with the
+//!   code of `tgkill` and its own sender.
+//! * **On the alternate stack**, where the thread calls no handlers, a deferred standard signal of a POSIX timer with
+//!   `SIGEV_THREAD_ID` is lost if the timer has expired again meanwhile, and with it its
+//!   [overruns](crate::signal::Event::overrun): use a real-time signal. With the queue full, a deferred real-time signal comes after
+//!   those of its number that are queued. A second one that is deferred before counts as
+//!   [lost](crate::signal::Statistics::lost_signals); one that was sent by `kill` is lost without a count. A signal that
+//!   [`abandon_rollforward`](crate::signal::abandon_rollforward) gives back, or that waits for the end of a rollforward, is
+//!   like one of these if none of its number was pending at that time.
+//! * **Masks that a handler leaves in force** may not count: [`mask()`](crate::signal::mask()).
 //! * **The kernel's mask** may change inside a mask only through
 //!   [`signal`](crate::signal). `pthread_sigmask` there would unblock what was put off (it is put off again) or
 //!   block what the end of the mask unblocks.
 //! * **exec.** A program that takes this one's place inside a mask inherits what was put off as blocked.
 //!   Threads, commands and `posix_spawn` have their helpers; for `exec` itself, leave the mask first.
+//! * **Memory that a handler of a fault opens,** as the barrier of a collector or a snapshot does by `SIGSEGV` or `SIGBUS`. On the
+//!   slow path an operation blocks these signals as well, while it holds a gate, the lock of a DCAS domain or the claim of a
+//!   lock with a home. A fault then ends the process. So such memory must hold no structure, no lock, no domain, no word that a
+//!   DCAS changes, none of atomseq's statics, and not the thread's stack. What an operation is given may lie
+//!   there: slices and vectors of a per-CPU [`Ring`](crate::percpu::Ring), and a node that is pushed on a
+//!   [`List`](crate::percpu::List). But a node that its handler has opened must stay open until the push returns. And while it is in
+//!   the list it must stay readable, for what takes it out reads its link under the gate.
 //! * **Faults** and `SIGABRT` are not put off. A sequence that faults is not atomic against the fault's
 //!   handler, nor against handlers that interrupt that one; all of them are told.
 //! * **Faults in others' handlers.** If a handler that atomseq does not call has interrupted a sequence, and a signal that cannot be
 //!   blocked arrives while it runs, that signal's handler finds the sequence half done and is not told.
+//!   The same holds while a handler of others runs that was installed over atomseq's and passes the fault on: before that, and after.
+//! * **Several ways back.** Signals that arrive at the two instructions between a fault's delivery and the interrupted sequence are
+//!   told from others by the address of these instructions, `sa_restorer`. The C library has one address for all handlers. Where
+//!   other code installs atomseq's entries again with another one, by a system call of its own, a signal there that cannot be
+//!   blocked may be told `Plain`, if a delivery that returned by another address has ended meanwhile, on any thread.
 //! * **Protection keys.** The kernel calls each handler with its own rights (on x86-64, all keys but 0 without access), and a clone runs in
 //!   one. A rolling sequence on memory of another key has a fault there that it would not have had itself. Use `restarting` ones on
 //!   such memory.
@@ -190,10 +264,12 @@
 //! * **System calls in handlers' deliveries.** Each delivery calls `rt_sigprocmask`, but for that of a `SIGSYS` which a system call has
 //!   raised. seccomp's strict mode kills for that. Where Syscall User Dispatch or a filter has that call raise `SIGSYS`, its
 //!   handler is called in the middle of deliveries.
-//! * **Jumps that leave a lock.** While [`install`](crate::signal::install), `uninstall`, `audit`, `repair` and forks run, faults are not
-//!   blocked, since the program may mend them. If the handler of one that is sent jumps out of these by `siglongjmp`, the
-//!   other threads' wait indefinitely. One that arrives in the child before its atfork handlers have run may call the handler of
-//!   a signal that the parent's thread has [kept](crate::signal#deferred-signals).
+//! * **Jumps that leave a lock.** While [`install`](crate::signal::install), `uninstall`, `audit` and `repair` change handlers, the
+//!   signals of faults are not blocked. If the handler of such a signal jumps out of these by `siglongjmp`, the other threads'
+//!   wait indefinitely, and so does each `fork`. While they walk through the loaded objects, handlers of others may come as well: one
+//!   that jumps away leaves glibc's lock held, as it does in any `dl_iterate_phdr`. After a jump out of a `fork`, each of these four
+//!   waits for a tenth of a second for that fork, or two, and each thread that closes a gate for a few milliseconds. After a jump
+//!   out of one of the four, each fork waits as long as that, or for a second.
 //! * **`nesting` in `sigsuspend`.** Which managed signals a handler with [`nesting`](crate::signal::Options::nesting) lets in, is
 //!   decided by the mask that `sigsuspend`, `ppoll` or `pselect` puts back, not by the one that it has set.
 //! * **Jumps out of a fault's handler** that runs in the middle of a sequence, on a thread that has blocked all signals:
@@ -208,6 +284,13 @@
 //!   call the former from the latter as what the second `signal` returned: a function of one argument. If atomseq has
 //!   adopted the first meanwhile, what was returned is atomseq's entry, which takes the three arguments that `SA_SIGINFO` promises.
 //!   Called with one, it reads addresses that nothing has set. Call such a handler with all three.
+//! * **Handlers put back by `signal`.** That function restores an address without flags and mask. Without `SA_SIGINFO` the kernel passes no
+//!   record, and on AArch64 no context: atomseq's entry, like any handler of three arguments, then reads what nothing has set. Put
+//!   handlers back by `sigaction`. [`audit`](crate::signal::audit) reports such a one, and
+//!   [`repair`](crate::signal::repair) restores it, if no signal has come before.
+//! * **Others' handlers that block faults' signals,** and pass a managed signal on that interrupted a rolling sequence: these
+//!   signals are open while the sequence is run to its end. One that was sent waits again, until that handler returns. But if the
+//!   rest of the sequence has a fault, it is handled before the fault's handler runs.
 //! * **Alternate stacks.** A handler of others that was adopted, and asks for the alternate stack (`SA_ONSTACK`), takes about
 //!   2 KiB more of it than before, and 4.5 KiB more without optimisation. One of `MINSIGSTKSZ` bytes does not suffice then, and
 //!   nothing tells: a fault on it overwrites what lies below. Give such threads at least 8 KiB. A handler of atomseq's
@@ -249,12 +332,12 @@
 //! * Each exchange changes the version's cache line: domains are to be as small as what changes together
 //!   (GC96 5.3).
 //! * Values are below 2^63.
-//! * k-CAS has a page of descriptors for every thread that has used it and is alive, for 32,768 threads; further ones share those that
+//! * k-CAS has a page of descriptors for every thread that has used it and is alive, for 32,752 threads; further ones share those that
 //!   are left over. The pages are never unmapped. A thread that *exits* in the middle of a k-CAS operation, by the `exit` system call in a
 //!   handler for example, may take its descriptor along: 256 bytes of such a page.
 //! * **Forks** cost pages of k-CAS descriptors. A child does not use those of its parent's other threads again, nor do its own
 //!   children, for the kernel does not say of another process's threads whether they go on. A chain of forks, each by a process with several
-//!   threads that have used k-CAS, so comes to the 32,768th page. Later threads share descriptors.
+//!   threads that have used k-CAS, so comes to the 32,752nd page. Later threads share descriptors.
 //! * **Without memory**, k-CAS is not lock-free. A thread without a page of its own takes a shared descriptor, of which there are 240 at
 //!   least, and waits while all are taken. It holds none while it waits, but its handler may: a handler that interrupts a change and
 //!   makes one itself takes a second descriptor, and the first is not free before the handler returns. So if 240 operations are
@@ -303,14 +386,40 @@
 //!   run no user code there.
 //! * A **raw** `fork` or `clone` system call skips the `pthread_atfork` handlers, and so waits for no thread that holds a gate. The
 //!   child takes the gate over, but what the thread was doing under it may be half done. The child gets none of the
-//!   signals that wait for its parent. What deferral has blocked stays blocked in the child until the mask ends.
+//!   signals that wait for its parent. What deferral has blocked stays blocked in the child until the mask ends. If another thread
+//!   was changing handlers, the child may find that half done: it needs [`repair`](crate::signal::repair),
+//!   and `install` again for signals that `repair` reports as displaced.
+//! * **Long forks.** `install`, `uninstall`, `audit` and `repair` wait for other threads' forks,
+//!   because a child would inherit handlers half changed; at most twice a tenth of a second, since
+//!   an older atfork handler may wait for a lock that the caller holds. Then they do not walk through the loaded objects, unless this is the
+//!   first time, or there is no glibc 2.35 or newer. If a fork takes longer, its child needs
+//!   [`repair`](crate::signal::repair), and [`install`](crate::signal::install) for signals that
+//!   `repair` reports as displaced. A fork waits for other threads' forks for a few milliseconds,
+//!   for the same reason, and as long for threads that wait to change handlers. If the two overlap after that, its child may find a gate closed by an
+//!   atfork handler of the other forking thread, and takes the gate over: work of the handler's own
+//!   under a `Held` may be half done.
+//! * **glibc's lock of the loaded objects** is copied by a fork as it is: while another thread runs `dl_iterate_phdr`, or the
+//!   thread itself, which forks in a callback or a handler. In such a child
+//!   `dl_iterate_phdr` waits indefinitely, and with it [`install`](crate::signal::install), [`audit`](crate::signal::audit) and
+//!   `repair`. A fork waits for the calls that these three make themselves, for about a second at most, but not for one that begins when the fork
+//!   has taken a tenth of a second already, or in an atfork handler of another fork at the same time, nor for those of the program. A raw fork waits for none.
+//! * **Look-ups.** A child that was forked while another thread's delivery was looking a sequence up counts that reader for good. Each
+//!   later `install`, `audit` and `repair` then keeps the table that it replaces: some pages.
 //! * **Where the kernel wipes no memory in children** (`MADV_WIPEONFORK`: before Linux 4.14, forbidden at start-up, or in an emulator), only atomseq's
-//!   own atfork handler knows a child. One of a raw fork finds gates closed for good. So may atfork handlers of a child that are older
-//!   than atomseq's. If such a fork goes into a new PID namespace and the child gets its parent's number, two threads of the child
-//!   can take the same descriptor of k-CAS. Where wiping is promised only, as by an emulator, a child that is forked while another thread
-//!   starts atomseq up waits for ever.
+//!   own atfork handler knows a child, and one of a fork inside another fork may not be known at all. One of a raw fork finds gates
+//!   closed for good, and so the lock of a thread that was changing handlers; its own forks wait for such threads without end. So may atfork handlers of a child that are older than atomseq's, and a signal that arrives before atomseq's may call the
+//!   handler of one that the parent's thread has [kept](crate::signal#deferred-signals). If such a fork goes into a new PID namespace and the
+//!   child gets its parent's number, two threads of the child can take the same descriptor of k-CAS. Where wiping is promised only,
+//!   as by an emulator, a child that is forked while another thread starts atomseq up waits for ever.
 //! * Areas are private memory: other processes do not share them, and the fence would not reach
 //!   those processes.
+//!
+//! # Objects that are being loaded
+//!
+//! Start-up and the first [`install`](crate::signal::install) look names up, for which they wait until an object that another
+//! thread is just loading is there, its constructors included. So a constructor must not wait for a thread that uses atomseq for the
+//! first time: start it up before, by [`status()`](crate::status()), and install a handler. A handler that arrives on a thread during
+//! the first look-up finds atomseq [starting up](crate::status::Reason::StartingUp), and must not jump out of it.
 //!
 //! # dlclose
 //!
@@ -324,7 +433,8 @@
 //! What `restarting` and `rolling` protect is found by notes in the section `.note.atomseq`, which say
 //! where code lies. A program that has lost them (`strip -R '.note*'`), or whose code was moved after
 //! they were written (BOLT and other rewriters of finished programs), runs these sequences without
-//! protection. Plain `strip`, LTO, `--gc-sections` and folding of identical code are fine. Code must be
+//! protection. Worse, where the notes themselves were moved and the code was not, they name wrong places: a signal there may crash the
+//! program, and [`audit`](crate::signal::audit()) says nothing. `patchelf` moves them where it makes room for a longer path or another library. Plain `strip`, LTO, `--gc-sections` and folding of identical code are fine. Code must be
 //! readable, for a clone's traps say where to go on: a segment that can only be executed will not do.
 //!
 //! # Debuggers, emulators, sandboxes

@@ -72,9 +72,10 @@
 //! the thread. On a system without rseq, every `on_cpu` is `Err(Closed)` and the same program runs
 //! on locks.
 //!
-//! Two rules for the closure under the gate. It runs with all signals blocked while other threads
-//! may wait, so it does the steps and nothing else: here, even `take_new` comes after it. And it
-//! closes no second gate and does not fork ([why](super::limitations#hold-one-gate-at-a-time)).
+//! Three rules for the closure under the gate. It runs with all signals blocked while other threads
+//! may wait, so it does the steps and nothing else: here, even `take_new` comes after it. It
+//! closes no second gate and does not fork ([why](super::limitations#hold-one-gate-at-a-time)). And it touches no memory that a
+//! handler of `SIGSEGV` opens: if callers pass addresses in, copy from there before, and to there afterwards.
 //!
 //! # 4. Other CPUs
 //!

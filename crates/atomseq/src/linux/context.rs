@@ -117,6 +117,17 @@ impl Context {
         ARGUMENTS.map(|number| unsafe { registers.add(number as usize).read() as usize })
     }
 
+    /// The number of the system call, of which the interrupted code is in front.
+    pub fn system_call(self) -> usize {
+        let registers: *const u64 = self.registers().cast();
+        #[cfg(target_arch = "x86_64")]
+        const NUMBER: c_int = libc::REG_RAX;
+        #[cfg(target_arch = "aarch64")]
+        const NUMBER: c_int = 8;
+        // SAFETY: a register in a valid context.
+        unsafe { registers.add(NUMBER as usize).read() as usize }
+    }
+
     fn mask_place(self) -> *mut u64 {
         // SAFETY: valid by the promise made to `new`; the kernel's set is the first 8 bytes of the C library's.
         unsafe { (&raw mut (*self.0).uc_sigmask).cast() }

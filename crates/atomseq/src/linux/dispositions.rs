@@ -17,6 +17,24 @@ pub const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
 }
 
+/// Signals that belong to the C library. A thread that changes the process's user waits for the handler of one on every other thread.
+pub const RESERVED: &[i32] = if cfg!(target_env = "musl") {
+    &[32, 33, 34]
+} else {
+    &[32, 33]
+};
+
+/// The same as a set.
+pub const RESERVED_SET: u64 = {
+    let mut set = 0;
+    let mut index = 0;
+    while index < RESERVED.len() {
+        set |= bit(RESERVED[index]);
+        index += 1;
+    }
+    set
+};
+
 /// What the kernel does on a signal. The kernel's layout.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,10 +27,12 @@ pub use crate::arch::{compare_exchange_double, has_double_width};
 pub use context::Context;
 pub use cpus::{cpu_slots, current_cpu};
 pub use dispositions::{
-    Disposition, Entry, SIGNALS, are_same, bit, change_mask, disposition, install_entry_if,
-    is_readable, kernel_mask, pending, queue_to_this_thread, replace_disposition,
+    Disposition, Entry, RESERVED, RESERVED_SET, SIGNALS, are_same, bit, change_mask, disposition,
+    install_entry_if, is_readable, kernel_mask, pending, queue_to_this_thread, replace_disposition,
     replace_disposition_if, send_to_this_thread,
 };
+pub(crate) use fork::await_fork;
+pub use fork::{Hook, Waiting, Walk, enter_uncounted, leave, try_enter, watch};
 pub use futex::{wait, wait_at_most, wait_briefly, wake_all, wake_many, wake_one};
 pub use membarrier::{ORDERS_ALL, barrier, can_order_all, fence, fence_all};
 pub use memory::{discard, map, page_size, unmap};

@@ -18,6 +18,8 @@ pub(super) struct Own {
     /// The process's generation; 0 if it has not got one yet.
     generation: AtomicU32,
     pub(super) traffic: Traffic,
+    /// How many [walks](super::fork::Walk) through the loaded objects are under way.
+    pub(super) walks: AtomicU32,
 }
 
 /// Null before start-up.
@@ -30,9 +32,6 @@ const FIRST: u32 = 1;
 
 /// The newest generation among this process and those that it descends from.
 static NEWEST: AtomicU32 = AtomicU32::new(FIRST);
-
-/// The generation of the process that forks; 0 before a fork.
-static FORKING: AtomicU32 = AtomicU32::new(0);
 
 /// This process's words, once start-up has begun.
 #[inline]
@@ -60,7 +59,11 @@ impl Own {
     const fn new() -> Own {
         Own {
             generation: AtomicU32::new(FIRST),
-            traffic: Traffic(AtomicU32::new(0)),
+            traffic: Traffic {
+                word: AtomicU32::new(0),
+                waiting: AtomicU32::new(0),
+            },
+            walks: AtomicU32::new(0),
         }
     }
 
@@ -88,19 +91,16 @@ impl Own {
     }
 }
 
-/// Called by atomseq's atfork handler before a fork, while no other is under way.
-pub(super) fn fork() {
-    FORKING.store(generation(), Ordering::Relaxed);
-}
-
-/// Called by atomseq's atfork handler in a child: does the kernel's work where it does not.
-pub(super) fn wipe() {
+/// Called by atomseq's atfork handler in a child of a process of generation `parent`: does the kernel's work where it does not.
+pub(super) fn wipe(parent: u32) {
     let Some(own) = own() else { return };
     // Relaxed: the child's only thread, with its signals blocked.
-    let is_parents = own.generation.load(Ordering::Relaxed) == FORKING.load(Ordering::Relaxed);
+    let is_parents = own.generation.load(Ordering::Relaxed) == parent;
     if is_parents || own.is_unwiped() {
         own.generation.store(0, Ordering::Relaxed);
-        own.traffic.0.store(0, Ordering::Relaxed);
+        own.traffic.word.store(0, Ordering::Relaxed);
+        own.traffic.waiting.store(0, Ordering::Relaxed);
+        own.walks.store(0, Ordering::Relaxed);
     }
 }
 
@@ -142,7 +142,7 @@ const _: () = assert!(size_of::<Own>() <= 4096);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arch::syscall;
+    use crate::linux::fork::tests::raw_fork;
 
     /// The first words of a child, in which no handler of atomseq's has run.
     #[test]
@@ -150,22 +150,14 @@ mod tests {
         crate::status();
         let before = generation();
         for _ in 0..3 {
-            let arguments = [libc::SIGCHLD as usize, 0, 0, 0, 0, 0];
-            // SAFETY: a fork without handlers; the child calls nothing that needs another thread.
-            let pid = unsafe { syscall(libc::SYS_clone, arguments) };
-            if pid == 0 {
+            let code = raw_fork(|| {
                 let own = own().expect("started");
-                let traffic = own.traffic.0.load(Ordering::Relaxed);
+                let traffic = own.traffic.word.load(Ordering::Relaxed);
                 let early = generation();
-                wipe();
-                let right = traffic == 0 && early > before && generation() == early;
-                // SAFETY: ends the child.
-                unsafe { libc::_exit(if right { 0 } else { 1 }) }
-            }
-            let mut status = 0;
-            // SAFETY: waits for the child.
-            let ended = unsafe { libc::waitpid(pid as i32, &raw mut status, 0) };
-            assert_eq!((ended, status), (pid as i32, 0));
+                wipe(before);
+                i32::from(!(traffic == 0 && early > before && generation() == early))
+            });
+            assert_eq!(code, 0);
             assert_eq!(generation(), before, "the parent's");
         }
     }

@@ -108,9 +108,9 @@ pub(super) fn use_own_block() {
     RSEQ_OFFSET.store(thread_block_offset(), Ordering::Relaxed);
 }
 
-/// Uses glibc's registration if there is one; returns glibc's `__rseq_size`.
-pub(super) fn adopt() -> Option<u32> {
-    let (offset, size) = glibc_symbols()?;
+/// Uses glibc's registration if there is one, by its [symbols](glibc_symbols); returns glibc's `__rseq_size`.
+pub(super) fn adopt(symbols: Option<(isize, u32)>) -> Option<u32> {
+    let (offset, size) = symbols?;
     if size == 0 {
         return None;
     }
@@ -122,9 +122,10 @@ pub(super) fn adopt() -> Option<u32> {
     Some(size)
 }
 
-/// `__rseq_offset` and `__rseq_size`, looked up when the program runs: it may have been linked on an older system.
+/// `__rseq_offset` and `__rseq_size`, looked up when the program runs: it may have been linked on an older system. Takes the dynamic
+/// linker's lock.
 #[cfg(all(target_env = "gnu", not(target_feature = "crt-static")))]
-fn glibc_symbols() -> Option<(isize, u32)> {
+pub(super) fn glibc_symbols() -> Option<(isize, u32)> {
     // SAFETY: looks two names up; glibc has had these types since 2.35, and never unloads.
     unsafe {
         let offset = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr());
@@ -140,7 +141,7 @@ fn glibc_symbols() -> Option<(isize, u32)> {
 }
 
 #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
-fn glibc_symbols() -> Option<(isize, u32)> {
+pub(super) fn glibc_symbols() -> Option<(isize, u32)> {
     let (offset, size) = crate::arch::glibc_rseq_symbols();
     if offset.is_null() || size.is_null() {
         return None;
@@ -150,7 +151,7 @@ fn glibc_symbols() -> Option<(isize, u32)> {
 }
 
 #[cfg(not(target_env = "gnu"))]
-fn glibc_symbols() -> Option<(isize, u32)> {
+pub(super) fn glibc_symbols() -> Option<(isize, u32)> {
     None
 }
 

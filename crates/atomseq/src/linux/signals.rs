@@ -1,6 +1,6 @@
 //! Quiet: a stretch of one thread's time in which no signal handler runs on it and no fork copies its work half done.
 
-use super::dispositions::change_mask;
+use super::dispositions::{RESERVED_SET, bit, change_mask};
 use super::{fork, rseq};
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -19,7 +19,7 @@ pub fn set_quiet_hook(hook: fn(u64)) {
 ///
 /// A thread enters before it closes a gate: a handler on the same thread that met the closed gate would wait
 /// for the very thread it interrupted, and a child forked meanwhile would find the gate closed for good.
-/// Run no code of a user's inside: one that forks would wait for itself.
+/// Run no code of a user's inside: one that forks would leave the child a closed gate.
 ///
 /// They may end in any order: the first one's start and the last one's end count. What the first one found is kept
 /// with the thread.
@@ -29,7 +29,7 @@ pub struct Quiet {
 }
 
 impl Quiet {
-    /// Blocks every signal (by the raw system call: two that glibc would leave open as well), then waits
+    /// Blocks every signal (by the raw system call: two that glibc would leave open as well), then waits a little
     /// until no fork is under way. Two system calls a use. `SIGSYS` is one of them, for its handler is the user's code: a sandbox that
     /// answers a system call inside (`futex`, `membarrier`, `rt_sigprocmask`) by that signal ends the process.
     pub fn enter() -> Quiet {
@@ -74,7 +74,10 @@ pub fn is_quiet() -> bool {
     rseq::quiet().load(Ordering::Relaxed) > 0
 }
 
-/// No signal handler runs on this thread while one lives, but for one of `SIGSYS`. As [`Quiet`], without a word to forks.
+/// No signal handler runs on this thread while one lives, but for one of `SIGSYS` and the C library's own. As [`Quiet`], without a word
+/// to forks.
+///
+/// A fork or start-up may wait for another thread inside, which may wait for the C library's handler on this one: in `setuid`.
 ///
 /// A sandbox may answer system calls by `SIGSYS`, and kills a thread that has blocked it. Start-up asks the kernel what not every
 /// sandbox knows; where a handler comes back in, it is turned away.
@@ -83,8 +86,15 @@ pub(super) struct Blocked(u64);
 impl Blocked {
     pub(super) fn enter() -> Blocked {
         // What is blocked already stays so: this may be the handler.
-        let others = !(1 << (libc::SIGSYS - 1));
+        let others = !(bit(libc::SIGSYS) | RESERVED_SET);
         Blocked(change_mask(libc::SIG_BLOCK, others))
+    }
+}
+
+impl Blocked {
+    /// Its end leaves these signals unblocked.
+    pub(super) fn leave_open(&mut self, signals: u64) {
+        self.0 &= !signals;
     }
 }
 
@@ -113,6 +123,19 @@ mod tests {
             drop(Quiet::enter());
             assert_eq!(current_mask(), all);
         }
+        assert_eq!(current_mask(), before);
+    }
+
+    #[test]
+    fn start_up_and_forks_leave_open_what_other_threads_wait_for() {
+        let before = current_mask();
+        let blocked = Blocked::enter();
+        for signal in 1..=64 {
+            let is_open = [libc::SIGSYS, libc::SIGKILL, libc::SIGSTOP].contains(&signal)
+                || RESERVED_SET & bit(signal) != 0;
+            assert_eq!(current_mask() & bit(signal) == 0, is_open, "{signal}");
+        }
+        drop(blocked);
         assert_eq!(current_mask(), before);
     }
 

@@ -63,13 +63,18 @@ pub(super) fn is_decided() -> bool {
 
 #[cold]
 fn decide_once() -> &'static Status {
-    // A handler that needed the decision while its own thread makes it would wait forever.
-    let blocked = Blocked::enter();
     if is_inside().load(Ordering::Relaxed) != 0 {
         return &INSIDE;
     }
     is_inside().store(1, Ordering::Relaxed);
+    // Without a lock and with all signals open: another thread may have the dynamic linker's lock, and wait for this one's
+    // decision, or for a handler on it.
+    let symbols = rseq::glibc_symbols();
+    // A handler that needed the decision while its own thread makes it would wait forever.
+    let blocked = Blocked::enter();
     process::set_up();
+    // Even slow paths close gates, which a fork must not find closed.
+    let fork_handlers = fork::install();
     let me = process::identity() + 1;
     loop {
         // Acquire: pairs with the Release below.
@@ -85,7 +90,7 @@ fn decide_once() -> &'static Status {
             {
                 continue;
             }
-            let status = decide();
+            let status = decide(fork_handlers, symbols);
             // SAFETY: this thread won STATE, and no one reads before the Release below.
             unsafe { *DECISION.0.get() = status };
             STATE.store(DECIDED, Ordering::Release);
@@ -124,7 +129,7 @@ fn is_set(name: &core::ffi::CStr) -> bool {
     }
 }
 
-fn decide() -> Status {
+fn decide(fork_handlers: Result<(), i32>, symbols: Option<(isize, u32)>) -> Status {
     rseq::use_own_block();
     let mut status = STARTING_UP;
     let (cpus, source) = cpus::count();
@@ -133,9 +138,7 @@ fn decide() -> Status {
     let fence = membarrier::available();
     status.features.membarrier_rseq = fence.is_ok();
 
-    // Even slow paths close gates, which a fork must not find closed.
-    let fork_handlers = fork::install();
-    match sections(&mut status, source) {
+    match sections(&mut status, source, symbols) {
         Ok(registrant) => {
             status.sections = true;
             status.registrant = Some(registrant);
@@ -151,8 +154,12 @@ fn decide() -> Status {
 }
 
 /// Whether sections run, and who registers.
-fn sections(status: &mut Status, source: Source) -> Result<Registrant, Reason> {
-    let adopted = rseq::adopt();
+fn sections(
+    status: &mut Status,
+    source: Source,
+    symbols: Option<(isize, u32)>,
+) -> Result<Registrant, Reason> {
+    let adopted = rseq::adopt(symbols);
     describe(&mut status.features, adopted);
     if is_set(c"ATOMSEQ_DISABLE_RSEQ") {
         return Err(Reason::Disabled);

@@ -102,7 +102,7 @@ pub(super) const SEQUENCES: &[&Program] = &[
 ];
 
 /// How many machine words a push or a pop copies at most before it moves the tail or head: what a
-/// handler's push or pop in the meantime makes it repeat.
+/// handler's push or pop in the meantime makes it repeat. 4 KiB, or 2 KiB on 32-bit targets.
 const MOST_WORDS: usize = 512;
 
 /// A first-in-first-out store of up to `N` values of any size, in place, `N` a power of two, that a
@@ -110,13 +110,17 @@ const MOST_WORDS: usize = 512;
 ///
 /// Scope [`SameThread`]; no operation waits, but one on elements of more than a word repeats its
 /// copying if a handler did the same operation meanwhile; no operation costs an atomic instruction.
-/// An element of one word is one sequence; a longer one or a batch is a sequence for every four words
-/// that go in, and one more. Takes sixteen bytes and the elements, in whole words; [the
-/// module](super) tells the rest.
+/// An element of one word is one sequence; a longer one or a batch is a sequence for every four
+/// words that go in, and one more. Takes two machine words and the elements, each in whole words of
+/// eight bytes; [the module](super) tells the rest.
 ///
 /// A handler sees a batch in whole or not at all, unless it crosses the end of the buffer or is
-/// longer than 4 KiB. If their size or alignment is no multiple of a word, it sees one element after
-/// the other.
+/// longer than 4 KiB. If elements' size is no multiple of eight bytes, or they are aligned to less
+/// than a machine word, it sees one after the other.
+///
+/// On 32-bit targets an element that has a size takes two machine words at least. So none is one
+/// sequence there, every word that goes in is a sequence of its own, and a batch is seen in whole
+/// up to 2 KiB.
 ///
 /// ```
 /// use atomseq::local::Ring;
@@ -261,7 +265,7 @@ impl<T, const N: usize> Ring<T, N> {
     /// Moves the oldest elements into a slice, as many as there are and fit; returns how many. The
     /// rest of the slice stays as it is.
     ///
-    /// Copies each element twice, by way of up to 4 KiB of stack, or of one element if that is larger;
+    /// Copies each element twice, by way of 4 KiB of stack, or of one element if that is larger;
     /// [`pop_into`](Ring::pop_into) copies once.
     pub fn pop_batch(&self, into: &mut [T]) -> usize
     where

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! entry:  | T | state | last use |
-//! state:  | generation 48 | loaded 1 | uses 15 |
+//! state:  | generation 47 | being written back 1 | loaded 1 | uses 15 |
 //!
-//! not loaded ──load──> loaded, 1 use <──get, drop──> loaded, 0 uses ──chosen──> not loaded: written back
+//! not loaded ──load──> loaded, 1 use <──get, drop──> loaded, 0 uses ──chosen──> being written back ──> not loaded
 //! ```
 //!
 //! Each change of the state is one exchange, so of those who want a descriptor and those who want its place
@@ -22,7 +22,10 @@ use crate::drops;
 
 const LOADED: u64 = 1 << 15;
 const USES: u64 = LOADED - 1;
-const GENERATION: u64 = 1 << 16;
+const BEING_WRITTEN_BACK: u64 = 1 << 16;
+const GENERATION: u64 = 1 << 17;
+/// The bits of a name.
+const NAME: u64 = !(GENERATION - 1);
 
 /// Whom the contents of a cache's descriptors belong to, and who decides which of them goes.
 ///
@@ -37,6 +40,9 @@ pub trait WriteBack<T: Descriptor>: Sync {
 
     /// Takes the contents of a descriptor back. Nobody uses it, nobody can any more, and its place is taken as
     /// soon as this returns. If it panics, the contents are gone and the place is free.
+    ///
+    /// It may use the cache, but must not wait for what is [being written back](Gone::BeingWrittenBack): its caller, or another thread
+    /// that waits for this one, may be writing just that.
     fn write_back(&self, victim: &T);
 
     /// Chooses what goes: by default what was used least recently, which looks at every descriptor. `None` if none
@@ -114,12 +120,13 @@ unsafe impl<T: Descriptor> Descriptor for Entry<T> {}
 /// A bounded number of descriptors that stand for more than there are: when all are taken, the contents of one are handed
 /// back to their [owner](WriteBack), and its place serves the new one (GC96 2, *the caching model*).
 ///
-/// A [`Loaded`] names what was loaded; it may be gone whenever one looks, and is then loaded anew by whoever
-/// needs it. While an [`InUse`] lives, what it gives stays.
+/// A [`Loaded`] names what was loaded. It may be [`Gone`] whenever a thread looks: that thread loads it anew, once the owner has all that
+/// was written back. While an [`InUse`] lives, what it gives stays.
 ///
 /// Scope: `Machine`. Progress: that of a [`Pool`], but for what the owner does. Cost: one atomic instruction to begin a use, one to end it, and one to count it. [`load`](Cache::load) costs
 /// an allocation as long as there is room; then a look at every descriptor, unless
-/// [`choose`](WriteBack::choose) is content with one of the first. Usable in signal handlers if the owner is.
+/// [`choose`](WriteBack::choose) is content with one of the first. Where the system refuses memory before the limit is reached, each
+/// load asks for it, in vain, a few times before it looks. Usable in signal handlers if the owner is.
 ///
 /// ```
 /// use atomseq::memory::Cache;
@@ -136,11 +143,11 @@ unsafe impl<T: Descriptor> Descriptor for Entry<T> {}
 ///     page.loaded()
 /// };
 /// let (one, two) = (load(1), load(2));
-/// assert!(one.get().is_some());
+/// assert!(one.get().is_ok());
 ///
 /// let _three = load(3);
 /// assert_eq!(*disk.lock().unwrap(), [2]);
-/// assert!(two.get().is_none() && one.get().is_some());
+/// assert!(two.get().is_err() && one.get().is_ok());
 /// # drop(pages);
 /// # Ok::<(), atomseq::memory::Error>(())
 /// ```
@@ -180,7 +187,8 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
     /// # Errors
     ///
     /// [`Error::AllInUse`]: the limit is reached, and no descriptor can be written back, for all are in use (or being written
-    /// back) at this moment. [`Error::OutOfMemory`]: the same, before the limit is reached.
+    /// back) at this moment. [`Error::OutOfMemory`]: the same, before the limit is reached, where the system has refused memory for
+    /// more.
     pub fn load(&self) -> Result<InUse<'_, T, W>, Error> {
         let entry = match self.pool.allocate() {
             Ok(entry) => entry,
@@ -188,7 +196,7 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
             Err(error) => self.replace().ok_or(error)?,
         };
         // Relaxed: nobody else changes what is not loaded.
-        let generation = entry.state.load(Ordering::Relaxed) & !(LOADED | USES);
+        let generation = entry.state.load(Ordering::Relaxed) & NAME;
         let state = generation.wrapping_add(GENERATION) | LOADED | 1;
         let entry = entry.into_raw();
         self.count(entry);
@@ -202,7 +210,7 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
     fn replace(&self) -> Option<Allocated<'_, Entry<T>>> {
         loop {
             if let Some(entry) = self.evict(self.owner.choose(self.candidates())?) {
-                self.owner.write_back(&entry.descriptor);
+                self.write_evicted_back(&entry);
                 return Some(entry);
             }
         }
@@ -214,7 +222,7 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
             let entry = reference.descriptor();
             // Relaxed: the exchange in `evict` says whether it is still so.
             let state = entry.state.load(Ordering::Relaxed);
-            (state & (LOADED | USES) == LOADED).then(|| Candidate {
+            (state & !NAME == LOADED).then(|| Candidate {
                 entry,
                 state,
                 last_use: entry.last_use.load(Ordering::Relaxed),
@@ -223,13 +231,14 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
         })
     }
 
-    /// Ends what is loaded, if it is still loaded and not in use. Then its entry is the caller's alone.
+    /// Ends what is loaded, if it is still loaded and not in use. Then its entry is the caller's alone, who
+    /// [writes it back](Cache::write_evicted_back).
     fn evict<'a>(&'a self, candidate: Candidate<'a, T>) -> Option<Allocated<'a, Entry<T>>> {
         let Candidate { entry, state, .. } = candidate;
         // Acquire: pairs with the Release at the end of each use.
         let evicted = entry.state.compare_exchange(
             state,
-            state & !LOADED,
+            state ^ (LOADED | BEING_WRITTEN_BACK),
             Ordering::Acquire,
             Ordering::Relaxed,
         );
@@ -239,12 +248,26 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
         evicted.is_ok().then(|| unsafe { self.pool.adopt(entry) })
     }
 
-    /// Writes everything back that is not in use; returns how many descriptors that were.
+    fn write_evicted_back(&self, entry: &Entry<T>) {
+        /// The owner has it, or has panicked.
+        struct End<'a>(&'a AtomicU64);
+        impl Drop for End<'_> {
+            fn drop(&mut self) {
+                // Release: pairs with the Acquire in `Loaded::get`, so that a thread which finds it gone finds what the owner did.
+                self.0.fetch_and(!BEING_WRITTEN_BACK, Ordering::Release);
+            }
+        }
+        let _end = End(&entry.state);
+        self.owner.write_back(&entry.descriptor);
+    }
+
+    /// Writes everything back that is not in use; returns how many descriptors that were. Does not wait for what other threads are writing
+    /// back at this moment.
     pub fn write_back(&self) -> usize {
         let mut written = 0;
         for candidate in self.candidates() {
             if let Some(entry) = self.evict(candidate) {
-                self.owner.write_back(&entry.descriptor);
+                self.write_evicted_back(&entry);
                 written += 1;
             }
         }
@@ -287,6 +310,30 @@ impl<T: Descriptor, W: WriteBack<T>> fmt::Debug for Cache<T, W> {
     }
 }
 
+/// Why a [`Loaded`] names nothing that can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// Its owner is taking it back at this moment, in this thread or another one: where it is loaded anew from may not have all of it
+    /// yet. Look again later; do not wait for it in a handler, nor in [`write_back`](WriteBack::write_back) or
+    /// [`choose`](WriteBack::choose), which may have interrupted or called each other.
+    BeingWrittenBack,
+    /// Its owner has it, or it was [unloaded](InUse::unload).
+    Unloaded,
+}
+
+impl fmt::Display for Gone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Gone::BeingWrittenBack => {
+                "it is being written back: look again before it is loaded anew"
+            }
+            Gone::Unloaded => "it is no longer loaded: load it anew",
+        })
+    }
+}
+
+impl std::error::Error for Gone {}
+
 /// A name of something that was loaded into a [`Cache`], and may have been written back since.
 pub struct Loaded<'cache, T: Descriptor, W: WriteBack<T>> {
     cache: &'cache Cache<T, W>,
@@ -295,13 +342,40 @@ pub struct Loaded<'cache, T: Descriptor, W: WriteBack<T>> {
 }
 
 impl<'cache, T: Descriptor, W: WriteBack<T>> Loaded<'cache, T, W> {
-    /// Uses it; `None` if it was written back.
+    /// Uses it.
+    ///
+    /// ```
+    /// use atomseq::memory::{Cache, Gone};
+    /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    ///
+    /// let disk = AtomicU64::new(0);
+    /// let pages = Cache::new(1, |page: &AtomicU64| disk.store(page.load(Relaxed), Relaxed))?;
+    /// let page = pages.load()?;
+    /// page.store(7, Relaxed);
+    /// let name = page.loaded();
+    /// drop(page);
+    /// let another = pages.load()?;
+    /// while name.get().is_err_and(|gone| gone == Gone::BeingWrittenBack) {
+    ///     std::thread::yield_now();
+    /// }
+    /// // Now it can be loaded anew.
+    /// assert_eq!(name.get().unwrap_err(), Gone::Unloaded);
+    /// assert_eq!(disk.load(Relaxed), 7);
+    /// # drop(another);
+    /// # drop(pages);
+    /// # Ok::<(), atomseq::memory::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Gone`].
     ///
     /// # Panics
     ///
     /// If it is in use 32,767 times already.
-    pub fn get(&self) -> Option<InUse<'cache, T, W>> {
-        let mut state = self.entry.state.load(Ordering::Relaxed);
+    pub fn get(&self) -> Result<InUse<'cache, T, W>, Gone> {
+        // Acquire, here and below: pairs with the Release of the thread that has written it back, or unloaded it.
+        let mut state = self.entry.state.load(Ordering::Acquire);
         while state & !USES == self.generation | LOADED {
             assert!(state & USES < USES, "a descriptor is in use too often");
             // Acquire: pairs with the Release in `load`, and with that at the end of each use.
@@ -309,11 +383,11 @@ impl<'cache, T: Descriptor, W: WriteBack<T>> Loaded<'cache, T, W> {
                 state,
                 state + 1,
                 Ordering::Acquire,
-                Ordering::Relaxed,
+                Ordering::Acquire,
             ) {
                 Ok(_) => {
                     self.cache.count(self.entry);
-                    return Some(InUse {
+                    return Ok(InUse {
                         cache: self.cache,
                         entry: self.entry,
                     });
@@ -321,7 +395,10 @@ impl<'cache, T: Descriptor, W: WriteBack<T>> Loaded<'cache, T, W> {
                 Err(now) => state = now,
             }
         }
-        None
+        match state == self.generation | BEING_WRITTEN_BACK {
+            true => Err(Gone::BeingWrittenBack),
+            false => Err(Gone::Unloaded),
+        }
     }
 }
 
@@ -357,7 +434,7 @@ impl<'cache, T: Descriptor, W: WriteBack<T>> InUse<'cache, T, W> {
         Loaded {
             cache: self.cache,
             entry: self.entry,
-            generation: state & !(LOADED | USES),
+            generation: state & NAME,
         }
     }
 
@@ -368,11 +445,11 @@ impl<'cache, T: Descriptor, W: WriteBack<T>> InUse<'cache, T, W> {
     /// Itself, if others use it too.
     pub fn unload(self) -> Result<(), Self> {
         let alone = self.loaded().generation | LOADED | 1;
-        // Acquire: pairs with the Release at the end of each use.
+        // Acquire: pairs with the Release at the end of each use. Release: with the Acquire in `Loaded::get`.
         let unloaded = self.entry.state.compare_exchange(
             alone,
-            alone & !(LOADED | USES),
-            Ordering::Acquire,
+            alone & NAME,
+            Ordering::AcqRel,
             Ordering::Relaxed,
         );
         if unloaded.is_err() {

@@ -9,7 +9,7 @@ use super::free::Free;
 use super::hints::{Hints, Map};
 use super::layout::Geometry;
 use super::page::{Page, Record};
-use crate::{percpu, platform};
+use crate::{mappings, platform};
 
 /// What lies at the start of a chunk, and does not change.
 #[derive(Debug)]
@@ -34,19 +34,23 @@ struct Parts {
 }
 
 impl Parts {
-    fn of(pages: usize, geometry: &Geometry) -> Option<Parts> {
+    /// Of a chunk of at least one page.
+    fn of(first_page: usize, pages: usize, geometry: &Geometry) -> Option<Parts> {
         let (leaf_count, summary_count) = Map::sizes(pages);
         let summaries = size_of::<Chunk>().next_multiple_of(size_of::<u64>());
         let leaves = summaries + summary_count * size_of::<Hints>();
         let records = leaves + leaf_count * size_of::<Hints>();
         let start = (records + pages.checked_mul(size_of::<Record>())?)
             .checked_next_multiple_of(platform::page_size())?;
+        let last = geometry.capacity(first_page + pages - 1);
+        let before_last = (pages - 1).checked_mul(geometry.page)?;
+        let descriptors = before_last.checked_add(geometry.bytes_of_page(last))?;
         Some(Parts {
             summaries,
             leaves,
             records,
             start,
-            bytes: pages.checked_mul(geometry.page)?.checked_add(start)?,
+            bytes: descriptors.checked_add(start)?,
         })
     }
 }
@@ -54,8 +58,8 @@ impl Parts {
 impl Chunk {
     /// A chunk of pages that are all fresh, or `None` if there is no memory.
     pub fn map(first_page: usize, pages: usize, geometry: &Geometry) -> Option<NonNull<Chunk>> {
-        let parts = Parts::of(pages, geometry)?;
-        let mapping = percpu::memory::try_allocate_large(parts.bytes)?;
+        let parts = Parts::of(first_page, pages, geometry)?;
+        let mapping = mappings::map(parts.bytes)?;
         let _exposed = mapping.as_ptr().expose_provenance();
         // SAFETY: all parts lie within the mapping, each aligned for what it holds.
         let chunk = unsafe {
@@ -83,7 +87,7 @@ impl Chunk {
     /// `map` made it, and nobody uses it or anything in it any more.
     pub unsafe fn unmap(chunk: NonNull<Chunk>) {
         // SAFETY: the caller's promise: the chunk is there, and is the start of its mapping.
-        unsafe { percpu::memory::free(chunk.cast(), chunk.as_ref().bytes) }
+        unsafe { mappings::unmap(chunk.cast(), chunk.as_ref().bytes) }
     }
 
     pub fn pages(&self) -> usize {
@@ -148,6 +152,7 @@ impl Chunk {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::layout::first_page;
     use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
     use std::sync::atomic::AtomicUsize;
 
@@ -238,6 +243,35 @@ mod tests {
                 }
             });
         }
+    }
+
+    /// Of addresses, which count where the system does not overcommit.
+    #[test]
+    fn a_limited_pool_takes_little_more_than_its_descriptors() {
+        fn check<T: crate::memory::Descriptor>() {
+            for limit in (1..40).chain([100, 500, 1000]) {
+                let geometry = Geometry::of::<T>(Some(limit)).unwrap();
+                let chunks = (0..).map(|chunk| (first_page(chunk), geometry.pages_of_chunk(chunk)));
+                let chunks = chunks.take_while(|(_, pages)| *pages > 0);
+                let parts = chunks.map(|(first, pages)| Parts::of(first, pages, &geometry));
+                let (bytes, records) = parts.fold((0, 0), |(bytes, records), parts| {
+                    let parts = parts.unwrap();
+                    (bytes + parts.bytes, records + parts.start)
+                });
+                let needed = limit * geometry.stride;
+                let most = needed + needed / 7 + geometry.system + records;
+                assert!(
+                    bytes <= most,
+                    "{bytes} bytes for {limit} of {}",
+                    geometry.stride
+                );
+            }
+        }
+        check::<AtomicUsize>();
+        check::<[AtomicUsize; 510]>();
+        check::<[AtomicUsize; 520]>();
+        check::<[AtomicUsize; 8192]>();
+        check::<[AtomicUsize; 655_360]>();
     }
 
     #[test]

@@ -100,9 +100,9 @@ macro_rules! __descriptor {
             // By `$crate` alone: any other name, `::core` included, may mean something else where this is expanded. And
             // without the types that were given: an attribute may have changed them, and a macro in a type's place may
             // expand to another type each time.
-            $crate::memory::check_fields::<$name>(|descriptor| {
-                let $name { $($field: _,)* } = descriptor;
-                $($crate::memory::check_field(&descriptor.$field);)*
+            $crate::memory::check_fields::<$name>(|__atomseq_descriptor| {
+                let $name { $($field: _,)* } = __atomseq_descriptor;
+                $($crate::memory::check_field(&__atomseq_descriptor.$field);)*
             });
         };
     };

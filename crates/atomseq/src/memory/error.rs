@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// A limit of zero descriptors, or room for none on each CPU, was asked for.
+    /// A limit of zero descriptors was asked for.
     Zero,
     /// So many descriptors, or one so large, do not fit the address space.
     TooLarge,

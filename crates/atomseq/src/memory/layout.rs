@@ -16,8 +16,8 @@
 //! ```
 //!
 //! A page is the unit that goes back to the system: as many of the system's pages as it takes to waste no
-//! more than an eighth of them. A chunk stays mapped as long as the pool lives; going back, a page
-//! loses its memory and keeps its addresses.
+//! more than an eighth of them. Of a last page that the limit cuts, those without a descriptor are left out.
+//! A chunk stays mapped as long as the pool lives; going back, a page loses its memory and keeps its addresses.
 
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, AtomicUsize};
@@ -71,8 +71,10 @@ pub(super) struct Geometry {
     pub stride: usize,
     /// From a descriptor to its header, in bytes.
     pub header: usize,
-    /// The size of a page in bytes.
+    /// The size of a page in bytes, but for one that the limit cuts.
     pub page: usize,
+    /// The size of the system's pages.
+    pub system: usize,
     /// How many descriptors fit in a page: at most 65,535.
     pub per_page: usize,
     /// How many descriptors there may be.
@@ -107,6 +109,7 @@ impl Geometry {
                 stride,
                 header: offset_of!(Framed<T>, header),
                 page,
+                system,
                 per_page,
                 limit,
             }),
@@ -121,6 +124,14 @@ impl Geometry {
     /// How many descriptors a page has; the last one may be cut by the limit.
     pub fn capacity(&self, page: usize) -> usize {
         (self.limit - page * self.per_page).min(self.per_page)
+    }
+
+    /// The size in bytes of a page that has so many descriptors: whole pages of the system.
+    pub fn bytes_of_page(&self, capacity: usize) -> usize {
+        match capacity == self.per_page {
+            true => self.page,
+            false => (capacity * self.stride).next_multiple_of(self.system),
+        }
     }
 
     /// How many pages a chunk has; none if the limit ends before it.

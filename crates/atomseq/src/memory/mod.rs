@@ -66,7 +66,7 @@ mod trim;
 mod unclaimed;
 
 pub use audit::{Audit, Unclaimed};
-pub use cache::{Cache, Candidate, InUse, Loaded, WriteBack};
+pub use cache::{Cache, Candidate, Gone, InUse, Loaded, WriteBack};
 pub use descriptor::{Descriptor, descriptor};
 #[doc(hidden)]
 pub use descriptor::{check_field, check_fields};

@@ -47,6 +47,11 @@ impl Free for Page<'_> {
 }
 
 impl<'a> Page<'a> {
+    /// Its size: whole pages of the system.
+    pub fn bytes(&self) -> usize {
+        self.geometry.bytes_of_page(self.capacity)
+    }
+
     pub fn descriptor(&self, index: usize) -> NonNull<u8> {
         assert!(index < self.capacity);
         // SAFETY: within the page, as just checked.
@@ -93,6 +98,7 @@ mod tests {
         stride: 64,
         header: 32,
         page: 4096,
+        system: 4096,
         per_page: 64,
         limit: 64,
     };

@@ -116,12 +116,18 @@ impl<T: Descriptor> Options<T> {
 /// and push to this CPU's stack. Only when that is empty or full, they exchange up to 32 descriptors at once
 /// with those that are on their way between CPUs, or else with the pages that all CPUs share.
 ///
-/// Scope: `Machine`. Progress: lock-free; but a call that finds nothing free any more looks at the CPUs' stacks through their
-/// gates, and waits while another thread holds one of those. Cost: no atomic
-/// instruction on the fast path; two for up to 31 descriptors that change CPU, one for up to 32 taken out of a page, and one for each
-/// that goes back there. A thread that cannot run sections, or comes while this CPU's gate is held, takes the way of the
-/// pages, for one descriptor at a time; so do all where there are no sections. Every operation may be called from a signal handler that has interrupted any other
-/// one, and none calls the global allocator; [the module](super) tells the rest.
+/// Scope: `Machine`. Progress: lock-free; but a call that finds nothing free any more looks at the
+/// CPUs' stacks through their gates, and waits while another thread holds one of those. A call that
+/// needs more memory while another thread maps some waits for that: it yields the processor at most
+/// 121 times for each turn of another thread, and then maps its own. A refused call waits up to a
+/// hundred milliseconds before it returns [`Error::OutOfMemory`], if a thread that was held up may
+/// have the memory. A signal handler waits for the thread that it has interrupted at most as long
+/// as for others. Cost: no atomic instruction on the fast path; two for up to 31 descriptors that
+/// change CPU, one for up to 32 taken out of a page, and one for each that goes back there. A
+/// thread that cannot run sections, or comes while this CPU's gate is held, takes the way of the
+/// pages, for one descriptor at a time; so do all where there are no sections. Every operation may
+/// be called from a signal handler that has interrupted any other one, and none calls the global
+/// allocator; [the module](super) tells the rest.
 ///
 /// ```
 /// use atomseq::memory::Pool;
@@ -196,7 +202,8 @@ impl<T: Descriptor> Pool<T> {
     ///
     /// [`Error::LimitReached`]: each descriptor is allocated, or is on its way to or from a CPU's stack just now, or lies in a
     /// page that a [`trim`](Pool::trim) is giving back just now, or moved while this call looked for one: it looks at one
-    /// place after another. [`Error::OutOfMemory`].
+    /// place after another. [`Error::OutOfMemory`]: nothing is free, and the operating system has refused memory for more; or another
+    /// thread has got what was left, and was held up for longer than this call waits before it could publish it.
     #[inline]
     pub fn allocate(&self) -> Result<Allocated<'_, T>, Error> {
         match self.cache.get_at_once() {

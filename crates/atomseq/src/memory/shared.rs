@@ -9,6 +9,7 @@ use super::free::Free;
 use super::layout::{CHUNKS, Geometry, Header, first_page};
 use super::page::{BATCH, Page};
 use crate::Word;
+use crate::growth::Growth;
 use crate::percpu::{Batch, Source};
 
 /// The address of a descriptor that its holder alone may put back.
@@ -37,6 +38,7 @@ unsafe impl Word for Address {
 pub(super) struct Shared {
     geometry: Geometry,
     chunks: [AtomicPtr<Chunk>; CHUNKS],
+    growth: Growth,
     /// How many descriptors a CPU gets at a time.
     batch: usize,
 }
@@ -46,6 +48,7 @@ impl Shared {
         Shared {
             geometry,
             chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS],
+            growth: Growth::new(),
             batch: (cached / 2 + 1).min(BATCH),
         }
     }
@@ -56,17 +59,23 @@ impl Shared {
 
     /// A chunk, if it is mapped.
     fn chunk(&self, index: usize) -> Option<&Chunk> {
-        // Acquire: pairs with the exchange in `map`.
+        // Acquire: pairs with the exchange in `map_and_publish`.
         let chunk = self.chunks[index].load(Ordering::Acquire);
         // SAFETY: a chunk that was mapped stays so as long as `self`.
         unsafe { chunk.as_ref() }
     }
 
+    /// A chunk that this thread or another one maps.
     #[cold]
     fn map(&self, index: usize) -> Result<&Chunk, Error> {
+        let (find, map) = (|| self.chunk(index), || self.map_and_publish(index));
+        let mapped = self.growth.find_or_grow(find, map);
+        mapped.ok_or(Error::OutOfMemory)
+    }
+
+    fn map_and_publish(&self, index: usize) -> Option<&Chunk> {
         let pages = self.geometry.pages_of_chunk(index);
-        let mapped = Chunk::map(first_page(index), pages, &self.geometry);
-        let chunk = mapped.ok_or(Error::OutOfMemory)?;
+        let chunk = Chunk::map(first_page(index), pages, &self.geometry)?;
         // Release: publishes what the chunk says of itself; pairs with the Acquire in `chunk`.
         let published = self.chunks[index].compare_exchange(
             ptr::null_mut(),
@@ -75,11 +84,11 @@ impl Shared {
             Ordering::Acquire,
         );
         if published.is_err() {
-            // Another thread, or a handler, was faster.
+            // A handler, or a thread that has taken the turn over, was faster.
             // SAFETY: nobody else knows this one.
             unsafe { Chunk::unmap(chunk) };
         }
-        self.chunk(index).ok_or(Error::OutOfMemory)
+        self.chunk(index)
     }
 
     /// Takes up to `most` descriptors, at least one, from the lowest page that has any.
@@ -160,7 +169,7 @@ impl Drop for Shared {
     fn drop(&mut self) {
         for chunk in &mut self.chunks {
             if let Some(chunk) = NonNull::new(*chunk.get_mut()) {
-                // SAFETY: mapped by `map`; nobody borrows the pool any more.
+                // SAFETY: mapped by `map_and_publish`; nobody borrows the pool any more.
                 unsafe { Chunk::unmap(chunk) };
             }
         }

@@ -30,7 +30,8 @@ pub(super) type Discard = unsafe fn(NonNull<u8>, usize) -> bool;
 
 impl<T: Descriptor> Pool<T> {
     /// Gives pages back to the system all of whose descriptors have been free for longer than
-    /// [`stable_for`](super::Options::stable_for) said. Returns how many bytes went back.
+    /// [`stable_for`](super::Options::stable_for) said. Returns how many bytes these pages have: of a page of several of the system's,
+    /// not all need have been in memory.
     ///
     /// A page is given back by the second call that finds it free, at the earliest, so call this now and
     /// then; if that time is zero, by the first. Each call empties the CPUs' stacks into their pages, through the gates, and looks at every
@@ -93,7 +94,7 @@ struct Trim<'a, N> {
 }
 
 impl<N: Fn() -> Option<Moment>> Trim<'_, N> {
-    /// Returns how many bytes of the page went back.
+    /// Returns how many bytes the page has, if it went back.
     fn visit(&self, chunk: &Chunk, number: usize, page: Page<'_>) -> usize {
         let (noted, now) = (&page.record.seen, &self.now);
         let Some(word) = seen::free_for_longer(&page, noted, now, self.stable) else {
@@ -113,7 +114,7 @@ impl<N: Fn() -> Option<Moment>> Trim<'_, N> {
         record_versions(page);
         // SAFETY: whole pages of the system, all of whose descriptors this thread has just taken; whoever still
         // reads them expects zeros at any time, by `Descriptor`'s contract, and headers are atomics.
-        let discarded = unsafe { (self.discard)(page.start, page.geometry.page) };
+        let discarded = unsafe { (self.discard)(page.start, page.bytes()) };
         if !discarded {
             relink(page);
         }
@@ -134,7 +135,7 @@ impl<N: Fn() -> Option<Moment>> Trim<'_, N> {
         // and of which nobody has anything.
         page.record.word.store(free.word(), Ordering::SeqCst);
         chunk.replenish(number);
-        if discarded { page.geometry.page } else { 0 }
+        if discarded { page.bytes() } else { 0 }
     }
 }
 

@@ -10,8 +10,9 @@
 //! sequences' sake.
 
 use crate::dcas::Backoff;
+use crate::dcas::Version;
 use crate::dcas::shadow::{Change, Shadow};
-use crate::dcas::{Version, zeros};
+use crate::heap::zeros;
 use crate::sync::{AtomicU64, Ordering};
 
 /// The bytes of a cell.

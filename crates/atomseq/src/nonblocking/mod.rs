@@ -1,7 +1,8 @@
 //! Structures that all CPUs share and nobody can block (S92 5.2, GC96).
 //!
 //! A thread that is preempted, stopped or ended inside an operation keeps no other waiting, and a signal handler
-//! may call any operation, whatever it has interrupted. Scope `Machine`, within one process.
+//! may call any operation, whatever it has interrupted, but for those that return a `Vec`, and the end of a
+//! [`spsc::Ring`] that it has interrupted. Scope `Machine`, within one process.
 //!
 //! Each structure has one version number and makes every change together with it, by
 //! [`dcas`](crate::dcas): so there is one way to write an operation. It looks at the structure as if it
@@ -11,7 +12,7 @@
 //!
 //! # Progress
 //!
-//! A [`Queue`] is lock-free. The others have the progress of the [`Mechanism`](crate::dcas::Mechanism): OS-assisted, obstruction-free: a thread that runs alone ends its operation in a
+//! A [`spsc::Ring`] is wait-free, a [`Queue`] lock-free. The others have the progress of the [`Mechanism`](crate::dcas::Mechanism): OS-assisted, obstruction-free: a thread that runs alone ends its operation in a
 //! bounded number of steps, whatever state the others were stopped in; under contention someone may have to begin again without
 //! bound. (One exception is [very many stopped threads](crate::docs::limitations#double-compare-and-swap). The other is a thread that cannot run sections, because it could not be registered or was interrupted more often in a
 //! row than [`set_restart_limit`](crate::set_restart_limit) allows, by a debugger that steps it, say: it locks, with its signals

@@ -12,10 +12,10 @@
 
 use std::ops::Deref;
 use std::ptr::with_exposed_provenance;
-use std::sync::Arc;
 
 use crate::dcas::{Mechanism, Object, StableWord, Version};
 use crate::drops;
+use crate::heap::{Shared, boxed};
 use crate::memory::{Allocated, Descriptor, Error, Pool};
 use crate::sync::spin_loop;
 
@@ -52,9 +52,9 @@ pub(super) struct Anchor {
 }
 
 impl Anchor {
-    fn new(object: Object) -> Box<Anchor> {
+    fn new(object: Object) -> Result<Box<Anchor>, Error> {
         let head = StableWord::default();
-        Box::new(Anchor { object, head })
+        boxed(Anchor { object, head }).ok_or(Error::OutOfMemory)
     }
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Memory<N: Node> {
 /// A list of nodes.
 pub(super) struct Chain<N: Node> {
     anchor: Box<Anchor>,
-    memory: Arc<Memory<N>>,
+    memory: Shared<Memory<N>>,
 }
 
 impl<N: Node> Deref for Chain<N> {
@@ -91,17 +91,17 @@ impl<N: Node> Chain<N> {
             mechanism: object.mechanism(),
         };
         Ok(Chain {
-            anchor: Anchor::new(object),
-            memory: Arc::new(memory),
+            anchor: Anchor::new(object)?,
+            memory: Shared::new(memory).ok_or(Error::OutOfMemory)?,
         })
     }
 
     /// An empty one with nodes from the same memory.
-    pub(super) fn sibling(&self) -> Chain<N> {
-        Chain {
-            anchor: Anchor::new(Object::forced(self.memory.mechanism)),
-            memory: Arc::clone(&self.memory),
-        }
+    pub(super) fn sibling(&self) -> Result<Chain<N>, Error> {
+        Ok(Chain {
+            anchor: Anchor::new(Object::forced(self.memory.mechanism))?,
+            memory: self.memory.clone(),
+        })
     }
 
     pub(super) fn limit(&self) -> usize {

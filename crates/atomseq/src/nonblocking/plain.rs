@@ -10,7 +10,8 @@ use crate::sync::{AtomicU64, Ordering};
 ///
 /// Such a copy is made word by word, each read at once, and counts only if the list's version has not changed since.
 /// If it has, what was read may be half of one value and half of another. So every pattern of bits
-/// has to be a value, and comparing values that nobody ever stored must neither panic nor go on for ever.
+/// has to be a value. Comparing values that nobody ever stored has to end. A panic of it
+/// [is the operation's](super::List), as if the values had been stored.
 ///
 /// Integers, floating-point numbers, arrays of what is plain, [`Wrapping`](std::num::Wrapping) and [`Reverse`](std::cmp::Reverse)
 /// of it, and `()` are. [`plain!`](super::plain!) declares a struct that is, without `unsafe`.
@@ -113,7 +114,7 @@ macro_rules! __plain {
         $($(#[$of_field:meta])* $field_visibility:vis $field:ident: $type:ty),+ $(,)?
     }) => {
         $(#[$attribute])*
-        #[derive(Clone, Copy)]
+        #[$crate::internals::standard::derive($crate::internals::standard::Clone, $crate::internals::standard::Copy)]
         #[repr(C)]
         $visibility struct $name {
             $($(#[$of_field])* $field_visibility $field: $type,)+
@@ -128,12 +129,12 @@ macro_rules! __plain {
             // without the types that were given: an attribute may have changed them, and a macro in a type's place may
             // expand to another type each time.
             $crate::nonblocking::check_plain::<$name>(
-                |plain| {
-                    let $name { $($field: _,)+ } = plain;
+                |__atomseq_plain| {
+                    let $name { $($field: _,)+ } = __atomseq_plain;
                     // Safe code cannot read the field of a union.
-                    $(let _ = { plain.$field };)+
+                    $(let _ = { __atomseq_plain.$field };)+
                 },
-                &[$($crate::nonblocking::size_of_field(|plain: &$name| &raw const plain.$field)),+],
+                &[$($crate::nonblocking::size_of_field(|__atomseq_plain: &$name| &raw const __atomseq_plain.$field)),+],
             );
         };
     };

@@ -37,7 +37,7 @@ pub use producer::Producer;
 /// and both need `&mut`, so that there are never two of a kind. Scope `Machine`. Wait-free: no operation waits
 /// or begins again, whatever state the other end was stopped or ended in. Cost: no atomic read-modify-write instruction
 /// and no fence; a load and a store of a word of its own, and now and then a load of the other's. Memory: room for
-/// `capacity` elements, rounded up to a power of two, and two cache lines; nothing allocates after construction. S92
+/// `capacity` elements, rounded up to a power of two, and six cache lines; nothing allocates after construction. S92
 /// 5.1.4.
 ///
 /// # Signal handlers
@@ -130,6 +130,7 @@ impl<T> Ring<T> {
     }
 
     /// Both ends, which keep the ring themselves, so that they may go to threads that nobody waits for.
+    /// They share an `Arc`: without memory for it, the process ends.
     ///
     /// ```
     /// use atomseq::nonblocking::spsc::Ring;

@@ -32,15 +32,34 @@ crate::sequence! {
         if own > HIGHEST_CPU { return UNREGISTERED }
         let free = load_acquire(shadow);
         // Literals, which AArch64 has in its instructions: BELOW_VERSION, VERSION and HELD.
-        if (free & 0xffff) != 0 { return BUSY }
+        if (free & 0xffff) != own { return BUSY }
         let side = (free >> 13) & 8;
         let height = load(shadow + side + STATES);
         if height == room { return REFUSED }
-        let found = cas(shadow, free, free + own + 0x4000);
+        let found = cas(shadow, free, free + 0x4000);
         if found != free { return BUSY }
         store(cells + height, word);
         store(shadow + 8 - side + STATES, height + 8);
         commit_release(shadow, free + 0x1_0000);
+        DONE
+    }
+
+    /// Puts a word on top, also if it is another CPU's turn.
+    unsafe fn push_anyway(shadow: Word, cells: Word, room: Word, word: Word) -> Word {
+        'abort: { return ABORTED }
+        let own = cpu();
+        if own > HIGHEST_CPU { return UNREGISTERED }
+        let free = load_acquire(shadow);
+        if (free & 0xc000) != 0 { return BUSY }
+        let side = (free >> 13) & 8;
+        let height = load(shadow + side + STATES);
+        if height == room { return REFUSED }
+        let turn = free - (free & 0x3fff) + own;
+        let found = cas(shadow, free, turn + 0x4000);
+        if found != free { return BUSY }
+        store(cells + height, word);
+        store(shadow + 8 - side + STATES, height + 8);
+        commit_release(shadow, turn + 0x1_0000);
         DONE
     }
 
@@ -50,28 +69,53 @@ crate::sequence! {
         let own = cpu();
         if own > HIGHEST_CPU { return (UNREGISTERED, 0) }
         let free = load_acquire(shadow);
-        if (free & 0xffff) != 0 { return (BUSY, 0) }
+        if (free & 0xffff) != own { return (BUSY, 0) }
         let side = (free >> 13) & 8;
         let height = load(shadow + side + STATES);
         if height == 0 { return (REFUSED, 0) }
         let word = load(cells + height - 8);
-        let found = cas(shadow, free, free + own + 0x4000);
+        let found = cas(shadow, free, free + 0x4000);
         if found != free { return (BUSY, 0) }
         store(shadow + 8 - side + STATES, height - 8);
         commit_release(shadow, free + 0x1_0000);
         (DONE, word)
     }
+
+    /// Takes the word on top, also if it is another CPU's turn.
+    unsafe fn pop_anyway(shadow: Word, cells: Word) -> (Word, Word) {
+        'abort: { return (ABORTED, 0) }
+        let own = cpu();
+        if own > HIGHEST_CPU { return (UNREGISTERED, 0) }
+        let free = load_acquire(shadow);
+        if (free & 0xc000) != 0 { return (BUSY, 0) }
+        let side = (free >> 13) & 8;
+        let height = load(shadow + side + STATES);
+        if height == 0 { return (REFUSED, 0) }
+        let word = load(cells + height - 8);
+        let turn = free - (free & 0x3fff) + own;
+        let found = cas(shadow, free, turn + 0x4000);
+        if found != free { return (BUSY, 0) }
+        store(shadow + 8 - side + STATES, height - 8);
+        commit_release(shadow, turn + 0x1_0000);
+        (DONE, word)
+    }
 }
 
 /// For the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[&push::MODEL, &pop::MODEL];
+pub(super) const SEQUENCES: &[&Program] = &[
+    &push::MODEL,
+    &pop::MODEL,
+    &push_anyway::MODEL,
+    &pop_anyway::MODEL,
+];
 
 /// A bounded last-in-first-out store (S92 figure 5.5).
 ///
 /// Scope `Machine`; progress and values as [the module](super) says. [`push`](Stack::push) and
-/// [`pop`](Stack::pop) cost one atomic instruction each (by k-CAS, two for each word and two more), and none when the
-/// stack is full or empty. Nothing allocates after construction. Memory: a word for each value, by k-CAS two,
-/// and six cache lines.
+/// [`pop`](Stack::pop) cost one atomic instruction each (by k-CAS, two for each word and two more),
+/// and none when the stack is full or empty. Nothing allocates after construction. Memory: a word
+/// for each value and six cache lines; by k-CAS two words for each value, and a thread's first
+/// operation maps [a page of descriptors](crate::dcas).
 ///
 /// ```
 /// use atomseq::nonblocking::Stack;
@@ -250,18 +294,31 @@ fn try_pop(array: &Array) -> Option<(usize, usize)> {
     unsafe { pop::on_cpu(array.shadow.address(), array.cells()) }.ok()
 }
 
+fn try_push_anyway(array: &Array, word: usize) -> Option<usize> {
+    let (shadow, cells) = (array.shadow.address(), array.cells());
+    // SAFETY: the height that counts at a version is at most the room, so the cell at it is one of the
+    // array's if it is not equal to the room; the holder of the lock stores there, above the height.
+    unsafe { push_anyway::on_cpu(shadow, cells, array.room(), word) }.ok()
+}
+
+fn try_pop_anyway(array: &Array) -> Option<(usize, usize)> {
+    // SAFETY: no height that was ever stored is larger than the room; the cell below it is one of the
+    // array's.
+    unsafe { pop_anyway::on_cpu(array.shadow.address(), array.cells()) }.ok()
+}
+
 /// The cell above the others, in bytes.
 fn end(_: &Array, _version: u64, height: u64) -> u64 {
     height
 }
 
 const PUSH: Put = Put {
-    attempt: try_push,
+    attempt: try_push_anyway,
     cell: end,
 };
 
 const POP: Take = Take {
-    attempt: try_pop,
+    attempt: try_pop_anyway,
     cell: |_, _, height| height - CELL as u64,
 };
 

@@ -244,7 +244,7 @@ impl Area {
         self.word(cpu as isize, word).load(Ordering::Acquire)
     }
 
-    /// Sets a word of a slot before anybody else has the area; `offset` counts from the gate.
+    /// Sets a word of a slot while nobody else has the area; `offset` counts from the gate.
     pub(super) fn set(&self, cpu: usize, offset: usize, value: usize) {
         // Relaxed: whoever gets the area later synchronises with this thread to get it.
         self.word(cpu as isize, (offset - WORDS) / 8)
@@ -267,7 +267,8 @@ impl Area {
     ///
     /// For after an `on_cpu` that returned [`Closed`](crate::sequence::Closed): the work runs the
     /// sequence's `gated` form. What holds for [`Held`] holds for the work; blocks, costs and may
-    /// be called like [`close`](Area::close).
+    /// be called like [`close`](Area::close). Addresses that a caller has passed in may lead to memory that a handler of
+    /// `SIGSEGV` opens: touch it before, or copy to it afterwards.
     #[cold]
     pub fn on_slow_path<R>(&self, work: impl FnOnce(&Held<'_>) -> R) -> R {
         platform::register_this_thread();

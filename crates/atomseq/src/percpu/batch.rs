@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 
 use crate::Word;
 use crate::drops;
+use crate::word::Invariant;
 
 const CAPACITY: usize = 32;
 
@@ -37,10 +38,21 @@ impl Place {
 /// Up to [`Batch::CAPACITY`] elements on their way between a [`Pool`](super::Pool) and its
 /// [`Source`](super::Source), without allocation. As an iterator, it gives the last added first;
 /// elements left in it are dropped with it.
+///
+/// It is one of elements of this very type:
+///
+/// ```compile_fail
+/// use atomseq::percpu::Batch;
+///
+/// fn of_shorter_lives<'a>(batch: Batch<&'static u64>) -> Batch<&'a u64> {
+///     batch
+/// }
+/// ```
 pub struct Batch<T: Word> {
     words: [Place; CAPACITY],
     len: usize,
-    elements: PhantomData<T>,
+    /// Invariant: words go back to the type that they came from.
+    elements: PhantomData<(T, Invariant<T>)>,
 }
 
 impl<T: Word> Batch<T> {

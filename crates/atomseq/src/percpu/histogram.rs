@@ -4,11 +4,15 @@
 //! draining moves a base line: no gate is ever closed. Both live in the guards' share of the bulk.
 
 use std::fmt;
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::slice;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::area::Area;
 use super::baseline;
 use super::error::Error;
+use super::memory;
 use crate::platform;
 use crate::sequence::model::Program;
 
@@ -29,6 +33,9 @@ pub(super) const SEQUENCES: &[&Program] = &[&record::MODEL];
 /// The most buckets a histogram has.
 const MOST_BUCKETS: usize = 256;
 
+/// How many there are of powers of two.
+const POWERS: usize = 65;
+
 /// The slow path's buckets, and what was drained.
 const OVERFLOW: isize = -1;
 const DRAINED: isize = -2;
@@ -37,7 +44,7 @@ const DRAINED: isize = -2;
 ///
 /// Scope `SameCpu`; wait-free; recording costs no atomic instruction, on the slow path one. May be
 /// used in signal handlers. Fast also where the kernel's fence cannot be trusted, for it never
-/// closes a gate. Reading does not allocate. Takes a slot and eight bytes a bucket for each CPU;
+/// closes a gate. Reading does not allocate. Takes a slot and eight bytes a bucket for each CPU, and eight bytes a bound;
 /// [the module](super) tells the rest.
 ///
 /// ```
@@ -56,10 +63,51 @@ pub struct Histogram {
     scale: Scale,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 enum Scale {
     PowersOfTwo,
-    Bounds(Box<[u64]>),
+    Bounds(Bounds),
+}
+
+/// The bounds of a histogram, in memory as an area's: an allocator may be built on a histogram.
+#[derive(Debug)]
+struct Bounds {
+    start: NonNull<u64>,
+    count: usize,
+}
+
+// SAFETY: it owns the numbers, which do not change.
+unsafe impl Send for Bounds {}
+// SAFETY: as above.
+unsafe impl Sync for Bounds {}
+
+impl Bounds {
+    fn copy(bounds: &[u64]) -> Option<Bounds> {
+        let start = memory::allocate(size_of_val(bounds))?.cast();
+        // SAFETY: room for as many, aligned for a slot and so for them, and in nobody else's hands.
+        unsafe { start.copy_from_nonoverlapping(NonNull::from(bounds).cast(), bounds.len()) };
+        Some(Bounds {
+            start,
+            count: bounds.len(),
+        })
+    }
+}
+
+impl Deref for Bounds {
+    type Target = [u64];
+
+    #[inline]
+    fn deref(&self) -> &[u64] {
+        // SAFETY: `copy` has put so many there, and they stay as long as `self`.
+        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.count) }
+    }
+}
+
+impl Drop for Bounds {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `copy`, for as many numbers, and nobody borrows them any more.
+        unsafe { memory::free(self.start.cast(), self.count * size_of::<u64>()) }
+    }
 }
 
 impl Histogram {
@@ -78,7 +126,9 @@ impl Histogram {
     ///
     /// [`Error::OutOfMemory`].
     pub fn try_powers_of_two() -> Result<Histogram, Error> {
-        Histogram::with_scale(Scale::PowersOfTwo)
+        let area = Histogram::area(POWERS)?;
+        let scale = Scale::PowersOfTwo;
+        Ok(Histogram { area, scale })
     }
 
     /// Buckets up to and including each bound, and one for everything above the last.
@@ -101,12 +151,14 @@ impl Histogram {
         if !rising || bounds.is_empty() || bounds.len() >= MOST_BUCKETS {
             return Err(Error::Bounds);
         }
-        Histogram::with_scale(Scale::Bounds(bounds.into()))
+        let area = Histogram::area(bounds.len() + 1)?;
+        let bounds = Bounds::copy(bounds).ok_or(Error::OutOfMemory)?;
+        let scale = Scale::Bounds(bounds);
+        Ok(Histogram { area, scale })
     }
 
-    fn with_scale(scale: Scale) -> Result<Histogram, Error> {
-        let area = Area::ungated(scale.buckets() * 8)?;
-        Ok(Histogram { area, scale })
+    fn area(buckets: usize) -> Result<Area, Error> {
+        Area::ungated(buckets * 8)
     }
 
     /// Counts a value; with bounds, after a binary search among them.
@@ -198,7 +250,7 @@ impl Histogram {
 impl Scale {
     fn buckets(&self) -> usize {
         match self {
-            Scale::PowersOfTwo => 65,
+            Scale::PowersOfTwo => POWERS,
             Scale::Bounds(bounds) => bounds.len() + 1,
         }
     }

@@ -219,7 +219,8 @@ impl<P: Owner> List<P> {
         self.area.cpus()
     }
 
-    /// Is there no node on any CPU? Already history when it returns.
+    /// Is there no node on any CPU? Looks at one after the other, so it may miss a node that goes from CPU to CPU
+    /// meanwhile. Already history when it returns.
     pub fn is_empty(&self) -> bool {
         (0..self.cpus()).all(|cpu| self.is_empty_on(cpu))
     }
@@ -245,6 +246,9 @@ impl<P: Owner> List<P> {
 
     #[cold]
     fn push_slowly(&self, link: usize) {
+        // Under the gate every signal is blocked, and a fault in the node's memory would end the process. Here its handler runs.
+        // SAFETY: the node was given up, so nobody else uses its link.
+        unsafe { crate::sequence::gated::store(link, 0) };
         // SAFETY: as in `push`.
         self.area
             .on_slow_path(|held| unsafe { push::gated(held, link) });
@@ -284,7 +288,8 @@ impl<P: Owner> List<P> {
     }
 
     /// Takes a node from any CPU, the next ones first and this one last, by
-    /// [`steal_from`](List::steal_from).
+    /// [`steal_from`](List::steal_from). Like [`is_empty`](List::is_empty), it may miss a node that goes
+    /// from CPU to CPU meanwhile.
     pub fn steal(&self) -> Option<P>
     where
         P: Send,

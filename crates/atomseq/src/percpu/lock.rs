@@ -23,7 +23,7 @@ pub(super) const FOR_GOOD: u32 = 4;
 const GENERATION: u32 = 8;
 
 /// Takes the lock and returns the word as it was.
-pub(super) fn lock(gate: &AtomicU32) -> u32 {
+pub(crate) fn lock(gate: &AtomicU32) -> u32 {
     let generation = generation() << GENERATION;
     // Once parked, a closer cannot know whether others still wait: it says they do.
     let mut mark = LOCKED;
@@ -31,7 +31,7 @@ pub(super) fn lock(gate: &AtomicU32) -> u32 {
     loop {
         // Relaxed: only the exchange counts.
         let word = gate.load(Ordering::Relaxed);
-        if word & LOCKED == 0 || is_abandoned(word) {
+        if !is_locked(word) {
             let locked = word & FOR_GOOD | generation | mark;
             // Acquire: pairs with the release that opened the gate.
             let taken =
@@ -57,26 +57,18 @@ pub(super) fn lock(gate: &AtomicU32) -> u32 {
     }
 }
 
-/// Takes the lock if it is free, and waits for no other thread.
-pub(super) fn try_lock(gate: &AtomicU32) -> bool {
-    // Relaxed: only the exchange counts.
-    let word = gate.load(Ordering::Relaxed);
-    if word & LOCKED != 0 && !is_abandoned(word) {
-        return false;
-    }
-    let locked = word & FOR_GOOD | generation() << GENERATION | LOCKED;
-    // Acquire: pairs with the release that opened the gate.
-    gate.compare_exchange(word, locked, Ordering::Acquire, Ordering::Relaxed)
-        .is_ok()
+/// Does a thread of this process hold the lock?
+pub(crate) fn is_locked(word: u32) -> bool {
+    word & LOCKED != 0 && !is_abandoned(word)
 }
 
 /// Did whoever held the lock stay behind in the parent of this process?
-pub(super) fn is_abandoned(word: u32) -> bool {
+pub(crate) fn is_abandoned(word: u32) -> bool {
     word & LOCKED != 0 && word >> GENERATION != generation() << GENERATION >> GENERATION
 }
 
 /// Gives the lock back, and wakes one of those who wait.
-pub(super) fn unlock(gate: &AtomicU32) {
+pub(crate) fn unlock(gate: &AtomicU32) {
     // Release: pairs with the acquire load of the gate in every section, and in `lock`.
     let before = gate.fetch_and(FOR_GOOD, Ordering::Release);
     if before & WAITERS != 0 {

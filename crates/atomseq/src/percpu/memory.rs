@@ -5,19 +5,19 @@
 //! are cut from blocks; freed, they wait by size for the next one. Blocks are kept for good. Nothing
 //! here touches the global allocator, for an allocator may be built on an area.
 //!
-//! Large ones are mappings of their own. Those that the system does not take back are [kept](super::kept).
+//! Large ones are [mappings](crate::mappings) of their own.
 //!
 //! The blocks are behind a lock, with signals blocked. Memory is asked of the system outside of it: a sandbox may answer the system call by
-//! a signal.
+//! a signal. One thread at a time [asks](crate::growth) for a block. Large memory is had and given back without a lock.
 
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
 use super::area::SLOT_BYTES;
-use super::kept::{KEPT, rounded};
 use super::lock::{is_abandoned, lock, unlock};
-use crate::platform;
+use crate::growth::Growth;
+use crate::{mappings, platform};
 
 /// Areas up to this size are cut from blocks.
 const SMALL: usize = 2048;
@@ -31,24 +31,17 @@ const SIZES: usize = SMALL / SLOT_BYTES;
 /// Zeroed memory, aligned to a slot's size; a whole mapping if it is large.
 pub(crate) fn allocate(bytes: usize) -> Option<NonNull<u8>> {
     let Some(index) = size_index(bytes) else {
-        let bytes = rounded(bytes);
-        return KEPT.take(bytes).or_else(|| platform::map(bytes));
+        return mappings::map(bytes);
     };
-    with_blocks(|blocks| blocks.allocate(index)).or_else(|| allocate_from_new_block(index))
-}
-
-/// The same for a large one, waiting for no other thread.
-pub(crate) fn try_allocate_large(bytes: usize) -> Option<NonNull<u8>> {
-    debug_assert_eq!(size_index(bytes), None);
-    let bytes = rounded(bytes);
-    KEPT.try_take(bytes).or_else(|| platform::map(bytes))
+    let from_blocks = || with_blocks(|blocks| blocks.allocate(index));
+    GROWTH.find_or_grow(from_blocks, || allocate_from_new_block(index))
 }
 
 #[cold]
 fn allocate_from_new_block(index: usize) -> Option<NonNull<u8>> {
-    let block = allocate(BLOCK)?;
+    let block = mappings::map(BLOCK)?;
     let (piece, unused) = with_blocks(|blocks| match blocks.allocate(index) {
-        // Another thread was faster.
+        // A handler, or a thread that has taken the turn over, was faster.
         Some(piece) => (Some(piece), Some(block)),
         None => {
             blocks.add(block);
@@ -56,8 +49,8 @@ fn allocate_from_new_block(index: usize) -> Option<NonNull<u8>> {
         }
     });
     if let Some(block) = unused {
-        // SAFETY: allocated above, and in nobody's hands.
-        unsafe { free(block, BLOCK) };
+        // SAFETY: mapped above, and in nobody's hands.
+        unsafe { mappings::unmap(block, BLOCK) };
     }
     piece
 }
@@ -66,19 +59,11 @@ fn allocate_from_new_block(index: usize) -> Option<NonNull<u8>> {
 ///
 /// # Safety
 ///
-/// `allocate` or `try_allocate_large` gave it for this size, and nobody uses it any more.
+/// `allocate` gave it for this size, and nobody uses it any more.
 pub(crate) unsafe fn free(start: NonNull<u8>, bytes: usize) {
     let Some(index) = size_index(bytes) else {
-        let bytes = rounded(bytes);
-        // SAFETY: the caller's promise: a mapping of this size.
-        unsafe {
-            if !platform::unmap(start, bytes) {
-                KEPT.put(start, bytes);
-                return;
-            }
-        }
-        // There may be room for others too.
-        return KEPT.offer();
+        // SAFETY: the caller's promise: a mapping for this size.
+        return unsafe { mappings::unmap(start, bytes) };
     };
     // SAFETY: the caller's promise: a piece of this size.
     with_blocks(|blocks| unsafe { blocks.free(start, index) })
@@ -149,6 +134,8 @@ impl Blocks {
 }
 
 static LOCK: AtomicU32 = AtomicU32::new(0);
+/// For another block.
+static GROWTH: Growth = Growth::new();
 static BLOCKS: Shared = Shared(UnsafeCell::new(NO_BLOCKS));
 
 const NO_BLOCKS: Blocks = Blocks {

@@ -27,6 +27,9 @@ use crate::sequence::Closed;
 /// Behind a pool in an allocator, a source must not allocate through it.
 pub trait Source<T: Word> {
     /// Adds objects to an empty batch: at least one, or none if there are no more.
+    ///
+    /// Of these one is returned, as many as fit stay on this CPU, and the others go to the depot. There a batch is half the
+    /// capacity and one, at most 31: a source that adds more makes several, at two atomic instructions each.
     fn refill(&self, batch: &mut Batch<T>);
 
     /// Takes objects that the pool has no room for; what it leaves in the batch is dropped.
@@ -206,7 +209,10 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
     }
 
     /// Takes an object that is cached anywhere: between CPUs, else on one, the next ones first and
-    /// this one last, through its gate; see [`Stack::steal`].
+    /// this one last, through its gate; see [`Stack::steal`]; else between CPUs, where it may have gone meanwhile.
+    ///
+    /// It looks at one place after the other, so `None` does not say that none was cached at any moment: an object that
+    /// other threads move meanwhile may be missed, alone or in a batch.
     ///
     /// An object between CPUs is one of a batch. The others go back into the depot, or, if that was filled
     /// meanwhile, to [`Source::spill`].
@@ -214,14 +220,26 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
     where
         T: Send,
     {
-        let mut batch = from(&self.depot);
-        match batch.pop() {
-            Some(object) => {
-                self.put_away(batch);
-                Some(object)
-            }
-            None => self.cache.steal(),
-        }
+        self.steal_with(|| ())
+    }
+
+    /// `gap` is for tests, which move objects between the looks at the depot and at the CPUs.
+    fn steal_with(&self, gap: impl FnOnce()) -> Option<T>
+    where
+        T: Send,
+    {
+        let from_depot = || {
+            let mut batch = from(&self.depot);
+            let object = batch.pop();
+            self.put_away(batch);
+            object
+        };
+        let from_cpus = || {
+            gap();
+            self.cache.steal()
+        };
+        // What was put into the depot after the first look counts as well.
+        from_depot().or_else(from_cpus).or_else(from_depot)
     }
 
     /// The same for who will want more of them: half of what that CPU has comes along to this one, at most a batch. Closes no
@@ -285,14 +303,12 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
         self.put_away(batch);
     }
 
-    /// Puts a batch into the depot, or gives it to the source.
+    /// Puts a batch into the depot, in as many cells as it takes; what these have no room for goes to the source.
     fn put_away(&self, mut batch: Batch<T>) {
-        if batch.is_empty() {
-            return;
-        }
-        if self.depot.put(batch.words()) {
-            batch.forget_first(batch.len());
-        } else {
+        let pieces = batch.words().chunks(self.depot.room());
+        let put = pieces.take_while(|piece| self.depot.put(piece));
+        batch.forget_first(put.map(<[Place]>::len).sum());
+        if !batch.is_empty() {
             self.source.spill(&mut batch);
         }
     }
@@ -553,6 +569,82 @@ mod tests {
         assert!(drained.by_ref().take(on_cpus + 1).count() == on_cpus + 1);
         drop(drained);
         assert!(pool.depot.len() < in_depot);
+    }
+
+    /// Fills each batch, counts what comes back.
+    #[derive(Default)]
+    struct Filling {
+        made: AtomicUsize,
+        returned: AtomicUsize,
+    }
+
+    impl Source<usize> for Arc<Filling> {
+        fn refill(&self, batch: &mut Batch<usize>) {
+            while !batch.is_full() {
+                let object = self.made.fetch_add(1, Ordering::Relaxed);
+                batch.push(object).expect("room");
+            }
+        }
+
+        fn spill(&self, batch: &mut Batch<usize>) {
+            self.returned.fetch_add(batch.len(), Ordering::Relaxed);
+            batch.for_each(drop);
+        }
+    }
+
+    /// Ten capacities, with batches larger than a cell of the depot, and smaller.
+    #[test]
+    fn of_a_full_batch_only_what_has_no_room_goes_back_to_the_source() {
+        for capacity in [1, 2, 3, 4, 8, 16, 29, 30, 31, 60] {
+            let source = Arc::new(Filling::default());
+            let pool = Pool::new(capacity, source.clone());
+            let room = capacity + pool.depot.cells() * pool.depot.room();
+            let mut objects = vec![pool.get().expect("an object")];
+            let others = Batch::<usize>::CAPACITY - 1;
+            assert_eq!(pool.cached(), others.min(room), "capacity {capacity}");
+            let returned = source.returned.load(Ordering::Relaxed);
+            assert_eq!(returned, others.saturating_sub(room));
+            objects.extend(pool.drain());
+            assert_eq!(objects.len() + returned, Batch::<usize>::CAPACITY);
+            objects.sort_unstable();
+            objects.dedup();
+            assert_eq!(objects.len() + returned, Batch::<usize>::CAPACITY);
+            assert_eq!(
+                source.made.load(Ordering::Relaxed),
+                Batch::<usize>::CAPACITY
+            );
+        }
+    }
+
+    /// An object that another thread moves there while `steal` is between the depot and the CPUs.
+    #[test]
+    fn what_has_gone_from_a_cpu_to_the_depot_meanwhile_is_stolen() {
+        let pool = Pool::new(4, Arc::new(Filling::default()));
+        pool.put(7);
+        let stolen = pool.steal_with(|| {
+            let mut batch = Batch::new();
+            batch
+                .push(pool.cache.steal().expect("the object"))
+                .expect("room");
+            pool.put_away(batch);
+        });
+        assert_eq!(stolen, Some(7));
+        assert_eq!(pool.cached(), 0);
+    }
+
+    /// 1,000 objects, as many as one CPU keeps.
+    #[test]
+    fn a_dropped_pool_gives_everything_back_and_closes_no_gate() {
+        use crate::percpu::gate::CLOSED;
+
+        const OBJECTS: usize = 1000;
+        let source = Arc::new(Filling::default());
+        let pool = Pool::new(OBJECTS, source.clone());
+        (0..OBJECTS).for_each(|object| pool.put(object));
+        let before = CLOSED.get();
+        drop(pool);
+        assert_eq!(CLOSED.get(), before);
+        assert_eq!(source.returned.load(Ordering::Relaxed), OBJECTS);
     }
 
     #[test]

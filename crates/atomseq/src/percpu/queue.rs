@@ -241,7 +241,8 @@ impl<T: Word> Queue<T> {
         self.area.cpus()
     }
 
-    /// Is there no element on any CPU? Already history when it returns.
+    /// Is there no element on any CPU? Looks at one after the other, so it may miss an element that goes from CPU to CPU
+    /// meanwhile. Already history when it returns.
     pub fn is_empty(&self) -> bool {
         (0..self.cpus()).all(|cpu| self.is_empty_on(cpu))
     }
@@ -362,7 +363,8 @@ impl<T: Word> Queue<T> {
     }
 
     /// Takes an element from any CPU, the next ones first and this one last, by
-    /// [`steal_from`](Queue::steal_from).
+    /// [`steal_from`](Queue::steal_from). Like [`is_empty`](Queue::is_empty), it may miss an element that goes
+    /// from CPU to CPU meanwhile.
     pub fn steal(&self) -> Option<T>
     where
         T: Send,

@@ -76,9 +76,10 @@ const BATCH: usize = 16;
 /// pushed meanwhile, as many [older ones stay](super::Stack::drain). What is put on a CPU that was passed already stays
 /// there. Elements that were taken out but not asked for are dropped with the iterator.
 ///
-/// It holds those sixteen itself, and takes room for as many again while it fetches them: with a
-/// [`Ring`](super::Ring)'s largest elements, of 4 KiB, 128 KiB of stack. In a signal handler on a small stack, take
-/// such elements one by one, by `steal`.
+/// It holds those sixteen itself, takes room for as many again while it fetches them, and moves them one by one: with a
+/// [`Ring`](super::Ring)'s largest elements, of 4 KiB, 150 KiB of stack in an optimized build, and 320 KiB in one that is
+/// not (measured on x86-64, 148 and 314). In a signal handler on a small stack, take such elements one by one, by `steal`,
+/// which takes 24 KiB, or 97.
 pub struct Drain<'a, T> {
     structure: &'a dyn Take<T>,
     cpu: usize,
@@ -117,9 +118,10 @@ impl<'a, T> Drain<'a, T> {
                 self.left = Some(left - taken.count());
             }
             // The gate is open here. If the user's code panics, the elements after that are left to the next `next`.
-            let mut raw = raw.into_iter().map_while(|raw| raw);
+            // They are taken from where they are: an iterator that owned them would have them on the stack once more.
+            let mut places = raw.iter_mut();
             drops::each(|| {
-                let Some(raw) = raw.next() else {
+                let Some(raw) = places.next().and_then(Option::take) else {
                     return false;
                 };
                 // SAFETY: just taken.

@@ -10,6 +10,9 @@
 //! wrote lies outside head and tail. It does leave words where it copied elements out to, and its retry
 //! may find fewer elements, or none. So a sequence copies out only to memory that counts as
 //! uninitialised, and elements reach a caller's slice after the commit.
+//!
+//! Under a gate every signal is blocked, and a fault ends the process. So on the slow path a caller's slice or vector is
+//! touched before the gate closes or after it has opened: elements go by way of the stack.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -87,6 +90,11 @@ pub(super) const SEQUENCES: &[&Program] = &[
     &push_batch::MODEL,
     &pop_batch::MODEL,
 ];
+
+/// Where elements lie that go in, or come out: in a variable of the operation's own, or in memory of the caller's, where a
+/// fault may have a handler.
+const ON_THE_STACK: bool = false;
+const OUTSIDE: bool = true;
 
 /// The most words one sequence copies: a few hundred nanoseconds, far less than a time slice.
 const MOST_WORDS: usize = 512;
@@ -223,7 +231,8 @@ impl<T> Ring<T> {
         (0..self.cpus()).map(|cpu| self.len_of(cpu)).sum()
     }
 
-    /// Is there no element on any CPU? Already history when it returns.
+    /// Is there no element on any CPU? Looks at one after the other, so it may miss an element that goes from CPU to CPU
+    /// meanwhile. Already history when it returns.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -239,7 +248,9 @@ impl<T> Ring<T> {
             element: ManuallyDrop::new(MaybeUninit::new(element)),
         };
         // SAFETY: one element in whole words; the ring owns it if it took it.
-        if unsafe { self.push_from((&raw const padded).expose_provenance(), 1) } == 1 {
+        if unsafe { self.push_from::<ON_THE_STACK>((&raw const padded).expose_provenance(), 1) }
+            == 1
+        {
             return Ok(());
         }
         // SAFETY: the element was put there above, and the ring did not take it.
@@ -253,7 +264,7 @@ impl<T> Ring<T> {
             element: ManuallyDrop::new(MaybeUninit::uninit()),
         };
         // SAFETY: room for one element in whole words.
-        if unsafe { self.pop_to((&raw mut padded).expose_provenance(), 1) } == 0 {
+        if unsafe { self.pop_to::<ON_THE_STACK>((&raw mut padded).expose_provenance(), 1) } == 0 {
             return None;
         }
         // SAFETY: just copied out of the ring, which has given it up.
@@ -262,6 +273,8 @@ impl<T> Ring<T> {
 
     /// Copies elements to the end of this CPU's ring, as many as there is room for, from the first
     /// on; returns how many.
+    ///
+    /// On the slow path it copies each element twice, by way of up to 4 KiB of stack.
     pub fn push_batch(&self, elements: &[T]) -> usize
     where
         T: Copy,
@@ -273,7 +286,7 @@ impl<T> Ring<T> {
     /// returns how many. The rest of the slice stays as it is.
     ///
     /// Copies each element twice, by way of up to 4 KiB of stack;
-    /// [`pop_into`](Ring::pop_into) copies once.
+    /// [`pop_into`](Ring::pop_into) copies once on the fast path.
     pub fn pop_batch(&self, into: &mut [T]) -> usize
     where
         T: Copy,
@@ -282,7 +295,10 @@ impl<T> Ring<T> {
         while popped < into.len() {
             let rest = &mut into[popped..];
             let now = if Self::WHOLE {
-                self.pop_some(rest)
+                // SAFETY: it gets room for so many elements.
+                let pop = |to, count| unsafe { self.pop_to::<ON_THE_STACK>(to, count) };
+                // SAFETY: elements in whole words, and these are the slice's to overwrite.
+                unsafe { Self::by_way_of_the_stack(rest.as_mut_ptr(), rest.len(), pop) }
             } else if let Some(element) = self.pop() {
                 rest[0] = element;
                 1
@@ -297,27 +313,32 @@ impl<T> Ring<T> {
         popped
     }
 
-    /// One sequence's share of a batch, for elements in whole words.
+    /// One sequence's share of a batch: pops to the stack, and copies what was popped on to `into`; returns how many elements.
+    ///
+    /// # Safety
+    ///
+    /// An element is whole words, and there is room for `count` of them at `into`. `pop` gets an address with room for the
+    /// number of elements that it gets as well, and returns how many of them it has put there.
     // Out of line: its memory is not to be part of callers' stack frames.
     #[inline(never)]
-    fn pop_some(&self, into: &mut [T]) -> usize
-    where
-        T: Copy,
-    {
+    unsafe fn by_way_of_the_stack(
+        into: *mut T,
+        count: usize,
+        pop: impl FnOnce(usize, usize) -> usize,
+    ) -> usize {
         let mut words = MaybeUninit::<[u64; MOST_WORDS]>::uninit();
-        let count = into.len().min(Self::MOST);
-        // SAFETY: there is room for `MOST` elements, and nothing but the elements popped is read.
-        let popped = unsafe { self.pop_to(words.as_mut_ptr().expose_provenance(), count) };
-        let from = words.as_ptr().cast::<MaybeUninit<u8>>();
-        let to = into.as_mut_ptr().cast::<MaybeUninit<u8>>();
-        // SAFETY: the ring has given up so many elements, now in `words`, and the slice has room for
-        // them.
-        unsafe { std::ptr::copy_nonoverlapping(from, to, popped * size_of::<T>()) };
+        let to = words.as_mut_ptr().expose_provenance();
+        let popped = pop(to, count.min(Self::MOST));
+        let (from, into) = (words.as_ptr().cast::<MaybeUninit<u8>>(), into.cast());
+        // SAFETY: the caller's promise: so many elements were popped into `words`, and fit.
+        unsafe { std::ptr::copy_nonoverlapping(from, into, popped * size_of::<T>()) };
         popped
     }
 
     /// Moves elements from the front of a vector to the end of this CPU's ring, as many as there is
     /// room for; returns how many.
+    ///
+    /// On the slow path it copies as [`push_batch`](Ring::push_batch) does.
     pub fn append(&self, elements: &mut Vec<T>) -> usize {
         let pushed = self.push_all(elements.as_ptr(), elements.len());
         let rest = elements.len() - pushed;
@@ -332,6 +353,8 @@ impl<T> Ring<T> {
 
     /// Moves the oldest elements pushed on this CPU to the end of a vector, as many as there are
     /// and fit its spare capacity; returns how many.
+    ///
+    /// On the slow path it copies as [`pop_batch`](Ring::pop_batch) does.
     pub fn pop_into(&self, elements: &mut Vec<T>) -> usize {
         let popped = self.pop_all(elements.spare_capacity_mut());
         // SAFETY: the ring has given up so many elements, copied behind the vector's last.
@@ -345,7 +368,10 @@ impl<T> Ring<T> {
             let now = if Self::WHOLE {
                 // SAFETY: so many elements lie at `from`, laid out as in the buffer.
                 unsafe {
-                    self.push_from(from.expose_provenance(), (count - pushed).min(Self::MOST))
+                    self.push_from::<OUTSIDE>(
+                        from.expose_provenance(),
+                        (count - pushed).min(Self::MOST),
+                    )
                 }
             } else {
                 // SAFETY: `from` is within the caller's elements; the copy is the ring's if it takes it.
@@ -354,7 +380,9 @@ impl<T> Ring<T> {
                     element: ManuallyDrop::new(copy),
                 };
                 // SAFETY: one element in whole words.
-                unsafe { self.push_from((&raw const padded).expose_provenance(), 1) }
+                unsafe {
+                    self.push_from::<ON_THE_STACK>((&raw const padded).expose_provenance(), 1)
+                }
             };
             if now == 0 {
                 break;
@@ -373,7 +401,7 @@ impl<T> Ring<T> {
             let now = if Self::WHOLE {
                 let count = rest.len().min(Self::MOST);
                 // SAFETY: there is room for so many elements, laid out as in the buffer.
-                unsafe { self.pop_to(rest.as_mut_ptr().expose_provenance(), count) }
+                unsafe { self.pop_to::<OUTSIDE>(rest.as_mut_ptr().expose_provenance(), count) }
             } else if let Some(element) = self.pop() {
                 rest[0].write(element);
                 1
@@ -392,23 +420,37 @@ impl<T> Ring<T> {
     ///
     /// # Safety
     ///
-    /// `count` elements in whole words lie at `from`; those taken, from the first on, are the
+    /// `count` elements in whole words, at most `MOST`, lie at `from`; those taken, from the first on, are the
     /// ring's.
     #[inline]
-    unsafe fn push_from(&self, from: usize, count: usize) -> usize {
+    unsafe fn push_from<const WHERE: bool>(&self, from: usize, count: usize) -> usize {
+        // SAFETY: the caller's promise.
+        match unsafe { self.push_here(from, count) } {
+            Ok(pushed) => pushed,
+            // SAFETY: the same.
+            Err(_) => unsafe { self.push_slowly::<WHERE>(from, count) },
+        }
+    }
+
+    /// Without the slow path.
+    ///
+    /// # Safety
+    ///
+    /// As of `push_from`.
+    #[inline]
+    unsafe fn push_here(
+        &self,
+        from: usize,
+        count: usize,
+    ) -> Result<usize, crate::sequence::Closed> {
         let slots = self.area.slots();
         // SAFETY: the caller's promise, and the buffer lives as long as the area.
-        let pushed = unsafe {
+        unsafe {
             if Self::ONE_WORD && count == 1 {
                 push_word::on_cpu(slots, from).map(usize::from)
             } else {
                 push_batch::on_cpu(slots, from, count, Self::WORDS)
             }
-        };
-        match pushed {
-            Ok(pushed) => pushed,
-            // SAFETY: the same.
-            Err(_) => unsafe { self.push_slowly(from, count) },
         }
     }
 
@@ -416,10 +458,32 @@ impl<T> Ring<T> {
     ///
     /// As of `push_from`.
     #[cold]
-    unsafe fn push_slowly(&self, from: usize, count: usize) -> usize {
+    unsafe fn push_slowly<const WHERE: bool>(&self, from: usize, count: usize) -> usize {
+        if WHERE == OUTSIDE {
+            // SAFETY: the caller's promise.
+            return unsafe { self.push_copies_slowly(from, count) };
+        }
         // SAFETY: the caller's promise, and the gate is held.
         self.area
             .on_slow_path(|held| unsafe { push_batch::gated(held, from, count, Self::WORDS) })
+    }
+
+    /// # Safety
+    ///
+    /// As of `push_from`.
+    // Out of line: its memory is not to be part of callers' stack frames.
+    #[inline(never)]
+    unsafe fn push_copies_slowly(&self, from: usize, count: usize) -> usize {
+        let mut words = MaybeUninit::<[u64; MOST_WORDS]>::uninit();
+        let (from, to) = (
+            std::ptr::with_exposed_provenance::<MaybeUninit<u8>>(from),
+            words.as_mut_ptr().cast(),
+        );
+        // SAFETY: the caller's promise, and there is room for `MOST` elements.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, count * size_of::<T>()) };
+        let copies = words.as_ptr().expose_provenance();
+        // SAFETY: the caller's promise, for the copies; those that the ring does not take are forgotten.
+        unsafe { self.push_slowly::<ON_THE_STACK>(copies, count) }
     }
 
     /// One sequence out.
@@ -429,7 +493,7 @@ impl<T> Ring<T> {
     /// There is room for `count` elements in whole words at `to`. All of it counts as uninitialised
     /// afterwards, but for the elements popped: an aborted attempt may have written there.
     #[inline]
-    unsafe fn pop_to(&self, to: usize, count: usize) -> usize {
+    unsafe fn pop_to<const WHERE: bool>(&self, to: usize, count: usize) -> usize {
         let slots = self.area.slots();
         // SAFETY: the caller's promise, and the buffer lives as long as the area.
         let popped = unsafe {
@@ -442,7 +506,7 @@ impl<T> Ring<T> {
         match popped {
             Ok(popped) => popped,
             // SAFETY: the same.
-            Err(_) => unsafe { self.pop_slowly(to, count) },
+            Err(_) => unsafe { self.pop_slowly::<WHERE>(to, count) },
         }
     }
 
@@ -450,7 +514,14 @@ impl<T> Ring<T> {
     ///
     /// As of `pop_to`.
     #[cold]
-    unsafe fn pop_slowly(&self, to: usize, count: usize) -> usize {
+    unsafe fn pop_slowly<const WHERE: bool>(&self, to: usize, count: usize) -> usize {
+        if WHERE == OUTSIDE {
+            // SAFETY: it gets room for so many elements.
+            let pop = |to, count| unsafe { self.pop_slowly::<ON_THE_STACK>(to, count) };
+            let into = std::ptr::with_exposed_provenance_mut(to);
+            // SAFETY: the caller's promise.
+            return unsafe { Self::by_way_of_the_stack(into, count, pop) };
+        }
         // SAFETY: the caller's promise, and the gate is held.
         self.area
             .on_slow_path(|held| unsafe { pop_batch::gated(held, to, count, Self::WORDS) })
@@ -472,7 +543,8 @@ impl<T> Ring<T> {
     }
 
     /// Takes an element from any CPU, the next ones first and this one last, by
-    /// [`steal_from`](Ring::steal_from).
+    /// [`steal_from`](Ring::steal_from). Like [`is_empty`](Ring::is_empty), it may miss an element that goes
+    /// from CPU to CPU meanwhile.
     pub fn steal(&self) -> Option<T>
     where
         T: Send,

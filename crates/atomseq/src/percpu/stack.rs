@@ -13,6 +13,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::slice;
 
 use super::area::{Area, WORDS};
 use super::batch::Place;
@@ -176,7 +177,8 @@ impl<T: Word> Stack<T> {
         (0..self.cpus()).map(|cpu| self.len_of(cpu)).sum()
     }
 
-    /// Is there no element on any CPU? Already history when it returns.
+    /// Is there no element on any CPU? Looks at one after the other, so it may miss an element that goes from CPU to CPU
+    /// meanwhile. Already history when it returns.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -281,14 +283,17 @@ impl<T: Word> Stack<T> {
         unsafe { pop_batch::on_cpu(self.area.slots(), to, count) }
     }
 
-    /// The same from any CPU's stack, which nobody else uses now.
+    /// The same from any CPU's stack, which nobody else uses now: so it closes no gate.
     pub(super) fn pop_words_from(&mut self, cpu: usize, words: &mut [Place]) -> usize {
-        if self.len_of(cpu) == 0 {
-            return 0;
-        }
-        let (to, count) = (words.as_mut_ptr() as usize, words.len());
-        // SAFETY: as in `pop_words`, and the gate is held.
-        unsafe { pop_batch::gated(&self.area.close(cpu), to, count) }
+        let height = self.len_of(cpu);
+        let count = height.min(words.len());
+        let bottom = self.area.bulk(cpu).cast::<Place>();
+        // SAFETY: below the height lie words that `push` made, in whole places, and nobody else has the stack now.
+        let top = unsafe { slice::from_raw_parts(bottom.add(height - count).as_ptr(), count) };
+        words[..count].copy_from_slice(top);
+        let popped = self.area.peek(cpu, (POPPED - WORDS) / 8);
+        self.area.set(cpu, POPPED, popped.wrapping_add(8 * count));
+        count
     }
 
     /// Moves half of the words off a CPU's stack, at least one and no more than fit, through its gate: any CPU's, the next
@@ -326,7 +331,8 @@ impl<T: Word> Stack<T> {
     }
 
     /// Takes an element from any CPU, the next ones first and this one last, by
-    /// [`steal_from`](Stack::steal_from).
+    /// [`steal_from`](Stack::steal_from). Like [`is_empty`](Stack::is_empty), it may miss an element that goes
+    /// from CPU to CPU meanwhile.
     pub fn steal(&self) -> Option<T>
     where
         T: Send,

@@ -159,6 +159,8 @@ fn a_drain_ends_while_elements_are_pushed() {
     drain_and_push!(Queue::<usize>::new());
 }
 
+/// 640 pushes: 80 on either path for each of four structures, whose elements leave by all ways that
+/// there are.
 #[test]
 fn the_users_code_runs_while_no_gate_is_held() {
     let witness = || Witness(7);

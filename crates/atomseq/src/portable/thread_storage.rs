@@ -10,6 +10,6 @@ macro_rules! __thread_storage {
         $crate::internals::standard::thread_local!(static __ATOMSEQ_STORED: $crate::internals::standard::ManuallyDrop<$type> = const {
             $crate::internals::standard::ManuallyDrop::new($value)
         });
-        __ATOMSEQ_STORED.with(|value| &raw const **value)
+        $crate::internals::standard::LocalKey::with(&__ATOMSEQ_STORED, |__atomseq_value| &raw const **__atomseq_value)
     }};
 }

@@ -93,11 +93,25 @@ pub const fn reachable(offset: usize, bytes: u32) -> bool {
     offset >= -256 && offset <= 4095 * bytes as i64
 }
 
-/// Do two ranges of bytes, at offsets from the same address, have no byte in common?
+/// Do two ranges of bytes, at offsets from the same address, have a byte in common?
 #[doc(hidden)]
-pub const fn apart(a: usize, a_bytes: u64, b: usize, b_bytes: u64) -> bool {
+pub const fn overlap(a: usize, a_bytes: u64, b: usize, b_bytes: u64) -> bool {
     let (a, b) = (signed(a), signed(b));
-    a.saturating_add(a_bytes as i64) <= b || b.saturating_add(b_bytes as i64) <= a
+    b < a.saturating_add(a_bytes as i64) && a < b.saturating_add(b_bytes as i64)
+}
+
+/// Is every byte of the second range one of the first, at offsets from the same address?
+#[doc(hidden)]
+pub const fn covers(a: usize, a_bytes: u64, b: usize, b_bytes: u64) -> bool {
+    let (a, b) = (signed(a), signed(b));
+    a <= b && b.saturating_add(b_bytes as i64) <= a.saturating_add(a_bytes as i64)
+}
+
+/// The bytes of a copy of so many words. A longer one than memory counts as one of 2^40 words.
+#[doc(hidden)]
+pub const fn copied(words: usize) -> u64 {
+    let words = words as u64;
+    8 * if words < 1 << 40 { words } else { 1 << 40 }
 }
 
 /// Does an offset from a slot lead to its words or what follows them, not to its gate?
@@ -139,8 +153,12 @@ mod tests {
 
     #[test]
     fn ranges_touch_or_not() {
-        assert!(apart(0, 8, 8, 8) && apart(8, 8, 0, 8) && apart(NEGATIVE, 8, 0, 8));
-        assert!(!apart(0, 8, 4, 4) && !apart(4, 4, 0, 8) && !apart(NEGATIVE, 16, 0, 8));
+        assert!(!overlap(0, 8, 8, 8) && !overlap(8, 8, 0, 8) && !overlap(NEGATIVE, 8, 0, 8));
+        assert!(overlap(0, 8, 4, 4) && overlap(4, 4, 0, 8) && overlap(NEGATIVE, 16, 0, 8));
+        assert!(covers(8, 16, 8, 8) && covers(8, 16, 16, 8) && covers(NEGATIVE, 16, 0, 8));
+        assert!(!covers(8, 16, 20, 8) && !covers(8, 16, 0, 8) && !covers(8, 0, 8, 8));
+        assert!(covers(8, copied(2), 16, copied(1)) && !overlap(8, copied(2), 24, copied(0)));
+        assert!(overlap(0, copied(NEGATIVE), 4096, 8) && !covers(0, 8, 0, copied(NEGATIVE)));
         assert!(in_slot(8) && in_slot(128) && !in_slot(4) && !in_slot(NEGATIVE));
     }
 }

@@ -5,8 +5,8 @@ use core::ptr::NonNull;
 use core::slice::from_raw_parts_mut;
 
 use super::table::Row;
+use crate::mappings::{map, unmap};
 use crate::platform::objects::Identity;
-use crate::platform::{map, unmap};
 
 /// What a refresh comes across.
 #[derive(Clone, Copy)]
@@ -70,28 +70,35 @@ impl Counts {
 }
 
 impl Index {
-    /// The index of all that `each` calls with; `number` tells a later one from an earlier.
-    pub fn build(number: usize, each: impl Fn(&mut dyn FnMut(Entry))) -> NonNull<Index> {
+    /// The index of all that `each` calls with; `number` tells a later one from an earlier. `None`:
+    /// the kernel gives no memory.
+    pub fn build(number: usize, each: impl Fn(&mut dyn FnMut(Entry))) -> Option<NonNull<Index>> {
         loop {
             let mut counts = Counts::default();
             each(&mut |entry| counts.count(&entry));
-            if let Some(index) = Index::fill(number, counts, &each) {
-                return index;
+            let bytes = counts.bytes();
+            let start = map(bytes)?;
+            // SAFETY: just mapped, with so many bytes.
+            if let Some(index) = unsafe { Index::fill(start, number, counts, &each) } {
+                return Some(index);
             }
             // An object was loaded in between.
+            // SAFETY: the whole mapping, which nobody has seen.
+            unsafe { unmap(start, bytes) };
         }
     }
 
     /// `None` if there are more entries than were counted.
-    fn fill(
+    ///
+    /// # Safety
+    ///
+    /// `start` is that of a mapping for so many entries, which is the caller's alone.
+    unsafe fn fill(
+        start: NonNull<u8>,
         number: usize,
         room: Counts,
         each: impl Fn(&mut dyn FnMut(Entry)),
     ) -> Option<NonNull<Index>> {
-        let bytes = room.bytes();
-        let start = map(bytes).expect(
-            "no memory for the table of sequences: allow this process a few more pages of memory",
-        );
         // SAFETY: `room.bytes()` holds them one after the other; each type's alignment is a word's, and so is
         // a multiple of all their sizes.
         let (rows, clones, objects) = unsafe {
@@ -123,13 +130,14 @@ impl Index {
             }
         });
         if counts.rows > room.rows || counts.clones > room.clones || counts.objects > room.objects {
-            // SAFETY: the whole mapping, which nobody has seen.
-            unsafe { unmap(start, bytes) };
             return None;
         }
         // SAFETY: so many were written, and nobody else has seen them.
         unsafe {
-            from_raw_parts_mut(rows.as_ptr(), counts.rows).sort_unstable_by_key(|row| row.start);
+            // A row that ends where it starts comes before the one that starts there and holds
+            // something: `around` finds the last.
+            from_raw_parts_mut(rows.as_ptr(), counts.rows)
+                .sort_unstable_by_key(|row| (row.start, row.end));
             from_raw_parts_mut(clones.as_ptr(), counts.clones)
                 .sort_unstable_by_key(|row| row.clone.map(|clone| clone.start));
             from_raw_parts_mut(objects.as_ptr(), counts.objects)
@@ -139,7 +147,7 @@ impl Index {
         // SAFETY: the mapping begins with room for it, and pages are aligned for anything.
         unsafe {
             index.write(Index {
-                bytes,
+                bytes: room.bytes(),
                 number,
                 rows: Part {
                     first: rows,
@@ -177,7 +185,7 @@ impl Index {
         self.number
     }
 
-    /// All rows, by start.
+    /// All rows, by start and end.
     pub fn rows(&self) -> &[Row] {
         self.rows.slice()
     }
@@ -222,4 +230,41 @@ impl Index {
 fn before<T: Copy>(sorted: &[T], is: impl Fn(&T) -> bool) -> Option<T> {
     let count = sorted.partition_point(is);
     sorted.get(count.checked_sub(1)?).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A row of no instruction, as objects that an earlier version compiled may have, hides none
+    /// that starts in the same place, wherever the notes have it. 200 look-ups.
+    #[test]
+    fn a_row_of_nothing_hides_no_other() {
+        let row = |start, end| Row {
+            start,
+            end,
+            clone: None,
+        };
+        for nothing_first in [true, false] {
+            let pairs = (1..=100usize).rev().map(|pair| 64 * pair);
+            let index = Index::build(1, |with| {
+                for start in pairs.clone() {
+                    let (nothing, something) = (row(start, start), row(start, start + 8));
+                    let both = match nothing_first {
+                        true => [nothing, something],
+                        false => [something, nothing],
+                    };
+                    both.into_iter().for_each(|row| with(Entry::Row(row)));
+                }
+            });
+            let index = index.expect("the kernel gives memory");
+            for start in pairs {
+                // SAFETY: built above, and released below.
+                let found = unsafe { index.as_ref() }.around(start + 1);
+                assert_eq!(found, Some(row(start, start + 8)), "{nothing_first}");
+            }
+            // SAFETY: nobody else has seen it.
+            unsafe { Index::release(index) };
+        }
+    }
 }

@@ -137,22 +137,47 @@ pub unsafe fn inspect(row: &Row) -> Result<usize, Refused> {
     unsafe { inspect_as(NATIVE, row) }
 }
 
+/// Could a sequence begin and end as this row says, and its clone? Looks at nothing that is there.
+pub(super) fn is_possible(row: &Row) -> bool {
+    extents(NATIVE, row).is_ok()
+}
+
+fn extents(machine: &Machine, row: &Row) -> Result<(), Refused> {
+    let longest = LONGEST * machine.longest;
+    let bytes = |start: usize, end: usize| end.checked_sub(start);
+    let length = bytes(row.start, row.end).filter(|length| *length <= longest);
+    let Some(length) = length else {
+        return Err(Refused {
+            at: row.start,
+            why: Why::Extent,
+        });
+    };
+    let Some(clone) = row.clone else {
+        return Ok(());
+    };
+    // As many ends as there can be ways out.
+    let most = longest + (LONGEST + 1) * (machine.back.len() + 4);
+    match bytes(clone.start, clone.limit).is_some_and(|bytes| (length..=most).contains(&bytes)) {
+        true => Ok(()),
+        false => Err(Refused {
+            at: clone.start,
+            why: Why::CloneLimit,
+        }),
+    }
+}
+
 /// # Safety
 ///
 /// As for [`inspect`].
 unsafe fn inspect_as(machine: &Machine, row: &Row) -> Result<usize, Refused> {
     let refuse = |at, why| Err(Refused { at, why });
-    let length = row.end.wrapping_sub(row.start);
-    if length > LONGEST * machine.longest {
-        return refuse(row.start, Why::Extent);
-    }
+    extents(machine, row)?;
+    let length = row.end - row.start;
     // SAFETY: the caller's promise, of a length that a sequence may have.
     let code = unsafe { core::slice::from_raw_parts(row.start as *const u8, length) };
-    let clone = match row.clone {
-        None => None,
-        // SAFETY: the same.
-        Some(clone) => Some(unsafe { Cloned::new(machine, row, clone)? }),
-    };
+    // SAFETY: the same, of the clone.
+    let cloned = |clone| unsafe { Cloned::new(machine, row, clone) };
+    let clone = row.clone.map(cloned);
     let (mut offset, mut count, mut branches) = (0, 0, 0);
     while offset < length {
         let at = row.start + offset;
@@ -195,30 +220,20 @@ struct Cloned<'a> {
 }
 
 impl Cloned<'_> {
+    /// Of a row whose [`extents`] can be.
+    ///
     /// # Safety
     ///
     /// As for [`inspect`].
-    unsafe fn new<'a>(
-        machine: &'a Machine,
-        row: &Row,
-        clone: Clone,
-    ) -> Result<Cloned<'a>, Refused> {
-        let bytes = clone.limit.wrapping_sub(clone.start);
-        // As many ends as there can be ways out.
-        let most = LONGEST * machine.longest + (LONGEST + 1) * (machine.back.len() + 4);
-        if bytes > most || bytes < row.end - row.start {
-            return Err(Refused {
-                at: clone.start,
-                why: Why::CloneLimit,
-            });
-        }
-        Ok(Cloned {
+    unsafe fn new<'a>(machine: &'a Machine, row: &Row, clone: Clone) -> Cloned<'a> {
+        let bytes = clone.limit - clone.start;
+        Cloned {
             machine,
             start: clone.start,
             original: (row.start, row.end),
             // SAFETY: the caller's promise, of a length that a clone may have.
             code: unsafe { core::slice::from_raw_parts(clone.start as *const u8, bytes) },
-        })
+        }
     }
 
     fn refuse<T>(&self, offset: usize, why: Why) -> Result<T, Refused> {

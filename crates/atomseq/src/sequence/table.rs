@@ -8,15 +8,14 @@
 //!
 //! M94 2.1.2 calls this static registration, and thought that it could not go with inlining, for
 //! want of a list. The linker makes the list: the assembler puts a note beside each copy, and the
-//! notes of an object are one segment that the dynamic linker knows.
+//! notes of an object are a segment that the dynamic linker knows.
 
-use core::ffi::CStr;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::index::{Entry, Index};
-use super::inspect::{Refused, Why};
-use crate::platform::objects::{self, Holder, Object};
+use super::inspect::{self, Refused, Why};
+use crate::platform::objects::{self, Holder, NoteKind, Object};
 
 /// A sequence's place in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,8 +71,10 @@ const END_BYTES: usize = 16 + 4;
 
 /// What the notes are called, and the type of those of this layout; must agree with the compiler's
 /// `emit/protect.rs`.
-const NAME: &CStr = c"atomseq";
-const TYPE: u32 = 1;
+static NOTES: NoteKind = NoteKind {
+    head: [12, 16, 1],
+    name: b"atomseq\0\0\0\0\0",
+};
 
 /// The index that handlers read.
 static CURRENT: AtomicPtr<Index> = AtomicPtr::new(core::ptr::null_mut());
@@ -112,29 +113,38 @@ impl Drop for Reader {
 }
 
 /// Finds the rows of all loaded objects. To be called before the first look-up and, without glibc
-/// 2.35 or newer, after each object that is loaded later. Takes the dynamic linker's lock and memory
-/// from the kernel: not for signal handlers.
+/// 2.35 or newer, after each object that is loaded later. Takes the dynamic linker's lock and
+/// memory from the kernel: not for signal handlers. `false`: the kernel gives no memory, and what
+/// was known before is known.
 ///
 /// # Panics
 ///
-/// If the kernel gives no memory for the index; in a debug build, if a row is not what the compiler emits.
-pub fn refresh() {
+/// In a debug build, if a row is not what the compiler emits.
+pub fn refresh() -> bool {
     objects::look_finder_up();
     // Counted before the objects are looked at: whoever began later saw at least as many.
     let number = REFRESHES.fetch_add(1, Ordering::SeqCst) + 1;
-    let index = Index::build(number, each_row);
+    let Some(index) = Index::build(number, each_row) else {
+        return false;
+    };
     if cfg!(debug_assertions) {
         // SAFETY: nobody else has seen this index, and it is not unmapped before it is published.
         inspect_all(unsafe { index.as_ref() }.rows());
     }
     publish(index);
     release_replaced();
+    true
+}
+
+/// Do look-ups find the rows of objects that are loaded after this, and of all others?
+pub fn finds_new_objects() -> bool {
+    objects::is_finder_known() && !CURRENT.load(Ordering::SeqCst).is_null()
 }
 
 fn inspect_all(rows: &[Row]) {
     for row in rows {
         // SAFETY: a note of a loaded object says that its code is there.
-        match unsafe { super::inspect::inspect(row) } {
+        match unsafe { inspect::inspect(row) } {
             // Somebody debugs or traces this program: no reason to end it.
             Ok(_)
             | Err(Refused {
@@ -146,21 +156,33 @@ fn inspect_all(rows: &[Row]) {
     }
 }
 
-/// Calls with every object's identity, if it can be told, and with every row.
+/// Calls with the identity, if it is known, of every object that has rows, and with every row. Others may be unloaded, and then another
+/// object of the same identity may be loaded in their place: each look-up reads their notes, if it can.
 fn each_row(with: &mut dyn FnMut(Entry)) {
     objects::each(|object| {
+        // A debug build inspects them all, and says what is wrong with one.
+        let taken = |row: &Row| cfg!(debug_assertions) || inspect::is_possible(row);
+        let mut rows = noted(object).filter(taken).peekable();
         for address in object.addresses() {
-            if let Holder::Object(identity) = objects::containing(address) {
+            if let Holder::Object(identity) = objects::containing(address)
+                && (rows.peek().is_some() || !object.is_found_by(identity))
+            {
                 with(Entry::Object(identity));
             }
         }
-        rows_of(object).for_each(|row| with(Entry::Row(row)));
+        rows.for_each(|row| with(Entry::Row(row)));
     });
 }
 
-/// The rows that an object's notes tell of.
+/// The rows that an object's notes tell of, but those that cannot be: in what they say is a sequence,
+/// anything may lie.
 fn rows_of(object: Object) -> impl Iterator<Item = Row> {
-    object.notes(NAME, TYPE).filter_map(row)
+    noted(object).filter(inspect::is_possible)
+}
+
+/// What an object's notes say.
+fn noted(object: Object) -> impl Iterator<Item = Row> {
+    object.notes(&NOTES).filter_map(row)
 }
 
 /// Four offsets, each from its own place.
@@ -172,8 +194,12 @@ fn row(description: &'static [u8]) -> Option<Row> {
         Some((offset != 0).then(|| place.wrapping_add_signed(offset as isize)))
     };
     let clone = match (word(2)?, word(3)?) {
-        (Some(start), Some(limit)) => Some(Clone { start, limit }),
-        _ => None,
+        (None, None) => None,
+        // Half a clone is none that can be.
+        (start, limit) => Some(Clone {
+            start: start.unwrap_or(usize::MAX),
+            limit: limit.unwrap_or(0),
+        }),
     };
     Some(Row {
         start: word(0)??,
@@ -251,13 +277,14 @@ fn release_replaced() {
 }
 
 /// The row around a program counter: `start < pc < end`. At `start` nothing was done yet, at `end`
-/// everything is. Async-signal-safe; logarithmic in the number of rows.
+/// everything is. Async-signal-safe; logarithmic in the number of rows, or
+/// linear in the notes of an object that has none.
 pub fn find(pc: usize) -> Option<Row> {
     search(pc, |index| index.around(pc), |row| row.holds(pc))
 }
 
 /// The row whose clone, or one of the clone's ends, holds this program counter. Async-signal-safe;
-/// logarithmic in the number of rows.
+/// its cost is that of [`find`].
 pub fn find_clone(pc: usize) -> Option<Row> {
     search(
         pc,
@@ -359,7 +386,7 @@ mod tests {
                     }
                 })
             });
-            let refreshers = [(); 2].map(|()| scope.spawn(|| (0..300).for_each(|_| refresh())));
+            let refreshers = [(); 2].map(|()| scope.spawn(|| (0..300).for_each(|_| _ = refresh())));
             let refreshed = refreshers.map(|refresher| refresher.join());
             while looked_up.load(Ordering::SeqCst) < 1000
                 && !lookers.iter().all(|looker| looker.is_finished())
@@ -386,6 +413,56 @@ mod tests {
         drop(reader);
     }
 
+    /// Only an object that stays is known by its identity.
+    #[test]
+    fn objects_without_rows_are_looked_at_each_time() {
+        run();
+        refresh();
+        let knows = |address| match objects::containing(address) {
+            Holder::Object(identity) => Some({
+                let reader = Reader::enter();
+                reader.index().expect("refreshed").knows(&identity)
+            }),
+            _ => None,
+        };
+        let of_this_program = knows(run as *const () as usize);
+        // A static program has no other object, and other C libraries do not tell.
+        let of_the_c_library = knows(libc::dl_iterate_phdr as *const () as usize);
+        if of_this_program.is_some() && !cfg!(target_feature = "crt-static") {
+            assert_eq!(
+                (of_this_program, of_the_c_library),
+                (Some(true), Some(false))
+            );
+        }
+    }
+
+    /// Offsets as a note has them, each from its own place.
+    fn described(offsets: [i32; 4]) -> Option<Row> {
+        row(offsets.map(i32::to_ne_bytes).concat().leak())
+    }
+
+    #[test]
+    fn rows_that_cannot_be_are_not_taken() {
+        let is_possible =
+            |offsets| described(offsets).is_some_and(|row| inspect::is_possible(&row));
+        // The end's place is 4 bytes after the start's, and so on.
+        assert!(is_possible([1000, 1020, 0, 0]) && is_possible([1000, 1020, 5000, 5060]));
+        for offsets in [
+            [1000, 992, 0, 0],
+            [1000, 100_000, 0, 0],
+            [0, 1020, 0, 0],
+            [1000, 0, 0, 0],
+            [1000, 1020, 5000, 0],
+            [1000, 1020, 0, 5060],
+            [1000, 1020, 5000, 4900],
+            [1000, 1020, 5000, 5010],
+            [1000, 1020, 5000, 100_000],
+        ] {
+            assert!(!is_possible(offsets), "{offsets:?}");
+        }
+        assert_eq!(row(&[1; 15]), None);
+    }
+
     #[test]
     fn rows_of_this_program_are_found() {
         assert_eq!(run(), (1, 0, [7, 7]));
@@ -401,7 +478,7 @@ mod tests {
         );
         for row in all {
             // SAFETY: a row of this program.
-            let instructions = unsafe { crate::sequence::inspect::inspect(&row) };
+            let instructions = unsafe { inspect::inspect(&row) };
             assert!(
                 instructions.is_ok_and(|count| count > 0),
                 "{instructions:?}"

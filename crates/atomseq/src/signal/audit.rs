@@ -19,7 +19,8 @@ pub enum Fault {
     /// A handler of someone else's, of a fault or of `SIGABRT`, which would run in the middle of deliveries: that of a fault in a
     /// rollforward would see a program counter in the clone, and each could jump away. Repairable.
     Unadopted,
-    /// Atomseq's handler is installed, but with another mask or other flags than it needs. Repairable.
+    /// Atomseq's handler is installed, but with other flags than it needs, or with a mask that lacks managed signals or holds
+    /// those of faults: a fault of the handler would kill. Repairable.
     Altered,
     /// Atomseq's own entry was put back by other code after [`uninstall`](super::uninstall), or after a handler of
     /// [one signal](super::Options::once) was used up: it passes signals on to what should be there. Repairable.

@@ -63,6 +63,11 @@ impl Event<'_> {
     }
 
     /// How many expirations of a POSIX timer this signal stands for, beside its own; 0 when no timer sent it.
+    ///
+    /// A [`mask()`](super::mask()) loses none of them, unless [`with_kernel_mask`](super::with_kernel_mask) finds the user's
+    /// queue full (`RLIMIT_SIGPENDING`). With a handler [on the alternate
+    /// stack](super::Options::on_alternate_stack) it does, if the timer's signal is a standard one, goes to a thread
+    /// (`SIGEV_THREAD_ID`), and the timer expires again while it is deferred: use a real-time signal there.
     #[cfg(target_os = "linux")]
     pub fn overrun(&self) -> i32 {
         if self.info.si_code != libc::SI_TIMER {

@@ -23,6 +23,9 @@ pub struct Masked {
 /// A guard that is forgotten (`mem::forget`) leaves the thread masked for good: managed signals are then never delivered
 /// to it, and what was sent to the process and put off here is lost.
 ///
+/// A handler ends the masks that it begins before it returns, otherwise they may not count: it may have interrupted the thread
+/// in the middle of the beginning or end of a mask, which then overwrites the number of masks with its own.
+///
 /// Long masks delay signals; a mask around a call that blocks delays them until it returns. Calls that wait for signals
 /// need [`with_kernel_mask`].
 ///

@@ -38,7 +38,8 @@
 //! or a rollforward next to nothing more; one that a mask deferred two deliveries and four system calls beside them.
 //!
 //! Every handler of someone else's is made to block the managed signals while it runs:
-//! otherwise one could interrupt it over a half-done sequence. [`audit()`] reports handlers that were installed later, and
+//! otherwise one could interrupt it over a half-done sequence. (One that is already running when [`install`] or [`repair()`] is called
+//! lets newly managed signals in until it returns.) [`audit()`] reports handlers that were installed later, and
 //! [`repair()`] does the same to them. The C library installs two of its own late, with the first thread and the first
 //! `pthread_cancel`; [`install`], [`audit()`] and [`repair()`] cover those without a finding.
 //!
@@ -52,16 +53,20 @@
 //! # Deferred signals
 //!
 //! The kernel gets a deferred signal back, blocked, with its record, and delivers it a second time when the mask ends. There
-//! are two exceptions, in which the thread keeps the signal and calls the handler itself at that point:
+//! are four exceptions, in which the thread keeps the signal and calls the handler itself at that point:
 //!
 //! * `SIGCONT`, `SIGTSTP`, `SIGTTIN` and `SIGTTOU`: sending one of them discards others that are pending. One that is kept is
 //!   discarded as if it were pending, when it is pending itself or a later one of the opposite kind is.
+//! * A real-time signal for whose record the user's queue (`RLIMIT_SIGPENDING`) has no room.
+//! * A standard signal of a POSIX timer, and a real-time signal of `kill`. The kernel would count such a signal, when it gets it back,
+//!   and another one of its number as one: the timer's if it has expired again, that of `kill` if the queue is full.
 //! * Signals that the kernel takes neither by `rt_tgsigqueueinfo` nor by `tgkill`, because a sandbox refuses them.
 //!
 //! Such a handler runs on the thread's own stack, with an [`Event::context()`] that holds the place where the mask ended: program
-//! counter, stack and frame pointer, and the mask. Only changes to the mask take effect. A handler of one of the four signals
-//! that asks for the [alternate stack](Options::on_alternate_stack) gets its signal from the kernel.
-//! [`Statistics::kept`] and [`Statistics::refused`] count them.
+//! counter, stack and frame pointer, and the mask. Only changes to the mask take effect. But for such a sandbox, a handler
+//! that asks for the [alternate stack](Options::on_alternate_stack) gets its signal from the kernel, and what the other three
+//! exceptions are for [may be lost](crate::docs::limitations#signal-handlers-and-masks). [`Statistics::kept`] and
+//! [`Statistics::refused`] count them.
 //!
 //! # What a handler may do
 //!
@@ -79,7 +84,8 @@
 //!
 //! `SIGSEGV`, `SIGBUS`, `SIGFPE`, `SIGILL`, `SIGTRAP` and `SIGSYS`, which faults raise, and `SIGABRT` are never blocked by this
 //! module, so a mask does not hold them back, even when another process sends them. The C library's 32 and 33 are blocked only until
-//! a delivery has decided. Handlers of others for the first seven are called by way of this module.
+//! a delivery has decided, and while a thread holds a [gate](crate::percpu::Held), when all are; `SIGABRT` also while
+//! [`install`], [`uninstall`], [`audit()`] or [`repair`] changes handlers. Handlers of others for the first seven are called by way of this module.
 //!
 //! One that is sent finds sequences as any managed signal does. If it interrupts another signal's delivery, it waits until the
 //! sequence that this one has interrupted is whole, and its handler then runs first.
@@ -95,7 +101,8 @@
 //! * Queued real-time signals of one number may change their order when a mask puts them off.
 //! * A signal sent to the process becomes the thread's that deferred it; if that exits without
 //!   ending its masks (it forgot a guard), the signal is lost.
-//! * Standard signals that are deferred while the user's queue (`RLIMIT_SIGPENDING`) is full can lose their record.
+//! * Standard signals that are deferred while the user's queue (`RLIMIT_SIGPENDING`) is full can lose their record. Of two
+//!   of one number, the record of the later one may come instead of the earlier one's.
 //! * A handler that has masks itself, or shares data with the thread, must be installed here.
 //! * Inside a mask, change the kernel's mask only through this module. Calls that wait for signals need
 //!   [`with_kernel_mask`].
@@ -217,6 +224,10 @@ pub fn is_managed(signal: i32) -> bool {
 ///
 /// Also makes the sequences of objects known that were loaded meanwhile. About 70 system calls; not for handlers.
 ///
+/// # Panics
+///
+/// If there is no memory for the table of sequences.
+///
 /// ```
 /// let audit = atomseq::signal::audit();
 /// assert!(audit.is_clean(), "{audit}");
@@ -226,7 +237,11 @@ pub fn audit() -> Audit {
 }
 
 /// Repairs what an [`audit()`] finds, as far as that can be done, and returns what is left. About 130 system calls, and some for each repair; not
-/// for handlers.
+/// for handlers. A handler that there is no memory to adopt is left.
+///
+/// # Panics
+///
+/// As [`audit()`].
 pub fn repair() -> Audit {
     runtime::repair()
 }

@@ -96,7 +96,8 @@ pub enum Error {
         /// How many it takes.
         needs: usize,
     },
-    /// The kernel refused `rt_sigaction`, `sigaltstack` or what registers the handlers of forks.
+    /// The kernel refused `rt_sigaction`, `sigaltstack` or what registers the handlers of forks; or
+    /// there is no memory, with `ENOMEM`.
     Refused {
         /// The signal.
         signal: i32,
@@ -134,7 +135,7 @@ impl std::fmt::Display for Error {
             ),
             Error::Refused { signal, errno } => write!(
                 f,
-                "a call to the kernel for signal {signal} failed: {}; look for a sandbox that forbids sigaction or sigaltstack",
+                "a call to the kernel for signal {signal} failed: {}; look for a sandbox that forbids sigaction or sigaltstack, or a limit of memory",
                 std::io::Error::from_raw_os_error(*errno)
             ),
             Error::Unsupported => {

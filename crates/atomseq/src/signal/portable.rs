@@ -12,6 +12,7 @@ use super::audit::{Audit, Fault};
 use super::event::{Chained, Event, Handler, Interrupted};
 use super::options::{Error, Options};
 use super::statistics::COUNTS;
+use crate::heap::boxed;
 use crate::platform::{masks, wait, wake_one};
 
 /// One more than the largest signal number of any system.
@@ -122,7 +123,7 @@ pub unsafe fn install(signal: c_int, handler: Handler, options: Options) -> Resu
     // The C library knows which numbers are signals.
     let now = disposition(signal).map_err(|_| Error::NoSignal(signal))?;
     let old = action(signal);
-    let action = Box::leak(Box::new(Action {
+    let action = boxed(Action {
         handler,
         options,
         previous: match (old, last_action(signal)) {
@@ -132,7 +133,9 @@ pub unsafe fn install(signal: c_int, handler: Handler, options: Options) -> Resu
         },
         spent: AtomicBool::new(false),
         retired: AtomicBool::new(false),
-    }));
+    });
+    let errno = libc::ENOMEM;
+    let action = Box::leak(action.ok_or(Error::Refused { signal, errno })?);
     // Release: pairs with the Acquire in `action`.
     ACTIONS[signal as usize].store(action, Ordering::Release);
     set_disposition(signal, &wanted(signal, &options)).map_err(|errno| {

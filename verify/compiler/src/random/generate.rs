@@ -1,14 +1,16 @@
 //! A sequence of a seed: its statements, one after the other.
 
-use super::Expression::{self, Binary, CompareExchange, Constant, Literal, Load, Name};
-use super::{Kind, Outcome, Parameter, Program, Returns, Statement, BULK_ADDRESS, CONSTANTS};
+use super::Expression::{self, Binary, CompareExchange, Constant, Cpu, Literal, Load, Name};
+use super::{copies, Kind, Outcome, Parameter, Program, Returns, Statement, BACK, BULK_ADDRESS};
 
 impl Kind {
     pub(super) fn of(seed: u64) -> Kind {
-        match seed % 6 {
-            0 | 1 => Kind::OnCpu,
-            2 => Kind::Committing,
-            3 => Kind::Storing,
+        match seed % 14 {
+            0..=3 => Kind::OnCpu,
+            4 | 5 => Kind::Committing,
+            6 | 7 => Kind::Storing,
+            8 => Kind::Reading,
+            9 => Kind::Copying,
             _ => Kind::Claiming,
         }
     }
@@ -24,10 +26,13 @@ pub(super) enum Part {
 
 /// The sequence of a seed.
 pub fn generate(seed: u64) -> Program {
-    let mut random = fastrand::Rng::with_seed(seed);
     let kind = Kind::of(seed);
+    if kind == Kind::Copying {
+        return copies::generate(seed, true);
+    }
+    let mut random = fastrand::Rng::with_seed(seed);
     let slot = match kind {
-        Kind::OnCpu | Kind::Claiming => Parameter::Slot,
+        Kind::OnCpu | Kind::Claiming if random.u8(0..4) > 0 => Parameter::Slot,
         Kind::Storing if random.bool() => Parameter::Slot,
         _ => Parameter::Base,
     };
@@ -35,24 +40,12 @@ pub fn generate(seed: u64) -> Program {
     if random.bool() {
         parameters.push(Parameter::Bulk);
     }
-    parameters.extend((0..random.usize(1..4)).map(|_| Parameter::Word));
+    // More of them than some machines pass in registers, and no more than the emitters' driver
+    // takes.
+    let words = if random.bool() { 1..4 } else { 4..7 };
+    parameters.extend((0..random.usize(words)).map(|_| Parameter::Word));
     random.shuffle(&mut parameters);
-    let at = |kind| {
-        (0..parameters.len())
-            .filter(|index| parameters[*index] == kind)
-            .collect::<Vec<_>>()
-    };
-    let mut generator = Generator {
-        kind,
-        slot: at(slot)[0],
-        pointers: at(Parameter::Bulk),
-        numbers: at(Parameter::Word),
-        next: parameters.len(),
-        prepared: Vec::new(),
-        // So many instructions are allowed: with shorter steps, more of them.
-        plain: kind == Kind::Claiming && random.bool(),
-        random,
-    };
+    let mut generator = Generator::new(kind, &parameters, random);
     let returns = *generator.pick(&[
         Returns::Nothing,
         Returns::Bool,
@@ -69,6 +62,11 @@ pub fn generate(seed: u64) -> Program {
         let bulk = generator.bind(&mut statements, Load(Box::new(address), 8, acquire));
         generator.pointers.push(bulk);
     }
+    if slot != Parameter::Slot && matches!(kind, Kind::OnCpu | Kind::Claiming) {
+        // What a thread reads that is not registered is more.
+        let outcome = generator.outcome(returns);
+        statements.push(Statement::Exit(">", Cpu, Constant(0), outcome));
+    }
     let most = match kind {
         Kind::Claiming if generator.plain => 2,
         Kind::Claiming => 4,
@@ -80,7 +78,7 @@ pub fn generate(seed: u64) -> Program {
     let (commit, abort) = match kind {
         Kind::Claiming => {
             let commit = generator.claim(returns, &mut statements);
-            (Some(commit), Some(generator.constants(returns)))
+            (Some(commit), Some(generator.given(returns)))
         }
         _ => (None, None),
     };
@@ -89,8 +87,14 @@ pub fn generate(seed: u64) -> Program {
     if kind != Kind::Storing || generator.random.bool() {
         end = generator.bound(end, &mut statements);
     }
+    if kind == Kind::Reading && generator.one_in(4) {
+        // No instruction at all.
+        statements.clear();
+        end = generator.given(returns);
+    }
     match commit {
         Some(commit) => statements.push(commit),
+        None if kind == Kind::Reading => {}
         None => generator.last_store(&mut statements),
     }
     let mut program = Program {
@@ -112,8 +116,12 @@ pub(super) struct Generator {
     pub(super) slot: usize,
     /// Names that hold the bulk's address.
     pub(super) pointers: Vec<usize>,
+    /// Names that hold that address and so many bytes more, which the compiler does not know.
+    pub(super) far: Vec<(usize, i64)>,
     /// Names that hold any word.
     pub(super) numbers: Vec<usize>,
+    /// The parameters among them.
+    words: Vec<usize>,
     pub(super) next: usize,
     /// What was prepared, to be read again.
     pub(super) prepared: Vec<(Expression, u64)>,
@@ -122,6 +130,28 @@ pub(super) struct Generator {
 }
 
 impl Generator {
+    pub(super) fn new(kind: Kind, parameters: &[Parameter], mut random: fastrand::Rng) -> Self {
+        let at = |kind| {
+            (0..parameters.len())
+                .filter(|index| parameters[*index] == kind)
+                .collect::<Vec<_>>()
+        };
+        let slots = [Parameter::Slot, Parameter::Base].map(at).concat();
+        Generator {
+            kind,
+            slot: slots[0],
+            pointers: at(Parameter::Bulk),
+            far: Vec::new(),
+            numbers: at(Parameter::Word),
+            words: at(Parameter::Word),
+            next: parameters.len(),
+            prepared: Vec::new(),
+            // So many instructions are allowed: with shorter steps, more of them.
+            plain: kind == Kind::Claiming && random.bool(),
+            random,
+        }
+    }
+
     pub(super) fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.random.usize(0..of.len())]
     }
@@ -166,6 +196,18 @@ impl Generator {
         Binary("+", Box::new(base), Box::new(Literal(offset)))
     }
 
+    /// The same, forwards or backwards.
+    pub(super) fn offset(base: Expression, offset: i64) -> Expression {
+        match u64::try_from(offset) {
+            Ok(offset) => Self::plus(base, offset),
+            Err(_) => Binary(
+                "-",
+                Box::new(base),
+                Box::new(Literal(offset.unsigned_abs())),
+            ),
+        }
+    }
+
     pub(super) fn statement(&mut self, returns: Returns, statements: &mut Vec<Statement>) {
         match self.random.usize(0..12) {
             0..=3 => {
@@ -179,7 +221,7 @@ impl Generator {
                 statements.push(Statement::Exit(comparison, a, b, outcome));
             }
             7..=9 if self.kind == Kind::Storing => self.store(statements),
-            7..=9 if self.kind == Kind::Claiming => {}
+            7..=9 if matches!(self.kind, Kind::Claiming | Kind::Reading) => {}
             7..=9 => {
                 let width = self.width();
                 let to = self.address(Part::Prepared, width, 8);
@@ -195,13 +237,17 @@ impl Generator {
                     1 => Binary("&", Box::new(self.leaf()), Box::new(Literal(3))),
                     _ => Binary("min", Box::new(self.leaf()), Box::new(Literal(4))),
                 };
-                // A copy's length may not be known from a constant that rustc evaluates.
-                let words = if matches!(words, Binary(_, ref a, _) if !matches!(**a, Name(_))) {
-                    Literal(4)
-                } else {
-                    words
-                };
                 statements.push(Statement::Copy(to, from, words));
+            }
+            _ if self.random.bool() => {
+                let pointer = *self.pick(&self.pointers.clone());
+                let bytes = *self.pick(&[64, 192, 256, 256, -248, -4088, -15_872]);
+                let number = Name(self.recent_number());
+                let zero = Binary("&", Box::new(number), Box::new(Literal(0)));
+                let moved = Self::offset(zero, bytes);
+                let address = Binary("+", Box::new(Name(pointer)), Box::new(moved));
+                let name = self.bind(statements, address);
+                self.far.push((name, bytes));
             }
             _ => {
                 let pointer = *self.pick(&self.pointers.clone());
@@ -304,13 +350,14 @@ impl Generator {
         }
     }
 
-    /// A result that is known beforehand.
-    pub(super) fn constants(&mut self, returns: Returns) -> Outcome {
+    /// A result that is known beforehand: constants, and parameters as they are.
+    fn given(&mut self, returns: Returns) -> Outcome {
         let words = |generator: &mut Self, count| {
             (0..count)
-                .map(|_| match generator.random.bool() {
-                    true => generator.literal(),
-                    false => Constant(generator.random.usize(0..CONSTANTS.len())),
+                .map(|_| match generator.random.usize(0..3) {
+                    0 => generator.literal(),
+                    1 => Constant(generator.random.usize(0..BACK)),
+                    _ => Name(*generator.pick(&generator.words.clone())),
                 })
                 .collect()
         };

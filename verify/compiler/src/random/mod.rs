@@ -3,13 +3,15 @@
 //! Shared by `build.rs`, which writes them as `sequence!` for rustc, and by the tests, which make the
 //! same ones again and know from their syntax what they must do. Memory is cut by use, so that any
 //! mixture keeps the rules: some words are only read, some only prepared, some only committed. Sequences
-//! with visible stores read and store wherever they like.
+//! with visible stores read and store wherever they like. Those around one copy do so, too, and those
+//! that break a rule thereby are told from those that do not.
 //!
 //! ```text
 //! slot   8 … 47 read      48 … 87 prepared     88 … 111 committed    112 the bulk's address
 //! bulk   0 … 191 read    192 … 383 prepared   384 … 447 committed    448 … 511 untouched
 //! ```
 
+mod copies;
 mod generate;
 mod text;
 mod used;
@@ -17,35 +19,66 @@ mod words;
 
 pub use generate::generate;
 
+/// A sequence that breaks a rule: what a copy reads or prepares is among the words that it loads, prepares
+/// or commits.
+pub fn break_a_rule(seed: u64) -> Program {
+    copies::generate(seed, false)
+}
+
 /// Where a slot holds the address of its bulk memory.
 pub const BULK_ADDRESS: u64 = 112;
 
-/// The named constants sequences use. The first is at most an immediate, the others offsets too.
+/// The named constants sequences use. The first is at most an immediate, the last an offset only,
+/// the others both.
 pub const CONSTANTS: &[(&str, u64)] = &[
     ("LARGEST", 65_535),
     ("NONE", 0),
     ("TWO", 2),
     ("EIGHT", 8),
     ("FORTY", 40),
+    ("BACK", 8u64.wrapping_neg()),
 ];
+
+/// The one that is negative, and so no word.
+pub const BACK: usize = CONSTANTS.len() - 1;
 
 /// Parameters are called what the generated code might call something itself.
 const NAMES: &[&str] = &[
-    "status", "restarts", "t0", "r1", "a0", "c0", "rseq", "closed", "aborted", "exit0", "on_cpu",
-    "again", "gated", "held", "word", "r#in",
+    "__atomseq_status",
+    "__atomseq_restarts",
+    "__atomseq_t0",
+    "__atomseq_r1",
+    "__atomseq_given",
+    "a0",
+    "c0",
+    "rseq",
+    "closed",
+    "aborted",
+    "exit0",
+    "status",
+    "again",
+    "gated",
+    "held",
+    "word",
+    "r#in",
 ];
 
 /// What a sequence is made for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Its CPU: it has a slot and a commit, and most have the forms against signal handlers as well.
+    /// Its CPU: it has a commit, and a slot, or else it asks for its CPU. Most have the forms against
+    /// signal handlers as well.
     OnCpu,
     /// Its thread's signal handlers, with a commit.
     Committing,
     /// The same, with visible stores.
     Storing,
-    /// Its CPU, with a compare-and-swap and visible stores after it.
+    /// Its CPU, with a compare-and-swap and visible stores after it; with a slot, or asking for its CPU.
     Claiming,
+    /// Its thread's signal handlers, without a store: it sees all its words at one time.
+    Reading,
+    /// Its CPU, with one copy among the words that it loads, prepares and commits.
+    Copying,
 }
 
 /// A sequence's syntax.

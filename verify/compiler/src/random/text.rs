@@ -8,7 +8,12 @@ use super::{Kind, Outcome, Parameter, Program, Returns, Statement, CONSTANTS, NA
 impl Program {
     /// Does it have a form for its CPU?
     pub fn is_for_its_cpu(&self) -> bool {
-        matches!(self.kind, Kind::OnCpu | Kind::Claiming)
+        matches!(self.kind, Kind::OnCpu | Kind::Claiming | Kind::Copying)
+    }
+
+    /// Does it have a slot, and so a form under the slot's gate?
+    pub fn has_slot(&self) -> bool {
+        self.parameters.contains(&Parameter::Slot)
     }
 
     /// Does it have forms against signal handlers? It may not ask for its CPU, nor copy.
@@ -19,7 +24,7 @@ impl Program {
 
     /// Does it have the one of these that is restarted?
     pub fn is_restarted(&self) -> bool {
-        self.is_against_handlers() && self.kind != Kind::Storing
+        self.is_against_handlers() && !matches!(self.kind, Kind::Storing | Kind::Reading)
     }
 
     fn word(&self, expression: &Expression) -> String {

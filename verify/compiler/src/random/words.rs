@@ -2,7 +2,7 @@
 
 use super::generate::{Generator, Part};
 use super::Expression::{self, Binary, Constant, Cpu, Literal, Load, Name};
-use super::{Kind, Outcome, Returns, Statement, CONSTANTS};
+use super::{Kind, Outcome, Returns, Statement, BACK};
 
 impl Generator {
     pub(super) fn any_part(&mut self) -> Part {
@@ -38,19 +38,51 @@ impl Generator {
         if width == 4 && self.random.bool() {
             offset += 4;
         }
+        if !in_slot && !self.far.is_empty() && self.random.bool() {
+            let (base, bytes) = *self.pick(&self.far.clone());
+            let offset = offset as i64 - bytes;
+            return match room == 8 && self.random.bool() {
+                true => Self::back(Self::offset(Name(base), offset + 8)),
+                false => Self::offset(Name(base), offset),
+            };
+        }
         // An index only the run knows.
         if words >= 4 && !self.plain && self.one_in(3) {
             let start = from + if width == 4 { offset % 8 } else { 0 };
             let mask = Literal(if words >= 8 { 7 } else { 3 });
-            let number = *self.pick(&self.numbers.clone());
-            let index = Binary("&", Box::new(Name(number)), Box::new(mask));
+            // Loads in addresses show in which order arguments are evaluated. What a `cas` claims
+            // is given back by a commit that loads nothing.
+            let number = match self.kind != Kind::Claiming && self.one_in(3) {
+                true => {
+                    let word = Self::plus(Name(self.slot), 8 + 8 * self.random.u64(0..5));
+                    Load(Box::new(word), 8, self.one_in(3))
+                }
+                false => Name(*self.pick(&self.numbers.clone())),
+            };
+            let index = Binary("&", Box::new(number), Box::new(mask));
             let index = match self.random.bool() {
                 true => Binary("<<", Box::new(index), Box::new(Literal(3))),
                 false => Binary("*", Box::new(index), Box::new(Constant(3))),
             };
-            let base = Binary("+", Box::new(Name(base)), Box::new(index));
-            return Self::plus(base, start);
+            let (base, start) = (Name(base), Literal(start));
+            let indexed = match self.random.usize(0..3) {
+                0 => Binary("+", Box::new(base), Box::new(index)),
+                1 => Binary("+", Box::new(index), Box::new(base)),
+                _ => {
+                    let back = Binary("-", Box::new(Literal(0)), Box::new(index));
+                    Binary("-", Box::new(base), Box::new(back))
+                }
+            };
+            return match self.random.bool() {
+                true => Binary("+", Box::new(indexed), Box::new(start)),
+                false => Binary("+", Box::new(start), Box::new(indexed)),
+            };
         }
+        self.written(base, offset, room)
+    }
+
+    /// The address so many bytes after a name's, in one of the ways in which one writes it.
+    pub(super) fn written(&mut self, base: usize, offset: u64, room: u64) -> Expression {
         match self.random.usize(0..5) {
             0 if offset >= 40 => {
                 let named = Binary("+", Box::new(Name(base)), Box::new(Constant(4)));
@@ -64,8 +96,15 @@ impl Generator {
                 let further = Self::plus(Name(base), offset + 8);
                 Binary("-", Box::new(further), Box::new(Constant(3)))
             }
+            // A copy's addresses are words, which no negative name may be in.
+            3 if room == 8 => Self::back(Self::plus(Name(base), offset + 8)),
             _ => Self::plus(Name(base), offset),
         }
+    }
+
+    /// Eight bytes before, by the constant's name.
+    fn back(address: Expression) -> Expression {
+        Binary("+", Box::new(address), Box::new(Constant(BACK)))
     }
 
     pub(super) fn literal(&mut self) -> Expression {
@@ -97,10 +136,7 @@ impl Generator {
 
     /// A named constant, or an expression that rustc evaluates to a value that is as small.
     fn constant(&mut self) -> Expression {
-        let (a, b) = (
-            self.random.usize(0..CONSTANTS.len()),
-            self.random.usize(0..CONSTANTS.len()),
-        );
+        let (a, b) = (self.random.usize(0..BACK), self.random.usize(0..BACK));
         if self.one_in(2) {
             return Constant(a);
         }
@@ -132,7 +168,7 @@ impl Generator {
             return Load(Box::new(address), width, width == 8 && self.one_in(6));
         }
         let width = self.width();
-        let part = if matches!(self.kind, Kind::Storing | Kind::Claiming) {
+        let part = if matches!(self.kind, Kind::Storing | Kind::Claiming | Kind::Reading) {
             self.any_part()
         } else if self.one_in(4) {
             Part::Committed
@@ -149,13 +185,20 @@ impl Generator {
             1 if self.one_in(3) && matches!(self.kind, Kind::OnCpu | Kind::Claiming) => Cpu,
             2 | 3 => self.load(),
             _ if depth == 0 => self.leaf(),
+            4 if self.one_in(3) => {
+                let (operator, name) = (self.operator(), self.recent_number());
+                Binary(operator, Box::new(Name(name)), Box::new(Name(name)))
+            }
             _ => {
-                let operator =
-                    *self.pick(&["+", "+", "-", "-", "*", "&", "|", "^", "<<", ">>", "min"]);
+                let operator = self.operator();
                 let (a, b) = (self.number(depth - 1), self.number(depth - 1));
                 self.operation(operator, a, b)
             }
         }
+    }
+
+    fn operator(&mut self) -> &'static str {
+        self.pick::<&'static str>(&["+", "+", "-", "-", "*", "&", "|", "^", "<<", ">>", "min"])
     }
 
     /// Constants are kept apart from each other, for together they may leave their range.
@@ -184,6 +227,7 @@ impl Generator {
             }
             1 if self.plain => (self.load(), self.leaf()),
             1 => (self.load(), self.load()),
+            2 if self.one_in(6) => (name.clone(), name),
             2 => (name, self.number(1)),
             _ => (self.load(), self.leaf()),
         };

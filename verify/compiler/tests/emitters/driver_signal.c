@@ -38,7 +38,7 @@ static int read_notes(struct dl_phdr_info *info, size_t size, void *unused) {
         while (at < end) {
             const ElfW(Nhdr) *note = (const void *)at;
             const char *name = at + sizeof *note, *words = name + (note->n_namesz + 3) / 4 * 4;
-            if (note->n_type == 1 && note->n_namesz == 8 && memcmp(name, "atomseq", 8) == 0) {
+            if (note->n_type == 1 && note->n_namesz == 12 && memcmp(name, "atomseq\0\0\0\0", 12) == 0) {
                 const int32_t *offsets = (const void *)words;
                 if (note->n_descsz != 16 || row_count == MOST)
                     exit(5);

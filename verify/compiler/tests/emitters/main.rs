@@ -19,6 +19,7 @@ mod golden;
 mod inspect;
 mod inspect_signal;
 mod library;
+mod own;
 mod results;
 mod run;
 mod run_signal;

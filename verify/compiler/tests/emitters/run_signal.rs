@@ -132,9 +132,14 @@ fn subjects(most: usize) -> Vec<Subject> {
                 "rolling",
             ),
         ] {
-            if there && subjects.len() < most {
+            if !there || subjects.len() == most {
+                continue;
+            }
+            let emitted = emit(&program, Form::Signal(protection));
+            // What has no instruction has no row: nothing to be interrupted at.
+            if emitted.assembly.instructions > 0 {
                 subjects.push(Subject {
-                    emitted: emit(&program, Form::Signal(protection)),
+                    emitted,
                     name: format!("{}_{name}", program.name),
                     program: program.clone(),
                 });

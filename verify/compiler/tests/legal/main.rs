@@ -11,6 +11,7 @@ mod cpu;
 mod dollar_crate;
 mod memory;
 mod names;
+mod order;
 mod places;
 mod results;
 mod signal;

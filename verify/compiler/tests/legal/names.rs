@@ -51,6 +51,8 @@ fn names_compiles() {
         labels::MODEL,
         load::MODEL,
         r#type::MODEL,
+        on_cpu::MODEL,
+        again::MODEL,
         Option::MODEL,
     );
 }

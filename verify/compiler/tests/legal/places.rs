@@ -52,15 +52,16 @@ atomseq::sequence! {
     /// Documented, and left out where it has no use.
     #[cfg(not(any()))]
     #[allow(non_snake_case)]
-    pub unsafe fn Camel(slot: Slot, a: Word) { commit(slot + 8, a); }
+    pub(crate) unsafe fn Camel(slot: Slot, a: Word) { commit(slot + 8, a); }
 
     /// Never there.
     #[cfg(any())]
-    pub unsafe fn absent(slot: Slot, a: Word) { commit(slot + NO_SUCH_CONSTANT, a); }
+    pub(crate) unsafe fn absent(slot: Slot, a: Word) { commit(slot + NO_SUCH_CONSTANT, a); }
 
     #[doc(hidden)]
     #[deprecated(note = "to see that it is heeded")]
-    pub unsafe fn old(slot: Slot, a: Word) { commit(slot + 8, a); }
+    #[expect(dead_code, reason = "the lint finds the type, and nothing else")]
+    pub(crate) unsafe fn old(slot: Slot, a: Word) { commit(slot + 8, a); }
 }
 
 /// From a macro, with the parts it is given.

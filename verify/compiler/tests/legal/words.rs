@@ -28,7 +28,16 @@ impl Sized32 for Step {
     const BYTES: i32 = 4;
 }
 
+/// A number.
+pub struct Number<const NUMBER: u32>;
+
+impl<const NUMBER: u32> Number<NUMBER> {
+    /// The number itself.
+    pub const VALUE: u32 = NUMBER;
+}
+
 const N: usize = 3;
+const EIGHT: usize = 8;
 
 atomseq::sequence! {
     /// Operators.
@@ -64,9 +73,44 @@ atomseq::sequence! {
         commit(slot + layout::FIRST, large);
         (named, usize::MAX)
     }
+
+    /// A constant as a raw identifier, which is the same name.
+    pub unsafe fn raw(a: Word) { store(a + r#EIGHT, r#N + load(a + EIGHT)); }
+
+    /// A prepared word that is loaded, and prepared again, at addresses that read alike.
+    pub unsafe fn again(a: Word, slot: Slot) {
+        prepare(a + Number::<8>::VALUE, 5);
+        let prepared = load(a + Number::<8>::VALUE);
+        prepare(a + Number::<8>::VALUE, prepared + 1);
+        commit(a, prepared);
+    }
+
+    /// Constants that read alike and differ.
+    pub unsafe fn lines(a: Word) {
+        store(a, Number::<{ 2 * line!() }>::VALUE);
+        store(a + 8, Number::<{ 2 * line!() }>::VALUE);
+    }
 }
 
 #[test]
 fn words_compiles() {
-    let _ = (operators::MODEL, comparisons::MODEL, constants::MODEL);
+    let _ = (
+        operators::MODEL,
+        comparisons::MODEL,
+        constants::MODEL,
+        again::MODEL,
+    );
+    let mut words = [1usize, 2];
+    // SAFETY: words of this function's own.
+    unsafe { raw::rolling(&raw mut words as usize) };
+    assert_eq!(words, [1, 2 + N]);
+}
+
+/// One run.
+#[test]
+fn constants_that_read_alike_and_differ_are_two() {
+    let mut words = [0usize; 2];
+    // SAFETY: words of this function's own.
+    unsafe { lines::rolling(&raw mut words as usize) };
+    assert_eq!(words[0] + 2, words[1]);
 }

@@ -10,12 +10,17 @@
 //! They are those that are never blocked, and one that is managed only since the others were
 //! deferred. Such a handler must neither see the half-finished operation nor end it: the deferred
 //! signal waits for the end that the thread itself makes.
+//!
+//! In another pass a handler of others' forks there, and the child goes on with the operation, without what waited for its parent.
 
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering::SeqCst};
 
 use atomseq::signal::{self, Event};
-use verify_signals::signals::{change_mask, install, is_blocked, kernel_mask, raise};
+use verify_signals::fresh::code_of;
+use verify_signals::signals::{
+    change_mask, install, install_plainly, is_blocked, kernel_mask, queue_of_timer, raise,
+};
 
 use super::deliver::{FIRST, SECOND, UNMASKABLE};
 use super::stepper;
@@ -23,28 +28,38 @@ use super::stepper;
 /// A signal that threads keep instead of queueing it again.
 const KEPT: c_int = libc::SIGTSTP;
 
+/// The same, as it comes from a timer.
+const TIMER: c_int = libc::SIGPROF;
+
+/// A signal whose handler is others', and forks.
+const FORKING: c_int = libc::SIGWINCH;
+
 /// The handlers that run now of those that managed signals must not interrupt.
 static UNDISTURBED: AtomicUsize = AtomicUsize::new(0);
 /// How often which handlers have run.
 static INTERRUPTED: AtomicUsize = AtomicUsize::new(0);
 static DEFERRED: AtomicUsize = AtomicUsize::new(0);
+/// The handlers that are run use no mask.
+static IS_PLAIN: AtomicBool = AtomicBool::new(false);
 /// Something else that is wrong.
 static IS_DISTURBED: AtomicBool = AtomicBool::new(false);
 static IS_OPEN: AtomicBool = AtomicBool::new(false);
 
-/// Has masks of its own.
+/// Has masks of its own, or none.
 fn undisturbed(event: &mut Event<'_>) {
     UNDISTURBED.fetch_add(1, SeqCst);
-    drop(signal::mask());
-    let both = (signal::mask(), signal::mask());
-    signal::with_kernel_mask(|| drop(signal::mask()));
-    drop(both);
-    if !is_blocked(FIRST) || signal::is_masked() && event.signal() == KEPT {
+    if !IS_PLAIN.load(SeqCst) {
+        drop(signal::mask());
+        let both = (signal::mask(), signal::mask());
+        signal::with_kernel_mask(|| drop(signal::mask()));
+        drop(both);
+    }
+    if !is_blocked(FIRST) || signal::is_masked() && [KEPT, TIMER].contains(&event.signal()) {
         IS_OPEN.store(true, SeqCst);
     }
     UNDISTURBED.fetch_sub(1, SeqCst);
     let count = match event.signal() {
-        KEPT => &DEFERRED,
+        KEPT | TIMER => &DEFERRED,
         _ => &INTERRUPTED,
     };
     count.fetch_add(1, SeqCst);
@@ -57,14 +72,32 @@ fn deferred(_: &mut Event<'_>) {
     }
 }
 
+/// What the last fork has returned.
+static CHILD: AtomicI32 = AtomicI32::new(-1);
+
+extern "C" fn fork(_: c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the child runs on as this process would, which has no other thread.
+    CHILD.store(unsafe { libc::fork() }, SeqCst);
+}
+
 /// Installs all handlers.
 pub fn install_handlers() {
+    install_plainly(FORKING, fork, libc::SA_RESTART, &[]);
     install(FIRST, deferred);
     install(KEPT, undisturbed);
+    install(TIMER, undisturbed);
     for signal in UNMASKABLE {
         install(signal, undisturbed);
     }
     stepper::install();
+}
+
+/// Raises a signal, as a timer's if it is that one.
+fn raise_before(signal: c_int) {
+    match signal {
+        TIMER => queue_of_timer(TIMER, 0, 0),
+        _ => raise(signal),
+    }
 }
 
 /// An operation, at whose instructions signals arrive.
@@ -81,7 +114,7 @@ pub struct Operation {
 }
 
 /// Those that there are.
-pub const OPERATIONS: [Operation; 8] = [
+pub const OPERATIONS: [Operation; 10] = [
     Operation {
         name: "the end of a mask",
         before: &[FIRST],
@@ -105,6 +138,18 @@ pub const OPERATIONS: [Operation; 8] = [
         before: &[FIRST, KEPT],
         along: &[],
         call: drop_it,
+    },
+    Operation {
+        name: "the end of a mask in which a timer's signal is kept",
+        before: &[TIMER],
+        along: &[],
+        call: drop_it,
+    },
+    Operation {
+        name: "a kernel mask that finds a timer's signal kept",
+        before: &[TIMER],
+        along: &[],
+        call: with_kernel_mask,
     },
     Operation {
         name: "masks inside masks",
@@ -166,6 +211,15 @@ fn note_what_is_open() {
     }
 }
 
+/// Does a mask in which nothing happens leave blocked what the program has blocked?
+fn an_empty_mask_unblocks_nothing() -> bool {
+    change_mask(libc::SIG_BLOCK, &[FIRST]);
+    drop(signal::mask());
+    let is_still_blocked = is_blocked(FIRST);
+    change_mask(libc::SIG_UNBLOCK, &[FIRST]);
+    is_still_blocked
+}
+
 /// What was done, and what went wrong.
 #[derive(Default)]
 pub struct Ends {
@@ -176,17 +230,64 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// Interrupts an operation at each of its instructions, by one of the signals in turn; `every`
+    /// Interrupts an operation at each of its instructions, by one of the signals in turn, and by one whose handler uses no masks; `every`
     /// of them.
     pub fn check(&mut self, operation: &Operation, every: usize) {
         let mut step = 1;
-        while self.run(operation, step) {
+        let in_turn = |step| match step % (UNMASKABLE.len() + 1) {
+            0 => SECOND,
+            number => UNMASKABLE[number - 1],
+        };
+        while self.run(operation, step, in_turn(step)) {
+            IS_PLAIN.store(true, SeqCst);
+            self.run(operation, step, UNMASKABLE[0]);
+            IS_PLAIN.store(false, SeqCst);
+            step += every;
+        }
+    }
+
+    /// Forks at each instruction of an operation; `every` of them.
+    pub fn check_forks(&mut self, operation: &Operation, every: usize) {
+        let mut step = 1;
+        while self.run_fork(operation, step) {
             step += every;
         }
     }
 
     /// Returns `false` if the operation has no so many instructions.
-    fn run(&mut self, operation: &Operation, step: usize) -> bool {
+    fn run_fork(&mut self, operation: &Operation, step: usize) -> bool {
+        let before = kernel_mask();
+        let masked = signal::mask();
+        operation
+            .before
+            .iter()
+            .for_each(|signal| raise_before(*signal));
+        CHILD.store(-1, SeqCst);
+        let send = [operation.along, &[FORKING]].concat();
+        if !stepper::at_step(step, &send, || (operation.call)(masked)) {
+            return false;
+        }
+        let is_right_after = kernel_mask() == before && !signal::is_masked();
+        let is_still_blocked = an_empty_mask_unblocks_nothing();
+        match CHILD.load(SeqCst) {
+            // SAFETY: ends the child.
+            0 => unsafe { libc::_exit(i32::from(!is_right_after || !is_still_blocked)) },
+            child => {
+                let is_right = code_of(child) == 0 && is_right_after && is_still_blocked;
+                self.runs += 1;
+                if !is_right {
+                    self.violations.push(format!(
+                        "{}, at instruction {step}: a fork there leaves something to unblock",
+                        operation.name
+                    ));
+                }
+            }
+        }
+        true
+    }
+
+    /// Returns `false` if the operation has no so many instructions.
+    fn run(&mut self, operation: &Operation, step: usize, signal: c_int) -> bool {
         for count in [&INTERRUPTED, &DEFERRED] {
             count.store(0, SeqCst);
         }
@@ -194,12 +295,11 @@ impl Ends {
             is_wrong.store(false, SeqCst);
         }
         let before = kernel_mask();
-        let signal = match step % (UNMASKABLE.len() + 1) {
-            0 => SECOND,
-            number => UNMASKABLE[number - 1],
-        };
         let masked = signal::mask();
-        operation.before.iter().for_each(|signal| raise(*signal));
+        operation
+            .before
+            .iter()
+            .for_each(|signal| raise_before(*signal));
         if signal == SECOND {
             install(SECOND, undisturbed);
         }
@@ -213,11 +313,7 @@ impl Ends {
         }
         let expected = operation.before.len() + operation.along.len();
         let is_right_after = kernel_mask() == before && !signal::is_masked();
-        // A mask in which nothing happens unblocks nothing.
-        change_mask(libc::SIG_BLOCK, &[FIRST]);
-        drop(signal::mask());
-        let is_still_blocked = is_blocked(FIRST);
-        change_mask(libc::SIG_UNBLOCK, &[FIRST]);
+        let is_still_blocked = an_empty_mask_unblocks_nothing();
         let wrong = [
             (
                 INTERRUPTED.load(SeqCst) == 1,

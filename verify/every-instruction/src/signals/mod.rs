@@ -2,12 +2,13 @@
 //!
 //! [`rows`] finds the sequences of the running program by its table. `stepper` stops at one instruction and lets
 //! signals arrive there (`interruption`), whose handlers ([`deliver`]) do what a scenario asks for. `order` says which
-//! outcomes are right, [`checker`] runs it all, and [`registry`] holds the scenarios. [`nested`] interrupts deliveries, [`jumps`]
-//! leaves them, and [`ends`] interrupts what begins and ends masks.
+//! outcomes are right, [`checker`] runs it all, and [`registry`] holds the scenarios. [`nested`] interrupts deliveries,
+//! [`faults`] those of faults, [`jumps`] leaves them, and [`ends`] interrupts what begins and ends masks.
 
 pub mod checker;
 pub mod deliver;
 pub mod ends;
+pub mod faults;
 mod interruption;
 pub mod jumps;
 pub mod nested;

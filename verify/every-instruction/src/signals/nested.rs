@@ -155,12 +155,22 @@ pub(super) fn trace_delivery(
     ends: &[Range<usize>],
     body: impl FnOnce(),
 ) -> Vec<usize> {
+    trace_deliveries(std::slice::from_ref(interruption), from, ends, body)
+}
+
+/// The same, after these stops.
+pub(super) fn trace_deliveries(
+    stops: &[Stop],
+    from: usize,
+    ends: &[Range<usize>],
+    body: impl FnOnce(),
+) -> Vec<usize> {
     let begin = Stop {
         from,
         at: from,
         send: Vec::new(),
     };
-    let mut places = stepper::trace_after(&[interruption.clone(), begin], ends, body);
+    let mut places = stepper::trace_after(&[stops, &[begin]].concat(), ends, body);
     let mut seen = HashSet::new();
     places.retain(|place| seen.insert(*place));
     places

@@ -4,7 +4,7 @@
 
 use atomseq::dcas::{Covered, Word};
 
-const field_0: () = ();
+const __atomseq_field_0: () = ();
 
 #[derive(Covered)]
 struct Shelf {
@@ -13,5 +13,5 @@ struct Shelf {
 }
 
 fn main() {
-    let _ = field_0;
+    let _ = __atomseq_field_0;
 }

@@ -39,6 +39,10 @@ pub struct Rules {
     pub put: &'static Program,
     /// What takes one out.
     pub take: &'static Program,
+    /// The same two, also if it is another CPU's turn.
+    pub put_anyway: &'static Program,
+    /// See there.
+    pub take_anyway: &'static Program,
     /// What frees the lock of a holder on the same CPU.
     pub free_here: &'static Program,
 }
@@ -54,6 +58,8 @@ impl Rules {
             validate: true,
             put: program("push"),
             take: program("pop"),
+            put_anyway: program("push_anyway"),
+            take_anyway: program("pop_anyway"),
             free_here: crate::dcas::program("free_here"),
         }
     }
@@ -110,6 +116,7 @@ const CELLS: usize = 0x2000;
 
 const VERSION: usize = 1 << 16;
 const BELOW_VERSION: usize = 0xffff;
+const FREE: usize = 0;
 const HELD: usize = 1;
 const CLAIM: usize = 2;
 const LOCKED: usize = 3;

@@ -5,7 +5,7 @@ use std::collections::{HashSet, VecDeque};
 use atomseq::sequence::model::Memory;
 
 use super::thread::{At, Effect, Task, Thread};
-use super::{BELOW_VERSION, Explored, LOCK, LOCKED, Rules, Setting, VERSION, cell, side};
+use super::{Explored, FREE, LOCK, LOCKED, Rules, Setting, VERSION, cell, side};
 use crate::dcas::fingerprint;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -47,6 +47,7 @@ pub fn check(setting: &Setting, rules: &Rules) -> Result<Explored, String> {
             unregistered: number == 0,
         },
         done: 0,
+        again: false,
     });
     let start = State {
         memory,
@@ -227,7 +228,7 @@ impl Search<'_> {
 /// Whenever the lock is free, length and cells are right.
 fn invariant(state: &State) -> Result<(), String> {
     let lock = state.memory.load(LOCK);
-    if lock & BELOW_VERSION != 0 {
+    if super::state(lock) != FREE {
         return Ok(());
     }
     let length = state.memory.load(side(lock)) / 8;

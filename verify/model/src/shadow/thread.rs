@@ -3,7 +3,8 @@
 use atomseq::sequence::model::{Attempt, Memory, Program};
 
 use super::{
-    BELOW_VERSION, CAPACITY, CELLS, CLAIM, HELD, LOCK, LOCKED, Rules, VERSION, cell, side, state,
+    BELOW_VERSION, CAPACITY, CELLS, CLAIM, FREE, HELD, LOCK, LOCKED, Rules, VERSION, cell, side,
+    state,
 };
 use crate::dcas::{advance, exchange};
 
@@ -32,7 +33,7 @@ pub enum Task {
 /// Where it is in that.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum At {
-    /// About to begin a section; with the next attempt the thread may be unregistered, once.
+    /// About to begin a section; the thread may be unregistered in the next attempt, and in the one after it.
     Begin {
         unregistered: bool,
     },
@@ -79,6 +80,8 @@ pub(super) struct Thread {
     pub(super) at: At,
     /// How many of its tasks are done.
     pub(super) done: usize,
+    /// Has it made an attempt at this task? Then it changes the state whichever CPU's turn it is.
+    pub(super) again: bool,
 }
 
 /// What a step asks of the world, or tells it.
@@ -120,6 +123,7 @@ impl Thread {
     /// Goes on with its next task.
     fn next(&mut self) {
         self.done += 1;
+        self.again = false;
         self.at = BEGIN;
     }
 
@@ -129,7 +133,10 @@ impl Thread {
             At::Begin { unregistered } => self.begin(task, rules, memory, unregistered),
             At::Changing(attempt, leaving) => self.change(task, rules, memory, attempt, leaving),
             At::Aborted => {
-                let told = attempt(task, rules).aborted(sequence(task, rules));
+                let told = self
+                    .attempt(task, rules)
+                    .aborted(self.sequence(task, rules));
+                self.again = true;
                 assert_eq!(told.map(|told| told.words[0]), Some(ABORTED));
                 self.look(memory)
             }
@@ -240,21 +247,24 @@ impl Thread {
             Task::Length => return self.read(memory),
             Task::PutLocked(_) | Task::TakeLocked => {
                 let seen = memory.load(LOCK);
-                if seen & BELOW_VERSION != 0 {
+                if state(seen) != FREE {
                     return self.look(memory);
                 }
-                memory.store(LOCK, seen + (LOCKED << 14));
-                self.at = At::Locked(seen);
+                let free = seen & !BELOW_VERSION;
+                memory.store(LOCK, free + (LOCKED << 14));
+                self.at = At::Locked(free);
                 return Effect::Nothing;
             }
             Task::Put(_) | Task::Take => {}
         }
-        let program = sequence(task, rules);
-        let attempt = attempt(task, rules);
+        let program = self.sequence(task, rules);
+        let attempt = self.attempt(task, rules);
         if unregistered {
             let value = attempt.run(program, memory, usize::MAX);
             assert_eq!(value.words[0], UNREGISTERED);
-            self.at = BEGIN;
+            // So that both sequences leave in this way.
+            let unregistered = !std::mem::replace(&mut self.again, true);
+            self.at = At::Begin { unregistered };
             return Effect::Left(program.name, Some(0), None);
         }
         self.change(task, rules, memory, attempt, None)
@@ -268,13 +278,14 @@ impl Thread {
         mut attempt: Attempt,
         mut leaving: Option<usize>,
     ) -> Effect {
-        let program = sequence(task, rules);
+        let program = self.sequence(task, rules);
         if !advance(program, &mut attempt, &mut leaving, memory, self.cpu) {
             self.at = At::Changing(attempt, leaving);
             return Effect::Nothing;
         }
         let told = &attempt.outcome().expect("it has ended").words;
         let mut made = None;
+        self.again = true;
         match told[0] {
             DONE => {
                 self.next();
@@ -288,6 +299,23 @@ impl Thread {
             other => panic!("no change ends with {other}"),
         }
         Effect::Left(program.name, leaving, made)
+    }
+
+    fn attempt(&self, task: &Task, rules: &Rules) -> Attempt {
+        let program = self.sequence(task, rules);
+        match *task {
+            Task::Put(word) => Attempt::new(program, &[LOCK, CELLS, 8 * CAPACITY, word]),
+            _ => Attempt::new(program, &[LOCK, CELLS]),
+        }
+    }
+
+    fn sequence(&self, task: &Task, rules: &Rules) -> &'static Program {
+        match (task, self.again) {
+            (Task::Put(_), false) => rules.put,
+            (Task::Put(_), true) => rules.put_anyway,
+            (_, false) => rules.take,
+            (_, true) => rules.take_anyway,
+        }
     }
 
     fn free_here(
@@ -325,7 +353,7 @@ impl Thread {
 
     fn read(&mut self, memory: &Memory) -> Effect {
         let seen = memory.load(LOCK);
-        if seen & BELOW_VERSION != 0 {
+        if state(seen) != FREE {
             return self.look(memory);
         }
         self.at = At::Reading(seen);
@@ -336,18 +364,3 @@ impl Thread {
 const BEGIN: At = At::Begin {
     unregistered: false,
 };
-
-fn attempt(task: &Task, rules: &Rules) -> Attempt {
-    let program = sequence(task, rules);
-    match *task {
-        Task::Put(word) => Attempt::new(program, &[LOCK, CELLS, 8 * CAPACITY, word]),
-        _ => Attempt::new(program, &[LOCK, CELLS]),
-    }
-}
-
-fn sequence(task: &Task, rules: &Rules) -> &'static Program {
-    match task {
-        Task::Put(_) => rules.put,
-        _ => rules.take,
-    }
-}

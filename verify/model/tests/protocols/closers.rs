@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::lock::{lock, try_lock, unlock};
+use crate::lock::{lock, unlock};
 use crate::sync::Size::{Huge, Large, Small};
 use crate::sync::{AtomicU32, Ordering, Plain, SPINS};
 use crate::sync::{fails, holds, spin_loop, thread, wait, wake_one};
@@ -48,26 +48,8 @@ fn closers_follow_one_another() {
     });
 }
 
-/// Waits only if a try has failed.
-fn tries_first(gate: &AtomicU32) -> u32 {
-    match try_lock(gate) {
-        true => 0,
-        false => lock(gate),
-    }
-}
-
 #[test]
-fn a_try_keeps_others_out_and_wakes_them() {
-    holds("lock: two closers that try first", Small, || {
-        each_adds_one(2, tries_first, unlock);
-    });
-    holds("lock: three closers that try first", Large, || {
-        each_adds_one(3, tries_first, unlock);
-    });
-}
-
-#[test]
-fn a_try_that_does_not_look_is_found() {
+fn a_closer_that_does_not_look_is_found() {
     fn takes_it(gate: &AtomicU32) -> u32 {
         gate.fetch_or(1, Ordering::Acquire)
     }

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use crate::lock::{lock, unlock};
 use crate::sync::Size::{Large, Small};
-use crate::sync::{AtomicU32, Mutex, Ordering, be_hasty, fails, holds, thread, wait, wake_all};
-use crate::traffic::Traffic;
+use crate::sync::{
+    AtomicU32, Mutex, Ordering, Patience, be_hasty, fails, holds, is_hasty, thread, wait, wake_all,
+};
+use crate::traffic::{MILLISECONDS, Traffic};
 
 /// What the handlers around a fork and a closing of a gate call.
 trait Agreement: Send + Sync + 'static {
@@ -19,10 +21,19 @@ trait Agreement: Send + Sync + 'static {
 
 impl Agreement for Traffic {
     fn new() -> Traffic {
-        Traffic(AtomicU32::new(0))
+        Traffic {
+            word: AtomicU32::new(0),
+            waiting: AtomicU32::new(0),
+        }
     }
     fn enter(&self) -> bool {
-        self.enter()
+        let mut patience = Patience::new(MILLISECONDS);
+        while !self.try_enter() {
+            if !self.await_fork(&mut patience) {
+                return false;
+            }
+        }
+        true
     }
     fn leave(&self) {
         self.leave();
@@ -51,6 +62,7 @@ impl<A: Agreement> Process<A> {
     /// Closes the gate and opens it again, quietly.
     fn close(&self) {
         let counted = self.agreement.enter();
+        assert!(counted || is_hasty(), "not counted, and not kept waiting");
         self.close_uncounted();
         if counted {
             self.agreement.leave();
@@ -94,6 +106,21 @@ fn fork_and_close<A: Agreement>(closers: usize) {
     }
 }
 
+/// A thread changes handlers, and asks forks to let it in.
+fn fork_and_change() {
+    let process = Process::<Traffic>::new();
+    let changing = {
+        let process = process.clone();
+        thread::spawn(move || {
+            process.agreement.begin_to_wait();
+            process.close();
+            process.agreement.end_wait();
+        })
+    };
+    process.fork(|_| {});
+    changing.join().unwrap();
+}
+
 /// Two threads fork; on one of them a handler closes the gate in between.
 fn two_forks<A: Agreement>() {
     let process = Process::<A>::new();
@@ -109,6 +136,7 @@ fn two_forks<A: Agreement>() {
 fn a_child_finds_every_gate_open() {
     holds("fork: one closer", Small, || fork_and_close::<Traffic>(1));
     holds("fork: two closers", Large, || fork_and_close::<Traffic>(2));
+    holds("fork: a change of handlers", Small, fork_and_change);
     holds(
         "fork: two forks, one with a handler",
         Small,
@@ -141,6 +169,91 @@ fn a_closer_does_not_wait_for_a_fork_that_waits_for_it() {
     be_hasty();
     let name = "fork: a closer that has a lock that the fork needs";
     holds(name, Small, fork_and_close_in_malloc);
+}
+
+/// A thread forks while it holds a recursive lock that an atfork handler of the other fork waits for.
+fn two_forks_under_a_lock() {
+    let process = Process::<Traffic>::new();
+    let lock = Arc::new(Mutex::new(()));
+    let other = {
+        let (process, lock) = (process.clone(), lock.clone());
+        thread::spawn(move || process.fork(|_| drop(lock.lock().unwrap())))
+    };
+    let held = lock.lock().unwrap();
+    process.fork(|_| {});
+    drop(held);
+    other.join().unwrap();
+    let left = process.agreement.word.load(Ordering::Relaxed);
+    assert_eq!(left, 0, "a fork or a closer is still counted");
+}
+
+#[test]
+fn a_fork_does_not_wait_for_one_that_waits_for_it() {
+    let name = "fork: a fork that waits for ever, and has a lock that the other one needs";
+    fails(name, "deadlock", Small, two_forks_under_a_lock);
+    be_hasty();
+    let name = "fork: a fork that has a lock that the other one needs";
+    holds(name, Small, two_forks_under_a_lock);
+}
+
+/// Two forks overlap, while a third thread closes a gate if it is counted.
+fn overlapping_forks_and_a_closer<A: Agreement>() {
+    let process = Process::<A>::new();
+    let other = {
+        let process = process.clone();
+        thread::spawn(move || process.fork(|_| {}))
+    };
+    let closing = {
+        let process = process.clone();
+        thread::spawn(move || {
+            if process.agreement.enter() {
+                process.close_uncounted();
+                process.agreement.leave();
+            }
+        })
+    };
+    process.fork(|_| {});
+    other.join().unwrap();
+    closing.join().unwrap();
+}
+
+/// The library's, but the first fork to end ends all.
+struct EndsAll(Traffic);
+
+impl Agreement for EndsAll {
+    fn new() -> EndsAll {
+        EndsAll(Agreement::new())
+    }
+    fn enter(&self) -> bool {
+        self.0.enter()
+    }
+    fn leave(&self) {
+        self.0.word.fetch_sub(1, Ordering::Release);
+        wake_all(&self.0.word);
+    }
+    fn fork(&self) {
+        self.0.fork();
+    }
+    fn forked(&self) {
+        self.0.word.fetch_and(0xfffff, Ordering::Release);
+        wake_all(&self.0.word);
+    }
+}
+
+#[test]
+fn forks_that_overlap_are_both_counted() {
+    be_hasty();
+    holds(
+        "fork: two that overlap, and a closer",
+        Large,
+        overlapping_forks_and_a_closer::<Traffic>,
+    );
+    fails(
+        "fork: the first to end ends both",
+        "closed",
+        Large,
+        overlapping_forks_and_a_closer::<EndsAll>,
+    );
 }
 
 /// Closers are counted, and forks wait for them, but not for each other.
@@ -200,7 +313,7 @@ impl Agreement for NoWake {
         self.0.enter()
     }
     fn leave(&self) {
-        self.0.0.fetch_sub(1, Ordering::Release);
+        self.0.word.fetch_sub(1, Ordering::Release);
     }
     fn fork(&self) {
         self.0.fork();

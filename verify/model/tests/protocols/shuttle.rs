@@ -23,9 +23,6 @@ pub fn pauses() -> u32 {
 /// Looks again at once.
 pub fn pause(_round: u32) {}
 
-/// How often a closer waits for a fork.
-pub const PATIENCE: u32 = 1;
-
 /// There are no children here.
 pub fn generation() -> u32 {
     0
@@ -35,9 +32,13 @@ thread_local! {
     static HASTE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// From now on in this test, whoever waits briefly has waited too long already.
+/// From now on in this test, whoever waits with patience has waited too long already.
 pub fn be_hasty() {
     HASTE.set(true);
+}
+
+pub fn is_hasty() -> bool {
+    HASTE.get()
 }
 
 thread_local! {
@@ -49,10 +50,20 @@ pub fn wake_the_last_first() {
     LAST_FIRST.set(true);
 }
 
-/// Waits for a word, or not at all.
-pub fn wait_briefly(word: &AtomicU32, expected: u32) {
-    if !HASTE.get() {
-        wait(word, expected);
+/// Waits for a word until it is woken, or not at all.
+pub struct Patience;
+
+impl Patience {
+    pub fn new(_milliseconds: u32) -> Patience {
+        Patience
+    }
+
+    pub fn sleep(&mut self, word: &AtomicU32, expected: u32) -> bool {
+        let waits = !HASTE.get();
+        if waits {
+            wait(word, expected);
+        }
+        waits
     }
 }
 

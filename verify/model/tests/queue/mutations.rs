@@ -2,10 +2,8 @@
 
 /// What is there once, and what is there instead.
 pub const IN_MODELS: &[(&str, &str)] = &[
-    (
-        "crate::dcas::{Backoff, zeros}",
-        "crate::outside::{Backoff, zeros}",
-    ),
+    ("crate::dcas::Backoff", "crate::outside::Backoff"),
+    ("crate::heap::zeros", "crate::outside::zeros"),
     // Hints of loom's must be made.
     (
         "#[derive(Debug, Default)]\nstruct End",

@@ -1,5 +1,9 @@
 //! Threads with a lock each, which their own signal handlers want, too: a timer's and those of signals that a sibling sends.
 //!
+//! Where a lock has a home, a thread that the scheduler moves away from it visits it in every acquisition from then on. A visit takes
+//! three system calls and an interrupt of another CPU, so it takes about as long as a timer's period, and the handlers visit as well.
+//! How many acquisitions are visits is therefore said here: none, or every other one of few.
+//!
 //! A handler ends before whom it interrupted goes on, so one that gives the lock back would never be in the way, and even a
 //! test-and-set in two halves would pass. So handlers keep the lock at times, and whoever finds it kept goes on with it.
 
@@ -13,11 +17,13 @@ use std::time::Instant;
 use atomseq::signal::{self, Event};
 use lock_api::RawMutex;
 
+use super::one_cpu::stay_on;
 use super::section::Section;
 use super::watch::{self, Progress};
 use super::{Figures, goes_on};
 use crate::storm::senders::{self, SENT, TIMER, Timer, Victim, queued};
 use crate::storm::trial::{PERIOD, POST};
+use crate::torment;
 
 /// How many threads work.
 const THREADS: usize = 3;
@@ -108,8 +114,35 @@ fn on_event(event: &mut Event<'_>) {
     unsafe { interrupt(stage) };
 }
 
+/// Where a thread runs.
+#[derive(Clone, Copy)]
+enum Place {
+    Anywhere,
+    /// On one CPU.
+    Home,
+    /// On two CPUs by turns, and in the middle of what a handler has kept, too.
+    Both,
+}
+
+/// So many operations a thread that has two CPUs stays on one.
+const STAYS: u64 = 8;
+
 /// Takes locks so many times.
 pub fn run<R: RawMutex>(operations: u64) -> Figures {
+    run_in::<R>(operations, Place::Anywhere)
+}
+
+/// The same, each thread on one CPU, where its lock is at home.
+pub fn run_at_home<R: RawMutex>(operations: u64) -> Figures {
+    run_in::<R>(operations, Place::Home)
+}
+
+/// The same by threads that move: every other acquisition visits a lock whose home stays where it is.
+pub fn run_moving<R: RawMutex>(operations: u64) -> Figures {
+    run_in::<R>(operations, Place::Both)
+}
+
+fn run_in<R: RawMutex>(operations: u64, place: Place) -> Figures {
     INSTALLED.call_once(|| {
         for number in [TIMER, SENT, queued()] {
             // SAFETY: the handler takes a lock that this thread and its handlers share, and never waits for it.
@@ -125,10 +158,12 @@ pub fn run<R: RawMutex>(operations: u64) -> Figures {
     let share = operations.div_ceil(THREADS as u64);
     let figures = thread::scope(|scope| {
         let sending = scope.spawn(|| senders::send_until(&calm, &victims, &POST));
-        let working = victims
-            .iter()
-            .zip(&progress)
-            .map(|(victim, progress)| scope.spawn(|| work::<R>(victim, progress, start, share)));
+        let cpus = torment::cpus();
+        let working = (0..THREADS).map(|thread| {
+            let (victim, progress) = (&victims[thread], &progress[thread]);
+            let cpus = [thread, thread + 1].map(|thread| cpus[thread % cpus.len()]);
+            scope.spawn(move || work::<R>(victim, progress, start, share, place, cpus))
+        });
         let figures = watch::join(working.collect(), &progress);
         calm.store(true, Ordering::Relaxed);
         sending.join().expect("the sibling");
@@ -149,7 +184,13 @@ fn work<R: RawMutex>(
     progress: &Progress,
     start: Instant,
     operations: u64,
+    place: Place,
+    cpus: [usize; 2],
 ) -> Figures {
+    // Before handlers want the lock: its home is where it is first set.
+    if !matches!(place, Place::Anywhere) {
+        stay_on(cpus[0]);
+    }
     let stage = Stage {
         lock: lock_api::Mutex::<R, Section>::new(Section::default()),
         kept: AtomicBool::new(false),
@@ -165,6 +206,9 @@ fn work<R: RawMutex>(
     let mut wrong = 0;
     let mut operation = 0;
     while goes_on(start, operation, operations) {
+        if matches!(place, Place::Both) && operation.is_multiple_of(STAYS) {
+            stay_on(cpus[(operation / STAYS % 2) as usize]);
+        }
         // Found held, it is a handler's, and that one has kept it; or another handler has it back by now.
         let well = loop {
             if let Some(well) = stage.enter(false) {

@@ -15,6 +15,9 @@ use super::trial::{self, PERIOD, delivered, with_arena, work};
 /// How many operations a short life makes.
 const SHORT: u64 = 2_000;
 
+/// How many forks there are at least, and twice as many threads, however long they take: a busy machine makes few.
+const AT_LEAST: u64 = 6;
+
 /// Starts threads that work for a moment and end, while every thread of the process gets signals all the time;
 /// returns how many, what they did, and how many signals were sent.
 pub fn starts_and_ends(length: Duration) -> (u64, Settlement, u64) {
@@ -28,7 +31,7 @@ pub fn starts_and_ends(length: Duration) -> (u64, Settlement, u64) {
             sent
         });
         let (end, mut threads, mut all) = (Instant::now() + length, 0, Settlement::default());
-        while Instant::now() < end {
+        while threads < 2 * AT_LEAST || Instant::now() < end {
             let short = || {
                 thread::spawn(|| {
                     let timer = Timer::start(TIMER, PERIOD);
@@ -52,7 +55,7 @@ pub fn starts_and_ends(length: Duration) -> (u64, Settlement, u64) {
     })
 }
 
-/// Forks while timers and a sibling send signals; every child finds its copy of the thread's words whole, and works on.
+/// Forks for so long, and at least a few times, while timers and a sibling send signals; every child finds its copy of the thread's words whole, and works on.
 /// Returns how many came to their end, and what the parent's thread did meanwhile.
 pub fn forks(length: Duration) -> (u64, Settlement) {
     let (over, ready) = (AtomicBool::new(false), senders::Victim::default());
@@ -66,7 +69,7 @@ pub fn forks(length: Duration) -> (u64, Settlement) {
             victims[0].volunteer();
             let timer = Timer::start(TIMER, PERIOD);
             let end = Instant::now() + length;
-            while Instant::now() < end {
+            while forks < AT_LEAST || Instant::now() < end {
                 let more = arena.made_by_thread() + SHORT;
                 work::<Protected>(&arena, more, &never);
                 // SAFETY: the child uses its copy of memory, sequences and system calls, and leaves without the test

@@ -16,8 +16,10 @@ use crossbeam_utils::CachePadded;
 use super::{Experiment, Method, Threads, Workload};
 use crate::bench::beside::Beside;
 use crate::bench::engine::{Case, Subject};
+use crate::bench::fault::Fault;
 use crate::bench::locking::Tally;
 use crate::bench::signals;
+use crate::error::Refused;
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -65,6 +67,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         ("interlocked", "an interlocked exchange"),
         ("loop", "the loop alone"),
     ],
+    peers: &["loop"],
     method: Method::Placed {
         threads: 1,
         workloads: &[Workload::whole(cases)],
@@ -232,8 +235,9 @@ impl<D: Door> Passes<D> {
 }
 
 impl<D: Door> Subject for Passes<D> {
-    fn prepare(&self, _thread: usize) {
-        signals::prove();
+    fn prepare(&self, _thread: usize) -> Result<(), Refused> {
+        signals::prove()?;
+        Ok(())
     }
 
     fn run(&self, _thread: usize, operations: u64) {
@@ -247,7 +251,7 @@ impl<D: Door> Subject for Passes<D> {
         }
     }
 
-    fn check(&self, operations: u64) -> Result<(), String> {
+    fn check(&self, operations: u64) -> Result<(), Fault> {
         self.section.1.expect(operations)
     }
 }
@@ -267,11 +271,12 @@ impl Subject for Loop {
         self.done.fetch_add(operations, Ordering::Relaxed);
     }
 
-    fn check(&self, operations: u64) -> Result<(), String> {
+    fn check(&self, operations: u64) -> Result<(), Fault> {
         let done = self.done.load(Ordering::Relaxed);
-        (done == operations)
-            .then_some(())
-            .ok_or_else(|| format!("{done} passes of {operations}"))
+        (done == operations).then_some(()).ok_or_else(|| {
+            let sentence = format!("{done} passes of {operations}");
+            Fault::count(operations, [done], sentence)
+        })
     }
 }
 
@@ -295,7 +300,7 @@ mod tests {
     #[test]
     fn every_case_goes_in_each_time() {
         for case in cases() {
-            case.subject.prepare(0);
+            case.subject.prepare(0).unwrap();
             case.subject.run(0, GRAIN);
             assert_eq!(case.subject.check(GRAIN), Ok(()), "{}", case.name);
         }
@@ -306,6 +311,6 @@ mod tests {
         let case = Passes::<Shut>::case("shut");
         case.subject.run(0, GRAIN);
         let fault = case.subject.check(GRAIN).unwrap_err();
-        assert_eq!(fault, "1 of 64 critical sections were counted");
+        assert_eq!(fault.sentence, "1 of 64 critical sections were counted");
     }
 }

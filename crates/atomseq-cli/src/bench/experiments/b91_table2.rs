@@ -17,8 +17,10 @@ use crossbeam_utils::CachePadded;
 use super::{Experiment, Method, Threads, Workload};
 use crate::bench::beside::Beside;
 use crate::bench::engine::{Case, Subject};
+use crate::bench::fault::Fault;
 use crate::bench::locking::{Contention, Exclusive, Hold, Tally};
 use crate::bench::signals;
+use crate::error::Refused;
 use crate::machine;
 
 /// The experiment.
@@ -100,6 +102,7 @@ pub const EXPERIMENT: Experiment = Experiment {
             "inside one instance for all locks, without fences",
         ),
     ],
+    peers: &[],
     method: Method::Placed {
         threads: THREADS,
         workloads: &[
@@ -208,18 +211,21 @@ impl OnOneCpu {
 }
 
 impl Subject for OnOneCpu {
-    fn prepare(&self, thread: usize) {
+    fn prepare(&self, thread: usize) -> Result<(), Refused> {
         let cpus = machine::allowed_cpus().len();
-        assert_eq!(cpus, 1, "this system does not let a thread be pinned");
-        signals::prove();
-        self.0.prepare(thread);
+        if cpus != 1 {
+            let what = "pin a thread to a CPU";
+            return Err(Refused { what, errno: 0 });
+        }
+        signals::prove()?;
+        self.0.prepare(thread)
     }
 
     fn run(&self, thread: usize, operations: u64) {
         self.0.run(thread, operations);
     }
 
-    fn check(&self, operations: u64) -> Result<(), String> {
+    fn check(&self, operations: u64) -> Result<(), Fault> {
         self.0.check(operations)
     }
 }
@@ -253,7 +259,7 @@ impl<L: Exclusive> Subject for Apart<L> {
         }
     }
 
-    fn check(&self, operations: u64) -> Result<(), String> {
+    fn check(&self, operations: u64) -> Result<(), Fault> {
         let (mut result, threads) = (Ok(()), self.locks.len() as u64);
         for lock in &self.locks {
             lock.with(|tally| result = tally.expect(operations / threads / threads));
@@ -291,11 +297,12 @@ impl<M: TestAndSet + Sync> Subject for Turns<M> {
         }
     }
 
-    fn check(&self, operations: u64) -> Result<(), String> {
+    fn check(&self, operations: u64) -> Result<(), Fault> {
         let turns = *self.turns.lock();
-        (turns == operations)
-            .then_some(())
-            .ok_or_else(|| format!("there were {turns} turns of {operations}"))
+        (turns == operations).then_some(()).ok_or_else(|| {
+            let sentence = format!("there were {turns} turns of {operations}");
+            Fault::count(operations, [turns], sentence)
+        })
     }
 }
 
@@ -314,7 +321,7 @@ mod tests {
                     let subject = &case.subject;
                     scope.spawn(move || {
                         assert!(machine::pin(machine::allowed_cpus()[0]));
-                        subject.prepare(thread);
+                        subject.prepare(thread).unwrap();
                         subject.run(thread, 16 * GRAIN);
                     });
                 }

@@ -23,6 +23,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         ("restart-inlined", "the same, inlined"),
         ("loop", "the loop alone"),
     ],
+    peers: &["loop"],
     method: Method::Placed {
         threads: 1,
         workloads: &[Workload::whole(cases)],

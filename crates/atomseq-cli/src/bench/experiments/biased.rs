@@ -13,6 +13,7 @@ use crossbeam_utils::CachePadded;
 
 use super::{Experiment, Method, Threads, Workload};
 use crate::bench::engine::{Case, Subject};
+use crate::bench::fault::Fault;
 use crate::bench::locking::{Contention, Exclusive, Hold, Tally};
 
 /// The experiment.
@@ -58,6 +59,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         ("contended:std", "std::sync::Mutex"),
         ("contended:parking_lot", "parking_lot::Mutex"),
     ],
+    peers: &["std", "parking_lot"],
     method: Method::Placed {
         threads: THREADS,
         workloads: &[
@@ -250,13 +252,14 @@ impl<L: Exclusive + Sync> Subject for Visited<L> {
         }
     }
 
-    fn check(&self, operations: u64) -> Result<(), String> {
+    fn check(&self, operations: u64) -> Result<(), Fault> {
         let at_home = operations / THREADS as u64;
         let wanted = (at_home + self.every / 2) / self.every;
         // Relaxed: read after the threads have met at the crew's mutex.
         let made = self.made.0.load(Ordering::Relaxed);
         if made != wanted {
-            return Err(format!("there were {made} visits instead of {wanted}"));
+            let sentence = format!("there were {made} visits instead of {wanted}");
+            return Err(Fault::count(wanted, [made], sentence));
         }
         let mut result = Ok(());
         self.lock
@@ -316,6 +319,6 @@ mod tests {
         let case = Visited::<std::sync::Mutex<Tally>>::case("unvisited", 100);
         case.subject.run(0, 2 * GRAIN);
         let fault = case.subject.check(4 * GRAIN).unwrap_err();
-        assert_eq!(fault, "there were 0 visits instead of 1");
+        assert_eq!(fault.sentence, "there were 0 visits instead of 1");
     }
 }

@@ -11,6 +11,7 @@ use crossbeam_utils::CachePadded;
 use super::{Experiment, Method, Threads};
 use crate::bench::beside::Beside;
 use crate::bench::engine::{Case, Subject};
+use crate::bench::fault::Fault;
 use crate::bench::peers::crate_kcas::CrateKcas;
 #[cfg(target_arch = "x86_64")]
 use crate::bench::peers::crate_mwcas::CrateMwcas;
@@ -51,6 +52,7 @@ pub const EXPERIMENT: Experiment = Experiment {
             "mwcas 0.2.0: multi-word compare-and-swap, freed by epochs",
         ),
     ],
+    peers: &["cas", "seqlock", "parking_lot", "crate-kcas", "crate-mwcas"],
     method: Method::Timed(cases),
     threads: Threads::Crowded,
     beside: Some(&Beside {
@@ -236,12 +238,13 @@ impl<P: Pair> Subject for Counting<P> {
         }
     }
 
-    fn check(&self, operations: u64) -> Result<(), String> {
+    fn check(&self, operations: u64) -> Result<(), Fault> {
         match self.pair.both() {
             (a, b) if a == operations && b == operations => Ok(()),
-            (a, b) => Err(format!(
-                "the words are {a} and {b} where {operations} were added"
-            )),
+            (a, b) => {
+                let sentence = format!("the words are {a} and {b} where {operations} were added");
+                Err(Fault::count(operations, [a, b], sentence))
+            }
         }
     }
 }

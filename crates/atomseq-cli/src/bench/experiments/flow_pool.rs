@@ -26,6 +26,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         ("mimalloc", "mimalloc's mi_malloc and mi_free"),
         ("crossbeam", "idle blocks in a crossbeam_queue::ArrayQueue"),
     ],
+    peers: &["malloc", "crossbeam", "mimalloc"],
     method: Method::Timed(cases),
     threads: Threads::Flow,
     beside: None,

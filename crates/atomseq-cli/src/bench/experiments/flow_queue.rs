@@ -42,6 +42,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         ("yield-1024:crossbeam-array", "the same"),
         ("yield-1024:mutex", "the same"),
     ],
+    peers: &["crossbeam-array", "mutex"],
     method: Method::Timed(cases),
     threads: Threads::Flow,
     beside: None,

@@ -22,6 +22,7 @@ pub const EXPERIMENT: Experiment = Experiment {
             "the thread's next one, free or not; right for one thread only",
         ),
     ],
+    peers: &[],
     method: Method::Timed(cases),
     threads: Threads::Alone,
     beside: None,

@@ -25,6 +25,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         ),
         ("malloc", "the C library's malloc and free"),
     ],
+    peers: &["malloc"],
     method: Method::Timed(cases),
     threads: Threads::Spread,
     beside: None,

@@ -48,7 +48,7 @@ pub use percpu_ring::{BURST, Channel, each_received, each_sent};
 
 use super::beside::Beside;
 use super::engine::{Case, Effort};
-use super::record::Series;
+use super::fault::Results;
 use crate::error::Error;
 
 /// One experiment.
@@ -63,6 +63,8 @@ pub struct Experiment {
     pub operation: &'static str,
     /// Its cases, with what each stands for.
     pub cases: &'static [(&'static str, &'static str)],
+    /// The subjects, or cases, that are not atomseq's. A wrong count of theirs is no failure of the benchmark.
+    pub peers: &'static [&'static str],
     /// How it is done.
     pub method: Method,
     /// How many threads it is measured with when nobody asks for a number.
@@ -72,7 +74,7 @@ pub struct Experiment {
 }
 
 /// An experiment's own way to measure.
-pub type Run = fn(Effort, &dyn Fn(f64)) -> Result<Vec<Series>, Error>;
+pub type Run = fn(Effort, &dyn Fn(f64)) -> Result<Results, Error>;
 
 /// How many threads an experiment is measured with when nobody asks for a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,7 +212,7 @@ pub fn find(name: &str) -> Option<&'static Experiment> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::record::workload;
+    use crate::bench::record::{subject, workload};
 
     #[test]
     fn an_experiment_has_the_cases_it_lists() {
@@ -229,6 +231,26 @@ mod tests {
             let made: Vec<_> = made.iter().map(|case| case.name).collect();
             let listed: Vec<_> = experiment.cases.iter().map(|(name, _)| *name).collect();
             assert_eq!(made, listed, "{}", experiment.name);
+        }
+    }
+
+    #[test]
+    fn a_peer_is_a_subject_and_no_experiment_has_only_peers() {
+        for experiment in ALL {
+            let is = |peer: &str, case: &'static str| peer == case || peer == subject(case);
+            let cases = || experiment.cases.iter().map(|(case, _)| *case);
+            for peer in experiment.peers {
+                // This one compiles for one architecture only.
+                let there = cases().any(|case| is(peer, case)) || *peer == "crate-mwcas";
+                assert!(there, "{}: {peer}", experiment.name);
+            }
+            let mut own =
+                cases().filter(|case| !experiment.peers.iter().any(|peer| is(peer, case)));
+            assert!(own.next().is_some(), "{}", experiment.name);
+            // What is called after atomseq is atomseq's.
+            for case in ["rseq", "atomseq", "os-assisted", "k-cas", "biased", "mask"] {
+                assert!(!experiment.peers.contains(&case), "{}", experiment.name);
+            }
         }
     }
 

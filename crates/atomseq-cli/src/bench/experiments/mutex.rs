@@ -49,6 +49,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         ("hold-1us:std", "std::sync::Mutex"),
         ("hold-1us:parking_lot", "parking_lot::Mutex"),
     ],
+    peers: &["std", "parking_lot", "backoff", "queue-lock"],
     method: Method::Timed(cases),
     threads: Threads::Crowded,
     beside: None,

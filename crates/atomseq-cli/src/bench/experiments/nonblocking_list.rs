@@ -31,6 +31,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         ("crossbeam-skip", "crossbeam_skiplist::SkipMap"),
         ("mutex", "std::sync::Mutex<BTreeMap>"),
     ],
+    peers: &["harris-michael", "crossbeam-skip", "mutex"],
     method: Method::Timed(cases),
     threads: Threads::Crowded,
     beside: None,
@@ -78,7 +79,7 @@ mod tests {
                 for thread in 0..3 {
                     let subject = &case.subject;
                     scope.spawn(move || {
-                        subject.prepare(thread);
+                        subject.prepare(thread).unwrap();
                         subject.run(thread, 4 * GRAIN);
                     });
                 }

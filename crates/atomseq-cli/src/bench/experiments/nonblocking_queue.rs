@@ -34,6 +34,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         ),
         ("mutex", "std::sync::Mutex<VecDeque>"),
     ],
+    peers: &["treiber", "crossbeam-array", "crossbeam-seg", "mutex"],
     method: Method::Timed(cases),
     threads: Threads::Crowded,
     beside: None,

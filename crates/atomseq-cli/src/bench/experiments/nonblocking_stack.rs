@@ -43,6 +43,13 @@ pub const EXPERIMENT: Experiment = Experiment {
         ("crossbeam-array", "crossbeam_queue::ArrayQueue as a bag"),
         ("mutex", "std::sync::Mutex<Vec>"),
     ],
+    peers: &[
+        "treiber",
+        "treiber-pool",
+        "herlihy",
+        "crossbeam-array",
+        "mutex",
+    ],
     method: Method::Timed(cases),
     threads: Threads::Crowded,
     beside: None,

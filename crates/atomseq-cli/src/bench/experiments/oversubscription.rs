@@ -15,6 +15,7 @@ use crossbeam_utils::CachePadded;
 use super::dcas::Padded;
 use super::{Experiment, Method, Pair, Threads};
 use crate::bench::engine::Effort;
+use crate::bench::fault::{Fault, Results};
 use crate::bench::peers::spin::Spinning;
 use crate::bench::record::Series;
 use crate::error::Error;
@@ -41,6 +42,12 @@ pub const EXPERIMENT: Experiment = Experiment {
         ("spin:alone", "the same"),
         ("parking_lot:crowded", "parking_lot::Mutex<(u64, u64)>"),
         ("parking_lot:alone", "the same"),
+    ],
+    peers: &[
+        "spin:crowded",
+        "spin:alone",
+        "parking_lot:crowded",
+        "parking_lot:alone",
     ],
     method: Method::Own {
         threads: THREADS,
@@ -102,7 +109,7 @@ trait Measured {
     fn measure(&self, threads: usize, run: Duration) -> Result<f64, Error>;
 
     /// Whether every operation so far is accounted for.
-    fn check(&self) -> Result<(), String>;
+    fn check(&self) -> Result<(), Fault>;
 }
 
 /// A pair, and how many operations it has had.
@@ -169,13 +176,14 @@ impl<P: Pair> Measured for Shared<P> {
         Ok(spent.into_inner() as f64 / done.max(1) as f64)
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), Fault> {
         let operations = self.operations.load(Ordering::Relaxed);
         match self.pair.both() {
             (a, b) if a == operations && b == operations => Ok(()),
-            (a, b) => Err(format!(
-                "the words are {a} and {b} where {operations} were added"
-            )),
+            (a, b) => {
+                let sentence = format!("the words are {a} and {b} where {operations} were added");
+                Err(Fault::count(operations, [a, b], sentence))
+            }
         }
     }
 }
@@ -191,7 +199,7 @@ fn cpu_time() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Vec<Series>, Error> {
+fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Results, Error> {
     let subjects = WAYS.each_ref().map(|way| (way.make)());
     let mut values = [(); WAYS.len()].map(|()| [Vec::new(), Vec::new()]);
     let mut order: Vec<_> = (0..WAYS.len()).collect();
@@ -213,23 +221,16 @@ fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Vec<Series>, Error> {
             break;
         }
     }
-    for (way, subject) in WAYS.iter().zip(&subjects) {
-        subject.check().map_err(|fault| Error::Wrong {
-            experiment: EXPERIMENT.name,
-            case: way.crowded,
-            threads: THREADS,
-            fault,
-        })?;
+    let mut measured = Results::default();
+    for ((way, subject), values) in WAYS.iter().zip(&subjects).zip(values) {
+        let fault = subject.check().err();
+        for (case, values) in [way.crowded, way.alone].into_iter().zip(values) {
+            let unit = "ns/op";
+            let series = Series { case, unit, values };
+            measured.add(series, fault.clone());
+        }
     }
-    let series = WAYS.iter().zip(values).flat_map(|(way, values)| {
-        let cases = [way.crowded, way.alone].into_iter().zip(values);
-        cases.map(|(case, values)| Series {
-            case,
-            unit: "ns/op",
-            values,
-        })
-    });
-    Ok(series.collect())
+    Ok(measured)
 }
 
 #[cfg(test)]
@@ -254,6 +255,6 @@ mod tests {
         let shared = Shared::of(Spinning::default());
         shared.pair.add(&mut (), 1);
         let fault = shared.check().unwrap_err();
-        assert_eq!(fault, "the words are 1 and 1 where 0 were added");
+        assert_eq!(fault.sentence, "the words are 1 and 1 where 0 were added");
     }
 }

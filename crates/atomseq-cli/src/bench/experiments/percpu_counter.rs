@@ -6,6 +6,7 @@ use atomseq::percpu::Counter;
 
 use super::{Experiment, Method, Threads};
 use crate::bench::engine::{Case, Subject};
+use crate::bench::fault::Fault;
 use crate::bench::peers::interlocked::{Interlocked, InterlockedPerCpu};
 use crate::bench::peers::mutexed::Mutexed;
 use crate::bench::peers::thread_local::ThreadLocal;
@@ -29,6 +30,7 @@ pub const EXPERIMENT: Experiment = Experiment {
             "a plain word a thread; nobody can read it before the thread hands it in",
         ),
     ],
+    peers: &["interlocked", "interlocked-percpu", "mutex", "thread-local"],
     method: Method::Timed(cases),
     threads: Threads::Spread,
     beside: None,
@@ -77,12 +79,13 @@ impl<C: Count> Subject for Counting<C> {
         self.0.hand_in();
     }
 
-    fn check(&self, operations: u64) -> Result<(), String> {
+    fn check(&self, operations: u64) -> Result<(), Fault> {
         let sum = self.0.sum();
         if sum == operations {
             return Ok(());
         }
-        Err(format!("it counted {sum} where {operations} were added"))
+        let sentence = format!("it counted {sum} where {operations} were added");
+        Err(Fault::count(operations, [sum], sentence))
     }
 }
 
@@ -110,7 +113,7 @@ mod tests {
     fn judge(count: impl Count) -> Result<(), String> {
         let counting = Counting(count);
         counting.run(0, GRAIN);
-        counting.check(GRAIN)
+        counting.check(GRAIN).map_err(|fault| fault.sentence)
     }
 
     #[test]

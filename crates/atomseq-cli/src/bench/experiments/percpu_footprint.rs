@@ -13,6 +13,7 @@ use atomseq::percpu::Counter;
 use super::{Count, Experiment, Method, Threads};
 use crate::bench::crowd::{self, Member};
 use crate::bench::engine::Effort;
+use crate::bench::fault::{Fault, Results};
 use crate::bench::peers::interlocked::InterlockedPerCpu;
 use crate::bench::peers::thread_local::Registered;
 use crate::bench::record::Series;
@@ -41,6 +42,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         ),
         ("read:interlocked-percpu", "time to read them all"),
     ],
+    peers: &["thread-local", "interlocked-percpu"],
     method: Method::Own {
         threads: THREADS,
         run,
@@ -85,8 +87,8 @@ const WAYS: [Way; 3] = [
 
 /// A count that can be read many times over.
 trait Tally: Member {
-    /// Reads the whole count `times` times; how long that took and whether it was `expected` each time.
-    fn read(&self, times: u32, expected: u64) -> (Duration, bool);
+    /// Reads the whole count `times` times; how long that took, and a count that was not `expected`.
+    fn read(&self, times: u32, expected: u64) -> (Duration, Option<u64>);
 }
 
 struct Tallying<C>(C);
@@ -98,17 +100,21 @@ impl<C: Count> Member for Tallying<C> {
 }
 
 impl<C: Count> Tally for Tallying<C> {
-    fn read(&self, times: u32, expected: u64) -> (Duration, bool) {
-        let mut right = true;
+    fn read(&self, times: u32, expected: u64) -> (Duration, Option<u64>) {
+        let mut wrong = None;
         let start = Instant::now();
         for _ in 0..times {
-            right &= black_box(&self.0).sum() == expected;
+            let sum = black_box(&self.0).sum();
+            if sum != expected {
+                wrong = Some(sum);
+            }
         }
-        (start.elapsed(), right)
+        (start.elapsed(), wrong)
     }
 }
 
-fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Vec<Series>, Error> {
+fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Results, Error> {
+    let mut faults = WAYS.each_ref().map(|_| None);
     let mut bytes = vec![Vec::new(); WAYS.len()];
     let mut nanoseconds = vec![Vec::new(); WAYS.len()];
     let makers: Vec<_> = WAYS.iter().map(|way| way.make).collect();
@@ -117,11 +123,14 @@ fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Vec<Series>, Error> {
             for (way, tally) in tallies.iter().enumerate() {
                 bytes[way].push(held[way] as f64);
                 // Warm-up.
-                time_a_read(tally.as_ref(), WAYS[way].read)?;
+                faults[way] = faults[way].take().or(time_a_read(tally.as_ref()).err());
             }
             for _ in 0..READS {
                 for (way, tally) in tallies.iter().enumerate() {
-                    nanoseconds[way].push(time_a_read(tally.as_ref(), WAYS[way].read)?);
+                    match time_a_read(tally.as_ref()) {
+                        Ok(took) => nanoseconds[way].push(took),
+                        Err(fault) => faults[way] = Some(fault),
+                    }
                 }
             }
             Ok(())
@@ -138,22 +147,22 @@ fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Vec<Series>, Error> {
         unit: "ns",
         values,
     });
-    Ok(bytes.chain(reads).collect())
+    let mut measured = Results::default();
+    // What does not count has neither.
+    for (series, fault) in bytes.chain(reads).zip(faults.iter().chain(&faults)) {
+        measured.add(series, fault.clone());
+    }
+    Ok(measured)
 }
 
 /// Nanoseconds of one full read, over as many reads as take about `RUN`.
-fn time_a_read(tally: &dyn Tally, case: &'static str) -> Result<f64, Error> {
+fn time_a_read(tally: &dyn Tally) -> Result<f64, Fault> {
     let mut times = 16;
     loop {
-        let (took, right) = tally.read(times, THREADS as u64);
-        if !right {
-            let fault = format!("it did not read {THREADS} when as many threads had added 1 each");
-            return Err(Error::Wrong {
-                experiment: EXPERIMENT.name,
-                case,
-                threads: THREADS,
-                fault,
-            });
+        let (took, wrong) = tally.read(times, THREADS as u64);
+        if let Some(sum) = wrong {
+            let sentence = format!("it read {sum} when {THREADS} threads had added 1 each");
+            return Err(Fault::count(THREADS as u64, [sum], sentence));
         }
         if took >= RUN / 2 {
             return Ok(took.as_nanos() as f64 / f64::from(times));

@@ -7,6 +7,7 @@ use atomseq::percpu::{Pool, Source};
 
 use super::{Experiment, Method, Threads};
 use crate::bench::engine::{Case, Subject};
+use crate::bench::fault::Fault;
 use crate::bench::peers::crossbeam::QueuedBlocks;
 use crate::bench::peers::malloc::Malloc;
 
@@ -21,6 +22,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         ("malloc", "the C library's malloc and free"),
         ("crossbeam", "idle blocks in a crossbeam_queue::ArrayQueue"),
     ],
+    peers: &["malloc", "crossbeam"],
     method: Method::Timed(cases),
     threads: Threads::Spread,
     beside: None,
@@ -132,10 +134,13 @@ impl<B: Blocks> Subject for Borrowing<B> {
         self.shared.fetch_add(shared, Ordering::Relaxed);
     }
 
-    fn check(&self, _operations: u64) -> Result<(), String> {
+    fn check(&self, _operations: u64) -> Result<(), Fault> {
         match self.shared.load(Ordering::Relaxed) {
             0 => Ok(()),
-            shared => Err(format!("{shared} blocks were given to two threads at once")),
+            shared => {
+                let sentence = format!("{shared} blocks were given to two threads at once");
+                Err(Fault::count(0, [shared], sentence))
+            }
         }
     }
 }
@@ -176,7 +181,7 @@ mod tests {
     fn judge(blocks: impl Blocks) -> Result<(), String> {
         let borrowing = Borrowing::new(blocks);
         borrowing.run(0, GRAIN);
-        borrowing.check(GRAIN)
+        borrowing.check(GRAIN).map_err(|fault| fault.sentence)
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         ("mutex", "std::sync::Mutex<VecDeque>"),
         ("crossbeam", "crossbeam_queue::SegQueue"),
     ],
+    peers: &["mutex", "treiber", "crossbeam"],
     method: Method::Timed(cases),
     threads: Threads::Spread,
     beside: None,

@@ -9,6 +9,7 @@ use crossbeam_utils::CachePadded;
 
 use super::{Experiment, Method, Threads};
 use crate::bench::engine::{Case, GRAIN, Subject};
+use crate::bench::fault::Fault;
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -24,6 +25,7 @@ pub const EXPERIMENT: Experiment = Experiment {
             "crossbeam_queue::ArrayQueue, an element at a time",
         ),
     ],
+    peers: &["crossbeam"],
     method: Method::Timed(cases),
     threads: Threads::Spread,
     beside: None,
@@ -160,7 +162,7 @@ impl<C: Channel + 'static> Subject for Relaying<C> {
         }
     }
 
-    fn check(&self, _operations: u64) -> Result<(), String> {
+    fn check(&self, _operations: u64) -> Result<(), Fault> {
         let mut all: Vec<u64> = self
             .held
             .iter()
@@ -176,10 +178,9 @@ impl<C: Channel + 'static> Subject for Relaying<C> {
             return Ok(());
         }
         all.dedup();
-        Err(format!(
-            "{elements} different elements went round, {} are left",
-            all.len()
-        ))
+        let left = all.len() as u64;
+        let sentence = format!("{elements} different elements went round, {left} are left");
+        Err(Fault::count(elements, [left], sentence))
     }
 }
 
@@ -205,7 +206,7 @@ mod tests {
     fn judge(channel: impl Channel + 'static) -> Result<(), String> {
         let case = Relaying::case("judged", 1, channel);
         case.subject.run(0, GRAIN);
-        case.subject.check(GRAIN)
+        case.subject.check(GRAIN).map_err(|fault| fault.sentence)
     }
 
     #[test]

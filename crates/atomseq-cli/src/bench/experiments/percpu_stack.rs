@@ -32,6 +32,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         ("mutex", "std::sync::Mutex<Vec>"),
         ("crossbeam", "crossbeam_queue::ArrayQueue as a bag"),
     ],
+    peers: &["mutex", "treiber", "crossbeam"],
     method: Method::Timed(cases),
     threads: Threads::Spread,
     beside: None,

@@ -26,6 +26,7 @@ use super::{Experiment, Method, Threads};
 use crate::bench::beside::Beside;
 use crate::bench::crew::measure_aside;
 use crate::bench::engine::Effort;
+use crate::bench::fault::Results;
 use crate::bench::record::Series;
 use crate::bench::signals;
 use crate::error::Error;
@@ -56,6 +57,7 @@ pub const EXPERIMENT: Experiment = Experiment {
             "what brings the thread there, taken off all others",
         ),
     ],
+    peers: &[],
     method: Method::Own { threads: 1, run },
     threads: Threads::Alone,
     beside: Some(&Beside {
@@ -76,14 +78,15 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// The case that tells what is taken off the others.
 const CONSTANT: &str = "constant:interruption";
 
-fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Vec<Series>, Error> {
-    signals::manage();
+fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Results, Error> {
+    signals::manage()?;
     measure_aside(advance, |shares| measure(effort, shares))
 }
 
 /// The rounds, on this thread.
-fn measure(effort: Effort, shares: &Sender<f64>) -> Result<Vec<Series>, Error> {
-    let runs: Vec<_> = WAYS.iter().map(Run::new).collect();
+fn measure(effort: Effort, shares: &Sender<f64>) -> Result<Results, Error> {
+    let runs = WAYS.iter().map(Run::new);
+    let runs = runs.collect::<Result<Vec<_>, _>>()?;
     let mut sent = vec![Vec::new(); WAYS.len()];
     let mut pending = vec![Vec::new(); WAYS.len()];
     let mut constant = Vec::new();
@@ -99,7 +102,7 @@ fn measure(effort: Effort, shares: &Sender<f64>) -> Result<Vec<Series>, Error> {
                 delivered,
                 ignored,
                 nothing,
-            } = runs[way].interrupt();
+            } = runs[way].interrupt()?;
             if round >= effort.warm_up {
                 sent[way].push(delivered - nothing);
                 pending[way].push(delivered - ignored);
@@ -115,23 +118,17 @@ fn measure(effort: Effort, shares: &Sender<f64>) -> Result<Vec<Series>, Error> {
             break;
         }
     }
-    for run in &runs {
-        run.check().map_err(|fault| Error::Wrong {
-            experiment: EXPERIMENT.name,
-            case: run.way.case,
-            threads: 1,
-            fault,
-        })?;
-    }
     let cases = WAYS.iter().map(|way| way.case);
     let cases = cases
         .chain(WAYS.iter().map(|way| way.pending))
         .chain([CONSTANT]);
     let values = sent.into_iter().chain(pending).chain([constant]);
-    let series = cases.zip(values).map(|(case, values)| Series {
-        case,
-        unit: "ns/op",
-        values,
-    });
-    Ok(series.collect())
+    // The constant is that of the first.
+    let checked = runs.iter().chain(&runs).chain(&runs[..1]).map(Run::check);
+    let mut measured = Results::default();
+    for ((case, values), checked) in cases.zip(values).zip(checked) {
+        let unit = "ns/op";
+        measured.add(Series { case, unit, values }, checked.err());
+    }
+    Ok(measured)
 }

@@ -180,6 +180,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         ("semaphore:lock-free", "mutex::Semaphore::acquire"),
         ("semaphore:posix", "sem_wait of the system's library"),
     ],
+    peers: &["unsynchronized", "posix"],
     method: Method::Own {
         threads: 1,
         run: run::run,

@@ -6,7 +6,9 @@ use super::signal_sequence::{KernelMask, Mask, Shield};
 use super::{Experiment, Method, Threads};
 use crate::bench::beside::Beside;
 use crate::bench::engine::{Case, Subject};
+use crate::bench::fault::Fault;
 use crate::bench::signals;
+use crate::error::Refused;
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -18,6 +20,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         ("mask", "signal::mask() and the drop of its guard"),
         ("sigprocmask", "two calls of sigprocmask: block, restore"),
     ],
+    peers: &["sigprocmask"],
     method: Method::Timed(cases),
     threads: Threads::Alone,
     beside: Some(&Beside {
@@ -49,8 +52,8 @@ struct Pairs<S> {
 }
 
 impl<S: Shield> Subject for Pairs<S> {
-    fn prepare(&self, _thread: usize) {
-        signals::prove_that_it_waits_for(|| self.shield.mask());
+    fn prepare(&self, _thread: usize) -> Result<(), Refused> {
+        signals::prove_that_it_waits_for(|| self.shield.mask())
     }
 
     fn run(&self, _thread: usize, operations: u64) {
@@ -61,10 +64,11 @@ impl<S: Shield> Subject for Pairs<S> {
         self.done.fetch_add(operations, Ordering::Relaxed);
     }
 
-    fn check(&self, operations: u64) -> Result<(), String> {
+    fn check(&self, operations: u64) -> Result<(), Fault> {
         let done = self.done.load(Ordering::Relaxed);
-        (done == operations)
-            .then_some(())
-            .ok_or_else(|| format!("{done} pairs of {operations} were left"))
+        (done == operations).then_some(()).ok_or_else(|| {
+            let sentence = format!("{done} pairs of {operations} were left");
+            Fault::count(operations, [done], sentence)
+        })
     }
 }

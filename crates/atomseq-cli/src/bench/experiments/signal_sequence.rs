@@ -27,7 +27,9 @@ use self::programs::{Fifo, FifoStores, Lifo, Null};
 use super::{Experiment, Method, Threads};
 use crate::bench::beside::Beside;
 use crate::bench::engine::{Case, Subject};
+use crate::bench::fault::Fault;
 use crate::bench::signals;
+use crate::error::Refused;
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -92,6 +94,7 @@ pub const EXPERIMENT: Experiment = Experiment {
             "in plain Rust, each between two calls of sigprocmask",
         ),
     ],
+    peers: &["sigprocmask", "interlocked"],
     method: Method::Timed(cases),
     threads: Threads::Alone,
     beside: Some(&Beside {
@@ -183,9 +186,10 @@ impl<P: Program> Running<P> {
 }
 
 impl<P: Program> Subject for Running<P> {
-    fn prepare(&self, thread: usize) {
-        signals::prove();
+    fn prepare(&self, thread: usize) -> Result<(), Refused> {
+        signals::prove()?;
         self.programs[thread].prepare();
+        Ok(())
     }
 
     fn run(&self, thread: usize, operations: u64) {
@@ -194,16 +198,15 @@ impl<P: Program> Subject for Running<P> {
         self.right.fetch_add(right, Ordering::Relaxed);
     }
 
-    fn check(&self, operations: u64) -> Result<(), String> {
+    fn check(&self, operations: u64) -> Result<(), Fault> {
         let right = self.right.load(Ordering::Relaxed);
         if right != operations {
-            return Err(format!(
-                "what went in came out {right} times of {operations}"
-            ));
+            let sentence = format!("what went in came out {right} times of {operations}");
+            return Err(Fault::count(operations, [right], sentence));
         }
         match self.programs.iter().all(|program| program.is_whole()) {
             true => Ok(()),
-            false => Err("what lay in the structure from the start is lost".to_string()),
+            false => Err("what lay in the structure from the start is lost".into()),
         }
     }
 }
@@ -242,10 +245,12 @@ mod tests {
     }
 
     fn judge(case: &Case) -> Result<(), String> {
-        case.subject.prepare(0);
+        case.subject.prepare(0).unwrap();
         case.subject.run(0, GRAIN);
         case.subject.run(0, GRAIN);
-        case.subject.check(2 * GRAIN)
+        case.subject
+            .check(2 * GRAIN)
+            .map_err(|fault| fault.sentence)
     }
 
     #[test]

@@ -20,9 +20,11 @@ use self::ways::{WAYS, Way};
 use super::{Experiment, Method, Threads};
 use crate::bench::crew::measure_aside;
 use crate::bench::engine::Effort;
+use crate::bench::fault::{Fault, Results};
 use crate::bench::record::Series;
 use crate::error::Error;
 use crate::machine;
+use crate::patience::Patience;
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -47,6 +49,7 @@ pub const EXPERIMENT: Experiment = Experiment {
             "std::sync::Mutex: for ever; the figure is for how long that was watched",
         ),
     ],
+    peers: &["mutex"],
     method: Method::Own { threads: 2, run },
     threads: Threads::Spread,
     beside: None,
@@ -55,51 +58,77 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// How many stops are tried for one that is inside.
 const TRIES: usize = 1_000;
 
-fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Vec<Series>, Error> {
+/// How many times its budget a case takes at most, where hardly a stop is inside: on a busy
+/// machine, threads do not run at the same time.
+const LONGEST: u32 = 20;
+
+/// What a stop counts of that at most: the process may have been stopped itself.
+const LONGEST_STOP: Duration = Duration::from_secs(1);
+
+fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Results, Error> {
     measure_aside(advance, |shares| measure(effort, shares))
 }
 
-fn measure(effort: Effort, shares: &Sender<f64>) -> Result<Vec<Series>, Error> {
+fn measure(effort: Effort, shares: &Sender<f64>) -> Result<Results, Error> {
     let budget = effort.budget / WAYS.len() as u32;
-    let mut all = Vec::new();
+    let mut measured = Results::default();
     for (done, way) in WAYS.iter().enumerate() {
         let share = |part: f64| {
             // Nobody may be listening any more, which is no reason to stop.
             let _ = shares.send((done as f64 + part) / WAYS.len() as f64);
         };
-        let values =
-            stalled(way, 2 * effort.rounds, budget, &share).map_err(|fault| Error::Wrong {
-                experiment: EXPERIMENT.name,
-                case: way.case,
-                threads: 2,
-                fault,
-            })?;
-        all.push(Series {
-            case: way.case,
-            unit: "ns",
-            values,
-        });
+        let (values, fault) = match stalled(way, 2 * effort.rounds, budget, &share) {
+            Ok(values) => (values, None),
+            Err(Failure::Wrong(fault)) => (Vec::new(), Some(fault)),
+            Err(Failure::Untried(error)) => return Err(error),
+        };
+        let (case, unit) = (way.case, "ns");
+        measured.add(Series { case, unit, values }, fault);
     }
-    Ok(all)
+    Ok(measured)
 }
 
-/// The nanoseconds that another's operation took during each of so many stops; of fewer if they take longer than the budget.
+/// Why there are no values.
+#[derive(Debug)]
+enum Failure {
+    /// The case has a fault.
+    Wrong(Fault),
+    /// The system refuses what it takes to say so.
+    Untried(Error),
+}
+
+impl<F: Into<Fault>> From<F> for Failure {
+    fn from(fault: F) -> Self {
+        Self::Wrong(fault.into())
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Untried(error)
+    }
+}
+
+/// The nanoseconds that another's operation took during each of so many stops; of fewer if they
+/// take longer than the budget. It is exceeded only by a case that has too few values yet, and at
+/// most [`LONGEST`] times.
 fn stalled(
     way: &Way,
     stops: usize,
     budget: Duration,
     share: &dyn Fn(f64),
-) -> Result<Vec<f64>, String> {
+) -> Result<Vec<f64>, Failure> {
     let object = (way.make)();
     let cpus = machine::allowed_cpus();
     let mut values = Vec::with_capacity(stops);
     // A fixed seed: two benchmarks of one machine differ by the machine only.
     let mut random = fastrand::Rng::with_seed(1);
-    let stop = Stop::prepare();
+    let stop = Stop::prepare()?;
     let start = Instant::now();
+    let mut patience = Patience::new(LONGEST * budget, LONGEST_STOP);
     thread::scope(|scope| {
         let victim = stop.victim(scope, cpus[1 % cpus.len()], |inside| object.operate(inside))?;
-        for _ in 0..stops * TRIES {
+        for tried in 1..=stops * TRIES {
             victim.runs_for(Duration::from_nanos(random.u64(..4_000)))?;
             let before = object.thrown_out();
             let between = victim.stop()?;
@@ -111,11 +140,10 @@ fn stalled(
                 None => between,
             };
             if inside && done != way.completes {
-                return Err(match done {
-                    true => "another thread completed an operation, which should be impossible"
-                        .to_string(),
-                    false => "no other thread could complete an operation".to_string(),
-                });
+                return Err(Failure::from(match done {
+                    true => "another thread completed an operation, which should be impossible",
+                    false => "no other thread could complete an operation",
+                }));
             }
             victim.resume();
             object.afterwards(done);
@@ -123,16 +151,21 @@ fn stalled(
                 values.push(took.as_nanos() as f64);
                 share(values.len() as f64 / stops as f64);
             }
-            let over = start.elapsed() >= budget && values.len() >= Effort::FEWEST;
-            if over || values.len() == stops {
-                return Ok(());
+            let is_out = patience.is_over() || tried == stops * TRIES;
+            match values.len() {
+                all if all == stops => break,
+                enough if enough >= Effort::FEWEST && (is_out || start.elapsed() >= budget) => {
+                    break;
+                }
+                inside if is_out => {
+                    let sentence =
+                        format!("only {inside} of {tried} stops were inside an operation");
+                    return Err(Failure::from(Fault::untried(sentence)));
+                }
+                _ => {}
             }
         }
-        Err(format!(
-            "only {} of {} stops were inside an operation",
-            values.len(),
-            stops * TRIES
-        ))
+        Ok(())
     })?;
     object.check()?;
     Ok(values)
@@ -140,9 +173,12 @@ fn stalled(
 
 #[cfg(test)]
 mod tests {
+    use super::stop::Inside;
+    use super::ways::Object;
     use super::*;
 
     const MINUTE: Duration = Duration::from_secs(60);
+    const LITTLE: Duration = Duration::from_millis(2);
 
     #[test]
     fn a_thread_is_stopped_inside_every_kind_of_operation() {
@@ -153,6 +189,34 @@ mod tests {
         }
     }
 
+    /// One case, none of whose stops is inside.
+    #[test]
+    fn a_case_that_cannot_be_stopped_inside_is_not_measured() {
+        struct Never;
+        impl Object for Never {
+            fn operate(&self, _inside: &Inside) {}
+            fn attempt(&self) -> bool {
+                true
+            }
+            fn thrown_out(&self) -> Option<u64> {
+                Some(0)
+            }
+            fn check(&self) -> Result<(), Fault> {
+                Ok(())
+            }
+        }
+        let way = Way {
+            case: "never",
+            completes: true,
+            make: || Box::new(Never),
+        };
+        let Err(Failure::Wrong(fault)) = stalled(&way, 1_000_000, LITTLE, &|_| ()) else {
+            panic!("it has values");
+        };
+        assert!(fault.untried, "{fault}");
+        assert!(fault.sentence.starts_with("only 0 of "), "{fault}");
+    }
+
     #[test]
     fn whoever_lets_others_in_or_keeps_them_out_is_found() {
         for way in &WAYS {
@@ -160,7 +224,12 @@ mod tests {
                 completes: !way.completes,
                 ..*way
             };
-            let fault = stalled(&mistaken, 3, MINUTE, &|_| ()).unwrap_err();
+            let Err(Failure::Wrong(Fault {
+                sentence: fault, ..
+            })) = stalled(&mistaken, 3, MINUTE, &|_| ())
+            else {
+                panic!("{} is found", way.case);
+            };
             let told = match way.completes {
                 true => "another thread completed an operation",
                 false => "no other thread could complete an operation",

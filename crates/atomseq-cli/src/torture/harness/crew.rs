@@ -3,7 +3,7 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -15,7 +15,8 @@ use super::sabotage::Sabotage;
 use super::shared::{Figures, Phase, Shared};
 use super::tormentor;
 use super::{Interruptions, Round, Setting, Target, seed_for};
-use crate::torture::system::{self, Timer};
+use crate::torture::needs::Granted;
+use crate::torture::system;
 
 /// How a target is run.
 #[derive(Clone, Debug)]
@@ -54,20 +55,26 @@ pub fn direct(
 ) -> io::Result<Figures> {
     let mut figures = Figures::default();
     let signals_before = interrupts::delivered();
+    let granted_before = Granted::now();
     let (done, results) = channel();
-    let timers_refused = Arc::new(AtomicU64::new(0));
     let mut jobs = Vec::new();
     let mut workers = Vec::new();
     for number in 0..orders.workers {
         let (job, receiver) = channel();
-        let (done, shared, refused) = (done.clone(), shared.clone(), timers_refused.clone());
-        let worker = move || work(target, number, &shared, &receiver, &done, &refused);
+        let (is_there, arrival) = channel();
+        let worker = {
+            let (done, shared) = (done.clone(), shared.clone());
+            move || work(target, number, &shared, is_there, &receiver, &done)
+        };
         workers.push(
             thread::Builder::new()
                 .name(format!("worker-{number}"))
                 .spawn(worker)?,
         );
         jobs.push(job);
+        if let (Ok(thread), Some(period)) = (arrival.recv(), period(target.interruptions, number)) {
+            shared.start_timer(thread, period);
+        }
     }
     let tormentor = {
         let (shared, orders) = (shared.clone(), orders.clone());
@@ -85,13 +92,15 @@ pub fn direct(
     shared.end();
     // A thread that panicked has been reported where it did; without a result there is nothing to add.
     figures.torments = tormentor.join().unwrap_or_default();
+    shared.stop_timers();
     drop(jobs);
     for worker in workers {
         let _ = worker.join();
     }
     figures.operations = shared.operations();
     figures.signals = interrupts::delivered() - signals_before;
-    figures.timers_refused = timers_refused.load(Ordering::Relaxed);
+    figures.slowness = shared.slowness();
+    figures.granted = Granted::now().since(granted_before);
     Ok(figures)
 }
 
@@ -186,30 +195,32 @@ fn watched(worker: usize, lanes: usize) -> usize {
     }
 }
 
-/// A worker's life.
+/// How often a worker's timer interrupts it, if it has one.
+fn period(interruptions: Interruptions, worker: usize) -> Option<Duration> {
+    // Periods differ, so that no two workers are interrupted in step.
+    let microseconds = match interruptions {
+        Interruptions::Sent => None,
+        Interruptions::Timed | Interruptions::Managed => Some(150 + 37 * (worker as u64 % 8)),
+        Interruptions::Storm => Some(50 + 3 * (worker as u64 % 8)),
+    };
+    microseconds.map(Duration::from_micros)
+}
+
+/// A worker's life. It says when it is there, and which thread it is.
 fn work(
     target: &Target,
     number: usize,
     shared: &Shared,
+    is_there: Sender<i32>,
     jobs: &Receiver<Job>,
     done: &Sender<(usize, Hands)>,
-    timers_refused: &AtomicU64,
 ) {
     let thread = system::own_number();
     let board = &shared.boards[number * LANES_PER_WORKER];
     board.thread.store(thread, Ordering::Relaxed);
     board.signalled.store(thread, Ordering::Relaxed);
-    // Periods differ, so that no two workers are interrupted in step.
-    let period = match target.interruptions {
-        Interruptions::Sent => None,
-        Interruptions::Timed | Interruptions::Managed => Some(150 + 37 * (number as u64 % 8)),
-        Interruptions::Storm => Some(50 + 3 * (number as u64 % 8)),
-    };
-    let _timer = period.map(|period| {
-        let timer = Timer::start(thread, Duration::from_micros(period));
-        timers_refused.fetch_add(u64::from(timer.is_none()), Ordering::Relaxed);
-        timer
-    });
+    // The director only goes away with the process.
+    let _ = is_there.send(thread);
     for Job { round, mut hands } in jobs {
         let steps = || go_through(&*round, &mut hands, target.steps, shared);
         if catch_unwind(AssertUnwindSafe(steps)).is_err() {

@@ -1,13 +1,16 @@
 //! What the threads of a target share, and the figures that are left when they have ended.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
 use super::lane::{Board, LANES_PER_WORKER};
 use super::law;
 use super::tormentor::Torments;
+use crate::torture::needs::Granted;
+use crate::torture::system::Timer;
 
 /// What the director is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +32,11 @@ pub struct Shared {
     pub round: AtomicU64,
     phase: AtomicU8,
     over: AtomicBool,
+    /// Those of the workers, with their periods at first. No worker takes the lock: it could be
+    /// interrupted indefinitely while it holds it.
+    timers: Mutex<Vec<(Timer, Duration)>>,
+    /// How many times rarer than at first the workers are interrupted.
+    slowness: AtomicU32,
 }
 
 impl Shared {
@@ -41,6 +49,42 @@ impl Shared {
             round: AtomicU64::new(0),
             phase: AtomicU8::new(Phase::Preparing as u8),
             over: AtomicBool::new(false),
+            timers: Mutex::default(),
+            slowness: AtomicU32::new(1),
+        }
+    }
+
+    fn timers(&self) -> MutexGuard<'_, Vec<(Timer, Duration)>> {
+        self.timers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Interrupts a worker that often, if the system has a timer for it.
+    pub fn start_timer(&self, thread: i32, period: Duration) {
+        let timer = Timer::start(thread, period);
+        self.timers().extend(timer.map(|timer| (timer, period)));
+    }
+
+    /// Ends all timers.
+    pub fn stop_timers(&self) {
+        self.timers().clear();
+    }
+
+    /// How many times rarer than at first the workers are interrupted.
+    pub fn slowness(&self) -> u32 {
+        // Relaxed: a number on its own.
+        self.slowness.load(Ordering::Relaxed)
+    }
+
+    /// Interrupts the workers more rarely from now on: a thread that is interrupted again before it
+    /// has done anything does nothing.
+    pub fn slow_down(&self) {
+        /// How many times at once, and altogether.
+        const STEP: u32 = 4;
+        const MOST: u32 = 1 << 16;
+        let slowness = (self.slowness() * STEP).min(MOST);
+        self.slowness.store(slowness, Ordering::Relaxed);
+        for (timer, period) in self.timers().iter() {
+            timer.set(*period * slowness);
         }
     }
 
@@ -93,10 +137,12 @@ pub struct Figures {
     pub torments: Torments,
     /// Signals that reached their handler.
     pub signals: u64,
+    /// How many times rarer than at first they were sent in the end.
+    pub slowness: u32,
     /// Gates closed, at the least.
     pub closings: u64,
     /// What the target itself counts.
     pub counted: u64,
-    /// Timers that the system refused.
-    pub timers_refused: u64,
+    /// What the system granted, and what not.
+    pub granted: Granted,
 }

@@ -25,6 +25,9 @@ struct Victim {
     cpu: Option<usize>,
 }
 
+/// How long it rests at most: it is to notice the end.
+const LONGEST_REST: Duration = Duration::from_millis(50);
+
 /// Restart limits to switch among: never, once, and the library's own.
 const LIMITS: [usize; 3] = [0, 1, atomseq::sequence::DEFAULT_RESTART_LIMIT];
 
@@ -77,9 +80,14 @@ pub fn torment(
             }
         }
         // The workers are to work, too: on a machine with few CPUs the tormentor takes their time.
-        match interruptions {
-            Interruptions::Storm => (0..rng.u32(..1_000)).for_each(|_| std::hint::spin_loop()),
-            _ => thread::sleep(Duration::from_micros(rng.u64(20..200))),
+        match (interruptions, shared.slowness()) {
+            (Interruptions::Storm, 1) => {
+                (0..rng.u32(..1_000)).for_each(|_| std::hint::spin_loop());
+            }
+            (_, slowness) => {
+                let rest = Duration::from_micros(rng.u64(20..200)) * slowness;
+                thread::sleep(rest.min(LONGEST_REST));
+            }
         }
     }
     atomseq::set_restart_limit(atomseq::sequence::DEFAULT_RESTART_LIMIT);

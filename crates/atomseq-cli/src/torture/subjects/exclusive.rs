@@ -130,7 +130,6 @@ where
             Ok(Ending::Hung) => Err(Broken::new(
                 "a child forked by the holder of a lock waits for it for ever",
             )),
-            Ok(Ending::Lost) => Err(Broken::new("a forked child could not be waited for")),
             // No memory or no process to be had: that is the machine's affair, and the summary tells it.
             Err(_) => Ok(()),
         }

@@ -34,11 +34,6 @@ pub fn install_handlers(_handler: fn(Signal), _managed: bool) {}
 /// A crash has no last words.
 pub fn on_crash(_text: String) {}
 
-/// Ends the process: the system has refused memory.
-pub fn without_memory(_bytes: usize) -> ! {
-    std::process::abort()
-}
-
 /// There is no such timer.
 #[derive(Debug)]
 pub struct Timer(Infallible);
@@ -47,6 +42,11 @@ impl Timer {
     /// Never starts.
     pub fn start(_thread: i32, _period: Duration) -> Option<Timer> {
         None
+    }
+
+    /// Never called.
+    pub fn set(&self, _period: Duration) -> bool {
+        match self.0 {}
     }
 }
 
@@ -60,13 +60,6 @@ pub enum Ending {
     Died,
     /// It had to be killed.
     Hung,
-    /// The system does not say how it ended.
-    Lost,
-}
-
-/// No child was ever asked for.
-pub fn forks_refused() -> u64 {
-    0
 }
 
 /// Nothing forks here.

@@ -1,7 +1,6 @@
 //! Linux: affinity, signals, timers, the fence.
 
 use std::ffi::c_int;
-use std::io::Write;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -9,6 +8,8 @@ use std::time::Duration;
 use atomseq::signal::{self, Event, Options};
 
 use super::Signal;
+use crate::memory;
+use crate::torture::needs::Need;
 
 /// Bits for 8,192 CPUs, Linux's largest configuration.
 type CpuSet = [u64; 128];
@@ -28,7 +29,9 @@ pub fn move_thread(thread: i32, cpus: &[usize]) -> bool {
         }
     }
     // SAFETY: the kernel reads `size_of::<CpuSet>()` bytes, all of them inside `set`.
-    unsafe { libc::sched_setaffinity(thread, size_of::<CpuSet>(), (&raw const set).cast()) == 0 }
+    let result =
+        unsafe { libc::sched_setaffinity(thread, size_of::<CpuSet>(), (&raw const set).cast()) };
+    Need::Moves.granted(result == 0)
 }
 
 fn number(signal: Signal) -> c_int {
@@ -41,7 +44,8 @@ fn number(signal: Signal) -> c_int {
 /// Sends a signal to one thread of this process; false when there is no such thread.
 pub fn interrupt(thread: i32, signal: Signal) -> bool {
     // SAFETY: numbers only; the thread must be one of this process, or nothing happens.
-    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, number(signal)) == 0 }
+    let sent = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, number(signal)) };
+    Need::Signals.granted(sent == 0)
 }
 
 /// Aborts the sections of this process that run on a CPU; false when the kernel has no such fence.
@@ -139,25 +143,10 @@ pub fn on_crash(text: String) {
     }
 }
 
-/// Ends the process with exit code 1 and a sentence: the system has refused an allocation of so many bytes.
-pub fn without_memory(bytes: usize) -> ! {
-    let mut text = [0u8; 256];
-    let mut rest = &mut text[..];
-    // It does not allocate, and what does not fit is cut off.
-    let _ = writeln!(
-        rest,
-        "atomseq: the system refused {bytes} bytes of memory, which is no fault of what is tortured; raise the limit on memory \
-         (`ulimit -v`, the container's)"
-    );
-    let left = rest.len();
-    // SAFETY: a text of this length; the call ends the process.
-    unsafe {
-        libc::write(2, text.as_ptr().cast(), text.len() - left);
-        libc::_exit(1)
+extern "C" fn crashed(signal: c_int) {
+    if signal == libc::SIGABRT {
+        memory::end_if_short();
     }
-}
-
-extern "C" fn crashed(_signal: c_int) {
     let text = LAST_WORDS.load(Ordering::SeqCst);
     let length = LAST_WORDS_LENGTH.load(Ordering::SeqCst);
     // SAFETY: a leaked text of this length, and two calls that are allowed in a handler.
@@ -184,14 +173,21 @@ impl Timer {
         event.sigev_notify_thread_id = thread;
         let mut timer = MaybeUninit::uninit();
         // SAFETY: a valid event, and room for the timer.
-        if unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, timer.as_mut_ptr()) } != 0
-        {
+        let created =
+            unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, timer.as_mut_ptr()) };
+        if created != 0 {
+            Need::Timers.granted(false);
             return None;
         }
         // SAFETY: created above.
         let timer = Timer(unsafe { timer.assume_init() });
+        Need::Timers.granted(timer.set(period)).then_some(timer)
+    }
+
+    /// Interrupts the thread that often from now on; false when the system refuses it.
+    pub fn set(&self, period: Duration) -> bool {
         let period = libc::timespec {
-            tv_sec: 0,
+            tv_sec: period.as_secs() as libc::time_t,
             tv_nsec: period.subsec_nanos() as libc::c_long,
         };
         let times = libc::itimerspec {
@@ -199,8 +195,7 @@ impl Timer {
             it_value: period,
         };
         // SAFETY: our timer and valid times.
-        let set = unsafe { libc::timer_settime(timer.0, 0, &times, std::ptr::null_mut()) };
-        (set == 0).then_some(timer)
+        unsafe { libc::timer_settime(self.0, 0, &times, std::ptr::null_mut()) == 0 }
     }
 }
 

@@ -12,11 +12,8 @@ mod threads;
 
 #[cfg(target_os = "linux")]
 pub use {
-    child::{Ending, fork, forks_refused},
-    linux::{
-        Timer, fence, install_handlers, interrupt, move_thread, on_crash, own_number,
-        without_memory,
-    },
+    child::{Ending, fork},
+    linux::{Timer, fence, install_handlers, interrupt, move_thread, on_crash, own_number},
     threads::{run_on_c_thread, when_thread_ends},
 };
 

@@ -6,6 +6,8 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::OnceLock;
 
+use crate::torture::needs::Need;
+
 /// Runs a function on a thread made by `pthread_create` alone, and waits for its end.
 ///
 /// # Errors
@@ -56,5 +58,6 @@ pub fn when_thread_ends(hook: Hook, argument: *const ()) -> bool {
         (unsafe { libc::pthread_key_create(&mut key, Some(hook)) } == 0).then_some(key)
     });
     // SAFETY: a key that exists; its value only goes to the hook.
-    key.is_some_and(|key| unsafe { libc::pthread_setspecific(key, argument.cast()) } == 0)
+    let set = |key| unsafe { libc::pthread_setspecific(key, argument.cast()) } == 0;
+    Need::Hooks.granted(key.is_some_and(set))
 }

@@ -47,7 +47,6 @@ impl Forking {
             Ok(Ending::Hung) => Err(Broken::new(
                 "a forked child did not end: it met a gate closed for good",
             )),
-            Ok(Ending::Lost) => Err(Broken::new("a forked child could not be waited for")),
             // No memory or no process to be had: that is the machine's affair, and the summary tells it.
             Err(_) => Ok(()),
         }

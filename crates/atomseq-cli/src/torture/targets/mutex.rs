@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use atomseq::mutex::{Interlocked, OnCpu, RawMutex, RawSpin, Rehoming};
-use atomseq_papers::emulation::{Call, Trap};
+use atomseq_papers::emulation::{Call, Error, Trap};
 use atomseq_papers::reservation::{Bundled, PerLock, THREADS};
 use crossbeam_utils::CachePadded;
 
@@ -11,6 +11,7 @@ use crate::torture::harness::lane::{Doing, LANES_PER_WORKER, Lane};
 use crate::torture::harness::law::Checked;
 use crate::torture::harness::sabotage::Sabotage;
 use crate::torture::harness::{Interruptions, Round, STEPS, Setting, Target};
+use crate::torture::needs::Need;
 use crate::torture::subjects::exclusive::{Exclusive, Lock, Manners};
 use crate::torture::subjects::handlers_locks::HandlersLocks;
 use crate::torture::subjects::one_cpu::{self, Crew};
@@ -97,7 +98,15 @@ fn can_reserve(workers: usize) -> bool {
 /// All that can be here, with so many workers.
 fn all(workers: usize, sabotage: Option<Sabotage>) -> Vec<Make> {
     static EMULATES: OnceLock<bool> = OnceLock::new();
-    let emulates = *EMULATES.get_or_init(|| Trap::start().is_ok() && Call::start().is_ok());
+    let start = || {
+        let started = Trap::start().and_then(|()| Call::start());
+        // Where there is no emulation, nothing was asked for.
+        if started != Err(Error::Unsupported) {
+            Need::Emulation.granted(started.is_ok());
+        }
+        started.is_ok()
+    };
+    let emulates = *EMULATES.get_or_init(start);
     let mut all = LIBRARYS.to_vec();
     if can_reserve(workers) {
         all.extend(RESERVED);

@@ -14,6 +14,7 @@ use crate::torture::harness::interrupts::while_interrupted;
 use crate::torture::harness::lane::{Doing, Lane};
 use crate::torture::harness::law::{Broken, Checked};
 use crate::torture::harness::{Interruptions, Round, Setting, Target};
+use crate::torture::needs::Need;
 use crate::torture::subjects::bundle::Bundle;
 use crate::torture::subjects::conserving::Mood;
 use crate::torture::system;
@@ -112,7 +113,8 @@ impl Round for Crowd {
         } else {
             system::run_on_c_thread(|| lived = self.live(lane))
         };
-        // A machine with no thread to spare tortures less, which the number of threads tells.
+        // A machine with no thread to spare tortures less, which the summary tells.
+        Need::Threads.asked(started.as_ref());
         lane.counted += u64::from(started.is_ok());
         lived
     }

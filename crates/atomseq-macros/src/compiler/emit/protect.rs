@@ -9,7 +9,7 @@
 //!         back to the handler; .long exit - .
 //! limit:
 //! in section .note.atomseq, for the dynamic linker to find
-//!         .long 8, 16, 1; .asciz "atomseq"            a note of type 1
+//!         .long 12, 16, 1; .asciz "atomseq"; .long 0   a note of type 1
 //!         .long start - ., end - ., clone - ., limit - .      or 0, 0 without a clone
 //! ```
 //!
@@ -29,6 +29,10 @@ impl Builder {
         back: &[&str],
         branch: impl Fn(&str) -> String,
     ) {
+        // Without an instruction there is no place inside to be interrupted at.
+        if self.body.is_empty() {
+            return;
+        }
         match protection {
             Protection::None => {}
             Protection::Restart => self.row(false),
@@ -76,8 +80,10 @@ impl Builder {
         // "R": kept by the linker whatever refers to it.
         self.directive(".pushsection .note.atomseq, \"aR\", @note");
         self.directive(".balign 4");
-        self.directive(".long 8, 16, 1");
+        // A name of 12 bytes: the description begins where it does for readers that align it to eight.
+        self.directive(".long 12, 16, 1");
         self.directive(".asciz \"atomseq\"");
+        self.directive(".long 0");
         for at in [START, END, CLONE, CLONE_LIMIT] {
             match has_clone || at == START || at == END {
                 true => self.directive(format!(".long {at}b - .")),
@@ -171,6 +177,23 @@ mod tests {
             let line =
                 |line: &Line| matches!(line, Line::Text(text) if text.contains("atomseq_clone"));
             assert!(!restart.lines.iter().any(line));
+        }
+    }
+
+    /// Its row would end where it starts, and where another sequence may start.
+    #[test]
+    fn a_sequence_of_no_instruction_has_no_row() {
+        for ([none, restart, rollforward], _) in emitted("unsafe fn same(a: Word) -> Word { a }") {
+            assert_eq!(none.instructions, 0);
+            assert_eq!(none.lines, restart.lines);
+            assert_eq!(none.lines, rollforward.lines);
+        }
+        for ([none, restart, rollforward], _) in
+            emitted("unsafe fn read(a: Word) -> Word { load(a) }")
+        {
+            assert_eq!(none.instructions, 1);
+            assert!(none.lines.len() < restart.lines.len());
+            assert!(restart.lines.len() < rollforward.lines.len());
         }
     }
 

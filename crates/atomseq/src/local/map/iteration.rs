@@ -7,6 +7,7 @@ use super::{FREE, GONE, Map, pair};
 use crate::Word;
 use crate::local::drain::Take;
 use crate::local::points::point;
+use crate::word::Invariant;
 
 /// The key in an entry that holds this word for one.
 fn key_word(index: usize, entries: usize, word: usize) -> Option<usize> {
@@ -63,7 +64,7 @@ impl<K: Word + Copy, V: Word, const N: usize> Entries for Map<K, V, N> {
 pub struct Iter<'a, K: Word + Copy, V: Word + Copy> {
     entries: &'a dyn Entries,
     next: usize,
-    pairs: PhantomData<(K, V)>,
+    pairs: Invariant<(K, V)>,
 }
 
 impl<'a, K: Word + Copy, V: Word + Copy> Iter<'a, K, V> {

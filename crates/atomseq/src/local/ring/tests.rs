@@ -183,6 +183,7 @@ fn is_one_moment(name: &str) -> bool {
     !matches!(name, "push a batch" | "pop a batch")
 }
 
+/// 160 interruptions.
 #[test]
 fn an_interruption_anywhere_is_one_before_or_after() {
     let mut interruptions = 0;
@@ -228,6 +229,7 @@ fn an_interruption_anywhere_is_one_before_or_after() {
     assert!(interruptions > 100, "only {interruptions}");
 }
 
+/// 180 interruptions.
 #[test]
 fn an_interruption_of_a_batch_loses_and_repeats_nothing() {
     let mut interruptions = 0;

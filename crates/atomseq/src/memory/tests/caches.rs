@@ -1,8 +1,8 @@
 //! Caches: what goes, to whom, and that nothing is written back while it is used.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Barrier, Mutex};
 
 use super::*;
 
@@ -37,14 +37,14 @@ fn the_least_recently_used_goes() {
     let cache = Cache::new(3, &disk).unwrap();
     let [one, two, three] = [1, 2, 3].map(|number| load(&cache, number));
     for used in [three, one, two, one] {
-        assert!(used.get().is_some());
+        assert!(used.get().is_ok());
     }
     load(&cache, 4);
     assert_eq!(disk.take(), [3]);
     load(&cache, 5);
     assert_eq!(disk.take(), [2]);
     assert_eq!(one.get().unwrap().load(Relaxed), 1);
-    assert!(two.get().is_none() && three.get().is_none());
+    assert!([two, three].map(|name| name.get().err()) == [Some(Gone::Unloaded); 2]);
     load(&cache, 6);
     assert_eq!(disk.take(), [4]);
 }
@@ -77,7 +77,7 @@ fn what_is_unloaded_is_not_written_back() {
     let first = first.unload().expect_err("somebody else uses it");
     drop(second);
     first.unload().expect("nobody else uses it");
-    assert!(one.get().is_none());
+    assert_eq!(one.get().err(), Some(Gone::Unloaded));
     load(&cache, 2);
     assert_eq!(disk.take(), []);
 }
@@ -128,9 +128,84 @@ fn a_panic_while_writing_back_frees_the_place() {
     let cache = Cache::new(1, |_: &AtomicU64| assert!(!fails.load(Relaxed))).unwrap();
     let one = load(&cache, 1);
     assert!(catch_unwind(AssertUnwindSafe(|| cache.load().map(drop))).is_err());
-    assert!(one.get().is_none());
+    assert_eq!(one.get().err(), Some(Gone::Unloaded));
     assert!(cache.load().is_ok());
     fails.store(false, Relaxed);
+}
+
+/// A name is not gone before its owner has what was loaded under it.
+#[test]
+fn what_is_being_written_back_is_not_gone_yet() {
+    let steps = Barrier::new(2);
+    let disk = AtomicU64::new(0);
+    let cache = Cache::new(1, |page: &AtomicU64| {
+        steps.wait();
+        steps.wait();
+        disk.store(page.load(Relaxed), Relaxed);
+    });
+    let cache = cache.unwrap();
+    let one = load(&cache, 7);
+    std::thread::scope(|scope| {
+        scope.spawn(|| drop(cache.load().unwrap().unload()));
+        steps.wait();
+        assert_eq!(one.get().err(), Some(Gone::BeingWrittenBack));
+        assert_eq!(cache.write_back(), 0, "another thread does");
+        steps.wait();
+        while one.get().err() == Some(Gone::BeingWrittenBack) {
+            std::thread::yield_now();
+        }
+        assert_eq!(disk.load(Relaxed), 7);
+        assert_eq!(one.get().err(), Some(Gone::Unloaded));
+    });
+}
+
+/// Threads add to numbers that are loaded where they are needed and not loaded: each addition counts.
+#[test]
+fn what_is_loaded_anew_is_what_was_written_back() {
+    const NUMBERS: usize = 6;
+    const ADDITIONS: u64 = 3000;
+    /// The number and its value.
+    #[derive(Default)]
+    struct Page([AtomicU64; 2]);
+    // SAFETY: zeros are an instance of it.
+    unsafe impl Descriptor for Page {}
+    let disk: [AtomicU64; NUMBERS] = Default::default();
+    let owner = |page: &Page| {
+        let [number, value] = page.0.each_ref().map(|word| word.load(Relaxed));
+        // So that there is a time between.
+        std::thread::yield_now();
+        disk[number as usize].store(value, Relaxed);
+    };
+    let cache = Cache::new(3, owner).unwrap();
+    let names: [Mutex<Option<Loaded<'_, Page, _>>>; NUMBERS] = Default::default();
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let (cache, disk, names) = (&cache, &disk, &names);
+            scope.spawn(move || {
+                let mut added = 0;
+                while added < ADDITIONS {
+                    let number = (thread + added as usize) % NUMBERS;
+                    let mut name = names[number].lock().unwrap();
+                    let page = match name.as_ref().map_or(Err(Gone::Unloaded), Loaded::get) {
+                        Ok(page) => page,
+                        Err(Gone::BeingWrittenBack) => continue,
+                        Err(Gone::Unloaded) => {
+                            let Ok(page) = cache.load() else { continue };
+                            page.0[0].store(number as u64, Relaxed);
+                            page.0[1].store(disk[number].load(Relaxed), Relaxed);
+                            *name = Some(page.loaded());
+                            page
+                        }
+                    };
+                    page.0[1].fetch_add(1, Relaxed);
+                    added += 1;
+                }
+            });
+        }
+    });
+    cache.write_back();
+    let sum: u64 = disk.iter().map(|number| number.load(Relaxed)).sum();
+    assert_eq!(sum, 3 * ADDITIONS);
 }
 
 #[test]
@@ -156,7 +231,7 @@ fn threads_share_a_cache() {
                 for number in thread * LOADS..(thread + 1) * LOADS {
                     names.push((number, load(cache, number)));
                     let (number, name) = names[names.len() / 2];
-                    if let Some(used) = name.get() {
+                    if let Ok(used) = name.get() {
                         assert_eq!(used.load(Relaxed), number);
                     }
                 }

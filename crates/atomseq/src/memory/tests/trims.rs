@@ -159,6 +159,29 @@ mod on_linux {
         assert_eq!(all(&pool).len(), 20_000);
     }
 
+    /// What lies behind a page that the limit has cut may be another mapping.
+    #[test]
+    fn a_page_that_the_limit_cuts_goes_back_up_to_its_end() {
+        type Large = [AtomicU64; 5000];
+        for limit in 1..20 {
+            let options = Pool::<Large>::options().stable_for(Duration::ZERO);
+            let pool = options.limit(limit).build().unwrap();
+            let allocated = all(&pool);
+            assert_eq!(allocated.len(), limit);
+            for one in &allocated {
+                one.iter().for_each(|word| word.store(9, Relaxed));
+            }
+            drop(allocated);
+            let geometry = *pool.shared().geometry();
+            let (full, rest) = (limit / geometry.per_page, limit % geometry.per_page);
+            let rest = (rest * geometry.stride).next_multiple_of(platform::page_size());
+            assert_eq!(pool.trim(), full * geometry.page + rest);
+            let zeroed =
+                |one: &Allocated<'_, Large>| one.iter().all(|word| word.load(Relaxed) == 0);
+            assert!(all(&pool).iter().all(zeroed));
+        }
+    }
+
     /// A page of several of the system's, one of which the program has locked: the system takes what comes before that, and says that
     /// it would not.
     #[test]
@@ -237,17 +260,17 @@ mod on_linux {
     /// How many bytes of the pool's pages the system holds in memory.
     fn resident(pool: &Pool<Words>) -> usize {
         let system = platform::page_size();
-        let geometry = *pool.shared().geometry();
         let pages = pool.shared().pages();
-        let of_page = |start: std::ptr::NonNull<u8>| {
-            let mut held = vec![0u8; geometry.page / system];
+        let of_page = |start: std::ptr::NonNull<u8>, bytes: usize| {
+            let mut held = vec![0u8; bytes / system];
             // SAFETY: whole pages of a mapping, and a byte for each.
-            let result =
-                unsafe { libc::mincore(start.as_ptr().cast(), geometry.page, held.as_mut_ptr()) };
+            let result = unsafe { libc::mincore(start.as_ptr().cast(), bytes, held.as_mut_ptr()) };
             assert_eq!(result, 0);
             held.iter().filter(|byte| **byte & 1 != 0).count() * system
         };
-        pages.map(|(_, _, page)| of_page(page.start)).sum()
+        pages
+            .map(|(_, _, page)| of_page(page.start, page.bytes()))
+            .sum()
     }
 
     #[test]

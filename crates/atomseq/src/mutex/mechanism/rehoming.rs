@@ -10,9 +10,9 @@ use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 /// [`OnCpu`](super::OnCpu) that moves: to the CPU that alone uses it, and to an atomic instruction where several CPUs do.
 ///
 /// Scope [`Machine`]. At home, setting it costs no atomic instruction, and clearing it, anywhere, none either. A visit
-/// from another CPU costs three system calls, four atomic instructions and an interrupt of the home. So it counts: while
-/// each visit is paid for by 512 uses at home, the home stays; a CPU that visits twice with nobody in between becomes the
-/// home; and when eight visits in a row were not paid for, it is interlocked: one atomic instruction to set it,
+/// from another CPU costs three system calls, four atomic instructions and an interrupt of the home. So it counts, for eight
+/// visits together: while they are paid for by 512 uses each on average, the home stays; a CPU that visits twice with nobody in
+/// between becomes the home; and when eight visits were not paid for, it is interlocked: one atomic instruction to set it,
 /// a store to clear it, for everybody. It is biased again, to one CPU, once that CPU alone has used it 16,384 times in a row, and
 /// after each disappointment twice as often, up to a million.
 ///

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::memory;
+use crate::sync::this_thread;
 
 /// Somebody has [removed the entry for change](super::List::remove_for_change), and has not yet put it back.
 ///
@@ -87,12 +88,4 @@ impl std::error::Error for Refused {
             _ => None,
         }
     }
-}
-
-/// A number of the thread, or of the one that a handler has interrupted: an address of its own, so never
-/// 0 or 1.
-pub(super) fn this_thread() -> u64 {
-    // No destructor, and nothing is set up on first use. Eight bytes, so its address is a multiple of that.
-    thread_local!(static HERE: u64 = const { 0 });
-    HERE.with(|here| std::ptr::from_ref(here).addr() as u64)
 }

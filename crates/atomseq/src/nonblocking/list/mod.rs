@@ -76,9 +76,12 @@ impl<K: Plain, V: Plain> nodes::Node for Node<K, V> {
 /// instruction OS-assisted, up to 6 by k-CAS). Memory is a node an entry, whose memory is used again at once: nothing waits
 /// for readers. What is allocated is never given back before the list is dropped; a [limit](List::with_limit) bounds it.
 ///
-/// Closures and the comparison of keys (`Ord` or `PartialEq`) run while nothing is held. They may panic: then the operation has
-/// changed nothing. Comparisons, and [`fold`](List::fold)'s closure, are repeated whenever the list has changed since the operation began,
-/// so an operation whose comparison changes the same list never returns.
+/// Closures and the comparison of keys (`Ord` or `PartialEq`) run while nothing is held. If one
+/// panics, the operation panics, and has changed nothing. A comparison may be asked about bits that
+/// nobody stored ([`Plain`]): one that panics for some bits makes operations panic though no key
+/// has them. Comparisons, and [`fold`](List::fold)'s closure, are repeated whenever the list has
+/// changed since the operation began, so an operation whose comparison changes the same list never
+/// returns.
 ///
 /// Every operation may be called in a signal handler that interrupted any other one, but for those that return a `Vec`,
 /// allocate for the caller, or panic. See [`remove_for_change`](List::remove_for_change) for the one rule (GC96 5.1).
@@ -181,9 +184,14 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
 
     /// An empty list of the same kind that shares this one's memory, and so its limit: for the buckets of a hash table, say. It
     /// has a version of its own.
+    ///
+    /// # Panics
+    ///
+    /// If there is no memory for it.
     pub fn sibling(&self) -> List<K, V, A> {
+        let chain = self.chain.sibling();
         List {
-            chain: self.chain.sibling(),
+            chain: chain.unwrap_or_else(|error| panic!("{error}")),
             arrangement: PhantomData,
         }
     }

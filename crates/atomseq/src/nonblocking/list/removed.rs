@@ -4,12 +4,12 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 
-use super::error::this_thread;
 use super::{Arrangement, BeingChanged, GIVEN_UP, List, Node, Refused};
 use crate::dcas::Version;
 use crate::memory::Allocated;
 use crate::nonblocking::Plain;
 use crate::nonblocking::nodes::{Changed, until_unchanged};
+use crate::sync::this_thread;
 use crate::sync::{Ordering, fence};
 
 impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {

@@ -27,7 +27,8 @@
 //! A thread that stops anywhere keeps no other waiting: its change is one instruction, and either was made or was not. Of the threads
 //! that fail to make a change, another one has made it: lock-free.
 
-use crate::dcas::{Backoff, zeros};
+use crate::dcas::Backoff;
+use crate::heap::zeros;
 use crate::sync::{AtomicU64, Ordering, Pair};
 
 /// A hint, on cache lines of its own, for processors that fetch them in pairs.

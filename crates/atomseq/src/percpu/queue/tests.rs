@@ -1,6 +1,6 @@
 //! Queues: what comes out is what went in, once and in order, and what is left is dropped.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::*;
 use crate::platform;
@@ -70,11 +70,11 @@ fn go_round(queue: &Queue<usize>, taken: usize, put: usize) {
     }
 }
 
+/// What is called between two loads of a look.
+type Gap<'a> = &'a mut (dyn FnMut() + Send);
+
 /// Looks with something between two of the loads, and between two others; returns what all of them said.
-fn looks(
-    look: impl Fn(&Queue<usize>, &mut dyn FnMut()) -> bool,
-    elements: usize,
-) -> (usize, usize) {
+fn looks(look: impl Fn(&Queue<usize>, Gap<'_>) -> bool, elements: usize) -> (usize, usize) {
     const GAPS: usize = 6;
     let (mut looks, mut empty) = (0, 0);
     // Several rounds of a ring of 32 cells, and all that is less than one.
@@ -100,6 +100,7 @@ fn looks(
     (looks, empty)
 }
 
+/// 58,320 looks.
 #[test]
 fn what_is_never_empty_is_never_found_empty() {
     for elements in [1, 2, FIRST_CELLS - 2] {
@@ -115,12 +116,12 @@ fn what_is_never_empty_is_never_found_empty() {
 /// The test would notice: head and tail read one after the other, and the head once more.
 #[test]
 fn a_look_without_numbers_is_found_out() {
-    let pair = |queue: &Queue<usize>, gap: &mut dyn FnMut()| {
+    let pair = |queue: &Queue<usize>, gap: Gap<'_>| {
         let head = queue.area.peek(0, 0);
         gap();
         queue.area.peek(0, 1) == head
     };
-    let thrice = |queue: &Queue<usize>, gap: &mut dyn FnMut()| {
+    let thrice = |queue: &Queue<usize>, gap: Gap<'_>| {
         let head = queue.area.peek(0, 0);
         gap();
         let same = queue.area.peek(0, 1) == head;
@@ -129,6 +130,89 @@ fn a_look_without_numbers_is_found_out() {
     };
     let elements = FIRST_CELLS - 2;
     assert!(looks(pair, elements).1 > 0 && looks(thrice, elements).1 > 0);
+}
+
+/// A queue whose owner does something in the gaps of the look with which `steal_from` and `drain`
+/// begin.
+struct Meanwhile<'queue, 'gap> {
+    queue: &'queue Queue<usize>,
+    gap: Mutex<Gap<'gap>>,
+    is_empty: fn(&Queue<usize>, Gap<'_>) -> bool,
+}
+
+impl Take<usize> for Meanwhile<'_, '_> {
+    fn area(&self) -> &Area {
+        self.queue.area()
+    }
+
+    fn take(&self, held: &Held<'_>) -> Option<Raw<usize>> {
+        self.queue.take(held)
+    }
+
+    unsafe fn element(&self, raw: Raw<usize>) -> usize {
+        // SAFETY: the caller's promise.
+        unsafe { self.queue.element(raw) }
+    }
+
+    fn seems_occupied(&self, cpu: usize) -> bool {
+        let mut gap = self.gap.lock().unwrap();
+        match cpu {
+            0 => !(self.is_empty)(self.queue, &mut **gap),
+            _ => self.queue.seems_occupied(cpu),
+        }
+    }
+
+    fn count(&self, held: &Held<'_>) -> usize {
+        self.queue.count(held)
+    }
+}
+
+/// How often `steal_from` and `drain` find nothing in a queue of so many elements, with that look;
+/// and how often they are called.
+fn find_nothing(
+    elements: usize,
+    is_empty: fn(&Queue<usize>, Gap<'_>) -> bool,
+) -> [(usize, usize); 2] {
+    let calls: [fn(&Meanwhile<'_, '_>) -> Option<usize>; 2] = [
+        |queue| remote::steal_from(queue, 0),
+        |queue| Drain::new(queue).next(),
+    ];
+    calls.map(|call| {
+        let finds_nothing = |queue: &Queue<usize>, gap: Gap<'_>| {
+            let gap = Mutex::new(gap);
+            let meanwhile = Meanwhile {
+                queue,
+                gap,
+                is_empty,
+            };
+            call(&meanwhile).is_none()
+        };
+        looks(finds_nothing, elements)
+    })
+}
+
+/// 77,760 calls.
+#[test]
+fn stealing_and_draining_find_something_in_what_is_never_empty() {
+    for elements in [1, FIRST_CELLS - 2] {
+        let found = find_nothing(elements, |queue, gap| queue.was_empty(0, gap));
+        for (calls, nothing) in found {
+            assert!(calls > 10_000);
+            assert_eq!(nothing, 0, "of {calls} calls with {elements} elements");
+        }
+    }
+}
+
+/// The control: head and tail read one after the other.
+#[test]
+fn stealing_and_draining_after_a_look_without_numbers_are_found_out() {
+    let pair = |queue: &Queue<usize>, gap: Gap<'_>| {
+        let head = queue.area.peek(0, 0);
+        gap();
+        queue.area.peek(0, 1) == head
+    };
+    let found = find_nothing(FIRST_CELLS - 2, pair);
+    assert!(found.iter().all(|(_, nothing)| *nothing > 0));
 }
 
 /// Near a limit, less memory is better than none, and is asked for; the next chunk is no larger than twice the last one that

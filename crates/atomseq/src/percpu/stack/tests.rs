@@ -69,3 +69,39 @@ fn batches_keep_what_fits() {
     }
     assert_eq!(all, 3);
 }
+
+/// Three of each CPU's, the last pushed; the others are dropped with the stack.
+#[test]
+fn words_leave_a_stack_that_nobody_else_uses() {
+    let shared = Arc::new(());
+    let mut stack = Stack::new(8);
+    let pushed: Vec<_> = (0..8)
+        .map(|number| Arc::new((number, shared.clone())))
+        .collect();
+    for element in &pushed {
+        stack.push(element.clone()).unwrap();
+    }
+    let mut left = 0;
+    for cpu in 0..stack.cpus() {
+        let there = stack.len_of(cpu);
+        let mut words = [Place::EMPTY; 3];
+        let popped = stack.pop_words_from(cpu, &mut words);
+        assert_eq!(popped, there.min(3));
+        assert_eq!(stack.len_of(cpu), there - popped);
+        left += there - popped;
+        let numbers = words[..popped].iter().map(|word| {
+            // SAFETY: just popped, each once.
+            unsafe { Arc::<(i32, Arc<()>)>::from_word(word.word()) }.0
+        });
+        assert!(numbers.is_sorted());
+    }
+    let are_on_it = || {
+        pushed
+            .iter()
+            .filter(|element| Arc::strong_count(element) == 2)
+            .count()
+    };
+    assert_eq!(are_on_it(), left);
+    drop(stack);
+    assert_eq!(are_on_it(), 0);
+}

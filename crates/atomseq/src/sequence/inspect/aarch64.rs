@@ -26,8 +26,8 @@ const PLAIN: &[(u32, u32)] = &[
     (0xffff_fc00, 0xc8df_fc00), // ldar
     (0xffff_fc00, 0xf8bf_c000), // ldapr
     (0xffff_fc00, 0xc89f_fc00), // stlr
-    (0xffc0_0000, 0x9100_0000), // add x, x, #
-    (0xffc0_0000, 0xd100_0000), // sub x, x, #
+    (0xff80_0000, 0x9100_0000), // add x, x, #, also of pages
+    (0xff80_0000, 0xd100_0000), // sub x, x, #
     (0xffc0_001f, 0xf100_001f), // cmp x, #
     (0xffe0_fc00, 0x8b00_0000), // add
     (0xffe0_fc00, 0xcb00_0000), // sub
@@ -63,7 +63,7 @@ fn decode(code: &[u8]) -> Option<Instruction> {
         let rest = word & !0x00ff_ffe0;
         Branch { offset, rest }
     });
-    let known = branch.is_some() || is_plain(word) || is_shift(word);
+    let known = branch.is_some() || is_plain(word) || is_shift(word) || is_mask(word);
     known.then_some(Instruction { bytes: 4, branch })
 }
 
@@ -72,11 +72,17 @@ fn is_plain(word: u32) -> bool {
     let base = word >> 5 & 31;
     kind.is_some_and(|kind| !WITH_BASE.contains(&kind) || base != 31)
         // add and sub with an immediate can write the stack pointer.
-        && (word & 0xbfc0_0000 != 0x9100_0000 || word & 31 != 31)
+        && (word & 0xbf80_0000 != 0x9100_0000 || word & 31 != 31)
 }
 
 /// lsl and lsr by an immediate: two of what ubfm does.
 fn is_shift(word: u32) -> bool {
     let (first, last) = (word >> 16 & 63, word >> 10 & 63);
     word & 0xffc0_0000 == 0xd340_0000 && (last == 63 || first == last + 1)
+}
+
+/// and with ones from the lowest bit on, never with all of them, which is no immediate.
+fn is_mask(word: u32) -> bool {
+    let (last, from, to) = (word >> 10 & 63, word >> 5 & 31, word & 31);
+    word & 0xffff_0000 == 0x9240_0000 && last != 63 && from != 31 && to != 31
 }

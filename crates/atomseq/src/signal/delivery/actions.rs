@@ -7,7 +7,7 @@ use super::super::event::{Chained, Handler, Interrupted};
 use super::super::options::Options;
 use super::controls;
 use super::passing::while_passing_on;
-use crate::platform::{Context, Disposition, SIGNALS, bit, change_mask};
+use crate::platform::{Context, Disposition, RESERVED_SET, SIGNALS, bit, change_mask};
 
 /// Signals that faults raise. Blocked, they would kill.
 pub const FAULTS: [c_int; 6] = [
@@ -19,24 +19,12 @@ pub const FAULTS: [c_int; 6] = [
     libc::SIGSYS,
 ];
 
-/// Signals that belong to the C library.
-pub const RESERVED: &[c_int] = if cfg!(target_env = "musl") {
-    &[32, 33, 34]
-} else {
-    &[32, 33]
-};
-
 /// What is never blocked and never held back: the faults, `SIGABRT`, the C library's two.
 pub const NEVER_BLOCKED: u64 = {
-    let mut set = bit(libc::SIGABRT);
+    let mut set = bit(libc::SIGABRT) | RESERVED_SET;
     let mut index = 0;
     while index < FAULTS.len() {
         set |= bit(FAULTS[index]);
-        index += 1;
-    }
-    let mut index = 0;
-    while index < RESERVED.len() {
-        set |= bit(RESERVED[index]);
         index += 1;
     }
     set
@@ -282,13 +270,16 @@ pub fn kernel_mask_of(signal: c_int, entry: usize) -> u64 {
     })
 }
 
-/// The mask with which an entry was last installed for each signal. The kernel blocks it, and the signal. That may be more than it
-/// has to: nothing is taken from a mask when fewer signals are managed, since another copy of atomseq may manage them, and has
-/// found them in it. (And where a handler of one signal is used up, no mask can be changed.)
+/// The mask with which an entry was last installed here for each signal. The kernel blocks it, and the signal. That may be more
+/// than it has to: nothing is taken from a mask when fewer signals are managed, since another copy of atomseq may manage them, and
+/// has found them in it. (And where a handler of one signal is used up, no mask can be changed.)
+///
+/// The kernel may block still more: other code can install the entry again with another mask, and another copy of atomseq adds what
+/// it manages. While the handler runs, that stays blocked, as if the interrupted code had it blocked.
 static INSTALLED: [AtomicU64; SIGNALS as usize + 1] =
     [const { AtomicU64::new(0) }; SIGNALS as usize + 1];
 
-/// What the kernel blocks when it calls an entry of this signal.
+/// What the kernel blocks because of atomseq when it calls an entry of this signal.
 pub fn installed_mask(signal: c_int) -> u64 {
     let installed = INSTALLED.get(signal as usize);
     // Relaxed: a number on its own. Deliveries that begin while it changes find both masks in it.

@@ -55,6 +55,9 @@ pub const MEANWHILE: u32 = 524_288;
 /// What a half-finished end of a mask is about to unblock is set aside while a handler runs.
 pub const SETTING_ASIDE: u32 = 1_048_576;
 
+/// A clone's faults find their signals open.
+pub const OPENING: u32 = 2_097_152;
+
 static OFF: AtomicU32 = AtomicU32::new(0);
 
 /// Switches off, in this process, the protections in `off`, and all others on.

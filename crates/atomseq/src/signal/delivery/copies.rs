@@ -76,7 +76,8 @@ fn other_entry(handler: usize) -> Option<(usize, Below)> {
         return None;
     }
     let first = handler - 16 * number;
-    if [read(first - MARKED)?, read(first - MARKED + 8)?].concat() != MARK {
+    let (begin, end) = MARK.split_at(8);
+    if read(first - MARKED)? != begin || read(first - MARKED + 8)? != end {
         return None;
     }
     let [a, b, c, d, ..] = read(first - TELLS)?;

@@ -6,12 +6,12 @@ use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
 use super::super::audit::{Audit, Fault};
-use super::actions::{self, Action, ENTRIES, RESERVED};
-use super::install::{Changing, SA_EXPOSE_TAGBITS, adopted, flags_and_mask, set_entry};
+use super::actions::{self, Action, ENTRIES, FAULT_SET};
+use super::install::{SA_EXPOSE_TAGBITS, adopted, flags_and_mask, set_entry};
+use super::lock::{Changing, refresh_table};
 use super::{controls, copies};
 use crate::arch::signal_entry;
-use crate::platform::{Disposition, SIGNALS, disposition, replace_disposition_if};
-use crate::sequence::table;
+use crate::platform::{Disposition, RESERVED, SIGNALS, bit, disposition, replace_disposition_if};
 
 /// The number of the entry that a disposition has; `None` if it is none of this copy of atomseq's.
 pub fn entry_of(disposition: &Disposition) -> Option<usize> {
@@ -47,25 +47,33 @@ fn examine(signal: c_int, now: &Disposition) -> Option<Fault> {
             false => Some(Fault::PutBack),
         };
     }
-    if is_adopted_by_another_copy(signal, now) {
-        return None;
-    }
-    let is_uncovered = actions::managed() & !now.mask != 0;
-    match now.is_function() {
-        _ if has_handler => Some(Fault::Displaced),
-        false => None,
-        // Also one that was installed over one that is adopted: the kernel calls it first, in the middle of deliveries.
-        true if actions::is_unmaskable(signal) => Some(Fault::Unadopted),
-        true => is_uncovered.then_some(Fault::Uncovered),
+    match has_handler {
+        true if is_adopted_by_another_copy(signal, now, actions::action(signal)) => None,
+        true => Some(Fault::Displaced),
+        false => examine_others(signal, now),
     }
 }
 
-/// Does another copy of atomseq, which the kernel calls, pass the signal on to what is done on it here?
-fn is_adopted_by_another_copy(signal: c_int, now: &Disposition) -> bool {
-    let is_meant = |below: &Action| match actions::action(signal) {
-        Some(action) if actions::has_handler(signal) => core::ptr::eq(action, below),
-        _ => true,
-    };
+/// The same, of a disposition of others for a signal that has no handler here, or will have none.
+fn examine_others(signal: c_int, now: &Disposition) -> Option<Fault> {
+    if !now.is_function() || is_adopted_by_another_copy(signal, now, None) {
+        return None;
+    }
+    // Also one that was installed over one that is adopted: the kernel calls it first, in the middle of deliveries.
+    if actions::is_unmaskable(signal) {
+        return Some(Fault::Unadopted);
+    }
+    (others_managed(signal) & !now.mask != 0).then_some(Fault::Uncovered)
+}
+
+/// What a handler of others for `signal` has to block. (The kernel blocks the signal itself, unless that handler lets it in.)
+fn others_managed(signal: c_int) -> u64 {
+    actions::managed() & !bit(signal)
+}
+
+/// Does another copy of atomseq, which the kernel calls, pass the signal on to what is done on it here: to `action`, or to any?
+fn is_adopted_by_another_copy(signal: c_int, now: &Disposition, action: Option<&Action>) -> bool {
+    let is_meant = |below: &Action| action.is_none_or(|action| core::ptr::eq(action, below));
     actions::is_unmaskable(signal)
         && now.is_function()
         && copies::action_below(signal, now.handler).is_some_and(is_meant)
@@ -81,8 +89,10 @@ fn is_altered(signal: c_int, now: &Disposition) -> bool {
         | SA_EXPOSE_TAGBITS;
     let (flags, mask) = flags_and_mask(signal);
     let are_same_flags = (now.flags as c_int ^ (flags | libc::SA_SIGINFO)) & WATCHED == 0;
-    // A mask that was made when more signals were managed does no harm.
-    !are_same_flags || mask & !now.mask != 0
+    // A mask that was made when more signals were managed does no harm. One that holds faults' signals does: a fault of the handler
+    // kills. (The signal itself is blocked in any case.)
+    let beyond = now.mask & !(mask | bit(signal)) & FAULT_SET;
+    !are_same_flags || mask & !now.mask != 0 || beyond != 0
 }
 
 /// Calls with those signals that have something wrong.
@@ -104,19 +114,21 @@ fn each_fault(
     }
 }
 
-/// Repairs what can be repaired.
-pub fn cover(_changing: &Changing) {
+/// Repairs what can be repaired; or an error number, where there is no memory to adopt a handler.
+pub fn cover(_changing: &Changing) -> Result<(), i32> {
+    let mut result = Ok(());
     if controls::is_off(controls::WIDENING) {
-        return;
+        return result;
     }
     each_fault(1..=SIGNALS, |signal, fault, now| match fault {
         Fault::Altered => reinstall(signal, now),
         Fault::PutBack => remove_again(signal, now),
-        Fault::Unadopted => adopt(signal, now),
+        Fault::Unadopted => result = result.and(adopt(signal, now)),
         Fault::Unknown => {}
         Fault::Displaced if !now.is_function() => {}
         Fault::Uncovered | Fault::Displaced => widen(signal, now, actions::managed()),
     });
+    result
 }
 
 /// Installs our entry again, with the flags and the mask that it needs; an older one that other code has put back is the
@@ -135,15 +147,56 @@ fn reinstall(signal: c_int, now: &Disposition) {
 fn remove_again(signal: c_int, now: &Disposition) {
     let retired = entry_of(now).and_then(|entry| actions::of_entry(signal, entry));
     let rest = retired.map_or(Disposition::DEFAULT, Action::rest);
-    // SAFETY: what the kernel said it was, before.
-    let is_removed = unsafe { replace_disposition_if(signal, &rest, |found| found == now) };
-    if is_removed != Ok(true) {
-        return;
-    }
-    match examine(signal, &rest) {
-        Some(Fault::Unadopted) => adopt(signal, &rest),
-        Some(_) => widen(signal, &rest, actions::managed()),
-        None => {}
+    // What other code has installed meanwhile stays, and the kernel accepts for this signal what it has accepted before.
+    let _ = put_back(signal, &rest, |found| found == now);
+}
+
+/// Puts `below` into the place of one of our entries, for which `is_entry` holds: covered, or adopted, by the same call, for it may
+/// interrupt a sequence at once. Returns whether the entry was there. Without memory to adopt it, it is as it was, and an audit
+/// finds it.
+pub fn put_back(
+    signal: c_int,
+    below: &Disposition,
+    is_entry: impl Fn(&Disposition) -> bool,
+) -> Result<bool, i32> {
+    let fault = examine_others(signal, below).filter(|_| !controls::is_off(controls::WIDENING));
+    let adopted = match fault {
+        Some(Fault::Unadopted) => adopted(*below).ok(),
+        _ => None,
+    };
+    let Some(adopted) = adopted else {
+        let mask = match fault {
+            Some(Fault::Uncovered) => others_managed(signal),
+            _ => 0,
+        };
+        let covered = Disposition {
+            mask: below.mask | mask,
+            ..*below
+        };
+        // SAFETY: what the kernel said it was, before, maybe with another mask.
+        return unsafe { replace_disposition_if(signal, &covered, is_entry) };
+    };
+    let newest = actions::newest_entry(signal);
+    let before = actions::of_entry(signal, newest);
+    let entry = match actions::has_handler(signal) {
+        // It was there before that entry, which it cannot know.
+        true => newest,
+        false => actions::entry_over(signal, below),
+    };
+    loop {
+        let now = disposition(signal)?;
+        if !is_entry(&now) {
+            return Ok(false);
+        }
+        actions::set_action(signal, entry, adopted);
+        let result = set_entry(signal, &now);
+        if result == Ok(true) {
+            return result;
+        }
+        if let Some(before) = before {
+            actions::set_action(signal, newest, before);
+        }
+        result?;
     }
 }
 
@@ -165,26 +218,27 @@ fn widen(signal: c_int, now: &Disposition, more: u64) {
 }
 
 /// Puts our entry in the place of a handler of someone else's, which is called by way of it from then on: of `now`, or of one that
-/// other code installs meanwhile.
-fn adopt(signal: c_int, now: &Disposition) {
+/// other code installs meanwhile. An error number, where there is no memory for that.
+fn adopt(signal: c_int, now: &Disposition) -> Result<(), i32> {
     let mut now = *now;
     while examine(signal, &now) == Some(Fault::Unadopted) {
-        let action = adopted(now);
+        let action = adopted(now)?;
         actions::set_action(signal, actions::entry_over(signal, &now), action);
         if set_entry(signal, &now) == Ok(true) {
-            return;
+            return Ok(());
         }
         action.retired.store(true, Ordering::SeqCst);
         match disposition(signal) {
             Ok(found) => now = found,
-            Err(_) => return,
+            Err(_) => return Ok(()),
         }
     }
+    Ok(())
 }
 
 /// As [`crate::signal::audit`].
 pub fn audit() -> Audit {
-    table::refresh();
+    find_sequences();
     let changing = Changing::start();
     cover_reserved(&changing);
     find()
@@ -215,10 +269,23 @@ fn find() -> Audit {
 
 /// As [`crate::signal::repair`].
 pub fn repair() -> Audit {
-    table::refresh();
+    find_sequences();
     let changing = Changing::start();
     if actions::is_any_managed() {
-        cover(&changing);
+        // What there is no memory to adopt is found below.
+        let _ = cover(&changing);
     }
     find()
+}
+
+/// An audit that looked at less than it should would find all well. Where nothing is managed it looks at nothing, and forks may not be
+/// watched yet, which wait for a walk through the loaded objects.
+fn find_sequences() {
+    if !actions::is_any_managed() {
+        return;
+    }
+    assert!(
+        refresh_table(),
+        "no memory for the table of sequences: allow this process a few more pages of memory"
+    );
 }

@@ -11,7 +11,7 @@ use super::nested::Frame;
 use super::rollforward::{abandon_rollforward, leave};
 use super::run::{self, Delivery};
 use super::words::Words;
-use super::{Arrived, Interrupted, controls, fork, pass_on};
+use super::{Arrived, Interrupted, controls, pass_on};
 use crate::clock;
 use crate::sequence::table;
 
@@ -163,42 +163,47 @@ unsafe fn deliver_outside(action: &'static Action, delivery: &mut Delivery, fram
     }
 }
 
-/// Runs the handler of a fault; first those of signals that wait for the delivery that has the fault. They would wait for ever
-/// if this handler jumped away, and are told what it is told.
+/// Runs the handler of a fault; at its first instruction, those of signals that wait for the delivery that has the fault. They
+/// would wait for ever if this handler jumped away, and are told what it is told.
 ///
 /// # Safety
 /// As [`deliver`].
 unsafe fn run(action: &'static Action, delivery: &Delivery, frame: &Frame) {
-    frame.decided();
-    let mut delivery = *delivery;
-    let process = fork::process();
-    for waited_for in [Some(frame), frame.before()].into_iter().flatten() {
-        while let Some((entry, signal, info)) = waited_for.take(process) {
-            delivery.blocked = None;
-            let info = &info;
+    // SAFETY: the caller's promise.
+    let waiting = |mask| unsafe { run_waiting(delivery, frame, mask) };
+    // SAFETY: the caller's promise.
+    unsafe { run::run_of(frame, action, delivery, waiting) };
+}
+
+/// Runs the handlers of what waits, as if it had interrupted code with `mask`: the first instruction of the fault's handler.
+/// Returns whether there were any.
+///
+/// # Safety
+/// As [`deliver`].
+unsafe fn run_waiting(fault: &Delivery, frame: &Frame, mask: u64) -> bool {
+    let mut has_run = false;
+    for waited_for in core::iter::successors(Some(frame), |frame| frame.before()) {
+        while let Some((entry, signal, info)) = waited_for.take() {
+            has_run = true;
+            let waited = Delivery {
+                signal,
+                info: &info,
+                // Noted because of the fault's handler.
+                in_handler_inside: fault.in_handler_inside
+                    || fault.interrupted == Interrupted::Inside,
+                mask,
+                blocked: None,
+                ..*fault
+            };
             match actions::live_of_entry(signal, entry) {
                 // SAFETY: the caller's promise.
-                Some(action) => unsafe {
-                    run::run(
-                        action,
-                        &Delivery {
-                            signal,
-                            info,
-                            ..delivery
-                        },
-                    )
-                },
+                Some(action) => unsafe { run::run(action, &waited) },
                 // SAFETY: the caller's promise.
-                None => unsafe { pass_on(entry, signal, info, delivery.context, delivery.mask) },
+                None => unsafe { pass_on(entry, signal, &info, fault.context, mask) },
             }
         }
     }
-    // SAFETY: the caller's promise.
-    unsafe { run::run(action, &delivery) };
-    if fork::process() != process {
-        // It was the parent's, also where the fork has called no handlers.
-        Words::of_this_thread().rollforward.forget_signal();
-    }
+    has_run
 }
 
 fn is_over_limit(delivery: &Frame) -> bool {

@@ -1,101 +1,20 @@
 //! Installing and removing handlers. Not for handlers: takes a lock, memory, and the dynamic linker's lock.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use super::super::event::Handler;
 use super::super::options::{Error, Options};
-use super::actions::{self, Action, By, FAULT_SET, Previous, RESERVED};
+use super::actions::{self, Action, By, Previous};
 use super::cover;
+use super::lock::{Changing, refresh_table};
 use super::{controls, fork, keep};
-use crate::arch::{signal_entry, thread_pointer};
+use crate::arch::signal_entry;
+use crate::percpu::memory;
 use crate::platform::{
-    Disposition, SIGNALS, are_same, bit, change_mask, disposition, install_entry_if,
-    replace_disposition_if, set_quiet_hook, start, wait, wake_one,
+    Disposition, RESERVED, SIGNALS, are_same, bit, disposition, install_entry_if, set_quiet_hook,
+    start,
 };
-use crate::sequence::table;
-
-/// One thread at a time changes handlers; a fork waits for it.
-///
-/// The handler of a fault may run on the thread that holds the lock, and may fork there; so may an atfork handler change handlers.
-/// So a thread that holds it takes it again.
-static LOCK: AtomicU32 = AtomicU32::new(0);
-
-/// The thread pointer of the thread that holds the lock, or 0; how often that has taken it again.
-static HOLDER: AtomicUsize = AtomicUsize::new(0);
-static AGAIN: AtomicUsize = AtomicUsize::new(0);
-
-/// Does this thread hold the lock? Relaxed, as all uses of the two: only a thread itself stores its thread pointer there, and
-/// only the holder counts.
-pub fn is_locked_by_this_thread() -> bool {
-    HOLDER.load(Ordering::Relaxed) == thread_pointer()
-}
-
-/// Takes the lock. All signals must be blocked: a handler that comes before the holder is noted may fork, and would wait for its own
-/// thread.
-pub fn lock() {
-    if is_locked_by_this_thread() {
-        AGAIN.fetch_add(1, Ordering::Relaxed);
-        return;
-    }
-    // 0 free, 1 held, 2 held and waited for. Acquire: pairs with the Release in `unlock`.
-    let is_free = LOCK.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
-    if is_free.is_err() {
-        while LOCK.swap(2, Ordering::Acquire) != 0 {
-            wait(&LOCK, 2);
-        }
-    }
-    HOLDER.store(thread_pointer(), Ordering::Relaxed);
-}
-
-/// Gives it back, as often as it was taken. All signals must be blocked.
-pub fn unlock() {
-    let again = AGAIN.load(Ordering::Relaxed);
-    if again != 0 {
-        AGAIN.store(again - 1, Ordering::Relaxed);
-    } else {
-        release();
-    }
-}
-
-/// In the child of a fork, gives the lock back for a thread that held it and is the parent's alone.
-pub fn unlock_for_parent() {
-    if !is_locked_by_this_thread() {
-        AGAIN.store(0, Ordering::Relaxed);
-        release();
-    }
-}
-
-fn release() {
-    HOLDER.store(0, Ordering::Relaxed);
-    // Release: pairs with the Acquire in `lock`.
-    if LOCK.swap(0, Ordering::Release) == 2 {
-        wake_one(&LOCK);
-    }
-}
-
-/// What is blocked while the lock is held: all but faults, which the program may mend. A handler could change handlers, or jump away.
-pub const BLOCKED_WHILE_LOCKED: u64 = !FAULT_SET;
-
-/// The right to change handlers. Of other signals than faults' none arrives while one lives.
-pub struct Changing(u64);
-
-impl Changing {
-    pub fn start() -> Changing {
-        let mask = change_mask(libc::SIG_BLOCK, u64::MAX);
-        lock();
-        change_mask(libc::SIG_SETMASK, mask | BLOCKED_WHILE_LOCKED);
-        Changing(mask)
-    }
-}
-
-impl Drop for Changing {
-    fn drop(&mut self) {
-        change_mask(libc::SIG_BLOCK, u64::MAX);
-        unlock();
-        change_mask(libc::SIG_SETMASK, self.0);
-    }
-}
 
 /// # Safety
 /// As [`crate::signal::install_with`].
@@ -106,20 +25,25 @@ pub unsafe fn install(signal: c_int, handler: Handler, options: Options) -> Resu
     }
     // The handler may be the first to use a static lock, and start-up is not for handlers.
     start();
-    table::refresh();
-    let changing = Changing::start();
+    // First: a fork waits for the walk through the loaded objects.
     fork::watch().map_err(|errno| Error::Refused { signal, errno })?;
+    if !refresh_table() {
+        let errno = libc::ENOMEM;
+        return Err(Error::Refused { signal, errno });
+    }
+    let changing = Changing::start();
     set_quiet_hook(keep::end_in);
     // As it is before it is made to cover anything.
     let before = disposition(signal).map_err(|errno| Error::Refused { signal, errno })?;
     let was_managed = actions::has_handler(signal);
     actions::manage(signal);
     // First all others, then this one: from its first delivery on, it is covered.
-    cover::cover(&changing);
-    let result = take_over(signal, &before, handler, options);
+    let covered = cover::cover(&changing);
+    let result = covered.and_then(|()| take_over(signal, &before, handler, options));
     // One for one signal, which this has replaced, may have been used up meanwhile.
     if result.is_ok() && actions::manage(signal) {
-        cover::cover(&changing);
+        // Without memory, an audit finds what is not covered.
+        let _ = cover::cover(&changing);
     }
     if result.is_err() && !was_managed {
         actions::no_longer_manage(signal);
@@ -166,7 +90,7 @@ fn try_to_take_over(
         previous: Previous(previous),
         spent: AtomicBool::new(false),
         retired: AtomicBool::new(false),
-    });
+    })?;
     actions::set_action(signal, entry, action);
     let result = set_entry(signal, &covered);
     if result != Ok(true) {
@@ -180,27 +104,21 @@ fn try_to_take_over(
 
 pub fn uninstall(signal: c_int) -> Result<(), Error> {
     check(signal)?;
-    let changing = Changing::start();
+    let _changing = Changing::start();
     if !actions::has_handler(signal) {
         return Err(Error::NotInstalled(signal));
     }
-    let refused = |errno| Error::Refused { signal, errno };
     let Some(action) = actions::action(signal) else {
         return Err(Error::NotInstalled(signal));
     };
-    // SAFETY: what the kernel said it was, before.
-    let was_ours = unsafe {
-        replace_disposition_if(signal, &action.previous.0, |now| {
-            cover::leads_to(signal, now, action)
-        })
-    };
-    if !was_ours.map_err(refused)? {
+    let was_ours = cover::put_back(signal, &action.previous.0, |now| {
+        cover::leads_to(signal, now, action)
+    });
+    if !was_ours.map_err(|errno| Error::Refused { signal, errno })? {
         return Err(Error::Displaced(signal));
     }
     action.retired.store(true, Ordering::SeqCst);
     actions::no_longer_manage(signal);
-    // What was restored may need to be widened, or adopted.
-    cover::cover(&changing);
     Ok(())
 }
 
@@ -243,7 +161,7 @@ fn check_alternate_stack(signal: c_int, bytes: usize) -> Result<(), Error> {
 }
 
 /// An action that passes everything on to `previous`.
-pub fn adopted(previous: Disposition) -> &'static Action {
+pub fn adopted(previous: Disposition) -> Result<&'static Action, i32> {
     leak(Action {
         by: By::Adopted,
         options: Options {
@@ -256,9 +174,19 @@ pub fn adopted(previous: Disposition) -> &'static Action {
     })
 }
 
-/// A handler may be using an action at any time, so none is freed. There are as many as there were installations.
-fn leak(action: Action) -> &'static Action {
-    Box::leak(Box::new(action))
+/// A handler may be using an action at any time, so none is freed. There are as many as there were
+/// installations. Not by the global allocator: the lock is held that a fork takes, and a fork may
+/// hold the allocator's.
+fn leak(action: Action) -> Result<&'static Action, i32> {
+    let place = memory::allocate(size_of::<Action>()).ok_or(libc::ENOMEM)?;
+    let place = place.cast::<Action>();
+    const { assert!(align_of::<Action>() <= 64) };
+    // SAFETY: as large as an action, aligned to more than that, in nobody else's hands, and never
+    // freed.
+    unsafe {
+        place.write(action);
+        Ok(place.as_ref())
+    }
 }
 
 /// Makes the kernel call our entry for a signal that has an action, with the flags and the mask that go with it, in the place of

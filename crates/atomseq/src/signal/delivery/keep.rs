@@ -2,7 +2,13 @@
 //!
 //! Generating `SIGCONT` discards the pending stop signals of the whole process, and generating a stop signal discards its
 //! pending `SIGCONT` (POSIX, 2.4.1). A deferred signal was generated long ago; queued again it would discard what came
-//! later. And a sandbox may refuse to queue or to send at all.
+//! later.
+//!
+//! The kernel takes some signals without saying that it has dropped the record, or the whole signal. A standard signal is dropped if
+//! one of its number waits in the thread's queue: a timer is armed again when its signal is first delivered, so the next one may be
+//! there before the deferred one, whose overruns are lost. A real-time signal of `kill` is only noted if the queue is full, and that
+//! note is cleared with the last queued signal of its number. Of other real-time signals, the kernel says that there is no room. And a
+//! sandbox may refuse to queue or to send at all.
 //!
 //! ```text
 //!            defer                                  end of the outermost mask
@@ -14,6 +20,7 @@
 //! changes in that context has no effect, but for the mask.
 
 use core::ffi::c_int;
+use core::sync::atomic::Ordering::Relaxed;
 
 use super::super::statistics::COUNTS;
 use super::actions::{self, By};
@@ -35,11 +42,31 @@ fn discarded_by(signal: c_int) -> u64 {
     }
 }
 
-/// Does a thread keep `signal` rather than queue it again? Not if its handler needs the alternate stack, on which only the
-/// kernel puts a handler.
-pub fn is_kept(signal: c_int) -> bool {
-    discarded_by(signal) != 0
-        && actions::action(signal).is_none_or(|action| action.options.stack.is_none())
+/// Does a thread keep `signal` rather than queue it again, when a mask defers it?
+pub fn is_kept(signal: c_int, info: &libc::siginfo_t) -> bool {
+    match discarded_by(signal) {
+        0 => may_merge(signal, info) && has_place(signal),
+        _ => is_run_by_thread(signal),
+    }
+}
+
+/// Would the kernel, if it is given this signal again, count it and another one of its number as one, where it has counted two?
+pub fn may_merge(signal: c_int, info: &libc::siginfo_t) -> bool {
+    match is_real_time(signal) {
+        true => info.si_code == libc::SI_USER,
+        false => info.si_code == libc::SI_TIMER,
+    }
+}
+
+/// Can the thread keep a signal of this number, in addition to those that it keeps?
+pub fn has_place(signal: c_int) -> bool {
+    is_run_by_thread(signal) && Words::of_this_thread().kept() & bit(signal) == 0
+}
+
+/// May the thread call this signal's handler itself? Not if that needs the alternate stack, on which only the kernel puts a
+/// handler.
+fn is_run_by_thread(signal: c_int) -> bool {
+    actions::action(signal).is_none_or(|action| action.options.stack.is_none())
 }
 
 /// Has a signal that was generated later discarded `signal`, or is it pending anyway?
@@ -61,7 +88,7 @@ pub fn keep(signal: c_int, info: &libc::siginfo_t) {
         if !words.save(signal, info) {
             COUNTS.lost_information.add();
         }
-    } else if signal >= FIRST_REAL_TIME {
+    } else if is_real_time(signal) {
         // Standard signals are pending once only; of the others each counts.
         COUNTS.lost_signals.add();
     }
@@ -69,8 +96,11 @@ pub fn keep(signal: c_int, info: &libc::siginfo_t) {
     COUNTS.kept.add();
 }
 
-/// The kernel's first real-time signal.
-const FIRST_REAL_TIME: c_int = 32;
+/// Does the kernel keep a queue of signals of this number? Of others, one is pending at most.
+pub fn is_real_time(signal: c_int) -> bool {
+    const FIRST: c_int = 32;
+    signal >= FIRST
+}
 
 /// Takes a kept signal that `mask` does not block, unless it was discarded meanwhile. Managed signals must be blocked.
 fn take(mask: u64) -> Option<(c_int, libc::siginfo_t)> {
@@ -81,8 +111,12 @@ fn take(mask: u64) -> Option<(c_int, libc::siginfo_t)> {
             return None;
         }
         let signal = ready.trailing_zeros() as c_int + 1;
-        words.keep_no_longer(bit(signal));
-        let info = words.saved.take_kept(signal);
+        // The record first: a handler that no mask holds back may see to the signal before the bit is taken, and drop the record after that.
+        let info = words.saved.kept(signal);
+        if words.keep_no_longer(bit(signal)) == 0 {
+            continue;
+        }
+        words.saved.forget(bit(signal));
         if !is_superseded(signal) {
             return Some((signal, info));
         }
@@ -90,17 +124,27 @@ fn take(mask: u64) -> Option<(c_int, libc::siginfo_t)> {
 }
 
 /// Queues what is kept to the kernel, before calls that wait for pending signals. Managed signals must be blocked. What was
-/// generated later, but not pending yet when this looks, may be discarded.
+/// generated later, but not pending yet when this looks, may be discarded. What would be lost in the queue stays kept, if one of its
+/// number is pending: that one ends the wait, unless it is one of the process that another thread takes (a stated limit).
 pub fn queue_kept() {
+    requeue(Words::of_this_thread().kept());
+}
+
+fn requeue(mut rest: u64) {
     let words = Words::of_this_thread();
-    let mut rest = words.kept();
-    words.keep_no_longer(rest);
     while rest != 0 {
         let signal = rest.trailing_zeros() as c_int + 1;
         rest &= !bit(signal);
-        let info = words.saved.take_kept(signal);
-        if !mask::queue_again(signal, &info) {
-            keep(signal, &info);
+        // The kernel would drop it, whatever its record says: that may be a bare one.
+        let is_dropped = !is_real_time(signal) && discarded_by(signal) == 0;
+        if is_dropped && pending() & bit(signal) != 0 {
+            continue;
+        }
+        // As in `take`.
+        let info = words.saved.kept(signal);
+        if words.keep_no_longer(bit(signal)) != 0 {
+            words.saved.forget(bit(signal));
+            mask::wait_blocked(signal, &info);
         }
     }
 }
@@ -119,20 +163,42 @@ pub fn end_in(mask: u64) {
     change_mask(libc::SIG_SETMASK, context.mask());
 }
 
-/// As [`end_in`], after a handler whose thread goes on as `context` says. May leave signals blocked.
+/// As [`end_in`], after a handler whose thread goes on as `context` says. May leave signals blocked. `run_waiting` runs the handlers of what
+/// waits for that delivery, and returns whether there were any.
 ///
 /// # Safety
-/// `context` is that of a handler on this thread, or made for one.
-pub unsafe fn run_after_handler(context: Context) {
+/// `context` is that of a handler on this thread, or made for one, and lies in no other delivery.
+pub unsafe fn run_after_handler(context: Context, run_waiting: impl Fn() -> bool) {
     let words = Words::of_this_thread();
     if words.kept() == 0 || words.depth() > 0 || words.rollforward.is_under_way() {
         return;
     }
-    // A handler of others' must not jump out of the look-up.
-    change_mask(libc::SIG_BLOCK, actions::undecided_mask());
-    if table::find(context.program_counter()).is_none() {
-        // SAFETY: the caller's promise.
-        unsafe { run_kept(context) };
+    loop {
+        // A handler of others' must not jump out of the look-up.
+        change_mask(libc::SIG_BLOCK, actions::undecided_mask());
+        queue_again(context.mask());
+        if table::find(context.program_counter()).is_some() {
+            return;
+        }
+        // Handlers run now, and may jump away: nothing may wait for this delivery.
+        words.delivery.store(0, Relaxed);
+        if !run_waiting() {
+            break;
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { run_kept(context) };
+}
+
+/// Queues kept signals which `mask` blocks, and of whose number none is pending any more: a thread may wait for the next one, as in
+/// `sigsuspend`, which puts this mask back.
+fn queue_again(mask: u64) {
+    let words = Words::of_this_thread();
+    let mut rest = words.kept() & mask;
+    if rest != 0 {
+        rest &= !pending();
+        requeue(rest);
+        words.note_waiting();
     }
 }
 

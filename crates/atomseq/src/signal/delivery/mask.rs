@@ -11,11 +11,12 @@ use core::ffi::c_int;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::super::statistics::COUNTS;
-use super::words::{Masks, Words};
+use super::words::{Masks, Waiting, Words};
 use super::{actions, controls, keep};
 use crate::arch::{enter_mask, leave_mask};
 use crate::platform::{
-    Context, bit, change_mask, is_quiet, kernel_mask, queue_to_this_thread, send_to_this_thread,
+    Context, bit, change_mask, is_quiet, kernel_mask, pending, queue_to_this_thread,
+    send_to_this_thread,
 };
 
 /// From now on, managed signals are put off on this thread.
@@ -84,10 +85,11 @@ pub fn defer(signal: c_int, info: &libc::siginfo_t, context: Context) {
     let missing = (actions::managed() | bit(signal)) & !mask;
     words.add(missing);
     context.set_mask(mask | missing);
-    let is_kept = keep::is_kept(signal) && !controls::is_off(controls::KEEPING);
+    let is_kept = keep::is_kept(signal, info) && !controls::is_off(controls::KEEPING);
     match is_kept {
         true => keep::keep(signal, info),
-        false => wait_blocked(signal, info),
+        // The mask's end looks for what is kept.
+        false => queue_or_keep(signal, info, |_| true),
     }
     COUNTS.deferrals.add();
 }
@@ -100,9 +102,42 @@ pub fn hold_back(signal: c_int, info: &libc::siginfo_t, context: Context) {
     COUNTS.deferrals.add();
 }
 
-/// Lets a signal wait until it is unblocked: in the kernel, or in this thread's words if the kernel refuses it.
+/// Lets a signal wait until it is unblocked: in the kernel, or in this thread's words if the kernel refuses it. Also there if
+/// queueing it would lose it, and one of its number is pending: the delivery of that one then calls the handler for both.
+///
+/// Which one is pending, the thread's or one of the process, the kernel does not say. Beside one of the process nothing would be lost,
+/// but another thread may take that, and then nothing ends a wait for what is kept. So whatever can be queued is.
 pub fn wait_blocked(signal: c_int, info: &libc::siginfo_t) {
-    if !queue_again(signal, info) && !controls::is_off(controls::SENDING) {
+    let is_pending = |signal| pending() & bit(signal) != 0;
+    let is_in_danger =
+        keep::may_merge(signal, info) && keep::has_place(signal) && is_pending(signal);
+    if !is_in_danger {
+        return queue_or_keep(signal, info, is_pending);
+    }
+    if !keep::is_real_time(signal) || queue_as_of_tgkill(signal, info).is_err() {
+        keep::keep(signal, info);
+    }
+}
+
+/// Queues a real-time signal of `kill` to this thread, which has it blocked, as one of `tgkill` from the same sender: of that, the kernel
+/// says when there is no room.
+fn queue_as_of_tgkill(signal: c_int, info: &libc::siginfo_t) -> Result<(), c_int> {
+    let mut sent = *info;
+    sent.si_code = libc::SI_TKILL;
+    queue_with_record(signal, &sent)
+}
+
+/// Queues a signal to this thread, which has it blocked, or keeps it: if the kernel takes it in no way; and if there is no room for
+/// its record and `keeps_if_full` says so.
+fn queue_or_keep(signal: c_int, info: &libc::siginfo_t, keeps_if_full: impl FnOnce(c_int) -> bool) {
+    let Err(errno) = queue_with_record(signal, info) else {
+        return;
+    };
+    let is_kept = errno == libc::EAGAIN
+        && !controls::is_off(controls::SAVING)
+        && keep::has_place(signal)
+        && keeps_if_full(signal);
+    if is_kept || !queue_number(signal, info, errno) && !controls::is_off(controls::SENDING) {
         keep::keep(signal, info);
     }
 }
@@ -114,35 +149,81 @@ pub fn wait_blocked(signal: c_int, info: &libc::siginfo_t) {
 /// | for want of room (real-time signals only) | the number; the record waits in this thread's words |
 /// | `rt_tgsigqueueinfo` as such | `tgkill`; the record waits, too |
 pub fn queue_again(signal: c_int, info: &libc::siginfo_t) -> bool {
+    match queue_with_record(signal, info) {
+        Ok(()) => true,
+        Err(errno) => queue_number(signal, info, errno),
+    }
+}
+
+/// As [`queue_again`], unless the kernel does not take the record; `Err` holds an error number.
+fn queue_with_record(signal: c_int, info: &libc::siginfo_t) -> Result<(), c_int> {
     let is_checked = !controls::is_off(controls::KEEPING);
     if is_checked && keep::is_superseded(signal) {
-        return true;
+        return Ok(());
     }
-    let Err(errno) = queue_to_this_thread(signal, info) else {
-        return true;
-    };
-    if errno != libc::EAGAIN {
-        COUNTS.refused.add();
-    }
+    queue_to_this_thread(signal, info).inspect_err(|&errno| {
+        if errno != libc::EAGAIN {
+            COUNTS.refused.add();
+        }
+    })
+}
+
+/// As [`queue_again`], after the kernel has refused the record with `errno`.
+///
+/// The kernel notes the number in a bit, which it clears when it delivers the last queued signal of that number. So this one may
+/// never come by itself; then the delivery of that last one finds its record ([`Words::take_saved`]).
+fn queue_number(signal: c_int, info: &libc::siginfo_t, errno: c_int) -> bool {
     if controls::is_off(controls::SENDING) && errno != libc::EAGAIN {
         return false;
     }
     let words = Words::of_this_thread();
+    let is_another_saved = words.is_saved(signal);
     let is_saved = !controls::is_off(controls::SAVING) && words.save(signal, info);
-    // SAFETY: plain old data.
-    let mut bare: libc::siginfo_t = unsafe { core::mem::zeroed() };
-    bare.si_signo = signal;
-    bare.si_code = libc::SI_USER;
-    // Not refused for want of room: a signal that says it is from `kill` is noted without a record.
-    let is_queued =
-        queue_to_this_thread(signal, &bare).is_ok() || send_to_this_thread(signal).is_ok();
+    let mut is_queued = queue_bare(signal).is_ok();
+    if !is_queued {
+        if is_saved {
+            words.saved.expect_sent();
+        }
+        is_queued = send_to_this_thread(signal).is_ok();
+    }
     if is_queued && !is_saved {
-        COUNTS.lost_information.add();
+        match is_another_saved && errno == libc::EAGAIN {
+            // Both are the same bit.
+            true => COUNTS.lost_signals.add(),
+            false => COUNTS.lost_information.add(),
+        };
     }
     if !is_queued && is_saved {
         words.saved.clear();
     }
     is_queued
+}
+
+/// Queues again a signal that waits in the kernel without its record, if it still does: the delivery of another one of its number may have
+/// cleared what the kernel had noted. Nothing is lost or doubled if that has not happened, but where room was made after the kernel had
+/// refused the record and before it was given the number: then both may come.
+pub fn queue_saved_again(signal: c_int) {
+    let words = Words::of_this_thread();
+    match words.saved.waiting(signal) {
+        // Of standard signals, one is pending.
+        Some(Waiting::Sent) if !keep::is_real_time(signal) => _ = send_to_this_thread(signal),
+        // It is in the queue by itself.
+        Some(Waiting::Sent) | None => {}
+        Some(Waiting::Noted(record)) => match queue_with_record(signal, &record) {
+            Ok(()) => words.saved.clear(),
+            // There is still no room: it is a bit, whether it is set already or not.
+            Err(_) => _ = queue_bare(signal),
+        },
+    }
+}
+
+/// Queues a signal to this thread as one of `kill`, without a sender. That is not refused for want of room: the kernel notes the number.
+fn queue_bare(signal: c_int) -> Result<(), c_int> {
+    // SAFETY: plain old data.
+    let mut bare: libc::siginfo_t = unsafe { core::mem::zeroed() };
+    bare.si_signo = signal;
+    bare.si_code = libc::SI_USER;
+    queue_to_this_thread(signal, &bare)
 }
 
 /// Runs `f` with the managed signals blocked in the kernel, and outside of any mask.
@@ -155,6 +236,8 @@ pub fn with_kernel_mask<R>(f: impl FnOnce() -> R) -> R {
         fn drop(&mut self) {
             let words = Words::of_this_thread();
             words.restore_masks(&self.masks);
+            // What a call in `f` has taken, such as `sigwait`, was no delivery.
+            words.forget_taken();
             if is_quiet() {
                 // `f` has begun to hold a gate that it returns: unblocked when that ends.
                 words.add(self.blocked);
@@ -202,8 +285,10 @@ pub fn own_mask() -> libc::sigset_t {
 /// Makes of a new thread's function one that first takes off what deferral has added to the mask it inherits.
 pub fn inheriting<R>(f: impl FnOnce() -> R) -> impl FnOnce() -> R {
     let mask = own_mask_word();
+    // What deferral has blocked, or may block before the thread starts. Some may be uninstalled by then.
+    let added = actions::managed() | Words::of_this_thread().added.load(Relaxed);
     move || {
-        change_mask(libc::SIG_UNBLOCK, actions::managed() & !mask);
+        change_mask(libc::SIG_UNBLOCK, (added | actions::managed()) & !mask);
         f()
     }
 }

@@ -9,7 +9,7 @@
 //!                  └─ elsewhere ────────────────────────────────────────────────────────┴─> run.rs: the handler
 //! ```
 //!
-//! All of it but `install.rs`, `cover.rs` and `fork.rs` runs in handlers: no allocation, no lock, no `errno`.
+//! All of it but `install.rs`, `cover.rs`, `lock.rs` and `fork.rs` runs in handlers: no allocation, no lock, no `errno`.
 
 mod actions;
 pub mod controls;
@@ -19,6 +19,7 @@ mod faults;
 mod fork;
 mod install;
 mod keep;
+mod lock;
 mod mask;
 mod nested;
 mod passing;
@@ -49,7 +50,9 @@ use run::Delivery;
 use words::Words;
 
 // What the kernel calls on every signal that is managed or adopted; one of them a signal, or more (`actions::ENTRIES`).
-crate::arch::signal_entries!(call dispatch, block BLOCKED_ON_ENTRY, ask copies::below);
+crate::arch::signal_entries!(
+    call dispatch, then dispatch_waiting, block BLOCKED_ON_ENTRY, ask copies::below
+);
 
 /// Acts on a signal.
 ///
@@ -61,7 +64,7 @@ unsafe extern "C" fn dispatch(frame: *const Frame) {
     let frame = unsafe { &*frame };
     let (own, (signal, info, entry)) = (frame.context(), frame.arguments());
     let words = Words::of_this_thread();
-    let record = words.saved.take(signal, info);
+    let record = words.take_saved(signal, info);
     let info = record.as_ref().unwrap_or(info);
     let (before, found) = (own.mask(), frame.mask());
     let is_watched = !controls::is_off(controls::NESTED);
@@ -94,9 +97,12 @@ unsafe extern "C" fn dispatch(frame: *const Frame) {
         // As if the kernel had called what the entry stands for.
         // SAFETY: the caller's promise.
         (None, _) => unsafe {
-            frame.end();
+            frame.end(own);
             frame.decided();
-            deliver_waiting(&arrived, frame, arrived.mask, None);
+            while deliver_waiting(&arrived, frame, arrived.mask, None) {
+                // That may have begun it once more.
+                frame.decided();
+            }
             pass_on(entry, signal, info, own, arrived.mask);
         },
     }
@@ -104,19 +110,57 @@ unsafe extern "C" fn dispatch(frame: *const Frame) {
         // The handler may have let others in. They must not come when the thread's words point at that delivery again.
         change_mask(libc::SIG_BLOCK, actions::undecided_mask());
     }
-    frame.end();
+    frame.end(own);
     // What waits for the end of a mask, for one, stays blocked.
     let added = own.mask() & !before;
     arrived.mask |= added;
+    if arrived.is_fault() {
+        // The handler has run, which may have changed what is blocked.
+        arrived.blocked_faults = FAULT_SET & !frame.context().mask();
+    }
     // SAFETY: the caller's promise.
     unsafe { deliver_waiting(&arrived, frame, arrived.mask, None) };
+    while !frame.is_called_by_kernel(own) && frame.has_ended() {
+        // SAFETY: as above.
+        unsafe { deliver_waiting(&arrived, frame, arrived.mask, None) };
+    }
     if action.is_some() && !in_delivery && !arrived.is_fault() && !arrived.in_handler_inside {
         // SAFETY: the caller's promise.
-        unsafe { keep::run_after_handler(own) };
+        let run_waiting = || unsafe { deliver_waiting(&arrived, frame, arrived.mask, None) };
+        // SAFETY: the caller's promise.
+        unsafe { keep::run_after_handler(own, run_waiting) };
     }
     if let Some(mask) = found.filter(|_| !frame.is_called_by_kernel(own)) {
         change_mask(libc::SIG_SETMASK, mask | added);
     }
+}
+
+/// Delivers what has arrived between the last look of [`dispatch`] and the entry's own.
+///
+/// # Safety
+/// `frame` is the delivery of an entry that the kernel has called, and that has been dispatched.
+unsafe extern "C" fn dispatch_waiting(frame: *const Frame) {
+    // SAFETY: the caller's promise.
+    let frame = unsafe { &*frame };
+    let (signal, info, _) = frame.arguments();
+    // SAFETY: the caller's promise.
+    let own = unsafe { frame.context_of_kernel() };
+    let context = frame.context();
+    let mask = frame.mask().unwrap_or(0) | context.mask();
+    let arrived = Arrived {
+        signal,
+        info,
+        own,
+        mask,
+        blocked: None,
+        blocked_faults: FAULT_SET & !context.mask(),
+        in_handler_inside: Words::of_this_thread().inside.holds(own),
+        is_over_fault: frame.over(own).has_fault,
+    };
+    // A handler that has returned to a delivery may have let others in.
+    change_mask(libc::SIG_BLOCK, actions::undecided_mask());
+    // SAFETY: the caller's promise.
+    unsafe { deliver_waiting(&arrived, frame, mask, None) };
 }
 
 /// The masks of a delivery that has not decided yet.
@@ -129,7 +173,7 @@ struct Masks {
     to_add_to: u64,
     /// The kernel's now, if it is known.
     now: Option<u64>,
-    /// Signals of faults that the kernel may have blocked for this delivery or one that it comes before.
+    /// Signals of faults that are blocked, and were not in the sequence that was interrupted, if it was one.
     faults: u64,
 }
 
@@ -148,22 +192,25 @@ impl Masks {
             };
         };
         let added = actions::installed_mask(signal) | over.map_or(0, |over| over.blocked);
-        let (now, before) = (found | BLOCKED_ON_ENTRY.load(Ordering::SeqCst), found);
-        // Where another delivery has blocked signals already, what that one has found.
-        let outers = frame.before().and_then(Frame::mask);
-        let found = match controls::is_off(controls::FOUND_MASK) {
-            true => own.mask() | added,
-            false => outers.or(over.and_then(|over| over.mask)).unwrap_or(found),
-        };
-        frame.set_mask(found);
+        let now = found | BLOCKED_ON_ENTRY.load(Ordering::SeqCst);
         let context = frame.context();
+        // Whatever has blocked them: others may have changed our disposition, or call the entry from a handler. The context of
+        // a sequence holds its mask, since it makes no system call.
+        let faults = found & FAULT_SET & !context.mask();
+        let before = match frame.before().and_then(Frame::mask) {
+            _ if controls::is_off(controls::FOUND_MASK) => own.mask() | added,
+            // Another delivery has blocked signals already. Beside what that has found, there is what was blocked since.
+            Some(outers) => outers | found & !own.mask(),
+            None => over.and_then(|over| over.mask).unwrap_or(found),
+        };
         // The signal itself was not blocked, since it has arrived; the context may hold it all the same.
         let of_context = context.mask() & !bit(signal) & added;
-        let to_add_to = found & !added | of_context;
+        let to_add_to = before & !added | of_context;
+        frame.set_mask(to_add_to & !faults);
         Masks {
             to_add_to,
             now: Some(now).filter(|_| context == own),
-            faults: before & !to_add_to & FAULT_SET,
+            faults,
         }
     }
 }
@@ -178,7 +225,7 @@ struct Arrived<'a> {
     mask: u64,
     /// The kernel's mask until the delivery has decided, if it is known.
     blocked: Option<u64>,
-    /// Faults' signals that are blocked until then, unless a clone runs, and were not in the interrupted code.
+    /// Faults' signals that are blocked until then, unless a clone runs, and were not in the interrupted sequence.
     blocked_faults: u64,
     /// Does it interrupt a handler that is in the middle of a sequence?
     in_handler_inside: bool,
@@ -211,18 +258,8 @@ unsafe fn deliver(action: &'static Action, arrived: &Arrived, frame: &Frame) {
     let context = frame.context();
     let original_pc = context.program_counter();
     // SAFETY: the caller's promise.
-    let interrupted = unsafe { decide(arrived, context) };
-    frame.decided();
-    // They interrupt this signal's handler at its first instruction.
-    let masked = action.mask_while_running(
-        arrived.signal,
-        arrived.mask,
-        interrupted.unwrap_or(Interrupted::Plain),
-    );
-    // SAFETY: the caller's promise.
-    let has_run = unsafe { deliver_waiting(arrived, frame, masked, interrupted) };
-    let Some(interrupted) = interrupted else {
-        return;
+    let Some(interrupted) = (unsafe { decide(arrived, context) }) else {
+        return frame.decided_unless_inside();
     };
     let delivery = Delivery {
         signal: arrived.signal,
@@ -232,16 +269,18 @@ unsafe fn deliver(action: &'static Action, arrived: &Arrived, frame: &Frame) {
         interrupted,
         in_handler_inside: arrived.in_handler_inside,
         mask: arrived.mask,
-        blocked: arrived
-            .blocked
-            .filter(|_| !has_run && arrived.blocked_faults == 0),
+        blocked: arrived.blocked.filter(|_| arrived.blocked_faults == 0),
     };
+    // They interrupt this signal's handler at its first instruction.
     // SAFETY: the caller's promise.
-    unsafe { run::run(action, &delivery) };
+    let waiting = |mask| unsafe { deliver_waiting(arrived, frame, mask, Some(interrupted)) };
+    // SAFETY: the caller's promise.
+    unsafe { run::run_of(frame, action, &delivery, waiting) };
 }
 
-/// Runs the handlers of the signals that wait for `frame`, which has decided, as if they had interrupted code that has `mask`;
-/// `decided` is what its own signal is to be told. Returns whether there were any: then the kernel's mask is another one.
+/// Runs the handlers of the signals that wait for `frame`, as if they had interrupted code that has `mask`. `decided` is what its
+/// own signal is to be told, if it has decided and that signal's handler is about to run. Returns whether there were any: then the
+/// kernel's mask is another one.
 ///
 /// # Safety
 /// As [`dispatch`].
@@ -254,18 +293,29 @@ unsafe fn deliver_waiting(
     if !frame.has_waiting() {
         return false;
     }
-    let process = fork::process();
     let mut has_run = false;
-    while let Some((entry, signal, info)) = frame.take(process) {
+    while let Some((entry, signal, info)) = frame.take() {
         let context = frame.context();
+        if arrived.mask & bit(signal) != 0 {
+            // It was let in for a clone. What goes on when this returns has it blocked: a handler that has called the entry, for one.
+            change_mask(libc::SIG_BLOCK, bit(signal));
+            mask::wait_blocked(signal, &info);
+            has_run = true;
+            continue;
+        }
         if has_run {
             // As when the kernel calls an entry.
             change_mask(libc::SIG_BLOCK, actions::undecided_mask());
         }
         let Some(action) = actions::live_of_entry(signal, entry) else {
+            frame.decided();
             // SAFETY: the caller's promise.
             unsafe { pass_on(entry, signal, &info, context, mask) };
             has_run = true;
+            if decided.is_none() && frame.is_inside() {
+                change_mask(libc::SIG_BLOCK, actions::undecided_mask());
+                frame.begin();
+            }
             continue;
         };
         let original_pc = context.program_counter();
@@ -273,23 +323,24 @@ unsafe fn deliver_waiting(
             signal,
             info: &info,
             blocked_faults: match has_run {
-                // Those that the last handler had blocked.
-                true => FAULT_SET & !arrived.mask,
+                // Whatever the last handler had blocked.
+                true => FAULT_SET & !context.mask(),
                 false => arrived.blocked_faults,
             },
             ..*arrived
         };
-        let interrupted = match decided {
-            // Whatever keeps the sequence from being run to its end still does.
-            Some(Interrupted::Inside) => decided,
-            _ => {
+        // Whatever keeps the sequence from being run to its end still does; and it is noted that a handler is inside.
+        let is_inside = decided == Some(Interrupted::Inside);
+        let interrupted = match is_inside {
+            true => decided,
+            false => {
                 frame.begin();
                 // SAFETY: the caller's promise.
                 unsafe { decide(&waited, context) }
             }
         };
-        frame.decided();
         let Some(interrupted) = interrupted else {
+            frame.decided_unless_inside();
             continue;
         };
         let delivery = Delivery {
@@ -298,12 +349,12 @@ unsafe fn deliver_waiting(
             context,
             original_pc,
             interrupted,
-            in_handler_inside: arrived.in_handler_inside,
+            in_handler_inside: arrived.in_handler_inside || is_inside,
             mask,
             blocked: None,
         };
         // SAFETY: the caller's promise.
-        unsafe { run::run(action, &delivery) };
+        unsafe { run::run_of(frame, action, &delivery, |_| false) };
         has_run = true;
     }
     has_run
@@ -362,8 +413,9 @@ unsafe fn complete(arrived: &Arrived, context: Context) -> Option<Interrupted> {
         Some(_) if controls::is_off(controls::ROLLFORWARD) => Interrupted::Plain,
         Some(_) if is_under_way => Interrupted::Inside,
         Some(clone) => {
-            // The clone may have a fault of a signal that was sent, or that its handler has asked to be blocked.
-            if arrived.blocked_faults != 0 {
+            // A fault that the clone has, and whose signal is blocked, would kill: that of a signal that was sent, or that a handler's
+            // `sa_mask` holds.
+            if arrived.blocked_faults != 0 && !controls::is_off(controls::OPENING) {
                 change_mask(libc::SIG_UNBLOCK, arrived.blocked_faults);
             }
             // SAFETY: the caller's promise; the entry's mask blocks managed signals.
@@ -387,17 +439,20 @@ unsafe fn pass_on(
     context: Context,
     mask: u64,
 ) {
-    let blocked = mask | bit(signal) | actions::covering_mask();
-    change_mask(libc::SIG_SETMASK, blocked);
-    if passing::passing_on(context).is_some_and(|entries| entries & 1 << entry != 0) {
+    let retired = actions::of_entry(signal, entry);
+    let rest = Previous(retired.map_or(Disposition::DEFAULT, Action::rest));
+    let is_itself = passing::passing_on(context).is_some_and(|entries| entries & 1 << entry != 0);
+    // The default action waits until the signal is unblocked, and so does the signal itself, unless its handler lets it in.
+    let lets_itself_in = rest.0.is_function() && rest.0.has(libc::SA_NODEFER) && !is_itself;
+    let own = if lets_itself_in { 0 } else { bit(signal) };
+    change_mask(libc::SIG_SETMASK, mask | own | actions::covering_mask());
+    if is_itself {
         // One that is adopted has found itself: nothing is known to lie below it.
         if actions::live_of_entry(signal, entry).is_some() {
             default_action(signal, info);
         }
         return;
     }
-    let retired = actions::of_entry(signal, entry);
-    let rest = Previous(retired.map_or(Disposition::DEFAULT, Action::rest));
     // SAFETY: the caller's promise.
     let call = || unsafe { rest.call(signal, info, context.as_ptr()) };
     let aside = Words::of_this_thread().set_aside();

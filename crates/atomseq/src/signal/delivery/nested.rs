@@ -21,13 +21,15 @@
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use super::actions::{self, FAULTS, unmaskable};
 use super::words::{Record, Words};
 use super::{fork, is_raised_by_fault};
-use crate::arch::{CONTEXT_AFTER, Entering, entering};
+use crate::arch::{
+    CONTEXT_AFTER, CONTEXT_AT_RETURN, Entering, RETURN_AFTER, entering, is_ending, is_returning,
+};
 use crate::platform::{Context, bit};
 use crate::sequence::table;
 
@@ -43,7 +45,7 @@ pub struct Frame {
     /// A set: which places are filled in.
     waiting: AtomicU64,
     faulted: AtomicU64,
-    /// The mask before the entry's system call, or [`UNKNOWN`].
+    /// The mask before the entry's system call, or [`UNKNOWN`]; later, that of the interrupted code.
     mask: AtomicU64,
     signal: usize,
     info: *const libc::siginfo_t,
@@ -56,8 +58,14 @@ const _: () = assert!(size_of::<Frame>() == 456);
 /// In place of a mask: the entry made no system call, or the kernel refused it. No mask holds this signal.
 const UNKNOWN: u64 = bit(libc::SIGKILL);
 
-/// The deliveries that another one comes before.
+/// Where the handlers of atomseq's entries return to, to have the kernel restore a context: 0 before the first return. The
+/// C library has one place for all.
+static WAY_BACK: AtomicUsize = AtomicUsize::new(0);
+
+/// The deliveries that another one comes before, and those that it comes after though they have not returned.
 pub struct Over {
+    /// What the last of them has interrupted, where that counts.
+    context: Context,
     /// Is one of them of a fault, whose sequence cannot go on?
     pub has_fault: bool,
     /// What the kernel blocked when it called their entries.
@@ -71,7 +79,9 @@ pub struct Over {
 struct Waiting {
     record: Record,
     /// Which of the entries the kernel has called.
-    entry: usize,
+    entry: u32,
+    /// [`fork::process`] when it arrived: in the child of a fork since then, it is the parent's.
+    process: u32,
 }
 
 impl Frame {
@@ -93,12 +103,12 @@ impl Frame {
         (self.signal as c_int, unsafe { &*self.info }, self.entry)
     }
 
-    /// The mask that this delivery has found; `None` if it is not known.
+    /// The mask that this delivery has found, or was [set](Frame::set_mask); `None` if it is not known.
     pub fn mask(&self) -> Option<u64> {
         Some(self.mask.load(Relaxed)).filter(|&mask| mask != UNKNOWN)
     }
 
-    /// Sets it, for the deliveries that interrupt this one's code.
+    /// Sets it to that of the code that was interrupted, for the deliveries that interrupt this one's code.
     pub fn set_mask(&self, mask: u64) {
         self.mask.store(mask, Relaxed);
     }
@@ -111,22 +121,52 @@ impl Frame {
 
     /// Where this delivery has interrupted the entry of another one, of which nothing is known yet, it takes that one's
     /// context for its own: it comes first.
+    ///
+    /// The same where a delivery is about to return to a sequence that is half done: this one comes after it.
     pub fn come_first(&self) -> Over {
+        let own = self.context();
+        let over = self.over(own);
+        self.context.store(over.context.as_ptr(), Relaxed);
+        if leaving(own) == Some(Leaving::OnStack) {
+            // What waited for that delivery might wait for ever: it has looked already.
+            let other = core::ptr::with_exposed_provenance_mut::<Frame>(own.stack_pointer());
+            if self.before.load(Relaxed) == other {
+                // SAFETY: that delivery, which has not ended.
+                self.before
+                    .store(unsafe { (*other).before.load(Relaxed) }, Relaxed);
+            }
+        }
+        over
+    }
+
+    /// What [`come_first`](Frame::come_first) finds in `own`, the context that this delivery has begun with.
+    pub fn over(&self, own: Context) -> Over {
         let mut over = Over {
+            context: own,
             has_fault: false,
             blocked: 0,
             mask: None,
         };
-        while let Some(place) = entering(self.context().program_counter()) {
+        let (mut at, mut is_entering) = (own, false);
+        loop {
+            let place = match (entering(at.program_counter()), leaving(at)) {
+                (Some(place), _) => place,
+                (None, Some(place)) => {
+                    at = place.context(at);
+                    continue;
+                }
+                (None, None) => break,
+            };
+            is_entering = true;
             let (signal, info, context) = match place {
                 Entering::InArguments => {
-                    let [signal, info, context] = self.context().arguments();
+                    let [signal, info, context] = at.arguments();
                     let info = core::ptr::with_exposed_provenance(info);
                     let context = core::ptr::with_exposed_provenance_mut(context);
                     (signal, info, context)
                 }
                 Entering::OnStack => {
-                    let stack_pointer = self.context().stack_pointer();
+                    let stack_pointer = at.stack_pointer();
                     let other: *const Frame = core::ptr::with_exposed_provenance(stack_pointer);
                     // SAFETY: that delivery, of which these four are filled in.
                     let (signal, info, context, mask) = unsafe {
@@ -146,9 +186,23 @@ impl Frame {
             // SAFETY: what the kernel has passed to that entry, or a handler that has called it.
             over.has_fault |= unsafe { is_raised_by_fault(signal, &*info) };
             over.blocked |= actions::installed_mask(signal);
-            self.context.store(context, Relaxed);
+            // SAFETY: as above.
+            at = unsafe { Context::new(context) };
+        }
+        if is_entering || at != own && table::find(at.program_counter()).is_some() {
+            over.context = at;
         }
         over
+    }
+
+    /// The context that the kernel has passed.
+    ///
+    /// # Safety
+    /// The kernel has called the entry.
+    pub unsafe fn context_of_kernel(&self) -> Context {
+        let address = (&raw const *self).addr() + CONTEXT_AFTER;
+        // SAFETY: the caller's promise.
+        unsafe { Context::new(core::ptr::with_exposed_provenance_mut(address)) }
     }
 
     /// Is a sequence half done that this delivery, or one whose code it has interrupted, has interrupted?
@@ -175,7 +229,8 @@ impl Frame {
         unsafe {
             (*self.places[place].get()).write(Waiting {
                 record: Record::of(info),
-                entry,
+                entry: entry as u32,
+                process: fork::process(),
             })
         };
         self.waiting.fetch_or(bit(signal), Relaxed);
@@ -186,22 +241,23 @@ impl Frame {
         self.waiting.load(Relaxed) != 0
     }
 
-    /// Takes one that waits; says which entry it came by. `process` is what [`fork::process`] was
-    /// before any was taken: in the child of a fork since then, those that wait are the parent's.
-    pub fn take(&self, process: u32) -> Option<(usize, c_int, libc::siginfo_t)> {
-        if self.has_waiting() && fork::process() != process {
-            self.waiting.store(0, Relaxed);
+    /// Takes one that waits; says which entry it came by.
+    pub fn take(&self) -> Option<(usize, c_int, libc::siginfo_t)> {
+        loop {
+            let signal = match self.waiting.load(Relaxed) {
+                0 => return None,
+                waiting => waiting.trailing_zeros() as c_int + 1,
+            };
+            let place = &self.places[place(signal)?];
+            // SAFETY: written before its bit was set.
+            let waiting = unsafe { (*place.get()).assume_init_ref() };
+            let (entry, info) = (waiting.entry as usize, waiting.record.load());
+            let is_own = waiting.process == fork::process();
+            self.waiting.fetch_and(!bit(signal), Relaxed);
+            if is_own {
+                return Some((entry, signal, info));
+            }
         }
-        let signal = match self.waiting.load(Relaxed) {
-            0 => return None,
-            waiting => waiting.trailing_zeros() as c_int + 1,
-        };
-        let place = &self.places[place(signal)?];
-        // SAFETY: written before its bit was set.
-        let waiting = unsafe { (*place.get()).assume_init_ref() };
-        let (entry, info) = (waiting.entry, waiting.record.load());
-        self.waiting.fetch_and(!bit(signal), Relaxed);
-        Some((entry, signal, info))
     }
 
     /// From now on, what arrives waits for this delivery.
@@ -215,16 +271,47 @@ impl Frame {
         Words::of_this_thread().delivery.store(0, Relaxed);
     }
 
-    /// This delivery ends. What still waits for it waits for the one before; if there is none, it is left to the caller.
-    pub fn end(&self) {
-        let before = self.before.load(Relaxed);
-        let delivery = &Words::of_this_thread().delivery;
-        delivery.store(before.expose_provenance() as u64, Relaxed);
-        while let Some(outer) = self.before()
-            && let Some((entry, signal, info)) = self.take(fork::process())
-        {
-            outer.keep(entry, signal, &info);
+    /// The same, unless a sequence is half done, over which no handler runs now: what arrives waits up to the end.
+    pub fn decided_unless_inside(&self) {
+        if !self.is_inside() {
+            self.decided();
         }
+    }
+
+    /// This delivery, which began with `own`, ends. What still waits for it waits for the one before; if there is none, it is left to
+    /// the caller. In that case the entry ends it, so that it protects a sequence that is half done to the last; but
+    /// not if a handler of others has called the entry, which goes on with a mask of its own.
+    pub fn end(&self, own: Context) {
+        let is_called_by_kernel = self.is_called_by_kernel(own);
+        if is_called_by_kernel {
+            let address = (&raw const *self).addr() + RETURN_AFTER;
+            let back: *const usize = core::ptr::with_exposed_provenance(address);
+            // SAFETY: the kernel's frame begins with it, or the entry has saved it.
+            let back = unsafe { back.read() };
+            // Relaxed: a number on its own. It hardly ever changes, and threads share it.
+            if WAY_BACK.load(Relaxed) != back {
+                WAY_BACK.store(back, Relaxed);
+            }
+        }
+        match self.before() {
+            Some(outer) => {
+                outer.begin();
+                while let Some((entry, signal, info)) = self.take() {
+                    outer.keep(entry, signal, &info);
+                }
+            }
+            None if is_called_by_kernel => {}
+            None => self.decided(),
+        }
+    }
+
+    /// As [`end`](Frame::end) once more, for a delivery that a handler of others has called: does anything wait for it?
+    pub fn has_ended(&self) -> bool {
+        if self.before().is_some() {
+            return false;
+        }
+        self.decided();
+        self.has_waiting()
     }
 
     /// The delivery whose code this one has interrupted never goes on: for a control.
@@ -236,6 +323,49 @@ impl Frame {
     /// system does not tell the time, each fault counts for a millisecond.
     pub fn faulting_for(&self, now: Option<Duration>) -> u64 {
         since_first(&self.faulted, now)
+    }
+}
+
+/// Where a delivery that is about to return keeps what it has got.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leaving {
+    /// In the delivery that the stack pointer points at.
+    OnStack,
+    /// In the register of the third argument.
+    InArgument,
+    /// Where the stack pointer says it to the kernel.
+    InFrame,
+}
+
+impl Leaving {
+    fn context(self, at: Context) -> Context {
+        let stack_pointer = at.stack_pointer();
+        let context = match self {
+            // SAFETY: that delivery.
+            Leaving::OnStack => unsafe {
+                let other: *const Frame = core::ptr::with_exposed_provenance(stack_pointer);
+                (*other).context.load(Relaxed)
+            },
+            Leaving::InArgument => core::ptr::with_exposed_provenance_mut(at.arguments()[2]),
+            Leaving::InFrame => {
+                core::ptr::with_exposed_provenance_mut(stack_pointer + CONTEXT_AT_RETURN)
+            }
+        };
+        // SAFETY: what the kernel is about to restore, or what it has passed to that delivery.
+        unsafe { Context::new(context) }
+    }
+}
+
+/// Is `at` the context of a delivery that is about to return?
+fn leaving(at: Context) -> Option<Leaving> {
+    let pc = at.program_counter();
+    match is_ending(pc) {
+        Some(true) => Some(Leaving::InArgument),
+        Some(false) => Some(Leaving::OnStack),
+        // Relaxed: a number on its own.
+        None => {
+            is_returning(pc, WAY_BACK.load(Relaxed), at.system_call()).then_some(Leaving::InFrame)
+        }
     }
 }
 
@@ -264,6 +394,32 @@ fn place(signal: c_int) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Which system call the C library has handlers return to, and how, no interface says.
+    #[test]
+    fn deliveries_return_to_two_instructions_that_restore_the_context() {
+        const SIGNAL: c_int = libc::SIGWINCH;
+        // SAFETY: the handler does nothing.
+        unsafe {
+            crate::signal::install(SIGNAL, |_| {}).expect("a signal of ours");
+            libc::raise(SIGNAL);
+        }
+        crate::signal::uninstall(SIGNAL).expect("installed");
+        let back = WAY_BACK.load(Relaxed);
+        assert_ne!(back, 0);
+        // SAFETY: text that handlers return to; each C library has more behind it.
+        let text: [u8; 9] = unsafe { core::ptr::with_exposed_provenance::<[u8; 9]>(back).read() };
+        let number = libc::SYS_rt_sigreturn as usize;
+        let is_call = |call: &[u8], at: usize| {
+            text[at..].starts_with(call) && is_returning(back + at, back, number)
+        };
+        #[cfg(target_arch = "x86_64")]
+        assert!([5, 7].into_iter().any(|at| is_call(&[0x0f, 0x05], at)));
+        #[cfg(target_arch = "aarch64")]
+        assert!(is_call(&[0x01, 0x00, 0x00, 0xd4], 4));
+        assert!(is_returning(back, back, 0));
+        assert!(!is_returning(back + 4, back, number + 1) && !is_returning(0, 0, number));
+    }
 
     #[test]
     fn faults_take_time_where_nobody_tells_it() {

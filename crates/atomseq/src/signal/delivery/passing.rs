@@ -44,7 +44,9 @@ pub fn while_passing_on<R>(context: Context, entries: usize, call: impl FnOnce()
     };
     context.set_flags(flags_with(before, (&raw const record).expose_provenance()));
     let result = call();
-    context.set_flags(before);
+    // The kernel's own are the handler's to change.
+    let changed = (before ^ context.flags()) & KERNELS_MASK;
+    context.set_flags(before ^ changed);
     result
 }
 
@@ -67,6 +69,7 @@ pub fn passing_on(context: Context) -> Option<usize> {
 
 /// The kernel's own flags: the lowest bits.
 const KERNELS: u32 = 8;
+const KERNELS_MASK: u64 = (1 << KERNELS) - 1;
 /// After them a check: the kernel writes zeros, but the flags of a context that other code has made up may be anything.
 const CHECKED: u32 = 12;
 /// A record is aligned to 16 bytes, and user space ends below 2^48, unless a program asks for more.
@@ -78,7 +81,7 @@ fn flags_with(flags: u64, address: usize) -> u64 {
     if address >> (64 - KERNELS - CHECKED + ALIGNED) != 0 {
         return flags;
     }
-    let kernels = flags & ((1 << KERNELS) - 1);
+    let kernels = flags & KERNELS_MASK;
     address >> ALIGNED << (KERNELS + CHECKED) | check(address) << KERNELS | kernels
 }
 

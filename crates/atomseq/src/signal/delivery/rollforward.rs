@@ -13,7 +13,7 @@
 use core::ffi::{c_int, c_void};
 
 use super::super::statistics::COUNTS;
-use super::words::{NOTHING, Words};
+use super::words::Words;
 use super::{Interrupted, faults, mask};
 use crate::arch::{roll, roll_abandoned};
 use crate::platform::Context;
@@ -52,7 +52,7 @@ pub unsafe fn run(
         faults::report_abandoned(signal, context.program_counter());
         Interrupted::Inside
     };
-    (pending.signal != NOTHING).then_some(interrupted)
+    pending.signal.map(|_| interrupted)
 }
 
 /// Sends a thread that has a fault in a clone back into the handler that runs the clone, after which the thread goes on as
@@ -89,8 +89,8 @@ pub fn original_pc(pc: usize) -> usize {
 pub fn abandon_rollforward() -> bool {
     match Words::of_this_thread().rollforward.take() {
         Some(pending) => {
-            if pending.signal != NOTHING {
-                mask::wait_blocked(pending.signal, &pending.info);
+            if let Some(signal) = pending.signal {
+                mask::wait_blocked(signal, &pending.info);
             }
             true
         }

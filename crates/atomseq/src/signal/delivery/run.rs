@@ -1,12 +1,13 @@
 //! Running a handler, once it is decided how the interrupted code goes on.
 
 use core::ffi::c_int;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::Ordering::{self, Relaxed};
 
 use super::super::event::{Event, Handler, Interrupted};
 use super::super::statistics::COUNTS;
 use super::actions::{self, Action, By};
 use super::cover;
+use super::nested::Frame;
 use super::passing::while_passing_on;
 use super::words::Words;
 use crate::arch::syscall;
@@ -28,12 +29,53 @@ pub struct Delivery<'a> {
     pub blocked: Option<u64>,
 }
 
-/// Runs the handler, under the mask that it asked for.
+/// Runs the handler, under the mask that it asked for, where no delivery is what the thread's words point at.
 ///
 /// # Safety
 /// This runs in a handler, with what the kernel passed to it; the interrupted code may be looked at.
 pub unsafe fn run(action: &'static Action, delivery: &Delivery) {
+    let words = Words::of_this_thread();
+    // A handler that jumps away would leave the delivery there, and what arrives later would wait for it.
+    debug_assert!(words.delivery.load(Relaxed) == 0 || words.rollforward.is_under_way());
+    // SAFETY: the caller's promise.
+    unsafe { run_with(None, action, delivery, |_| false) };
+}
+
+/// The same of a signal whose delivery is `frame`, which decides with it. After that, what arrives waits no more; so `waiting` is
+/// called once, to run the handlers of what has waited over code with the mask that it is passed, and returns whether there were any.
+///
+/// Over a sequence that is half done, no instruction is without one of the two: the delivery, for which signals wait, or
+/// the note that a handler is inside.
+///
+/// ```text
+/// delivery ─ set the mask ─ note ─ decided ─ handler ─ block others ─ delivery ─ withdraw the note ─ … the entry's end
+///                                └─── told that they are inside ────┘
+/// ```
+///
+/// # Safety
+/// As [`run`].
+pub unsafe fn run_of(
+    frame: &Frame,
+    action: &'static Action,
+    delivery: &Delivery,
+    waiting: impl FnOnce(u64) -> bool,
+) {
+    // SAFETY: the caller's promise.
+    unsafe { run_with(Some(frame), action, delivery, waiting) };
+}
+
+/// # Safety
+/// As [`run`].
+unsafe fn run_with(
+    frame: Option<&Frame>,
+    action: &'static Action,
+    delivery: &Delivery,
+    waiting: impl FnOnce(u64) -> bool,
+) {
     if action.options.once && !is_first(action, delivery) {
+        if let Some(frame) = frame {
+            frame.decided_unless_inside();
+        }
         return super::default_action(delivery.signal, delivery.info);
     }
     let Delivery {
@@ -50,10 +92,27 @@ pub unsafe fn run(action: &'static Action, delivery: &Delivery) {
     };
     let wanted = action.mask_while_running(signal, mask, half_done);
     let words = Words::of_this_thread();
+    let mut blocked = delivery.blocked;
+    let is_noted = interrupted == Interrupted::Inside && !delivery.in_handler_inside;
+    // A handler that interrupts the rest of this must not find a fault's signal blocked that this handler lets in.
+    let lets_faults_in = blocked.is_none_or(|blocked| blocked & actions::FAULT_SET & !wanted != 0);
+    if frame.is_some() && (is_noted || lets_faults_in) && !is_as_it_was {
+        // A handler of others must not jump away while the thread's words point at the delivery.
+        let closed = wanted | actions::undecided_mask();
+        if blocked != Some(closed) {
+            change_mask(libc::SIG_SETMASK, closed);
+        }
+        blocked = Some(closed);
+    }
+    let noted = is_noted.then(|| words.inside.note(delivery.context, wanted & !mask));
+    if let Some(frame) = frame {
+        frame.decided();
+    }
+    if waiting(wanted) {
+        blocked = None;
+    }
     let aside = words.set_aside();
-    let noted = (interrupted == Interrupted::Inside && !delivery.in_handler_inside)
-        .then(|| words.inside.note(delivery.context, wanted & !mask));
-    if delivery.blocked != Some(wanted) {
+    if blocked != Some(wanted) {
         change_mask(libc::SIG_SETMASK, wanted);
     }
     match action.by {
@@ -71,6 +130,13 @@ pub unsafe fn run(action: &'static Action, delivery: &Delivery) {
         }
     }
     if let Some(before) = noted {
+        if !is_as_it_was {
+            // The handler may have let others in.
+            change_mask(libc::SIG_BLOCK, actions::undecided_mask());
+        }
+        if let Some(frame) = frame {
+            frame.begin();
+        }
         words.inside.restore(before);
     }
     if let Some(aside) = aside {

@@ -9,10 +9,12 @@
 //!  56 added    what deferral has blocked in the kernel
 //!  64 taken    what the last end of a mask has unblocked again, for an end that it interrupted
 //!  72 rollforward
-//!     72 signal   0: none is under way     76 number   how many there were
+//!     72 signal   0: none is under way     74 number   how many there were
+//!     76 process  whose signal it is
 //!     80 mask     of the interrupted code  88 record   the signal's siginfo
 //! 136 saved
-//!    136 signal   0: none                 140 process  whose signals are saved and kept
+//!    136 signal   0: none                 138 is_sent  by tgkill
+//!    140 process  whose signals are saved and kept
 //!    144 record   its siginfo
 //! 192 left     masks that `with_kernel_mask` has left
 //! 200 delivery whose code runs, until it has decided; 0: none
@@ -21,12 +23,14 @@
 //! 224 kept     signals that the thread will handle itself (keep.rs)
 //! ```
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use super::super::statistics::COUNTS;
+use super::actions::NEVER_BLOCKED;
 use super::passing::passing_on;
-use super::{controls, fork};
+use super::{controls, fork, mask};
 use crate::arch::{FOUND_MASK, thread_block_offset, thread_pointer};
-use crate::platform::{Context, bit, own_process};
+use crate::platform::{Context, bit, own_process, pending};
 
 #[repr(C)]
 pub struct Words {
@@ -209,9 +213,9 @@ impl Words {
         self.note_waiting();
     }
 
-    /// The opposite.
-    pub fn keep_no_longer(&self, signals: u64) {
-        self.kept.fetch_and(!signals, Relaxed);
+    /// The opposite. Returns which of these the thread has kept.
+    pub fn keep_no_longer(&self, signals: u64) -> u64 {
+        self.kept.fetch_and(!signals, Relaxed) & signals
     }
 
     /// Saves a signal's record; `false` if another one is saved.
@@ -220,14 +224,64 @@ impl Words {
         self.saved.keep(signal, info)
     }
 
+    /// Is the record of a signal of this number saved?
+    pub fn is_saved(&self, signal: i32) -> bool {
+        self.saved.signal.load(Relaxed) == signal as u16
+            && self.saved.process.load(Relaxed) == fork::process()
+    }
+
+    /// The record saved for `signal`, if `info` is what the kernel delivers in its place. Managed signals must be blocked.
+    ///
+    /// If `info` is another signal's, the kernel may deliver nothing in its place any more. It certainly does not if none of that number
+    /// is pending: from now on this thread keeps the signal, whose handler runs after that of the other one. What is pending may be the
+    /// process's, which another thread may take: the signal is queued again.
+    pub fn take_saved(&self, signal: i32, info: &libc::siginfo_t) -> Option<libc::siginfo_t> {
+        if !self.is_saved(signal) || self.kept() & bit(signal) != 0 {
+            return None;
+        }
+        let record = self.saved.take(signal, info);
+        // Of those that are never blocked, a system call's own makes no other call.
+        let is_blocked = bit(signal) & NEVER_BLOCKED == 0;
+        if record.is_none() && is_blocked {
+            if pending() & bit(signal) == 0 {
+                self.keep(bit(signal));
+                COUNTS.kept.add();
+            } else {
+                mask::queue_saved_again(signal);
+            }
+        }
+        record
+    }
+
+    /// Drops a saved record if the kernel will not deliver its signal any more. Managed signals must be blocked.
+    pub fn forget_taken(&self) {
+        let signal = self.saved.signal.load(Relaxed);
+        if signal == 0 || (self.kept() | pending()) & bit(i32::from(signal)) != 0 {
+            return;
+        }
+        if self.is_saved(i32::from(signal)) {
+            COUNTS.lost_information.add();
+        }
+        self.saved.clear();
+    }
+
     /// In the child of a fork: forgets what waited for the parent. Managed signals must be blocked,
     /// if there is any.
-    fn forget_parent(&self) {
+    ///
+    /// An end of a mask that this interrupts may have seen already that signals wait, and finds none.
+    /// If those were kept, none is in `taken` that it has to unblock: that was an earlier end's. And it may have cleared the highest
+    /// bit of `depth` already, and be about to take `added`, which it looks at in any case: outside of masks nothing is left to do.
+    pub fn forget_parent(&self) {
         let process = fork::process();
         if self.saved.process.load(Relaxed) != process {
-            self.kept.store(0, Relaxed);
+            if self.kept.swap(0, Relaxed) != 0 {
+                self.taken.store(0, Relaxed);
+            }
             self.saved.clear();
             self.saved.process.store(process, Relaxed);
+            if !self.has_waiting() || matches!(self.depth(), 0 | ONE_LESS) {
+                self.clear_waiting();
+            }
         }
     }
 
@@ -294,22 +348,21 @@ const _: () = assert!(align_of::<libc::siginfo_t>() == 8);
 /// The rollforward under way, and the signal that waits for its end.
 #[repr(C)]
 pub struct Rollforward {
-    signal: AtomicU32,
-    number: AtomicU32,
+    signal: AtomicU16,
+    number: AtomicU16,
+    process: AtomicU32,
     mask: AtomicU64,
     record: Record,
 }
 
 /// A copy of it.
 pub struct Pending {
-    pub signal: i32,
+    /// The signal to deliver. `None` in the child of a fork that was made since the start: the signal is the parent's.
+    pub signal: Option<i32>,
     pub info: libc::siginfo_t,
     /// The mask of the interrupted code.
     pub mask: u64,
 }
-
-/// In place of a signal: the clone is run to its end, and nothing is delivered then.
-pub const NOTHING: i32 = 255;
 
 impl Rollforward {
     pub fn is_under_way(&self) -> bool {
@@ -317,7 +370,7 @@ impl Rollforward {
     }
 
     /// Tells one rollforward from the next.
-    pub fn number(&self) -> u32 {
+    pub fn number(&self) -> u16 {
         self.number.load(Relaxed)
     }
 
@@ -326,7 +379,8 @@ impl Rollforward {
         self.record.save(info);
         self.mask.store(mask, Relaxed);
         self.number.fetch_add(1, Relaxed);
-        self.signal.store(signal as u32, Relaxed);
+        self.process.store(fork::process(), Relaxed);
+        self.signal.store(signal as u16, Relaxed);
     }
 
     /// Copies it and ends it.
@@ -335,8 +389,9 @@ impl Rollforward {
         if signal == 0 {
             return None;
         }
+        let is_own = self.process.load(Relaxed) == fork::process();
         let pending = Pending {
-            signal: signal as i32,
+            signal: is_own.then_some(i32::from(signal)),
             info: self.record.load(),
             mask: self.mask.load(Relaxed),
         };
@@ -352,13 +407,6 @@ impl Rollforward {
     /// Changes the mask that the interrupted code goes on with.
     pub fn set_mask(&self, mask: u64) {
         self.mask.store(mask, Relaxed);
-    }
-
-    /// Delivers nothing at the end: the signal was the parent's.
-    pub fn forget_signal(&self) {
-        if self.is_under_way() {
-            self.signal.store(NOTHING as u32, Relaxed);
-        }
     }
 }
 
@@ -424,9 +472,19 @@ impl Inside {
 /// The record of a signal that the kernel did not take with it.
 #[repr(C)]
 pub struct Saved {
-    signal: AtomicU32,
+    signal: AtomicU16,
+    /// Was `tgkill` used? If not, the kernel has the bare number.
+    is_sent: AtomicU16,
     process: AtomicU32,
     record: Record,
+}
+
+/// What the kernel has of a signal whose record is saved.
+pub enum Waiting {
+    /// The bare number; this is the record.
+    Noted(libc::siginfo_t),
+    /// A signal of `tgkill`.
+    Sent,
 }
 
 impl Saved {
@@ -435,16 +493,16 @@ impl Saved {
         let free = self.signal.load(Relaxed) == 0;
         if free {
             self.record.save(info);
-            self.signal.store(signal as u32, Relaxed);
+            self.is_sent.store(0, Relaxed);
+            self.signal.store(signal as u16, Relaxed);
         }
         free
     }
 
-    /// The record saved for `signal`, if `info` is what the kernel delivers in its place.
-    pub fn take(&self, signal: i32, info: &libc::siginfo_t) -> Option<libc::siginfo_t> {
-        if self.signal.load(Relaxed) != signal as u32
+    /// As `Words::take_saved`; nothing is kept.
+    fn take(&self, signal: i32, info: &libc::siginfo_t) -> Option<libc::siginfo_t> {
+        if self.signal.load(Relaxed) != signal as u16
             || !matches!(info.si_code, libc::SI_USER | libc::SI_TKILL)
-            || self.process.load(Relaxed) != fork::process()
         {
             return None;
         }
@@ -454,7 +512,7 @@ impl Saved {
             // SAFETY: as above.
             libc::SI_USER => sender == 0 && unsafe { info.si_uid() } == 0,
             // `tgkill` by this process. Another signal that it sent so has the same record: either gets the saved one.
-            _ => sender == own_process() as i32,
+            _ => self.is_sent.load(Relaxed) != 0 && sender == own_process() as i32,
         };
         if !is_bare {
             return None;
@@ -464,12 +522,21 @@ impl Saved {
         Some(kept)
     }
 
+    /// What the kernel has of a signal whose record is saved.
+    pub fn waiting(&self, signal: i32) -> Option<Waiting> {
+        if self.signal.load(Relaxed) != signal as u16 {
+            return None;
+        }
+        Some(match self.is_sent.load(Relaxed) {
+            0 => Waiting::Noted(self.record.load()),
+            _ => Waiting::Sent,
+        })
+    }
+
     /// The record of a signal that the thread keeps; a bare one if there was no room.
-    pub fn take_kept(&self, signal: i32) -> libc::siginfo_t {
-        if self.signal.load(Relaxed) == signal as u32 {
-            let record = self.record.load();
-            self.clear();
-            return record;
+    pub fn kept(&self, signal: i32) -> libc::siginfo_t {
+        if self.signal.load(Relaxed) == signal as u16 {
+            return self.record.load();
         }
         // SAFETY: plain old data.
         let mut bare: libc::siginfo_t = unsafe { core::mem::zeroed() };
@@ -480,9 +547,14 @@ impl Saved {
     /// Drops the record if it belongs to one of `signals`.
     pub fn forget(&self, signals: u64) {
         let signal = self.signal.load(Relaxed);
-        if signal != 0 && signals & bit(signal as i32) != 0 {
+        if signal != 0 && signals & bit(i32::from(signal)) != 0 {
             self.clear();
         }
+    }
+
+    /// The signal comes with the record that `tgkill` makes.
+    pub fn expect_sent(&self) {
+        self.is_sent.store(1, Relaxed);
     }
 
     pub fn clear(&self) {
@@ -508,7 +580,7 @@ mod tests {
         words.rollforward.start(10, &info, 0x55);
         let pending = words.rollforward.take().expect("one was started");
         assert!(!words.rollforward.is_under_way());
-        assert_eq!((pending.signal, pending.mask), (10, 0x55));
+        assert_eq!((pending.signal, pending.mask), (Some(10), 0x55));
         let copy: *const u8 = (&raw const pending.info).cast();
         for index in 0..RECORD {
             // SAFETY: inside the record.
@@ -533,5 +605,35 @@ mod tests {
         );
         assert_eq!(saved.take(40, &bare).expect("kept").si_code, libc::SI_QUEUE);
         assert!(saved.take(40, &bare).is_none(), "once");
+    }
+
+    /// In a child, which is another process than the one whose signals the thread keeps.
+    #[test]
+    fn a_child_has_nothing_that_waits_nor_anything_to_unblock_for_it() {
+        let words = Words::of_this_thread();
+        let forks = || words.saved.process.fetch_add(1, Relaxed);
+        // An end of a mask in a handler of others has unblocked it, for an end that this handler has interrupted.
+        words.taken.store(7, Relaxed);
+        forks();
+        words.forget_parent();
+        assert_eq!(words.taken.load(Relaxed), 7);
+        // Inside a mask; and in the middle of its end, before and after that has seen that signals wait.
+        for (depth, is_seen) in [(1, false), (0, false), (0, true)] {
+            for added in [0, 5] {
+                words.depth.store(depth, Relaxed);
+                words.taken.store(7, Relaxed);
+                words.add(added);
+                words.keep(bit(libc::SIGTTOU));
+                if is_seen {
+                    words.clear_waiting();
+                }
+                forks();
+                words.forget_parent();
+                assert!(!words.has_kept() && words.taken.load(Relaxed) == 0);
+                let waits = if depth == 1 { words.waiting() } else { 0 };
+                assert_eq!(words.depth.swap(0, Relaxed), depth | waits);
+                assert_eq!(words.added.swap(0, Relaxed), added);
+            }
+        }
     }
 }

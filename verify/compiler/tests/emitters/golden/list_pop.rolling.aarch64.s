@@ -31,8 +31,9 @@
     .popsection
     .pushsection .note.atomseq, "aR", @note
     .balign 4
-    .long 8, 16, 1
+    .long 12, 16, 1
     .asciz "atomseq"
+    .long 0
     .long 51b - .
     .long 52b - .
     .long 57b - .

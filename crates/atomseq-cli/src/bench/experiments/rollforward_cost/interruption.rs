@@ -10,7 +10,7 @@
 //!   ──────────                   ───────────────────              ────────────────
 //!   address = load(word)
 //!   value = load(address) ─────> word, register = a good address
-//!                                tkill(signal): it  is pending
+//!                                tgkill(signal): it is pending
 //!                                return ────────────────────────> the signal's delivery,
 //!   value = load(address) <─────────────────────────────────────  and all that follows from it
 //!   commit(counted, value + 1)
@@ -24,6 +24,8 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use crate::error::Refused;
 
 atomseq::sequence! {
     /// Counts one more than what the word's address leads to.
@@ -53,8 +55,11 @@ pub struct Snare {
     counted: AtomicUsize,
     /// What the fault's handler sends.
     signal: AtomicI32,
-    /// To whom: the thread that made it.
+    /// To whom: the thread that made it, and its process.
     thread: libc::pid_t,
+    process: libc::pid_t,
+    /// Why that was refused, if it ever was: an error number.
+    refused: AtomicI32,
 }
 
 thread_local! {
@@ -64,13 +69,36 @@ thread_local! {
 
 impl Snare {
     /// One for the calling thread.
-    pub fn new() -> Self {
-        Self {
+    ///
+    /// # Errors
+    ///
+    /// If the system does not say which thread that is.
+    pub fn new() -> Result<Self, Refused> {
+        // SAFETY: they take no argument and have no precondition.
+        let [thread, process] = unsafe { [libc::gettid(), libc::getpid()] };
+        if thread <= 0 || process <= 0 {
+            // These calls leave errno as it was.
+            let what = "say which thread this is";
+            return Err(Refused { what, errno: 0 });
+        }
+        Ok(Self {
             word: AtomicUsize::new(0),
             counted: AtomicUsize::new(0),
             signal: AtomicI32::new(IGNORED),
-            // SAFETY: it takes no argument and has no precondition.
-            thread: unsafe { libc::gettid() },
+            thread,
+            process,
+            refused: AtomicI32::new(0),
+        })
+    }
+
+    /// Whether every signal so far could be sent.
+    pub fn all_sent(&self) -> Result<(), Refused> {
+        match self.refused.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            errno => Err(Refused {
+                what: "let a thread send itself a signal",
+                errno,
+            }),
         }
     }
 
@@ -116,13 +144,15 @@ impl Snare {
 static PAGE_ADDRESS: AtomicUsize = AtomicUsize::new(0);
 
 /// Maps that page, once a process.
-fn page() -> usize {
-    static PAGE: LazyLock<usize> = LazyLock::new(|| {
+fn page() -> Result<usize, Refused> {
+    static PAGE: LazyLock<Result<usize, Refused>> = LazyLock::new(|| {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: a new mapping, at an address of the kernel's choice, takes nothing from anybody.
         let page = unsafe { libc::mmap(ptr::null_mut(), 4096, libc::PROT_NONE, flags, -1, 0) };
-        assert_ne!(page, libc::MAP_FAILED, "there is room for one more page");
-        page.expose_provenance()
+        match page {
+            libc::MAP_FAILED => Err(Refused::now("map a page")),
+            page => Ok(page.expose_provenance()),
+        }
     });
     *PAGE
 }
@@ -140,11 +170,14 @@ fn catchers() -> MutexGuard<'static, usize> {
 
 impl Catcher {
     /// Installs the handler. Signals that are to be managed are so already: installing one looks at all handlers.
-    pub fn new() -> Self {
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses a page or a handler.
+    pub fn new() -> Result<Self, Refused> {
         let mut catchers = catchers();
-        *catchers += 1;
-        if *catchers == 1 {
-            PAGE_ADDRESS.store(page(), Ordering::Relaxed);
+        if *catchers == 0 {
+            PAGE_ADDRESS.store(page()?, Ordering::Relaxed);
             // SAFETY: all zero is an action.
             let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
             action.sa_sigaction = catch as *const () as usize;
@@ -155,11 +188,14 @@ impl Catcher {
             let mut before: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
             // SAFETY: `catch` has the signature that SA_SIGINFO asks for and is async-signal-safe.
             let installed = unsafe { libc::sigaction(libc::SIGSEGV, &action, &mut before) };
-            assert_eq!(installed, 0, "a fault may have a handler");
+            if installed != 0 {
+                return Err(Refused::now("install a handler for SIGSEGV"));
+            }
             // Leaked: a handler may be looking at it for ever. Release: pairs with the Acquire in `give_up`.
             BEFORE.store(Box::leak(Box::new(before)), Ordering::Release);
         }
-        Self(())
+        *catchers += 1;
+        Ok(Self(()))
     }
 }
 
@@ -204,8 +240,17 @@ extern "C" fn catch(_signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     }
     let signal = snare.signal.load(Ordering::Relaxed);
     if signal != NONE {
+        // SAFETY: errno of this thread; what the handler does must not change it for the code it interrupted.
+        let errno = unsafe { *libc::__errno_location() };
         // SAFETY: a thread may always send itself a signal that has a handler or is ignored.
-        unsafe { libc::syscall(libc::SYS_tkill, snare.thread, signal) };
+        let sent = unsafe { libc::syscall(libc::SYS_tgkill, snare.process, snare.thread, signal) };
+        if sent != 0 {
+            // SAFETY: as above.
+            let refused = unsafe { *libc::__errno_location() };
+            snare.refused.store(refused, Ordering::Relaxed);
+        }
+        // SAFETY: as above.
+        unsafe { *libc::__errno_location() = errno };
     }
 }
 

@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use super::interruption::{Catcher, IGNORED, NONE, Snare};
 use super::ways::{Arrival, Way};
+use crate::bench::fault::Fault;
 use crate::bench::signals::{self, MANAGED, Received};
+use crate::error::Refused;
 
 /// Interruptions of each kind that a value is the median of: a run that the scheduler broke into is one among them.
 const INTERRUPTIONS: usize = 101;
@@ -34,19 +36,27 @@ pub struct Run {
 
 impl Run {
     /// That way, not yet gone.
-    pub fn new(way: &'static Way) -> Self {
-        Self {
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses what an interruption takes.
+    pub fn new(way: &'static Way) -> Result<Self, Refused> {
+        Ok(Self {
             way,
-            snare: Snare::new(),
+            snare: Snare::new()?,
             done: 0.into(),
             received: Received::default().into(),
             late: 0.into(),
-            _catcher: Catcher::new(),
-        }
+            _catcher: Catcher::new()?,
+        })
     }
 
     /// Interrupts itself by each kind of signal in turns.
-    pub fn interrupt(&self) -> Took {
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses to send a signal: what has been interrupted so far says nothing then.
+    pub fn interrupt(&self) -> Result<Took, Refused> {
         let received = signals::received();
         let mut took = [[0_u64; INTERRUPTIONS]; 3];
         self.snare.lay();
@@ -56,16 +66,17 @@ impl Run {
             }
         }
         self.snare.take_up();
+        self.snare.all_sent()?;
         self.done.set(self.done.get() + INTERRUPTIONS as u64);
         let mut all = self.received.get();
         all += signals::received().since(received);
         self.received.set(all);
         let [delivered, ignored, nothing] = took.map(median);
-        Took {
+        Ok(Took {
             delivered,
             ignored,
             nothing,
-        }
+        })
     }
 
     fn time(&self, signal: i32) -> u64 {
@@ -79,13 +90,12 @@ impl Run {
     }
 
     /// Whether every sequence has had its effect once and every signal arrived as it was to.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), Fault> {
         let (done, counted) = (self.done.get(), self.snare.counted());
         if counted != 3 * done {
-            return Err(format!(
-                "{counted} sequences of {} had their effect",
-                3 * done
-            ));
+            let all = 3 * done;
+            let sentence = format!("{counted} sequences of {all} had their effect");
+            return Err(Fault::count(all, [counted], sentence));
         }
         let mut expected = Received::default();
         *match self.way.arrival {
@@ -95,9 +105,8 @@ impl Run {
         } = done;
         let received = self.received.get();
         if received != expected {
-            return Err(format!(
-                "its handler ran for {received:?}, not {expected:?}"
-            ));
+            let sentence = format!("its handler ran for {received:?}, not {expected:?}");
+            return Err(sentence.into());
         }
         let expected = if self.way.arrival == Arrival::Deferred {
             done
@@ -106,9 +115,9 @@ impl Run {
         };
         let late = self.late.get();
         if late != expected {
-            return Err(format!(
-                "{late} signals of {done} came after the sequence, not {expected}"
-            ));
+            let sentence =
+                format!("{late} signals of {done} came after the sequence, not {expected}");
+            return Err(Fault::count(expected, [late], sentence));
         }
         Ok(())
     }
@@ -125,11 +134,11 @@ mod tests {
     use super::*;
 
     fn judge(way: &'static Way) -> Result<(), String> {
-        signals::manage();
-        let run = Run::new(way);
-        run.interrupt();
-        run.interrupt();
-        run.check()
+        signals::manage().unwrap();
+        let run = Run::new(way).unwrap();
+        run.interrupt().unwrap();
+        run.interrupt().unwrap();
+        run.check().map_err(|fault| fault.sentence)
     }
 
     #[test]

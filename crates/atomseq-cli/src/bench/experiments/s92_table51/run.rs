@@ -9,6 +9,7 @@ use crossbeam_utils::CachePadded;
 use super::{Attempts, CAPACITY, EXPERIMENT, Pair, ROWS};
 use crate::bench::crew::measure_aside;
 use crate::bench::engine::Effort;
+use crate::bench::fault::{Fault, Results};
 use crate::bench::record::Series;
 use crate::bench::signals;
 use crate::error::Error;
@@ -65,6 +66,8 @@ struct Running {
     object: Box<dyn Timed>,
     chunks: u64,
     attempts: u64,
+    /// Why it is not run any more.
+    fault: Option<Fault>,
     /// How long one chunk of each operation took this round, less what reading the clock takes.
     took: [Duration; 2],
 }
@@ -76,12 +79,13 @@ impl Running {
             object: (ROWS[row].make)(),
             chunks: 0,
             attempts: 0,
+            fault: None,
             took: [Duration::ZERO; 2],
         }
     }
 
     /// Runs chunks for about so long; the time of each operation in nanoseconds.
-    fn run(&mut self, about: Duration, clock: Duration) -> Result<[f64; 2], String> {
+    fn run(&mut self, about: Duration, clock: Duration) -> Result<[f64; 2], Fault> {
         self.took = [Duration::ZERO; 2];
         let (before, started) = (self.chunks, Instant::now());
         while self.chunks == before || started.elapsed() < about {
@@ -91,7 +95,8 @@ impl Running {
             let (sum, taken) = self.object.take_all();
             let end = Instant::now();
             if sum != SUM {
-                return Err(format!("what was put in made {SUM}, what came out {sum}"));
+                let sentence = format!("what was put in made {SUM}, what came out {sum}");
+                return Err(Fault::count(SUM, [sum], sentence));
             }
             self.took[0] += (between - start).saturating_sub(clock);
             self.took[1] += (end - between).saturating_sub(clock);
@@ -103,14 +108,16 @@ impl Running {
     }
 
     /// Whether each operation took as many attempts as it was to. An interruption may have cost one more now and then.
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), Fault> {
         let expected = 2 * self.chunks * CAPACITY * ROWS[self.row].attempts;
         match (expected..=expected + expected / 100 + 4).contains(&self.attempts) {
             true => Ok(()),
-            false => Err(format!(
-                "there were {} attempts where {expected} were to be",
-                self.attempts
-            )),
+            false => {
+                let attempts = self.attempts;
+                let sentence =
+                    format!("there were {attempts} attempts where {expected} were to be");
+                Err(Fault::count(expected, [attempts], sentence))
+            }
         }
     }
 }
@@ -125,19 +132,13 @@ fn clock() -> Duration {
 }
 
 /// Measures all rows.
-pub fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Vec<Series>, Error> {
-    signals::prove_that_it_waits_for(atomseq::signal::mask);
+pub fn run(effort: Effort, advance: &dyn Fn(f64)) -> Result<Results, Error> {
+    signals::prove_that_it_waits_for(atomseq::signal::mask)?;
     measure_aside(advance, |shares| measure(effort, shares))
 }
 
 /// The rounds, on this thread.
-fn measure(effort: Effort, shares: &Sender<f64>) -> Result<Vec<Series>, Error> {
-    let wrong = |row: usize, fault| Error::Wrong {
-        experiment: EXPERIMENT.name,
-        case: ROWS[row].put,
-        threads: 1,
-        fault,
-    };
+fn measure(effort: Effort, shares: &Sender<f64>) -> Result<Results, Error> {
     let mut running: Vec<_> = (0..ROWS.len()).map(Running::new).collect();
     let mut values = vec![[Vec::new(), Vec::new()]; ROWS.len()];
     // A fixed seed: two benchmarks of one machine differ by the machine only.
@@ -148,9 +149,14 @@ fn measure(effort: Effort, shares: &Sender<f64>) -> Result<Vec<Series>, Error> {
     let rounds = effort.warm_up + effort.rounds;
     for round in 0..rounds {
         random.shuffle(&mut running);
-        for running in &mut running {
-            let took = running.run(about, clock);
-            let took = took.map_err(|fault| wrong(running.row, fault))?;
+        for running in running.iter_mut().filter(|row| row.fault.is_none()) {
+            let took = match running.run(about, clock) {
+                Ok(took) => took,
+                Err(fault) => {
+                    running.fault = Some(fault);
+                    continue;
+                }
+            };
             if round >= effort.warm_up {
                 values[running.row][0].push(took[0]);
                 values[running.row][1].push(took[1]);
@@ -163,26 +169,30 @@ fn measure(effort: Effort, shares: &Sender<f64>) -> Result<Vec<Series>, Error> {
             break;
         }
     }
-    for running in &running {
-        running.check().map_err(|fault| wrong(running.row, fault))?;
-    }
+    running.sort_by_key(|running| running.row);
     let mut series: Vec<_> = ROWS
         .iter()
         .zip(values)
-        .flat_map(|(row, [put, take])| {
-            let taken = row.take.map(|case| (case, take));
-            [Some((row.put, put)), taken]
+        .zip(running)
+        .flat_map(|((row, [put, take]), running)| {
+            let check = || running.check().err();
+            let fault = running.fault.clone().or_else(check);
+            let taken = row.take.map(|case| (case, take, fault.clone()));
+            [Some((row.put, put, fault)), taken]
         })
         .flatten()
-        .map(|(case, values)| Series {
-            case,
-            unit: "ns/op",
-            values,
+        .map(|(case, values, fault)| {
+            let unit = "ns/op";
+            (Series { case, unit, values }, fault)
         })
         .collect();
     let place = |case| EXPERIMENT.cases.iter().position(|(name, _)| *name == case);
-    series.sort_by_key(|series| place(series.case));
-    Ok(series)
+    series.sort_by_key(|(series, _)| place(series.case));
+    let mut measured = Results::default();
+    for (series, fault) in series {
+        measured.add(series, fault);
+    }
+    Ok(measured)
 }
 
 #[cfg(test)]
@@ -251,8 +261,8 @@ mod tests {
         };
         assert_eq!(judge(Measured::<Wrong<0, 0>>::boxed()), Ok(()));
         let lost = judge(Measured::<Wrong<1, 0>>::boxed()).unwrap_err();
-        assert_eq!(lost, "what was put in made 528, what came out 496");
+        assert_eq!(lost.sentence, "what was put in made 528, what came out 496");
         let again = judge(Measured::<Wrong<0, 1>>::boxed()).unwrap_err();
-        assert_eq!(again, "there were 96 attempts where 64 were to be");
+        assert_eq!(again.sentence, "there were 96 attempts where 64 were to be");
     }
 }

@@ -12,14 +12,22 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
+use super::Failure;
+use crate::error::{Error, Refused};
 use crate::machine;
+use crate::patience::Patience;
 
 const RUNNING: u32 = 0;
 const STOPPED: u32 = 1;
 const OVER: u32 = 2;
 
-/// How long the director waits for the thread at most, far longer than that takes on the busiest machine.
+/// How long the director waits for the thread at most, while it is awake to look: far longer than
+/// that takes on the busiest machine.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What a look counts at most: longer than the turns of a few other threads between two looks, so
+/// that patience is a time on a busy machine as well, and far shorter than a stop.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// One thread of the process at a time is stopped, so one of each will do.
 static STATE: AtomicU32 = AtomicU32::new(RUNNING);
@@ -54,7 +62,11 @@ pub struct Stop {
 
 impl Stop {
     /// Installs the handler.
-    pub fn prepare() -> Self {
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses it.
+    pub fn prepare() -> Result<Self, Error> {
         static ONLY: Mutex<()> = Mutex::new(());
         let only = ONLY.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: `sigaction` is numbers and a set of bits, for which zero is a value.
@@ -66,9 +78,11 @@ impl Stop {
             libc::sigfillset(&mut action.sa_mask);
             libc::sigaction(signal(), &action, ptr::null_mut())
         };
-        assert_eq!(result, 0, "a real-time signal can be handled");
+        if result != 0 {
+            return Err(Refused::now("install a handler for a real-time signal").into());
+        }
         STATE.store(RUNNING, Ordering::SeqCst);
-        Self { _only: only }
+        Ok(Self { _only: only })
     }
 
     /// Starts a thread that operates until the returned guard is dropped.
@@ -77,7 +91,7 @@ impl Stop {
         scope: &'s Scope<'s, '_>,
         cpu: usize,
         operate: impl Fn(&Inside) + Send + 's,
-    ) -> Result<Victim<'s>, String> {
+    ) -> Result<Victim<'s>, Failure> {
         static NUMBER: AtomicI32 = AtomicI32::new(0);
         NUMBER.store(0, Ordering::SeqCst);
         let work = move || {
@@ -90,7 +104,11 @@ impl Stop {
             }
         };
         let spawned = thread::Builder::new().spawn_scoped(scope, work);
-        spawned.map_err(|error| format!("no thread to be stopped could be started: {error}"))?;
+        spawned.map_err(|source| Error::Thread {
+            started: 0,
+            wanted: 1,
+            source,
+        })?;
         let victim = Victim {
             number: &NUMBER,
             _stop: self,
@@ -119,10 +137,13 @@ impl Victim<'_> {
     }
 
     /// Stops it, wherever it is: inside an operation?
-    pub fn stop(&self) -> Result<bool, String> {
+    pub fn stop(&self) -> Result<bool, Failure> {
         let number = self.number.load(Ordering::SeqCst);
         // SAFETY: numbers only; the thread lives until this is dropped.
-        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), number, signal()) };
+        let sent = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), number, signal()) };
+        if sent != 0 {
+            return Err(Error::from(Refused::now("send a thread a signal")).into());
+        }
         // Acquire: pairs with the Release of the handler.
         wait_until(|| STATE.load(Ordering::Acquire) == STOPPED)?;
         Ok(STOPPED_INSIDE.load(Ordering::Relaxed))
@@ -148,12 +169,12 @@ fn set_state(state: u32) {
 
 /// Spins: what is waited for is measured, or takes a few microseconds.
 fn wait_until(condition: impl Fn() -> bool) -> Result<(), String> {
-    let start = Instant::now();
+    let mut patience = Patience::new(PATIENCE, LOOK);
     let mut rounds = 0_u32;
     while !condition() {
         rounds = rounds.wrapping_add(1);
         if rounds.is_multiple_of(1_000) {
-            if start.elapsed() > PATIENCE {
+            if patience.is_over() {
                 return Err(format!(
                     "the thread to be stopped did nothing for {PATIENCE:?}"
                 ));

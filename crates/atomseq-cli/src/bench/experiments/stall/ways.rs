@@ -9,6 +9,7 @@ use atomseq::nonblocking::{List, Queue, Stack};
 
 use super::stop::Inside;
 use crate::bench::experiments::dcas::Padded;
+use crate::bench::fault::Fault;
 
 /// For how long a mutex is watched each time.
 const WATCHED: Duration = Duration::from_millis(1);
@@ -77,7 +78,7 @@ pub trait Object: Sync {
     fn thrown_out(&self) -> Option<u64>;
 
     /// Whether every operation is accounted for, now that all have ended.
-    fn check(&self) -> Result<(), String>;
+    fn check(&self) -> Result<(), Fault>;
 }
 
 /// How often holders were thrown out, if that is how the mechanism works.
@@ -131,15 +132,14 @@ impl Object for Counted {
         thrown_out(self.domain.mechanism())
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), Fault> {
         let operations = self.operations.load(Ordering::Relaxed);
         let ([a, b], _) = self.domain.snapshot([&*self.domain[0], &*self.domain[1]]);
         if (a, b) == (operations, operations) {
             return Ok(());
         }
-        Err(format!(
-            "the words are {a} and {b} where {operations} were added"
-        ))
+        let sentence = format!("the words are {a} and {b} where {operations} were added");
+        Err(Fault::count(operations, [a, b], sentence))
     }
 }
 
@@ -222,12 +222,13 @@ impl<S: Store> Object for S {
         self.revoked()
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), Fault> {
         match self.len() {
             0 => Ok(()),
-            left => Err(format!(
-                "{left} elements are left of as many pushes as pops"
-            )),
+            left => {
+                let sentence = format!("{left} elements are left of as many pushes as pops");
+                Err(Fault::count(0, [left as u64], sentence))
+            }
         }
     }
 }
@@ -257,9 +258,9 @@ impl Object for Mutexed {
         None
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), Fault> {
         match *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            0 => Err("nothing was ever counted".to_string()),
+            0 => Err("nothing was ever counted".into()),
             _ => Ok(()),
         }
     }

@@ -1,7 +1,7 @@
-//! Attributes that mean nothing here.
+//! What may be forbidden stands around a sequence: the code that is made of it allows lints.
 
 atomseq::sequence! {
-    #[inline(never)]
+    #[forbid(unused)]
     pub unsafe fn refused(slot: Slot, a: Word) {
         commit(slot + 8, a);
     }

@@ -1,0 +1,297 @@
+//! Growing what many threads share: one thread at a time maps memory for it.
+//!
+//! Threads that find a structure exhausted at the same time could map what it lacks each, and all but one would give
+//! theirs back. Near a limit, the system refuses these copies; a thread would report that there is no memory although
+//! another one has it, and is about to publish it. So a thread takes a turn before it maps, and the others wait for
+//! what it publishes.
+//!
+//! ```text
+//! word:  | generation of the process 16 | thread 24 | turns 22 | overtaken 1 | growing 1 |
+//!
+//!        free ──A maps──> A's turn ──A has published it, or was refused──> free
+//!                         A's turn ──B has waited for long──> B's turn     A is stopped, or has exited
+//! ```
+//!
+//! The word is a hint. What is published is decided by an exchange, or under a lock, of the structure itself; a turn that
+//! is taken over costs one more copy. So no thread waits for another one without a bound. A child of a fork knows by the
+//! generation that no thread of its own has the turn, and a handler by the thread that it has interrupted the one that
+//! would have to end it.
+
+use crate::sync::{AtomicU32, AtomicU64, Ordering, Patience, generation, pause, this_thread};
+
+/// In the word: a thread has the turn.
+const GROWING: u64 = 1;
+/// A turn was taken over, and the thread that had it may have the memory yet.
+const OVERTAKEN: u64 = 2;
+const ONE_TURN: u64 = 4;
+const TURNS: u64 = (1 << 24) - ONE_TURN;
+const THREAD: u64 = ((1 << 24) - 1) << 24;
+const GENERATION: u64 = u64::MAX << 48;
+
+/// How many rounds a thread waits for the end of a turn before it takes it over: after some spinning, it yields the
+/// processor in each.
+const ROUNDS: u32 = 128;
+
+/// For how many milliseconds a thread waits whose own mapping was refused, when another thread may have what the system
+/// had left.
+const MILLISECONDS: u32 = 100;
+
+/// Whose turn it is to grow one structure.
+#[derive(Debug)]
+pub(crate) struct Growth(AtomicU64);
+
+/// The parts of a word that say which thread's turn it is.
+fn this_threads() -> u64 {
+    // A few bits of an address that are another thread's are no harm: then one copy more is mapped.
+    let thread = this_thread().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
+    u64::from(generation()) << 48 | thread & THREAD
+}
+
+impl Growth {
+    pub const fn new() -> Growth {
+        Growth(AtomicU64::new(0))
+    }
+
+    /// Returns what `find` finds, and as long as that is nothing, what `grow` has published. `None`: the system has
+    /// refused it, and no other thread was seen that may have it, or such a thread was held up for as long as others
+    /// wait.
+    ///
+    /// Lock-free, as far as both are: a turn ends with a call that returns, or is taken over.
+    pub fn find_or_grow<T>(
+        &self,
+        mut find: impl FnMut() -> Option<T>,
+        mut grow: impl FnMut() -> Option<T>,
+    ) -> Option<T> {
+        let me = this_threads();
+        let (mut last, mut rounds) = (0, 0);
+        loop {
+            if let Some(found) = find() {
+                return Some(found);
+            }
+            // Acquire: pairs with the release at the end of the turn before, so that what was published then is found.
+            let seen = self.0.load(Ordering::Acquire);
+            let is_taken = seen & GROWING != 0 && seen & GENERATION == me & GENERATION;
+            if is_taken && seen & THREAD == me & THREAD {
+                // A handler that has interrupted the turn, or a thread that has jumped out of it. It does not wait for its
+                // own turn, but for a thread that has taken that over.
+                let found = grow().or_else(&mut find);
+                // Relaxed: a hint.
+                let is_own = self.0.load(Ordering::Relaxed) == seen;
+                return found.or_else(|| (!is_own).then(|| self.wait_longer(find))?);
+            }
+            if seen != last {
+                (last, rounds) = (seen, 0);
+            }
+            if is_taken && rounds < ROUNDS {
+                pause(rounds);
+                rounds += 1;
+                continue;
+            }
+            let overtaken = match (is_taken, seen & GENERATION == me & GENERATION) {
+                (true, _) => OVERTAKEN,
+                (false, true) => seen & OVERTAKEN,
+                (false, false) => 0,
+            };
+            let mine = me | (seen.wrapping_add(ONE_TURN) & TURNS) | overtaken | GROWING;
+            // Acquire: as above.
+            let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
+            let begun = self.0.compare_exchange(seen, mine, success, failure);
+            if begun.is_err() {
+                continue;
+            }
+            let grown = find().or_else(&mut grow);
+            // Release: pairs with the acquires of later turns.
+            let (success, failure) = (Ordering::Release, Ordering::Relaxed);
+            let ended = self
+                .0
+                .compare_exchange(mine, mine - GROWING, success, failure);
+            if grown.is_some() {
+                return grown;
+            }
+            if ended.is_ok() && overtaken == 0 {
+                // No other thread may have the memory, but a handler may have published it.
+                return find();
+            }
+            return self.wait_longer(find);
+        }
+    }
+
+    /// Looks for what another thread may have mapped and not yet published.
+    #[cold]
+    fn wait_longer<T>(&self, mut find: impl FnMut() -> Option<T>) -> Option<T> {
+        let never_woken = AtomicU32::new(0);
+        let mut patience = Patience::new(MILLISECONDS);
+        loop {
+            if let Some(found) = find() {
+                return Some(found);
+            }
+            if !patience.sleep(&never_woken, 0) {
+                break;
+            }
+        }
+        // The overtaken thread has had its time: later refusals do not wait for it.
+        // Relaxed: a hint.
+        let seen = self.0.load(Ordering::Relaxed);
+        if seen & (OVERTAKEN | GROWING) == OVERTAKEN {
+            let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+            _ = self
+                .0
+                .compare_exchange(seen, seen - OVERTAKEN, success, failure);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// A word as a thread makes it that takes a turn.
+    fn turn_of(thread: u64, generation: u64) -> Growth {
+        Growth(AtomicU64::new(generation << 48 | thread << 24 | GROWING))
+    }
+
+    fn another_threads() -> Growth {
+        let own = (this_threads() & THREAD) >> 24;
+        turn_of(own ^ 1, generation().into())
+    }
+
+    fn is_free(growth: &Growth) -> bool {
+        growth.0.load(Ordering::Relaxed) & GROWING == 0
+    }
+
+    /// What is found at the look of that number, counted from 1.
+    fn found_at(look: u32) -> impl FnMut() -> Option<u32> {
+        let mut looks = 0;
+        move || {
+            looks += 1;
+            (looks >= look).then_some(looks)
+        }
+    }
+
+    const NEVER: u32 = u32::MAX;
+
+    #[test]
+    fn what_another_thread_publishes_in_its_turn_is_waited_for() {
+        for look in [2, 3, ROUNDS, ROUNDS + 1] {
+            let growth = another_threads();
+            let found = growth.find_or_grow(found_at(look), || panic!("a second copy"));
+            assert_eq!(found, Some(look));
+            assert!(!is_free(&growth), "its turn is not this thread's to end");
+        }
+    }
+
+    #[test]
+    fn a_turn_is_taken_over_after_a_while() {
+        let growth = another_threads();
+        let looks = Cell::new(0);
+        let mut none = found_at(NEVER);
+        let look = || {
+            looks.set(looks.get() + 1);
+            none()
+        };
+        assert_eq!(growth.find_or_grow(look, || Some(7)), Some(7));
+        // Before each round, before it takes the turn over, and after that.
+        assert_eq!(looks.get(), ROUNDS + 2);
+        assert!(is_free(&growth));
+    }
+
+    /// The rounds are those of one turn: here, another thread takes another turn now and then.
+    #[test]
+    fn as_long_as_turns_change_none_is_taken_over() {
+        let growth = another_threads();
+        let looks = Cell::new(0_u32);
+        let look = || {
+            looks.set(looks.get() + 1);
+            if looks.get().is_multiple_of(ROUNDS) {
+                growth.0.fetch_add(ONE_TURN, Ordering::Relaxed);
+            }
+            (looks.get() > 10 * ROUNDS).then_some(7)
+        };
+        let found = growth.find_or_grow(look, || panic!("a second copy"));
+        assert_eq!(found, Some(7));
+    }
+
+    /// A thread is refused, for another one has what was left, and publishes it: a handler of its own, or a thread that
+    /// has taken the turn over and is still in it, or has ended it.
+    #[test]
+    fn a_refused_thread_finds_what_was_published_meanwhile() {
+        let others = another_threads().0.into_inner();
+        let words = [None, Some(others), Some(others - GROWING)];
+        for word in words {
+            let growth = Growth::new();
+            let is_published = Cell::new(false);
+            let found = growth.find_or_grow(
+                || is_published.get().then_some(7),
+                || {
+                    if let Some(word) = word {
+                        growth.0.store(word, Ordering::Relaxed);
+                    }
+                    is_published.set(true);
+                    None
+                },
+            );
+            assert_eq!(found, Some(7));
+        }
+    }
+
+    #[test]
+    fn a_refused_thread_that_has_taken_a_turn_over_waits_longer() {
+        let taken_over = another_threads();
+        let lost = Growth::new();
+        // Its thread has jumped out of the turn.
+        let left = turn_of((this_threads() & THREAD) >> 24, generation().into());
+        for (growth, look) in [(&taken_over, ROUNDS + 10), (&lost, 10), (&left, 10)] {
+            let found = growth.find_or_grow(found_at(look), || {
+                if !std::ptr::eq(growth, &taken_over) {
+                    let others = another_threads().0.into_inner();
+                    growth.0.store(others, Ordering::Relaxed);
+                }
+                None
+            });
+            assert_eq!(found, Some(look));
+        }
+        // But not without a bound.
+        assert_eq!(
+            another_threads().find_or_grow(found_at(NEVER), || None),
+            None
+        );
+    }
+
+    /// It would wait for the thread that it has interrupted.
+    #[test]
+    fn a_handler_that_interrupts_a_turn_waits_for_nothing() {
+        let growth = Growth::new();
+        let nested = Cell::new(None);
+        let grown = growth.find_or_grow(found_at(NEVER), || {
+            let looks = found_at(3);
+            nested.set(growth.find_or_grow(looks, || None));
+            assert_eq!(growth.find_or_grow(found_at(NEVER), || Some(1)), Some(1));
+            assert!(!is_free(&growth), "the turn goes on");
+            Some(2)
+        });
+        assert_eq!((grown, nested.get()), (Some(2), None));
+        assert!(is_free(&growth));
+    }
+
+    #[test]
+    fn a_child_of_a_fork_does_not_wait_for_threads_of_its_parent() {
+        let thread = (this_threads() & THREAD) >> 24;
+        for thread in [thread, thread ^ 1] {
+            let growth = turn_of(thread, u64::from(generation()) + 1);
+            assert_eq!(growth.find_or_grow(found_at(3), || Some(7)), Some(7));
+            assert!(is_free(&growth));
+        }
+    }
+
+    #[test]
+    fn threads_are_told_apart() {
+        let own = this_thread();
+        assert_eq!(this_thread(), own);
+        std::thread::scope(|scope| {
+            let other = scope.spawn(this_thread).join().unwrap();
+            assert_ne!(other, own);
+        });
+    }
+}

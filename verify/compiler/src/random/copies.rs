@@ -1,0 +1,214 @@
+//! Sequences around one copy: what is loaded, prepared and committed lies among the words that it reads
+//! and prepares. Some of them break a rule, and numbers alone tell which.
+
+use super::generate::Generator;
+use super::Expression::{self, Binary, Constant, Literal, Load, Name};
+use super::{Kind, Outcome, Parameter, Program, Returns, Statement};
+
+/// How many words of the slot, or of its bulk memory, everything here lies in.
+const WORDS: u64 = 13;
+
+/// Words of one memory.
+#[derive(Clone, Copy)]
+struct Words {
+    in_slot: bool,
+    first: u64,
+    /// How many at least, and how many at most.
+    least: u64,
+    most: u64,
+}
+
+impl Words {
+    fn meet(&self, other: &Words) -> bool {
+        self.in_slot == other.in_slot
+            && self.first < other.first + other.most
+            && other.first < self.first + self.most
+    }
+
+    fn hold(&self, other: &Words) -> bool {
+        self.in_slot == other.in_slot
+            && self.first <= other.first
+            && other.first + other.most <= self.first + self.least
+    }
+}
+
+/// What a sequence does with memory, in order.
+enum Use {
+    Load(Words),
+    Prepare(Words),
+    /// From the first to the second.
+    Copy(Words, Words),
+    Commit(Words),
+}
+
+impl Use {
+    fn reads(&self) -> Option<&Words> {
+        match self {
+            Use::Load(words) | Use::Copy(words, _) => Some(words),
+            _ => None,
+        }
+    }
+
+    fn prepares(&self) -> Option<&Words> {
+        match self {
+            Use::Prepare(words) | Use::Copy(_, words) => Some(words),
+            _ => None,
+        }
+    }
+}
+
+/// Is nothing read before it is prepared, and nothing committed that is prepared?
+fn keep_the_rules(uses: &[Use]) -> bool {
+    uses.iter().enumerate().all(|(index, this)| {
+        let (before, from_here_on) = uses.split_at(index);
+        let mut before = before.iter().filter_map(Use::prepares);
+        if let Use::Commit(words) = this {
+            return !before.any(|prepared| prepared.meet(words));
+        }
+        let Some(read) = this.reads() else {
+            return true;
+        };
+        let mut later = from_here_on.iter().filter_map(Use::prepares);
+        before.any(|prepared| prepared.hold(read)) || !later.any(|prepared| prepared.meet(read))
+    })
+}
+
+/// The sequence of a seed, which keeps the rules or breaks one.
+pub(super) fn generate(seed: u64, keeps: bool) -> Program {
+    let mut random = fastrand::Rng::with_seed(seed);
+    loop {
+        let (program, uses) = any(seed, random.fork());
+        if keep_the_rules(&uses) == keeps {
+            return program;
+        }
+    }
+}
+
+fn any(seed: u64, random: fastrand::Rng) -> (Program, Vec<Use>) {
+    let parameters = vec![
+        Parameter::Word,
+        Parameter::Bulk,
+        Parameter::Slot,
+        Parameter::Word,
+    ];
+    let mut generator = Generator::new(Kind::Copying, &parameters, random);
+    let (mut statements, mut uses) = (Vec::new(), Vec::new());
+    let mut loaded = Vec::new();
+    for _ in 0..generator.random.usize(0..3) {
+        loaded.push(generator.load_among(&mut statements, &mut uses));
+    }
+    if generator.one_in(2) {
+        let (words, to) = generator.word_among();
+        uses.push(Use::Prepare(words));
+        let value = Name(generator.recent_number());
+        statements.push(Statement::Prepare(to, value, 8));
+    }
+    generator.copy_among(&mut statements, &mut uses);
+    if generator.one_in(2) {
+        loaded.push(generator.load_among(&mut statements, &mut uses));
+    }
+    if generator.one_in(3) {
+        let (words, to) = generator.word_among();
+        uses.push(Use::Prepare(words));
+        let value = Name(generator.recent_number());
+        statements.push(Statement::Prepare(to, value, 8));
+    }
+    // Whatever was loaded makes a difference.
+    let sum = loaded.into_iter().fold(Name(0), |sum, name| {
+        Binary("+", Box::new(sum), Box::new(Name(name)))
+    });
+    let sum = match sum {
+        Binary(..) => Name(generator.bind(&mut statements, sum)),
+        sum => sum,
+    };
+    let (words, to) = generator.word_among();
+    uses.push(Use::Commit(words));
+    statements.push(Statement::Commit(to, sum.clone(), 8, false));
+    let program = Program {
+        kind: Kind::Copying,
+        name: format!("s{seed}"),
+        parameters,
+        statements,
+        returns: Returns::Words(1),
+        end: Outcome::Words(vec![sum]),
+        abort: None,
+    };
+    (program, uses)
+}
+
+impl Generator {
+    /// A word of either memory, and its address.
+    fn word_among(&mut self) -> (Words, Expression) {
+        let in_slot = self.one_in(2);
+        self.words_among(in_slot, (1, 1), 8)
+    }
+
+    /// So many words of a memory, at least and at most, and their address.
+    fn words_among(
+        &mut self,
+        in_slot: bool,
+        (least, most): (u64, u64),
+        room: u64,
+    ) -> (Words, Expression) {
+        let first = self.random.u64(0..=WORDS - most);
+        let (base, begin) = match in_slot {
+            true => (self.slot, 8),
+            false => (self.pointers[0], 0),
+        };
+        let words = Words {
+            in_slot,
+            first,
+            least,
+            most,
+        };
+        (words, self.written(base, begin + 8 * first, room))
+    }
+
+    fn load_among(&mut self, statements: &mut Vec<Statement>, uses: &mut Vec<Use>) -> usize {
+        let (words, from) = self.word_among();
+        uses.push(Use::Load(words));
+        let name = self.bind(statements, Load(Box::new(from), 8, false));
+        self.numbers.push(name);
+        name
+    }
+
+    /// A copy, whose length is a literal or a named constant, or bounded by one.
+    fn copy_among(&mut self, statements: &mut Vec<Statement>, uses: &mut Vec<Use>) {
+        let (most, bound) = self.bound_of_copy();
+        let number = Name(self.recent_number());
+        let (least, length) = match self.random.usize(0..5) {
+            0 | 1 => (most, bound),
+            2 => (0, Binary("min", Box::new(number), Box::new(bound))),
+            3 => (0, Binary("&", Box::new(number), Box::new(bound))),
+            _ => {
+                let bounded = Binary("&", Box::new(number), Box::new(bound));
+                let other = Name(self.recent_number());
+                (0, Binary("min", Box::new(bounded), Box::new(other)))
+            }
+        };
+        let length = match self.one_in(3) {
+            true => Name(self.bind(statements, length)),
+            false => length,
+        };
+        let in_slot = self.one_in(2);
+        let (to_words, to) = self.words_among(in_slot, (least, most), 8 * most + 8);
+        let in_slot = self.one_in(3) != in_slot;
+        let (from_words, from) = self.words_among(in_slot, (least, most), 8 * most + 8);
+        uses.push(Use::Copy(from_words, to_words));
+        statements.push(Statement::Copy(to, from, length));
+    }
+
+    /// A number of words, and how it is written.
+    fn bound_of_copy(&mut self) -> (u64, Expression) {
+        let (two, eight) = (|| Box::new(Constant(2)), || Box::new(Constant(3)));
+        let words = self.random.u64(1..5);
+        let bound = match self.random.usize(0..6) {
+            0 | 1 => Literal(words),
+            2 => *two(),
+            3 => Binary("+", two(), Box::new(Literal(words - 1))),
+            4 => Binary(">>", eight(), Box::new(Literal(words - 1))),
+            _ => Binary("min", eight(), Box::new(Literal(words))),
+        };
+        (bound.constant().expect("it is made of constants"), bound)
+    }
+}

@@ -1,0 +1,281 @@
+//! Signals that cannot be blocked arrive at each instruction of a fault's delivery, and of the way back from it.
+//!
+//! ```text
+//! sequence  a │ fault                                                                   │ b c
+//! delivery    └ entry … note … handler, which mends … withdraw the note … rt_sigreturn ─┘
+//!               └──────────────────── each of these instructions ───────────────────┘
+//! ```
+//!
+//! While only `a` is done, each of their handlers is told that it is inside; or the library runs the sequence to its end first.
+
+use std::ffi::c_int;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use atomseq::signal::{self, Event, Interrupted, Options};
+use verify_signals::interrupt::Page;
+use verify_signals::signals::{install, install_plainly, install_with, is_blocked, kernel_mask};
+
+use super::deliver::FIRST;
+use super::nested::{entry, trace_deliveries};
+use super::rows::{self, Row};
+use super::stepper::{self, Stop};
+use crate::table::Program;
+
+/// The fault's signal.
+const FAULT: c_int = libc::SIGSEGV;
+
+/// Those that arrive: all that cannot be blocked, but for the fault's and the stepper's.
+const SENT: [c_int; 5] = [
+    libc::SIGABRT,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGSYS,
+];
+
+static PAGE: OnceLock<Page> = OnceLock::new();
+/// How many faults the handler is still to leave as they are.
+static NOT_MENDED: AtomicUsize = AtomicUsize::new(0);
+/// How often the handlers of the signals that arrive have run, and how often that of the first one.
+static ARRIVED: AtomicUsize = AtomicUsize::new(0);
+static HANDLED: AtomicUsize = AtomicUsize::new(0);
+/// What such a handler found wrong.
+static IS_TORN: AtomicBool = AtomicBool::new(false);
+static IS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+fn page() -> &'static Page {
+    PAGE.get_or_init(Page::new)
+}
+
+/// The three words of the sequence: the second one lies on the page that has the fault.
+fn words() -> *mut usize {
+    page().words(1)
+}
+
+fn is_torn() -> bool {
+    // SAFETY: three words that handlers may read at any time.
+    let words: [usize; 3] = unsafe { words().cast::<[usize; 3]>().read_volatile() };
+    ![[0; 3], [1; 3]].contains(&words)
+}
+
+fn mend() {
+    let left = NOT_MENDED.load(SeqCst);
+    match left.checked_sub(1) {
+        Some(left) => NOT_MENDED.store(left, SeqCst),
+        None => page().release(),
+    }
+}
+
+fn on_fault(_: &mut Event<'_>) {
+    mend();
+}
+
+extern "C" fn on_fault_of_others(_: c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    mend();
+}
+
+fn note(event: &mut Event<'_>, count: &AtomicUsize) {
+    count.fetch_add(1, SeqCst);
+    if is_torn() && event.interrupted() != Interrupted::Inside {
+        IS_TORN.store(true, SeqCst);
+    }
+    if is_blocked(FAULT) {
+        IS_CLOSED.store(true, SeqCst);
+    }
+}
+
+fn on_first(event: &mut Event<'_>) {
+    note(event, &HANDLED);
+}
+
+fn on_unmaskable(event: &mut Event<'_>) {
+    note(event, &ARRIVED);
+}
+
+/// The handler of the fault.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// Of others: the library adopts it.
+    Others,
+    /// Of the library's.
+    Library,
+    /// The same, and lets the signal in that it handles.
+    NoDefer,
+}
+
+/// A fault, at whose delivery signals arrive.
+#[derive(Clone, Copy)]
+pub struct Case {
+    /// For messages.
+    pub name: &'static str,
+    /// Who handles it.
+    pub by: By,
+    /// Is it met by the clone, which the first signal's delivery runs?
+    pub is_in_clone: bool,
+    /// Is the clone's run given up?
+    pub is_given_up: bool,
+    /// Does the sequence lie in a mask?
+    pub is_masked: bool,
+    /// The code that has the fault.
+    pub call: fn(usize),
+}
+
+/// Interrupts deliveries of faults, and keeps what went wrong.
+pub struct Deliveries {
+    program: Program,
+    rows: Vec<Row>,
+    /// At how many instructions a signal arrived.
+    pub places: usize,
+    /// How many interrupted runs there were.
+    pub runs: usize,
+    /// What went wrong.
+    pub violations: Vec<String>,
+}
+
+impl Deliveries {
+    /// Of this program.
+    pub fn new() -> Deliveries {
+        install_plainly(FAULT, on_fault_of_others, 0, &[]);
+        install(FIRST, on_first);
+        // What is adopted over an adopted handler has an entry of its own.
+        install_plainly(FAULT, on_fault_of_others, 0, &[]);
+        signal::repair();
+        for signal in SENT {
+            install(signal, on_unmaskable);
+        }
+        let program = Program::this();
+        let rows = rows::of(&program);
+        rows::unlock(&program, &rows);
+        Deliveries {
+            program,
+            rows,
+            places: 0,
+            runs: 0,
+            violations: Vec::new(),
+        }
+    }
+
+    /// Interrupts the delivery of a fault at each instruction of the library, and of what it calls, by one of the signals in turn.
+    /// (Debug builds leave the latter out: they are many.) Faults that others handle come first: the library keeps what it has.
+    pub fn check(&mut self, case: Case) {
+        match case.by {
+            By::Others => {}
+            By::Library => install(FAULT, on_fault),
+            By::NoDefer => install_with(FAULT, on_fault, Options::new().no_defer()),
+        }
+        stepper::install();
+        let from = entry(FAULT);
+        assert_ne!(from, entry(FIRST), "each has an entry of its own");
+        let mut stops = Vec::new();
+        // What only a first delivery comes by is no later one's.
+        arm(case);
+        (case.call)(words() as usize);
+        let trace = stepper::trace(|| (case.call)(words() as usize));
+        let row = trace
+            .iter()
+            .find_map(|at| self.rows.iter().find(|row| row.start == *at));
+        if case.is_in_clone {
+            let at = row.expect("the code comes by a sequence").boundaries[1];
+            stops.push(Stop {
+                from: at,
+                at,
+                send: vec![FIRST],
+            });
+        }
+        let code = row.map_or(case.call as usize, |row| row.start);
+        let (function, _) = self.program.function_at(code).expect("it has a name");
+        arm(case);
+        let masked = case.is_masked.then(signal::mask);
+        let places = trace_deliveries(&stops, from, &[function], || (case.call)(words() as usize));
+        drop(masked);
+        for (index, at) in places.into_iter().enumerate() {
+            let function = self.program.function_at(at);
+            let is_ours = function.is_some_and(|(_, name)| name.contains("atomseq"));
+            if !is_ours && cfg!(debug_assertions) {
+                continue;
+            }
+            self.places += 1;
+            let signal = SENT[index % SENT.len()];
+            let mut stops = stops.clone();
+            // The first signal's delivery comes by the same instructions before.
+            if is_ours && at != from {
+                stops.push(Stop {
+                    from,
+                    at: from,
+                    send: Vec::new(),
+                });
+            }
+            stops.push(Stop {
+                from: if is_ours { at } else { from },
+                at,
+                send: vec![signal],
+            });
+            self.run(case, &stops);
+        }
+    }
+
+    fn run(&mut self, case: Case, stops: &[Stop]) {
+        for count in [&ARRIVED, &HANDLED] {
+            count.store(0, SeqCst);
+        }
+        for is_wrong in [&IS_TORN, &IS_CLOSED] {
+            is_wrong.store(false, SeqCst);
+        }
+        arm(case);
+        let before = kernel_mask();
+        let masked = case.is_masked.then(signal::mask);
+        let ((), met) = stepper::run(stops, || (case.call)(words() as usize));
+        drop(masked);
+        let wrong = [
+            (met == stops.len(), "it was not met"),
+            (ARRIVED.load(SeqCst) == 1, "its handler has not run once"),
+            (
+                HANDLED.load(SeqCst) == usize::from(case.is_in_clone),
+                "the first signal was not handled once",
+            ),
+            (
+                !IS_TORN.load(SeqCst),
+                "the sequence is half done, and a handler is not told so",
+            ),
+            (
+                case.by != By::NoDefer || case.is_in_clone || !IS_CLOSED.load(SeqCst),
+                "a fault of the handler would kill",
+            ),
+            (!is_torn(), "the sequence was not run to its end"),
+            (kernel_mask() == before, "the mask is another one"),
+        ];
+        self.runs += 1;
+        let Stop { at, ref send, .. } = stops[stops.len() - 1];
+        for (_, what) in wrong.iter().filter(|(is_right, _)| !is_right) {
+            self.violations.push(format!(
+                "{}, its delivery interrupted by {} at {}: {what}",
+                case.name,
+                send[0],
+                self.program.place(at),
+            ));
+        }
+    }
+}
+
+impl Default for Deliveries {
+    fn default() -> Deliveries {
+        Deliveries::new()
+    }
+}
+
+/// Prepares the words and the page.
+fn arm(case: Case) {
+    let limit = match case.is_given_up {
+        true => Duration::ZERO,
+        false => Duration::from_secs(10),
+    };
+    signal::set_rollforward_limit(limit);
+    // The clone's second fault is over the limit.
+    NOT_MENDED.store(usize::from(case.is_given_up), SeqCst);
+    page().release();
+    // SAFETY: three words of the page.
+    unsafe { words().write_bytes(0, 3) };
+    page().interrupt_store(0);
+}

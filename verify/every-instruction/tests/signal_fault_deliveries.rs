@@ -1,0 +1,144 @@
+//! Lets signals that cannot be blocked arrive at each instruction of a fault's delivery, up to the last one of its return: none finds
+//! a sequence half done without being told. Without the protection of deliveries, the same harness finds some.
+
+#[cfg(all(atomseq_sections, target_arch = "x86_64"))]
+mod deliveries {
+    use std::process::Command;
+
+    use atomseq::internals::signal_controls;
+    use verify_every_instruction::signals::faults::{By, Case, Deliveries};
+
+    atomseq::sequence! {
+        /// Changes three words, each by itself.
+        unsafe fn change(words: Word) {
+            let first = load(words);
+            store(words, first + 1);
+            let second = load(words + 8);
+            store(words + 8, second + 1);
+            let third = load(words + 16);
+            store(words + 16, third + 1);
+        }
+    }
+
+    #[inline(never)]
+    fn change_rolling(words: usize) {
+        // SAFETY: three words that nothing else changes.
+        unsafe { change::rolling(words) };
+    }
+
+    #[inline(never)]
+    fn write(words: usize) {
+        let words = words as *mut usize;
+        // SAFETY: as above. The second one has the fault: nothing is half done for a handler before it.
+        unsafe {
+            words.add(1).write_volatile(0);
+            words.cast::<[usize; 3]>().write_volatile([1; 3]);
+        }
+    }
+
+    const CASE: Case = Case {
+        name: "a fault",
+        by: By::Library,
+        is_in_clone: false,
+        is_given_up: false,
+        is_masked: false,
+        call: change_rolling,
+    };
+
+    const CASES: [Case; 8] = [
+        Case {
+            name: "a fault that others handle",
+            by: By::Others,
+            ..CASE
+        },
+        Case {
+            name: "a clone's fault that others handle",
+            by: By::Others,
+            is_in_clone: true,
+            ..CASE
+        },
+        CASE,
+        Case {
+            name: "a clone's fault",
+            is_in_clone: true,
+            ..CASE
+        },
+        Case {
+            name: "a clone's fault that is not mended",
+            is_in_clone: true,
+            is_given_up: true,
+            ..CASE
+        },
+        Case {
+            name: "a clone's fault that is not mended, in a mask",
+            is_in_clone: true,
+            is_given_up: true,
+            is_masked: true,
+            ..CASE
+        },
+        Case {
+            name: "a fault whose handler lets others in",
+            by: By::NoDefer,
+            ..CASE
+        },
+        Case {
+            name: "a fault outside of sequences whose handler lets others in",
+            by: By::NoDefer,
+            call: write,
+            ..CASE
+        },
+    ];
+
+    const CONTROL: &str = "without-noticing-deliveries";
+
+    pub fn main() {
+        let is_control = std::env::args().any(|argument| argument == CONTROL);
+        if is_control {
+            // SAFETY: this process exists to show what happens then; nothing that is shared is a pointer.
+            unsafe { signal_controls::set(signal_controls::NESTED) };
+        }
+        let mut all = Deliveries::new();
+        for case in CASES.iter().take(if is_control { 1 } else { CASES.len() }) {
+            let (runs, violations) = (all.runs, all.violations.len());
+            all.check(*case);
+            let (runs, violations) = (all.runs - runs, all.violations.len() - violations);
+            println!("{}: {runs} runs; {violations} violations", case.name);
+        }
+        let name = if is_control {
+            CONTROL
+        } else {
+            "deliveries of faults"
+        };
+        let (places, runs, violations) = (all.places, all.runs, all.violations.len());
+        println!(
+            "{name}: {places} instructions met signals, in {runs} runs; {violations} violations"
+        );
+        if is_control {
+            let is_found = |violation: &String| violation.contains("is not told so");
+            assert!(all.violations.iter().any(is_found));
+            return;
+        }
+        for violation in all.violations.iter().take(40) {
+            println!("violation: {violation}");
+        }
+        let program = std::env::current_exe().expect("a program knows its own path");
+        let control = Command::new(program).arg(CONTROL).status();
+        let control = control.expect("a program can start itself");
+        if !control.success() {
+            println!("{CONTROL}: WRONG, {control}");
+        }
+        if !control.success() || !all.violations.is_empty() {
+            std::process::exit(1);
+        }
+    }
+}
+
+#[cfg(all(atomseq_sections, target_arch = "x86_64"))]
+fn main() {
+    deliveries::main();
+}
+
+#[cfg(not(all(atomseq_sections, target_arch = "x86_64")))]
+fn main() {
+    println!("deliveries of faults: do not apply, for sequences are not built so here");
+}

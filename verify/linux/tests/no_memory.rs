@@ -1,0 +1,362 @@
+//! Constructors where memory is refused: those that return a `Result` say so, the others panic, and
+//! none ends the process. Each is called with its first request to the global allocator refused,
+//! then with the second one, until it makes none that is refused; and with so few addresses left to
+//! the process that the kernel maps nothing for it, then with more, until it succeeds.
+#![cfg(atomseq_sections)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::fmt::Debug;
+use std::panic::catch_unwind;
+use std::ptr::null_mut;
+use std::sync::atomic::AtomicU64;
+
+use atomseq::dcas::{Mechanism, force_kcas};
+use atomseq::memory;
+use atomseq::nonblocking::{self, LinkedStack, List, OneVisitorList, RefList, Unordered, spsc};
+use atomseq::percpu::{self, Link, Node};
+use atomseq::signal;
+use verify_linux::{Circumstances, exit_code, in_fresh_process, killed_in_fresh_process};
+
+thread_local! {
+    /// How many requests of this thread are granted before one is refused; none is where this is
+    /// the largest number.
+    static GRANTED: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+struct Refusing;
+
+/// Is this the request that is refused?
+fn is_refused() -> bool {
+    let granted = GRANTED.get();
+    GRANTED.set(match granted {
+        0 | usize::MAX => usize::MAX,
+        _ => granted - 1,
+    });
+    granted == 0
+}
+
+// SAFETY: passes requests on to the system's allocator, or returns null, as an allocator may.
+unsafe impl GlobalAlloc for Refusing {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        match is_refused() {
+            true => null_mut(),
+            // SAFETY: the caller's promise, passed on.
+            false => unsafe { System.alloc(layout) },
+        }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        match is_refused() {
+            true => null_mut(),
+            // SAFETY: the caller's promise, passed on.
+            false => unsafe { System.alloc_zeroed(layout) },
+        }
+    }
+
+    unsafe fn realloc(&self, start: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        match is_refused() {
+            true => null_mut(),
+            // SAFETY: the caller's promise, passed on.
+            false => unsafe { System.realloc(start, layout, bytes) },
+        }
+    }
+
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise, passed on.
+        unsafe { System.dealloc(start, layout) }
+    }
+}
+
+#[global_allocator]
+static REFUSING: Refusing = Refusing;
+
+/// A name, how many requests to the global allocator it makes at least, and a call: `false` if
+/// there was no memory.
+type Constructor = (&'static str, usize, fn() -> bool);
+
+/// Was it made? Fails for any other reason than memory.
+fn is_made<T, E: Debug + PartialEq>(made: Result<T, E>, no_memory: E) -> bool {
+    match made {
+        Ok(made) => {
+            drop(made);
+            true
+        }
+        Err(error) => {
+            assert_eq!(error, no_memory);
+            false
+        }
+    }
+}
+
+/// The same of a per-CPU structure.
+fn is_per_cpu_made<T>(made: Result<T, percpu::Error>) -> bool {
+    is_made(made, percpu::Error::OutOfMemory)
+}
+
+/// The same of what lies in type-stable memory.
+fn is_stable_made<T>(made: Result<T, memory::Error>) -> bool {
+    is_made(made, memory::Error::OutOfMemory)
+}
+
+/// The same of a structure in an array.
+fn is_array_made<T>(made: Result<T, nonblocking::Error>) -> bool {
+    is_made(made, nonblocking::Error::OutOfMemory)
+}
+
+fn handler(_: &mut signal::Event<'_>) {}
+
+/// What an intrusive list holds here.
+struct Linked {
+    link: Link,
+}
+
+// SAFETY: the link's offset.
+unsafe impl Node for Linked {
+    const LINK: usize = std::mem::offset_of!(Linked, link);
+}
+
+/// Of the public interface, what returns a `Result` that may say that there is no memory.
+const FALLIBLE: &[Constructor] = &[
+    ("percpu::Area", 0, || {
+        is_per_cpu_made(percpu::Area::new(100_000))
+    }),
+    ("percpu::Counter", 0, || {
+        is_per_cpu_made(percpu::Counter::try_new())
+    }),
+    ("percpu::Histogram of powers", 0, || {
+        is_per_cpu_made(percpu::Histogram::try_powers_of_two())
+    }),
+    ("percpu::Histogram of bounds", 0, || {
+        is_per_cpu_made(percpu::Histogram::try_with_bounds(&[1, 5, 9]))
+    }),
+    ("percpu::Stack", 0, || {
+        is_per_cpu_made(percpu::Stack::<u64>::try_new(10_000))
+    }),
+    ("percpu::Queue", 0, || {
+        is_per_cpu_made(percpu::Queue::<u64>::try_new())
+    }),
+    ("percpu::Ring", 0, || {
+        is_per_cpu_made(percpu::Ring::<u64>::try_new(10_000))
+    }),
+    ("percpu::List", 0, || {
+        is_per_cpu_made(percpu::List::<Box<Linked>>::try_new())
+    }),
+    ("percpu::Pool", 0, || {
+        is_per_cpu_made(percpu::Pool::try_new(10_000, || Box::new(5)))
+    }),
+    ("memory::Pool", 0, || {
+        is_stable_made(memory::Pool::<AtomicU64>::options().build())
+    }),
+    ("memory::Pool with a limit", 0, || {
+        is_stable_made(memory::Pool::<AtomicU64>::options().limit(1000).build())
+    }),
+    ("a descriptor", 0, || {
+        let pool = memory::Pool::<AtomicU64>::options().build();
+        pool.is_ok_and(|pool| is_stable_made(pool.allocate()))
+    }),
+    ("memory::Cache", 0, || {
+        is_stable_made(memory::Cache::new(1000, |_: &AtomicU64| ()))
+    }),
+    ("nonblocking::Queue", 1, || {
+        is_array_made(nonblocking::Queue::<u64>::try_new(100))
+    }),
+    ("nonblocking::Stack", 1, || {
+        is_array_made(nonblocking::Stack::<u64>::try_new(100))
+    }),
+    ("nonblocking::spsc::Ring", 1, || {
+        is_array_made(spsc::Ring::<u64>::try_new(100))
+    }),
+    ("nonblocking::List", 2, || {
+        is_stable_made(List::<u64, u64>::with_limit(1000))
+    }),
+    ("nonblocking::List without order", 2, || {
+        is_stable_made(List::<u64, u64, Unordered>::unordered_with_limit(1000))
+    }),
+    ("nonblocking::LinkedStack", 2, || {
+        is_stable_made(LinkedStack::<u64>::with_limit(1000))
+    }),
+    ("nonblocking::RefList", 2, || {
+        is_stable_made(RefList::<u64>::with_limit(1000))
+    }),
+    ("nonblocking::OneVisitorList", 2, || {
+        is_stable_made(OneVisitorList::<u64>::with_limit(1000))
+    }),
+    ("signal::install", 0, || {
+        // SAFETY: the handler does nothing.
+        let installed = unsafe { signal::install(libc::SIGUSR1, handler) };
+        if installed.is_ok() {
+            assert_eq!(signal::uninstall(libc::SIGUSR1), Ok(()));
+        }
+        let (signal, errno) = (libc::SIGUSR1, libc::ENOMEM);
+        is_made(installed, signal::Error::Refused { signal, errno })
+    }),
+];
+
+/// Does it make one, rather than panic because there is no memory?
+fn panics_not<T>(make: fn() -> T) -> bool {
+    match catch_unwind(make) {
+        Ok(made) => {
+            drop(made);
+            true
+        }
+        Err(payload) => {
+            let text = payload.downcast_ref::<String>().map(String::as_str);
+            let text = text.or(payload.downcast_ref::<&str>().copied());
+            assert!(text.is_some_and(|text| text.contains("memory")), "{text:?}");
+            false
+        }
+    }
+}
+
+/// What returns no `Result` and panics instead.
+const INFALLIBLE: &[Constructor] = &[
+    ("percpu::Stack::new", 0, || {
+        panics_not(|| percpu::Stack::<u64>::new(10_000))
+    }),
+    ("memory::Pool::new", 0, || {
+        panics_not(memory::Pool::<AtomicU64>::new)
+    }),
+    ("nonblocking::Queue::new", 1, || {
+        panics_not(|| nonblocking::Queue::<u64>::new(100))
+    }),
+    ("nonblocking::Queue by k-CAS", 2, || {
+        panics_not(|| nonblocking::Queue::<u64>::by_kcas(100))
+    }),
+    ("nonblocking::Stack::new", 1, || {
+        panics_not(|| nonblocking::Stack::<u64>::new(100))
+    }),
+    ("nonblocking::Stack by k-CAS", 2, || {
+        panics_not(|| nonblocking::Stack::<u64>::forced(100, Mechanism::Kcas))
+    }),
+    ("nonblocking::spsc::Ring::new", 1, || {
+        panics_not(|| spsc::Ring::<u64>::new(100))
+    }),
+    ("nonblocking::List::new", 2, || {
+        panics_not(List::<u64, u64>::new)
+    }),
+    ("nonblocking::List::unordered", 2, || {
+        panics_not(List::<u64, u64, Unordered>::unordered)
+    }),
+    ("nonblocking::List::sibling", 3, || {
+        panics_not(|| List::<u64, u64>::new().sibling())
+    }),
+    ("nonblocking::LinkedStack::new", 2, || {
+        panics_not(LinkedStack::<u64>::new)
+    }),
+    ("nonblocking::RefList::new", 2, || {
+        panics_not(RefList::<u64>::new)
+    }),
+    ("nonblocking::OneVisitorList::new", 2, || {
+        panics_not(OneVisitorList::<u64>::new)
+    }),
+];
+
+/// Calls a constructor with one request refused after the other; returns how many there were to
+/// refuse.
+fn refuse_each(make: fn() -> bool) -> usize {
+    for granted in 0.. {
+        GRANTED.set(granted);
+        let is_made = make();
+        let was_refused = GRANTED.replace(usize::MAX) == usize::MAX;
+        assert_eq!(is_made, !was_refused, "request {granted}");
+        if is_made {
+            return granted;
+        }
+    }
+    unreachable!("there is no last number")
+}
+
+/// One call for each request, and one more, of each constructor.
+fn check_allocations() {
+    for &(name, at_least, make) in FALLIBLE.iter().chain(INFALLIBLE) {
+        println!("{name}");
+        let requests = refuse_each(make);
+        println!("    {requests} requests refused");
+        assert!(requests >= at_least, "{name} makes {at_least} requests");
+    }
+}
+
+#[test]
+fn no_constructor_ends_the_process_where_an_allocation_is_refused() {
+    let test = "no_constructor_ends_the_process_where_an_allocation_is_refused";
+    for mechanism in ["chosen", "k-CAS"] {
+        let circumstances = Circumstances {
+            environment: vec![("MECHANISM", mechanism)],
+            ..Circumstances::default()
+        };
+        let printed = in_fresh_process(test, circumstances, || {
+            if std::env::var("MECHANISM").expect("said by the parent") == "k-CAS" {
+                force_kcas().expect("there was no domain before");
+            }
+            check_allocations();
+        });
+        if printed.is_none() {
+            return;
+        }
+    }
+}
+
+/// The control: what `Box` asks for.
+#[test]
+fn a_constructor_that_ends_the_process_is_noticed() {
+    let test = "a_constructor_that_ends_the_process_is_noticed";
+    killed_in_fresh_process(test, libc::SIGABRT, || {
+        refuse_each(|| *std::hint::black_box(Box::new(true)));
+    });
+}
+
+/// How many bytes of addresses this process has.
+fn addresses() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("/proc");
+    let pages: u64 = text.split(' ').next().unwrap().parse().unwrap();
+    // SAFETY: a plain question.
+    pages * unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64
+}
+
+/// Lets this process have so many.
+fn limit_addresses(bytes: u64) {
+    let limit = libc::rlimit {
+        rlim_cur: bytes,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: a limit for this process.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
+}
+
+/// Calls a constructor with so few addresses left, then with twice as many; returns how often it
+/// was refused.
+fn refuse_addresses(make: fn() -> bool) -> usize {
+    // The C library keeps this for what panics need.
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(100_000)));
+    for (refused, more) in (12..48).enumerate() {
+        limit_addresses(addresses() + (1 << more));
+        let is_made = make();
+        limit_addresses(libc::RLIM_INFINITY);
+        if is_made {
+            return refused;
+        }
+    }
+    panic!("it is not made with all the memory that there is");
+}
+
+/// Up to 36 calls of each constructor, each constructor in a child of a process that has used
+/// nothing of atomseq's: the first of them starts it up.
+#[test]
+fn no_constructor_ends_the_process_where_a_mapping_is_refused() {
+    let test = "no_constructor_ends_the_process_where_a_mapping_is_refused";
+    in_fresh_process(test, Circumstances::default(), || {
+        for &(name, _, make) in FALLIBLE.iter().chain(INFALLIBLE) {
+            // SAFETY: this process has one thread that does something, and the child leaves.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                let refused = catch_unwind(|| refuse_addresses(make));
+                // SAFETY: ends the child.
+                unsafe { libc::_exit(refused.map_or(255, |refused| refused as i32)) };
+            }
+            let refused = exit_code(child);
+            println!("{name}: refused {refused:?} times");
+            assert!(refused.is_some_and(|refused| refused < 36), "{name}");
+        }
+    });
+}

@@ -1,0 +1,195 @@
+//! What stores nothing: a push that is refused by a full queue or stack, and a pop by an empty one.
+//! The structure, its memory and the variables of the program are made read-only around these
+//! operations, so a store ends the process.
+//!
+//! One thread, so no operation meets another one: a thread that finds a stack locked by one that
+//! stays away revokes it, and stores.
+#![cfg(atomseq_sections)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::{Cell, UnsafeCell};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use atomseq::dcas::Mechanism;
+use atomseq::nonblocking::{Queue, Stack};
+use verify_linux::{Circumstances, in_fresh_process, killed_in_fresh_process};
+
+/// The room for what is made read-only.
+const ROOM: usize = 1 << 20;
+
+/// Whole pages, whatever the size of one is.
+#[repr(align(65536))]
+struct Arena(UnsafeCell<[u8; ROOM]>);
+
+// SAFETY: parts of it are given out once each.
+unsafe impl Sync for Arena {}
+
+static ARENA: Arena = Arena(UnsafeCell::new([0; ROOM]));
+
+thread_local! {
+    /// Does this thread allocate in the arena?
+    static IN_ARENA: Cell<bool> = const { Cell::new(false) };
+    /// How much of it is used, by the one thread that does.
+    static USED: Cell<usize> = const { Cell::new(0) };
+}
+
+struct Arenas;
+
+// SAFETY: passes requests on to the system's allocator, or gives out a part of the arena that
+// nobody else has.
+unsafe impl GlobalAlloc for Arenas {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if !IN_ARENA.get() {
+            // SAFETY: the caller's promise, passed on.
+            return unsafe { System.alloc(layout) };
+        }
+        let start = USED.get().next_multiple_of(layout.align());
+        USED.set(start + layout.size());
+        assert!(USED.get() <= ROOM, "a larger arena");
+        ARENA.0.get().cast::<u8>().wrapping_add(start)
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if IN_ARENA.get() {
+            // SAFETY: the caller's promise, passed on; parts are zeros when they are given out.
+            return unsafe { self.alloc(layout) };
+        }
+        // SAFETY: as above.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        let arena = ARENA.0.get() as usize;
+        if !(arena..arena + ROOM).contains(&start.addr()) {
+            // SAFETY: the caller's promise, passed on.
+            unsafe { System.dealloc(start, layout) }
+        }
+    }
+}
+
+#[global_allocator]
+static ARENAS: Arenas = Arenas;
+
+/// Makes something whose memory is in the arena, and the thing itself as well. It is never dropped.
+fn in_arena<T>(make: impl FnOnce() -> T) -> &'static T {
+    IN_ARENA.set(true);
+    let made = Box::leak(Box::new(make()));
+    IN_ARENA.set(false);
+    made
+}
+
+/// The pages of this program's variables, the arena among them: what its file maps for writing, and
+/// the zeros behind that.
+fn variables() -> Vec<Range<usize>> {
+    let program = std::env::current_exe().expect("a path");
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("/proc");
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    let mut last_end = 0;
+    for line in maps.lines() {
+        let mut fields = line.split_whitespace();
+        let addresses = fields.next().expect("addresses").split_once('-');
+        let (start, end) = addresses.expect("two addresses");
+        let [start, end] = [start, end].map(|text| usize::from_str_radix(text, 16).unwrap());
+        let is_writable = fields.next().expect("rights").starts_with("rw");
+        let path = fields.nth(3);
+        let is_program = path.is_some_and(|path| program.as_os_str() == path);
+        let is_behind = path.is_none() && start == last_end;
+        if is_program || is_behind {
+            last_end = end;
+            if is_writable {
+                ranges.push(start..end);
+            }
+        }
+    }
+    ranges
+}
+
+/// Makes an attempt while nothing can be stored to the arena and the program's variables. Nothing
+/// else is done meanwhile.
+fn without_stores<R>(attempt: impl FnOnce() -> R) -> R {
+    let ranges = variables();
+    let arena = ARENA.0.get() as usize;
+    assert!(
+        ranges.iter().any(|range| range.contains(&arena)),
+        "{ranges:x?}"
+    );
+    let protect = |rights| {
+        for range in &ranges {
+            let (start, bytes) = (range.start as *mut libc::c_void, range.len());
+            // SAFETY: pages of this program, whose one thread that does something does what this
+            // test is about.
+            if unsafe { libc::mprotect(start, bytes, rights) } != 0 {
+                std::process::abort();
+            }
+        }
+    };
+    protect(libc::PROT_READ);
+    let outcome = attempt();
+    protect(libc::PROT_READ | libc::PROT_WRITE);
+    outcome
+}
+
+/// How many values there is room for, and how often an operation is refused.
+const CAPACITY: usize = 100;
+const REFUSED: u64 = 1000;
+
+/// Pops of an empty one, pushes to a full one, and pops of one that is empty again.
+fn check(name: &str, push: impl Fn(u64) -> bool, pop: impl Fn() -> Option<u64>) {
+    let nothing = || (0..REFUSED).all(|_| pop().is_none());
+    assert!(without_stores(nothing), "{name}");
+    assert!((0..CAPACITY as u64).all(&push), "{name}");
+    assert!(without_stores(|| !(0..REFUSED).any(&push)), "{name}");
+    assert!((0..CAPACITY).all(|_| pop().is_some()), "{name}");
+    assert!(without_stores(nothing), "{name}");
+}
+
+fn check_queue(name: &str, make: impl FnOnce() -> Queue<u64>) {
+    let queue = in_arena(make);
+    check(name, |value| queue.push(value).is_ok(), || queue.pop());
+}
+
+fn check_stack(name: &str, make: impl FnOnce() -> Stack<u64>) {
+    let stack = in_arena(make);
+    check(name, |value| stack.push(value).is_ok(), || stack.pop());
+}
+
+/// 3,000 operations of each form.
+#[test]
+fn what_is_refused_stores_nothing() {
+    let test = "what_is_refused_stores_nothing";
+    in_fresh_process(test, Circumstances::default(), || {
+        check_queue("a queue", || Queue::new(CAPACITY));
+        check_queue("a queue by k-CAS", || Queue::by_kcas(CAPACITY));
+        check_stack("a stack", || Stack::new(CAPACITY));
+        check_stack("a stack by k-CAS", || {
+            Stack::forced(CAPACITY, Mechanism::Kcas)
+        });
+    });
+}
+
+/// The control: a push that is taken.
+#[test]
+fn a_store_to_a_queue_is_noticed() {
+    killed_in_fresh_process("a_store_to_a_queue_is_noticed", libc::SIGSEGV, || {
+        let queue = in_arena(|| Queue::new(CAPACITY));
+        without_stores(|| queue.push(1)).expect("room");
+    });
+}
+
+#[test]
+fn a_store_to_a_stack_is_noticed() {
+    killed_in_fresh_process("a_store_to_a_stack_is_noticed", libc::SIGSEGV, || {
+        let stack = in_arena(|| Stack::new(CAPACITY));
+        without_stores(|| stack.push(1)).expect("room");
+    });
+}
+
+/// A count that an operation would keep beside its structure.
+#[test]
+fn a_store_to_a_variable_is_noticed() {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    killed_in_fresh_process("a_store_to_a_variable_is_noticed", libc::SIGSEGV, || {
+        without_stores(|| COUNT.fetch_add(1, Relaxed));
+    });
+}

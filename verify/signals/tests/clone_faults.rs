@@ -1,0 +1,255 @@
+//! A fault of a clone finds its signal open, whatever the entry that runs the clone was called with: blocked, it would kill. The
+//! handlers of others block faults, and other code changes what atomseq has installed, puts an older one back, or passes signals on.
+#![cfg(atomseq_sections)]
+
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
+
+use atomseq::internals::signal_controls;
+use atomseq::signal::{self, Event, Fault, Finding};
+use verify_signals::fresh::{in_child, in_fresh_process, killed_in_fresh_process};
+use verify_signals::interrupt::Page;
+use verify_signals::libraries::put_back;
+use verify_signals::log::{log, logged, note};
+use verify_signals::sequences::add_to_three;
+use verify_signals::signals::{
+    FAULTS, Three, change_mask, findings, install, install_plainly, installed, kernel_mask, raise,
+    set,
+};
+use verify_signals::this_test;
+
+fn bit(signal: i32) -> u64 {
+    1 << (signal - 1)
+}
+
+/// The faults' signals in a mask.
+fn faults_in(mask: u64) -> u64 {
+    FAULTS.into_iter().map(bit).sum::<u64>() & mask
+}
+
+/// All that can be blocked. (qemu-user keeps the two others in masks, too.)
+fn all() -> Vec<i32> {
+    let can_be_blocked = |signal: &i32| ![libc::SIGKILL, libc::SIGSTOP].contains(signal);
+    (1..32).filter(can_be_blocked).collect()
+}
+
+static PAGE: std::sync::OnceLock<Page> = std::sync::OnceLock::new();
+/// The signal that arrives in the middle of the sequence.
+static SENT: AtomicI32 = AtomicI32::new(0);
+/// How many faults there were, and how often the signal's handler ran.
+static FAULTED: AtomicUsize = AtomicUsize::new(0);
+static ARRIVED: AtomicUsize = AtomicUsize::new(0);
+/// Which faults' signals the handler of the clone's fault has found blocked, beside its own.
+static BLOCKED: AtomicUsize = AtomicUsize::new(0);
+
+/// The sequence's first fault sends the signal, which arrives when this returns; the second one, the clone's, is mended.
+extern "C" fn on_segv(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel's record.
+    if unsafe { (*info).si_code } <= 0 {
+        return on_sent(signal, info, context);
+    }
+    if FAULTED.fetch_add(1, SeqCst) == 0 {
+        let sent = SENT.load(SeqCst);
+        change_mask(libc::SIG_BLOCK, &[sent]);
+        raise(sent);
+    } else {
+        BLOCKED.store(
+            faults_in(kernel_mask() & !bit(libc::SIGSEGV)) as usize,
+            SeqCst,
+        );
+        PAGE.get().expect("made").release();
+    }
+}
+
+extern "C" fn on_sent(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    ARRIVED.fetch_add(1, SeqCst);
+}
+
+fn managed_on_segv(event: &mut Event<'_>) {
+    let info = std::ptr::from_ref(event.info()).cast_mut();
+    on_segv(event.signal(), info, event.context());
+}
+
+fn managed_on_sent(_: &mut Event<'_>) {
+    ARRIVED.fetch_add(1, SeqCst);
+}
+
+fn nothing(_: &mut Event<'_>) {}
+
+/// What atomseq's entry stands for, and what others have done to it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Case {
+    Managed,
+    /// Handlers of others, which block nothing.
+    Adopted,
+    /// Handlers of others, which block all signals.
+    AdoptedThatBlocks,
+    /// Other code has added all signals to the mask of what atomseq has installed.
+    Filled,
+    /// Other code has put back what it read while its handler, which blocks all signals, was adopted.
+    PutBack,
+    /// A handler of others that blocks all signals was installed over it, and passes them on.
+    PassedOn,
+}
+
+/// What a handler of others passes signals on to.
+static BELOW: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let before = kernel_mask();
+    // SAFETY: a handler of three arguments, called as the kernel would.
+    unsafe { std::mem::transmute::<usize, Three>(BELOW.load(SeqCst))(signal, info, context) };
+    assert_eq!(kernel_mask(), before, "it has its own mask again");
+}
+
+fn pass_on_by_others(signal: i32, by: Three) {
+    BELOW.store(installed(signal).sa_sigaction, SeqCst);
+    install_plainly(signal, by, 0, &all());
+}
+
+fn fill(signal: i32) {
+    let mut filled = installed(signal);
+    filled.sa_mask = set(&all());
+    put_back(signal, &filled);
+}
+
+/// Sets handlers of `sent` and of `SIGSEGV` up; returns what an audit is to find.
+fn set_up(sent: i32, case: Case) -> Option<Fault> {
+    let plainly = |mask: &[i32]| {
+        install_plainly(libc::SIGSEGV, on_segv, 0, &[]);
+        let handler: Three = match sent {
+            libc::SIGSEGV => on_segv,
+            _ => on_sent,
+        };
+        install_plainly(sent, handler, 0, mask);
+        install(libc::SIGUSR2, nothing);
+    };
+    let managed = || {
+        install(sent, managed_on_sent);
+        install(libc::SIGSEGV, managed_on_segv);
+    };
+    match case {
+        Case::Managed => managed(),
+        Case::Adopted => plainly(&[]),
+        Case::AdoptedThatBlocks => plainly(&all()),
+        Case::Filled => {
+            managed();
+            fill(sent);
+            return Some(Fault::Altered);
+        }
+        Case::PutBack => {
+            plainly(&all());
+            let adopted = installed(sent);
+            managed();
+            put_back(sent, &adopted);
+            return Some(Fault::Altered);
+        }
+        Case::PassedOn => {
+            managed();
+            pass_on_by_others(sent, pass_on);
+            return Some(Fault::Displaced);
+        }
+    }
+    None
+}
+
+/// Interrupts a sequence by `sent`, and lets its clone fault.
+fn roll_forward_through_a_fault(sent: i32) {
+    SENT.store(sent, SeqCst);
+    FAULTED.store(0, SeqCst);
+    ARRIVED.store(0, SeqCst);
+    let rollforwards = signal::statistics().rollforwards;
+    let mask = kernel_mask();
+    let page = PAGE.get_or_init(Page::new);
+    // SAFETY: three words of the test's.
+    let words: [usize; 3] = unsafe {
+        let words = page.words(1).cast::<[usize; 3]>();
+        words.write([0; 3]);
+        page.interrupt(0);
+        add_to_three::rolling(words as usize, 99);
+        words.read()
+    };
+    assert_eq!((words, kernel_mask()), ([1; 3], mask));
+    assert_eq!((FAULTED.load(SeqCst), ARRIVED.load(SeqCst)), (2, 1));
+    assert_eq!(signal::statistics().rollforwards, rollforwards + 1);
+}
+
+/// All combinations, of which each audit tells what it is to tell.
+#[test]
+fn a_clone_s_fault_finds_its_signal_open() {
+    fn check(sent: i32, case: Case) {
+        let fault = set_up(sent, case);
+        let expected = fault.map(|fault| Finding {
+            signal: sent,
+            fault,
+        });
+        assert_eq!(findings(), Vec::from_iter(expected));
+        roll_forward_through_a_fault(sent);
+        // The others' signals are not blocked because of `sent`, but because of the handler that mends.
+        let of_segv = sent == libc::SIGSEGV && !matches!(case, Case::Managed | Case::Adopted);
+        assert_eq!(BLOCKED.load(SeqCst) != 0, of_segv);
+        if fault == Some(Fault::Altered) {
+            assert!(signal::repair().is_clean());
+            roll_forward_through_a_fault(sent);
+            assert_eq!(BLOCKED.load(SeqCst), 0);
+        }
+    }
+    in_fresh_process(this_test!(), || {
+        let cannot_be_blocked = [libc::SIGABRT, libc::SIGBUS, libc::SIGSEGV, libc::SIGSYS];
+        for sent in cannot_be_blocked {
+            for case in [Case::Adopted, Case::AdoptedThatBlocks, Case::PutBack] {
+                println!("{sent}, {case:?}");
+                in_child(|| check(sent, case));
+            }
+        }
+        for sent in [libc::SIGUSR1].into_iter().chain(cannot_be_blocked) {
+            for case in [Case::Managed, Case::Filled, Case::PassedOn] {
+                println!("{sent}, {case:?}");
+                in_child(|| check(sent, case));
+            }
+        }
+    });
+}
+
+#[test]
+fn control_where_it_stays_blocked_it_kills() {
+    killed_in_fresh_process(this_test!(), libc::SIGSEGV, || {
+        set_up(libc::SIGUSR1, Case::Filled);
+        // SAFETY: this test expects what follows.
+        unsafe { signal_controls::set(signal_controls::OPENING) };
+        roll_forward_through_a_fault(libc::SIGUSR1);
+    });
+}
+
+/// What a handler of others has blocked stays so, though the clone runs without: a signal that was sent comes when that returns.
+#[test]
+fn a_handler_that_passes_a_signal_on_lets_nothing_in_that_it_blocks() {
+    extern "C" fn send_and_pass_on(
+        signal: i32,
+        info: *mut libc::siginfo_t,
+        context: *mut libc::c_void,
+    ) {
+        log(1);
+        raise(libc::SIGBUS);
+        pass_on(signal, info, context);
+        log(2);
+    }
+    fn mend_and_note(event: &mut Event<'_>) {
+        if event.info().si_code > 0 {
+            PAGE.get().expect("made").release();
+            raise(libc::SIGUSR1);
+        }
+    }
+    in_fresh_process(this_test!(), || {
+        install(libc::SIGSEGV, mend_and_note);
+        install(libc::SIGBUS, note);
+        install(libc::SIGUSR1, note);
+        pass_on_by_others(libc::SIGUSR1, send_and_pass_on);
+        let page = PAGE.get_or_init(Page::new);
+        page.interrupt(0);
+        // SAFETY: three words of the test's.
+        unsafe { add_to_three::rolling(page.words(1) as usize, 99) };
+        assert_eq!(signal::statistics().rollforwards, 1);
+        let [one, bus] = [libc::SIGUSR1 as usize, libc::SIGBUS as usize];
+        assert_eq!(logged(), [1, one, 2, bus]);
+    });
+}
