@@ -145,6 +145,7 @@ impl Growth {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sync::FEWEST_SLEEPS;
     use std::cell::Cell;
 
     /// A word as a thread makes it that takes a turn.
@@ -242,7 +243,10 @@ mod tests {
         let lost = Growth::new();
         // Its thread has jumped out of the turn.
         let left = turn_of((this_threads() & THREAD) >> 24, generation().into());
-        for (growth, look) in [(&taken_over, ROUNDS + 10), (&lost, 10), (&left, 10)] {
+        // A look before the turn, one in it, one before the wait, and one after each sleep: there
+        // are so many sleeps however late they end.
+        let look = 3 + FEWEST_SLEEPS;
+        for (growth, look) in [(&taken_over, ROUNDS + look), (&lost, look), (&left, look)] {
             let found = growth.find_or_grow(found_at(look), || {
                 if !std::ptr::eq(growth, &taken_over) {
                     let others = another_threads().0.into_inner();
