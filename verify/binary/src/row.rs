@@ -1,4 +1,4 @@
-//! The rows of an executable's table of sequences, as a signal handler finds them: notes, each with four offsets from
+//! The rows of an executable's table of sequences, as a signal handler finds them: notes, each with five offsets from
 //! their own places.
 
 use std::ops::Range;
@@ -9,9 +9,9 @@ use crate::executable::Executable;
 pub const SECTION: &str = ".note.atomseq";
 
 /// Sizes of the name and of the description, the type, and the name with its zeros.
-const HEAD: &[u8] = b"\x0c\0\0\0\x10\0\0\0\x01\0\0\0atomseq\0\0\0\0\0";
+const HEAD: &[u8] = b"\x0c\0\0\0\x14\0\0\0\x02\0\0\0atomseq\0\0\0\0\0";
 /// A note's size.
-const SIZE: u64 = 40;
+const SIZE: u64 = 44;
 
 /// One row.
 #[derive(Clone, Debug)]

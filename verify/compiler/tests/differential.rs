@@ -234,6 +234,7 @@ fn every_row_of_this_program_passes_inspection() {
     use atomseq::internals::{inspect::inspect, table};
 
     table::refresh();
+    assert_eq!(table::refused(), 0);
     let (mut rows, mut clones, mut instructions) = (0, 0, 0);
     for row in table::rows() {
         // SAFETY: a row of this program.

@@ -1,5 +1,5 @@
 //! A program that looks for its own sequences; with an argument, for those of a shared object that it loads as well.
-//! Prints how many rows it found.
+//! Prints how many rows it found, or how many notes name no sequence.
 
 #[cfg(atomseq_sections)]
 fn main() {
@@ -10,12 +10,27 @@ fn main() {
     let begin = HOLDERS[0].function as usize;
     assert_eq!(table::find(begin + 8), None, "there is no index yet");
     table::refresh();
+    if table::refused() > 0 {
+        return report_refused();
+    }
     let own = check(&HOLDERS).expect("the program's own sequences");
     println!("rows: {own}");
     if let Some(path) = std::env::args().nth(1) {
         load(&path);
         load(&path);
     }
+}
+
+/// Something has moved notes: an audit must say so, and a signal must find no sequence where there is none.
+#[cfg(atomseq_sections)]
+fn report_refused() {
+    use atomseq::signal;
+
+    // SAFETY: the handler does nothing.
+    unsafe { signal::install(libc::SIGUSR1, |_| {}) }.expect("a handler");
+    let audit = signal::audit();
+    assert!(!audit.is_clean());
+    println!("refused: {}; {audit}", audit.unprotected());
 }
 
 /// Loads the shared object, looks for its sequences, and unloads it.

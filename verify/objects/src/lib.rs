@@ -100,6 +100,9 @@ pub fn run() {
 /// What is missing, or wrong.
 pub fn check(holders: &[Holder; 3]) -> Result<usize, String> {
     let rows: Vec<Row> = table::rows().collect();
+    if table::refused() > 0 {
+        return Err(format!("{} rows were refused", table::refused()));
+    }
     for (index, holder) in holders.iter().enumerate() {
         let begin = holder.function as usize;
         let own = || {

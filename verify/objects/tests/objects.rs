@@ -43,9 +43,15 @@ fn output(command: &mut Command) -> String {
 
 /// The number behind `rows: `.
 fn rows(text: &str) -> usize {
-    let line = text.lines().find_map(|line| line.strip_prefix("rows: "));
-    line.and_then(|rows| rows.parse().ok())
-        .unwrap_or_else(|| panic!("no rows in {text}"))
+    number(text, "rows: ")
+}
+
+fn number(text: &str, what: &str) -> usize {
+    let line = text.lines().find_map(|line| line.strip_prefix(what));
+    let digits = line.and_then(|line| line.split(';').next());
+    digits
+        .and_then(|digits| digits.parse().ok())
+        .unwrap_or_else(|| panic!("no {what} in {text}"))
 }
 
 /// Builds the probe in another way than the tests were built, and runs it.
@@ -187,4 +193,93 @@ fn an_executable_with_all_notes_in_one_section_finds_its_own() {
     let file = std::fs::read(probe).expect("just built");
     let notes = |header: &[u64; 7]| header[0] as u32 == 4 && header[6] == 8;
     assert!(program_headers(&file).iter().any(notes));
+}
+
+/// Moves atomseq's notes to a segment of their own, behind all others, as programs do that make room for a longer path of a
+/// library in a finished file. `change` may change each note's description. Returns the new file, of this name.
+fn with_moved_notes(program: &Path, name: &str, change: impl Fn(&mut [u8])) -> PathBuf {
+    const LOAD: u32 = 1;
+    const NOTE: u32 = 4;
+    const EH_FRAME: u32 = 0x6474_e550;
+    const PAGE: u64 = 4096;
+    let mut file = std::fs::read(program).expect("just built");
+    let headers = program_headers(&file);
+    let is_ours = |header: &[u64; 7]| {
+        let bytes = header[1] as usize..(header[1] + header[4]) as usize;
+        header[0] as u32 == NOTE && file[bytes].windows(8).any(|name| name == b"atomseq\0")
+    };
+    let ours = headers.iter().position(is_ours).expect("it has notes");
+    // Unwinding alone would miss this one.
+    let spare = headers
+        .iter()
+        .position(|header| header[0] as u32 == EH_FRAME);
+    let loads = headers.iter().filter(|header| header[0] as u32 == LOAD);
+    let end = loads.map(|header| header[2] + header[5]).max();
+    let (offset, length) = (headers[ours][1] as usize, headers[ours][4]);
+    let mut notes = file[offset..offset + length as usize].to_vec();
+    file[offset..offset + length as usize].fill(0);
+    // Behind notes of others, in the same segment.
+    let first = notes.chunks_exact(4).position(|word| word[..] == *b"atom");
+    let first = 4 * first.expect("a name") - 12;
+    for note in notes[first..].chunks_exact_mut(44) {
+        assert!(note.starts_with(b"\x0c\0\0\0\x14\0\0\0\x02\0\0\0atomseq\0"));
+        change(&mut note[24..]);
+    }
+    file.resize(file.len().next_multiple_of(PAGE as usize), 0);
+    let place = (
+        end.expect("segments").next_multiple_of(PAGE),
+        file.len() as u64,
+    );
+    file.extend(notes);
+    let table = u64::from_le_bytes(file[32..40].try_into().expect("eight bytes")) as usize;
+    for (index, kind) in [(ours, NOTE), (spare.expect("it can unwind"), LOAD)] {
+        let readable = 4;
+        let alignment = if kind == LOAD { PAGE } else { 4 };
+        let header = [place.1, place.0, place.0, length, length, alignment];
+        let words = header.map(u64::to_le_bytes).concat();
+        let at = table + 56 * index;
+        file[at..at + 4].copy_from_slice(&kind.to_le_bytes());
+        file[at + 4..at + 8].copy_from_slice(&u32::to_le_bytes(readable));
+        file[at + 8..at + 56].copy_from_slice(&words);
+    }
+    let moved = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::copy(program, &moved).expect("writable, and executable");
+    std::fs::write(&moved, file).expect("writable");
+    moved
+}
+
+/// In an executable, and in a shared object that is loaded later.
+#[test]
+fn notes_that_were_moved_are_understood() {
+    let probe = with_moved_notes(&examples().join("probe"), "moved", |_| {});
+    let plugin = with_moved_notes(&plugin(), "moved.so", |_| {});
+    let text = output(Command::new(probe).arg(plugin));
+    assert!(rows(&text) >= 6);
+    assert!(text.contains("rows with the plugin: "));
+}
+
+/// They name what lies 12 bytes after each sequence, or so far from it that it is no code.
+#[test]
+fn notes_that_name_no_sequence_are_refused() {
+    for moved in [12, 1 << 28] {
+        let probe = with_moved_notes(&examples().join("probe"), "wrong", |description| {
+            let last = description.last_chunk_mut().expect("five words");
+            *last = (i32::from_le_bytes(*last) - moved).to_le_bytes();
+        });
+        let text = output(&mut Command::new(probe));
+        assert!(number(&text, "refused: ") >= 6);
+    }
+}
+
+/// What moves notes in such a program may have moved its beginning, too: there is no way to know how far.
+#[test]
+fn moved_notes_of_an_executable_with_fixed_addresses_are_refused() {
+    let fixed = "-C relocation-model=static -C target-feature=-crt-static";
+    let (probe, text) = probe_built("fixed", &[], fixed);
+    let moved = output(&mut Command::new(with_moved_notes(
+        &probe,
+        "moved-fixed",
+        |_| {},
+    )));
+    assert_eq!(number(&moved, "refused: "), rows(&text));
 }

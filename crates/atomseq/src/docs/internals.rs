@@ -80,8 +80,9 @@
 //! none. The offsets are relative to their own places: nothing is relocated when the program
 //! starts, and the pages stay shared and read-only. Notes are looked for at every multiple of four
 //! bytes, for a linker script may put them behind others in a segment that is aligned to eight, which
-//! nothing can walk; and each is laid out alike for readers of either alignment. In a release build, a
-//! note whose sequence is too long, or ends before it starts, is left out. A section of addresses between two symbols, as
+//! nothing can walk; and each is laid out alike for readers of either alignment. `patchelf` moves notes
+//! away from the code that they name, so each also says how far it is from the beginning of its object:
+//! with that, a reader knows how far it was moved. A section of addresses between two symbols, as
 //! `__rseq_cs_ptr_array` is, would have needed relocations, and a constructor in each object that
 //! makes its two symbols known. The price: since a note refers to the code around its sequence, the
 //! linker keeps that code even if nobody calls it.
@@ -110,10 +111,11 @@
 //!
 //! **Inspection.** M94 2.3.1 would inspect a sequence before it is rolled forward. The compiler
 //! refuses long sequences, loops and calls; what assembler and linker have made of the rest is
-//! decoded once more, at each refresh of a debug build and in tests: by decoders of atomseq's own
-//! that know exactly the instructions that are emitted, and refuse all else. They also compare each
-//! clone with its sequence, and follow its ends. A sequence that has a breakpoint, of a debugger or a uprobe, is left out
-//! until it has none.
+//! decoded once more, at each refresh: by decoders of atomseq's own that know exactly the instructions
+//! that are emitted, and refuse all else. They also compare each clone with its sequence, and follow its
+//! ends. A note that names anything else, or what is no code of its own object, is refused, and
+//! [`audit`](crate::signal::Audit::unprotected) reports it. A sequence that has a breakpoint, of a
+//! debugger or a uprobe, is taken as it is.
 //!
 //! # Closing a gate
 //!
@@ -594,7 +596,7 @@
 //! | M94 2.1.2 | static registration: the program lists its sequences at start-up; no inlining | the assembler and the linker make the list | inlined anywhere, in any object |
 //! | M94 2.2.2 | a clone that ends in an instruction that gives control back; how to map program counters is left open | equal lengths, run inside the delivery, and ends that say where to go on | a constant is added; no further table, and no second way into the kernel |
 //! | M94 2.3.1 | a watchdog timer bounds each rollforward | time is looked at when a clone faults | a rollforward without a fault pays nothing; nothing else can hold a clone up |
-//! | M94 2.3.1 | inspect the code before it is rolled forward: no backward jumps, no calls | the compiler refuses such code, at most 32 instructions; debug builds decode it again | costs nothing at run time |
+//! | M94 2.3.1 | inspect the code before it is rolled forward: no backward jumps, no calls | the compiler refuses such code, at most 32 instructions; it is decoded again when the table is made | costs nothing at run time |
 //! | M94 2.3.2 | a gate keeps others out while an interrupted sequence waits for a page | a gate keeps sections out for remote access and for the slow path | a restarted section needs no page to arrive: it begins again |
 //! | GC96 2 | free descriptors lie in one list, popped by a compare-and-swap or a DCAS with a version | a stack a CPU, by sequences, over a list a page, by compare-and-swap with a tag | no atomic instruction for most allocations; a page can go as a whole |
 //! | GC96 2 | page frames are released after t_stable, and then are anybody's | they lose their memory and keep their addresses | a reader that was held up for longer reads zeros; there is no unmapped page to meet |

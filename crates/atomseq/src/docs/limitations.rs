@@ -433,8 +433,11 @@
 //! What `restarting` and `rolling` protect is found by notes in the section `.note.atomseq`, which say
 //! where code lies. A program that has lost them (`strip -R '.note*'`), or whose code was moved after
 //! they were written (BOLT and other rewriters of finished programs), runs these sequences without
-//! protection. Worse, where the notes themselves were moved and the code was not, they name wrong places: a signal there may crash the
-//! program, and [`audit`](crate::signal::audit()) says nothing. `patchelf` moves them where it makes room for a longer path or another library. Plain `strip`, LTO, `--gc-sections` and folding of identical code are fine. Code must be
+//! protection. `patchelf` moves the notes where it makes room for a longer path or another library: that
+//! does no harm, except in a program linked to fixed addresses, whose sequences lose their protection. Notes
+//! that name no sequence any more are counted by [`audit`](crate::signal::Audit::unprotected); notes that
+//! are gone are not, and neither are those of code that was copied and left in place.
+//! Plain `strip`, LTO, `--gc-sections` and folding of identical code are fine. Code must be
 //! readable, for a clone's traps say where to go on: a segment that can only be executed will not do.
 //!
 //! # Debuggers, emulators, sandboxes

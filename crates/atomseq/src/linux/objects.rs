@@ -55,6 +55,32 @@ impl Object {
         })
     }
 
+    /// Does one of its segments, which may be read and executed, hold all of this?
+    pub fn has_code(&self, place: core::ops::Range<usize>) -> bool {
+        self.headers().any(|part| {
+            let start = self.bias.wrapping_add(part.p_vaddr as usize);
+            let end = start.saturating_add(part.p_filesz as usize);
+            part.p_type == libc::PT_LOAD
+                && part.p_flags & (libc::PF_R | libc::PF_X) == libc::PF_R | libc::PF_X
+                && start <= place.start
+                && place.end <= end
+        })
+    }
+
+    /// How far something was moved since this object was linked, if the linker's `__ehdr_start` was so far away from it that it now
+    /// says `beginning`. `None`: there is no way to know.
+    pub fn moved(&self, beginning: usize) -> Option<isize> {
+        let begins = |part: &Header| part.p_type == libc::PT_LOAD && part.p_offset == 0;
+        // Without its own headers in memory, an object has no such symbol.
+        let Some(first) = self.headers().find(begins) else {
+            return Some(0);
+        };
+        let begins = self.bias.wrapping_add(first.p_vaddr as usize);
+        let moved = begins.wrapping_sub(beginning) as isize;
+        // What makes room in a program of fixed addresses moves its beginning.
+        (moved == 0 || first.p_vaddr == 0).then_some(moved)
+    }
+
     /// Does [`object`] find these headers by this identity of the object's?
     pub fn is_found_by(&self, identity: Identity) -> bool {
         let begins = |part: Header| {

@@ -15,6 +15,8 @@ pub enum Entry {
     Object(Identity),
     /// A row.
     Row(Row),
+    /// A note that names no sequence.
+    Refused,
 }
 
 /// ```text
@@ -27,6 +29,7 @@ pub struct Index {
     rows: Part<Row>,
     clones: Part<Row>,
     objects: Part<Identity>,
+    refused: usize,
     linked: Cell<*mut Index>,
 }
 
@@ -49,6 +52,7 @@ struct Counts {
     rows: usize,
     clones: usize,
     objects: usize,
+    refused: usize,
 }
 
 impl Counts {
@@ -59,6 +63,7 @@ impl Counts {
                 self.rows += 1;
                 self.clones += usize::from(row.clone.is_some());
             }
+            Entry::Refused => self.refused += 1,
         }
     }
 
@@ -126,6 +131,7 @@ impl Index {
                             clones.add(before.clones).write(row);
                         }
                     }
+                    Entry::Refused => {}
                 }
             }
         });
@@ -161,6 +167,7 @@ impl Index {
                     first: objects,
                     length: counts.objects,
                 },
+                refused: counts.refused,
                 linked: Cell::new(core::ptr::null_mut()),
             });
         }
@@ -188,6 +195,11 @@ impl Index {
     /// All rows, by start and end.
     pub fn rows(&self) -> &[Row] {
         self.rows.slice()
+    }
+
+    /// How many notes name no sequence.
+    pub fn refused(&self) -> usize {
+        self.refused
     }
 
     /// The last row that begins before this address.

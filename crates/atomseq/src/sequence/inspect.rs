@@ -2,9 +2,9 @@
 //!
 //! M94 2.3.1 proposes to inspect a sequence before it is rolled forward: no backward jump, no call, so that
 //! it ends. The compiler refuses such sequences already; this looks at what the assembler and the linker
-//! made of them. It knows the instructions that the emitters write, and refuses all else. Debug builds run
-//! it over every row that a [`refresh`](super::table::refresh) finds, and tests do. A breakpoint hides an
-//! instruction; a sequence that has one is left to the next refresh.
+//! made of them, and at what other programs have changed since. It knows the instructions that the emitters
+//! write, and refuses all else. Each row is inspected before it is taken into the table. A breakpoint hides an
+//! instruction; a sequence that has one is taken as it is.
 
 #[cfg(any(target_arch = "aarch64", test))]
 mod aarch64;

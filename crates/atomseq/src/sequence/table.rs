@@ -72,7 +72,7 @@ const END_BYTES: usize = 16 + 4;
 /// What the notes are called, and the type of those of this layout; must agree with the compiler's
 /// `emit/protect.rs`.
 static NOTES: NoteKind = NoteKind {
-    head: [12, 16, 1],
+    head: [12, 20, 2],
     name: b"atomseq\0\0\0\0\0",
 };
 
@@ -116,10 +116,6 @@ impl Drop for Reader {
 /// 2.35 or newer, after each object that is loaded later. Takes the dynamic linker's lock and
 /// memory from the kernel: not for signal handlers. `false`: the kernel gives no memory, and what
 /// was known before is known.
-///
-/// # Panics
-///
-/// In a debug build, if a row is not what the compiler emits.
 pub fn refresh() -> bool {
     objects::look_finder_up();
     // Counted before the objects are looked at: whoever began later saw at least as many.
@@ -127,10 +123,6 @@ pub fn refresh() -> bool {
     let Some(index) = Index::build(number, each_row) else {
         return false;
     };
-    if cfg!(debug_assertions) {
-        // SAFETY: nobody else has seen this index, and it is not unmapped before it is published.
-        inspect_all(unsafe { index.as_ref() }.rows());
-    }
     publish(index);
     release_replaced();
     true
@@ -141,28 +133,11 @@ pub fn finds_new_objects() -> bool {
     objects::is_finder_known() && !CURRENT.load(Ordering::SeqCst).is_null()
 }
 
-fn inspect_all(rows: &[Row]) {
-    for row in rows {
-        // SAFETY: a note of a loaded object says that its code is there.
-        match unsafe { inspect::inspect(row) } {
-            // Somebody debugs or traces this program: no reason to end it.
-            Ok(_)
-            | Err(Refused {
-                why: Why::Breakpoint,
-                ..
-            }) => {}
-            Err(refused) => panic!("{refused}"),
-        }
-    }
-}
-
-/// Calls with the identity, if it is known, of every object that has rows, and with every row. Others may be unloaded, and then another
+/// Calls with the identity, if it is known, of every object that has notes, and with every row. Others may be unloaded, and then another
 /// object of the same identity may be loaded in their place: each look-up reads their notes, if it can.
 fn each_row(with: &mut dyn FnMut(Entry)) {
     objects::each(|object| {
-        // A debug build inspects them all, and says what is wrong with one.
-        let taken = |row: &Row| cfg!(debug_assertions) || inspect::is_possible(row);
-        let mut rows = noted(object).filter(taken).peekable();
+        let mut rows = noted(object).peekable();
         for address in object.addresses() {
             if let Holder::Object(identity) = objects::containing(address)
                 && (rows.peek().is_some() || !object.is_found_by(identity))
@@ -170,28 +145,61 @@ fn each_row(with: &mut dyn FnMut(Entry)) {
                 with(Entry::Object(identity));
             }
         }
-        rows.for_each(|row| with(Entry::Row(row)));
+        rows.for_each(|row| {
+            let row = row.filter(|row| is_sequence(object, row));
+            with(row.map_or(Entry::Refused, Entry::Row));
+        });
     });
 }
 
-/// The rows that an object's notes tell of, but those that cannot be: in what they say is a sequence,
-/// anything may lie.
-fn rows_of(object: Object) -> impl Iterator<Item = Row> {
-    noted(object).filter(inspect::is_possible)
+/// Is what a note of this object says a sequence and its clone? Notes may be moved, or code, after both were linked: then anything
+/// may lie there.
+fn is_sequence(object: Object, row: &Row) -> bool {
+    let is_code = |start, end| object.has_code(start..end);
+    if !inspect::is_possible(row)
+        || !is_code(row.start, row.end)
+        || !row
+            .clone
+            .is_none_or(|clone| is_code(clone.start, clone.limit))
+    {
+        return false;
+    }
+    // SAFETY: loaded code that may be read, as was just found.
+    match unsafe { inspect::inspect(row) } {
+        // Somebody debugs or traces this program.
+        Ok(_)
+        | Err(Refused {
+            why: Why::Breakpoint,
+            ..
+        }) => true,
+        Err(_) => false,
+    }
 }
 
-/// What an object's notes say.
-fn noted(object: Object) -> impl Iterator<Item = Row> {
-    object.notes(&NOTES).filter_map(row)
+/// What an object's notes say; `None` for one that says nothing.
+fn noted(object: Object) -> impl Iterator<Item = Option<Row>> {
+    object.notes(&NOTES).map(move |description| {
+        let (place, to_beginning) = word(description, 4)?;
+        row(
+            description,
+            object.moved(place.wrapping_add_signed(to_beginning))?,
+        )
+    })
 }
 
-/// Four offsets, each from its own place.
-fn row(description: &'static [u8]) -> Option<Row> {
+/// One of the words of a description: where it lies, and what it says.
+fn word(description: &[u8], index: usize) -> Option<(usize, isize)> {
+    let at = description.get(4 * index..4 * index + 4)?;
+    let offset = i32::from_ne_bytes(at.try_into().ok()?);
+    Some((at.as_ptr() as usize, offset as isize))
+}
+
+/// Four offsets, each from its own place as it was before it was moved so far.
+fn row(description: &[u8], moved: isize) -> Option<Row> {
     let word = |index: usize| -> Option<Option<usize>> {
-        let at = &description.get(4 * index..4 * index + 4)?;
-        let offset = i32::from_ne_bytes((*at).try_into().ok()?);
-        let place = at.as_ptr() as usize;
-        Some((offset != 0).then(|| place.wrapping_add_signed(offset as isize)))
+        let (place, offset) = word(description, index)?;
+        let target = place.wrapping_add_signed(offset).wrapping_add_signed(moved);
+        Some((offset != 0).then_some(target))
     };
     let clone = match (word(2)?, word(3)?) {
         (None, None) => None,
@@ -303,7 +311,10 @@ fn search(
     match objects::containing(pc) {
         Holder::Nothing => None,
         Holder::Object(identity) if !index.knows(&identity) => {
-            rows_of(objects::object(identity)?).find(holds)
+            let object = objects::object(identity)?;
+            noted(object)
+                .flatten()
+                .find(|row| holds(row) && is_sequence(object, row))
         }
         Holder::Object(_) | Holder::Unknown => indexed(index).filter(holds),
     }
@@ -318,6 +329,11 @@ pub unsafe fn landing(place: usize) -> usize {
     // SAFETY: four bytes that tell.
     let offset = unsafe { (place as *const i32).read_unaligned() };
     place.wrapping_add_signed(offset as isize)
+}
+
+/// How many notes the latest [`refresh`] found that name no sequence.
+pub fn refused() -> usize {
+    Reader::enter().index().map_or(0, Index::refused)
 }
 
 /// Every row of the latest [`refresh`], by start.
@@ -438,7 +454,7 @@ mod tests {
 
     /// Offsets as a note has them, each from its own place.
     fn described(offsets: [i32; 4]) -> Option<Row> {
-        row(offsets.map(i32::to_ne_bytes).concat().leak())
+        row(&*offsets.map(i32::to_ne_bytes).concat().leak(), 0)
     }
 
     #[test]
@@ -460,13 +476,14 @@ mod tests {
         ] {
             assert!(!is_possible(offsets), "{offsets:?}");
         }
-        assert_eq!(row(&[1; 15]), None);
+        assert_eq!(row(&[1; 15], 0), None);
     }
 
     #[test]
     fn rows_of_this_program_are_found() {
         assert_eq!(run(), (1, 0, [7, 7]));
         refresh();
+        assert_eq!(refused(), 0);
         let all: Vec<Row> = rows().collect();
         assert!(
             all.iter().any(|row| row.clone.is_none()),

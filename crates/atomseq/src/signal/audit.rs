@@ -37,12 +37,14 @@ pub enum Fault {
 pub struct Audit {
     findings: [Option<Finding>; 64],
     count: usize,
+    pub(super) unprotected: usize,
 }
 
 impl Audit {
     pub(super) const CLEAN: Audit = Audit {
         findings: [None; 64],
         count: 0,
+        unprotected: 0,
     };
 
     #[allow(dead_code, reason = "portable builds find nothing")]
@@ -55,7 +57,13 @@ impl Audit {
 
     /// Whether nothing was found: sequences and masks are what they promise.
     pub fn is_clean(&self) -> bool {
-        self.count == 0
+        self.count == 0 && self.unprotected == 0
+    }
+
+    /// How many copies of sequences are not protected: what their notes name in the loaded object is no sequence. Something has
+    /// changed the object after it was linked ([limitations](crate::docs::limitations#after-the-linker)). For the program to resolve.
+    pub fn unprotected(&self) -> usize {
+        self.unprotected
     }
 
     /// What was found, by signal.
@@ -88,6 +96,15 @@ impl std::fmt::Display for Audit {
                 Fault::Unknown => "has an unknown handler: let the sandbox allow rt_sigaction",
             };
             write!(f, "{separator}signal {} {text}", finding.signal)?;
+        }
+        if self.unprotected > 0 {
+            let separator = if self.count == 0 { "" } else { "; " };
+            write!(
+                f,
+                "{separator}{} sequences are not where their objects say: build these objects anew, and change \
+                 nothing in them after linking",
+                self.unprotected
+            )?;
         }
         Ok(())
     }

@@ -38,9 +38,9 @@ static int read_notes(struct dl_phdr_info *info, size_t size, void *unused) {
         while (at < end) {
             const ElfW(Nhdr) *note = (const void *)at;
             const char *name = at + sizeof *note, *words = name + (note->n_namesz + 3) / 4 * 4;
-            if (note->n_type == 1 && note->n_namesz == 12 && memcmp(name, "atomseq\0\0\0\0", 12) == 0) {
+            if (note->n_type == 2 && note->n_namesz == 12 && memcmp(name, "atomseq\0\0\0\0", 12) == 0) {
                 const int32_t *offsets = (const void *)words;
-                if (note->n_descsz != 16 || row_count == MOST)
+                if (note->n_descsz != 20 || row_count == MOST)
                     exit(5);
                 rows[row_count++] = (struct row){follow(offsets), follow(offsets + 1),
                                                  follow(offsets + 2), follow(offsets + 3)};

@@ -8,7 +8,7 @@ use super::compiler::emit::{Form, Protection, LONGEST};
 use super::inspect::{all, branch, leaves_for_good};
 use super::tools;
 
-const NOTE_BYTES: usize = 12 + 12 + 16;
+const NOTE_BYTES: usize = 12 + 12 + 20;
 
 /// An address in an object file.
 type Place = (SectionIndex, u64);
@@ -81,7 +81,7 @@ fn rows_and_clones_are_as_a_handler_needs_them() {
         for (index, note) in bytes.chunks_exact(NOTE_BYTES).enumerate() {
             assert_eq!(
                 note[..24],
-                *b"\x0c\0\0\0\x10\0\0\0\x01\0\0\0atomseq\0\0\0\0\0"
+                *b"\x0c\0\0\0\x14\0\0\0\x02\0\0\0atomseq\0\0\0\0\0"
             );
             let at = |word: u64| (index * NOTE_BYTES) as u64 + 24 + 4 * word;
             let place = |word| sections.target(notes.index(), at(word));

@@ -136,8 +136,8 @@ fn starts(range: Range<usize>) -> Vec<usize> {
 fn row(program: &Program, place: usize, size: u32, kind: u32) -> Row {
     assert_eq!(
         (size, kind),
-        (16, 1),
-        "a row is four words, and has a type of its own"
+        (20, 2),
+        "a row is five words, and has a type of its own"
     );
     let target = |index: usize| {
         let word = place + 4 * index;

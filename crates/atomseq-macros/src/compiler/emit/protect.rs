@@ -9,9 +9,13 @@
 //!         back to the handler; .long exit - .
 //! limit:
 //! in section .note.atomseq, for the dynamic linker to find
-//!         .long 12, 16, 1; .asciz "atomseq"; .long 0   a note of type 1
+//!         .long 12, 20, 2; .asciz "atomseq"; .long 0   a note of type 2
 //!         .long start - ., end - ., clone - ., limit - .      or 0, 0 without a clone
+//!         .long __ehdr_start - .                              where the object's file begins
 //! ```
+//!
+//! The last word is for what moves notes in a finished program and leaves code where it is: from it and from where the
+//! object begins in memory, a reader knows how far they were moved.
 //!
 //! A handler finds where it interrupted by the row, and runs the clone from the same place on, with the
 //! registers that the sequence had but for the stack pointer, which no sequence uses. There the
@@ -81,7 +85,7 @@ impl Builder {
         self.directive(".pushsection .note.atomseq, \"aR\", @note");
         self.directive(".balign 4");
         // A name of 12 bytes: the description begins where it does for readers that align it to eight.
-        self.directive(".long 12, 16, 1");
+        self.directive(".long 12, 20, 2");
         self.directive(".asciz \"atomseq\"");
         self.directive(".long 0");
         for at in [START, END, CLONE, CLONE_LIMIT] {
@@ -90,6 +94,10 @@ impl Builder {
                 false => self.directive(".long 0"),
             }
         }
+        // The linker's own symbol. A linker script may leave the file's header out of what is loaded: then there is none.
+        self.directive(".weak __ehdr_start");
+        self.directive(".hidden __ehdr_start");
+        self.directive(".long __ehdr_start - .");
         self.directive(".popsection");
     }
 }

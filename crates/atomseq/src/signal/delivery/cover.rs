@@ -12,6 +12,7 @@ use super::lock::{Changing, refresh_table};
 use super::{controls, copies};
 use crate::arch::signal_entry;
 use crate::platform::{Disposition, RESERVED, SIGNALS, bit, disposition, replace_disposition_if};
+use crate::sequence::table;
 
 /// The number of the entry that a disposition has; `None` if it is none of this copy of atomseq's.
 pub fn entry_of(disposition: &Disposition) -> Option<usize> {
@@ -263,6 +264,7 @@ fn find() -> Audit {
     if actions::is_any_managed() {
         let signals = (1..=SIGNALS).filter(|signal| !RESERVED.contains(signal));
         each_fault(signals, |signal, fault, _| audit.add(signal, fault));
+        audit.unprotected = table::refused();
     }
     audit
 }

@@ -27,11 +27,14 @@
     .popsection
     .pushsection .note.atomseq, "aR", @note
     .balign 4
-    .long 12, 16, 1
+    .long 12, 20, 2
     .asciz "atomseq"
     .long 0
     .long 51b - .
     .long 52b - .
     .long 57b - .
     .long 58b - .
+    .weak __ehdr_start
+    .hidden __ehdr_start
+    .long __ehdr_start - .
     .popsection
