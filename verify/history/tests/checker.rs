@@ -7,7 +7,7 @@ use verify_history::brute::is_linearizable;
 use verify_history::checker::linearize;
 use verify_history::history::{Event, History, LANES, Seen};
 use verify_history::model::Model;
-use verify_history::models::ends::{self, Ends};
+use verify_history::models::ends::{self, Ends, SeenFromOneEnd};
 use verify_history::models::registers::{self, Registers};
 
 /// What calls to make, and what a wrong answer could be.
@@ -352,14 +352,18 @@ fn it_says_what_trying_every_order_says() {
     agrees::<Registers>(6);
 }
 
-/// The order of one lane counts, also where no other lane has seen anything.
-#[test]
-fn a_lane_is_in_order() {
-    let call = |call, answer| Event {
+/// A call whose lane had seen nothing of the others.
+fn call(call: ends::Call, answer: ends::Answer) -> Event<Ends> {
+    Event {
         call,
         answer: Some(answer),
         seen: [0; LANES],
-    };
+    }
+}
+
+/// The order of one lane counts, also where no other lane has seen anything.
+#[test]
+fn a_lane_is_in_order() {
     let pushed = vec![
         call(ends::Call::PutTail(1), ends::Answer::Put(true)),
         call(ends::Call::PutTail(2), ends::Answer::Put(true)),
@@ -372,4 +376,46 @@ fn a_lane_is_in_order() {
     assert!(linearize(&history(vec![pushed.clone(), vec![taken(1), taken(2)]])).is_ok());
     assert!(linearize(&history(vec![pushed.clone(), vec![taken(2), taken(1)]])).is_err());
     assert!(linearize(&history(vec![pushed, vec![taken(2)], vec![taken(1)]])).is_ok());
+}
+
+/// Each end looks before it sees what the other has done: no order explains both refusals, but one explains each.
+#[test]
+fn refusals_of_two_ends_need_not_agree() {
+    let put = |value, is_put| call(ends::Call::PutTail(value), ends::Answer::Put(is_put));
+    let take = |value| call(ends::Call::Take, ends::Answer::Value(value));
+    let explained = |lanes: Vec<Vec<Event<Ends>>>| {
+        let seen_from = |is_producer| {
+            let events = |lane: &Vec<Event<Ends>>| {
+                let event = |event: &Event<Ends>| Event {
+                    call: event.call,
+                    answer: event.answer,
+                    seen: event.seen,
+                };
+                lane.iter().map(event).collect()
+            };
+            let history = History {
+                before: SeenFromOneEnd::empty(2, is_producer),
+                lanes: lanes.iter().map(events).collect(),
+            };
+            linearize(&history).is_ok()
+        };
+        let (producer, consumer) = (seen_from(true), seen_from(false));
+        let before = Ends::empty(2);
+        let both = linearize(&History { before, lanes }).is_ok();
+        (both, producer, consumer)
+    };
+    let puts = vec![put(1, true), put(2, true), put(3, false)];
+    let both_refused = vec![puts.clone(), vec![take(Some(1)), take(None)]];
+    assert_eq!(explained(both_refused), (false, true, true));
+    // One that an end must have seen is no refusal of that end's.
+    let refused_with_room = vec![vec![put(1, true), put(2, false)], vec![]];
+    assert_eq!(explained(refused_with_room), (false, false, true));
+    let mut seen = puts;
+    seen[2].seen[1] = 1;
+    let refused_after_a_take = vec![seen, vec![take(Some(1))]];
+    assert_eq!(explained(refused_after_a_take), (false, false, true));
+    let mut nothing = take(None);
+    nothing.seen[0] = 1;
+    let empty_after_a_put = vec![vec![put(1, true)], vec![nothing]];
+    assert_eq!(explained(empty_after_a_put), (false, true, false));
 }

@@ -40,6 +40,13 @@ pub use producer::Producer;
 /// `capacity` elements, rounded up to a power of two, and six cache lines; nothing allocates after construction. S92
 /// 5.1.4.
 ///
+/// # Full and empty
+///
+/// What one end has done may reach the other a moment later, since neither makes a fence. A producer that finds the ring
+/// full, and a consumer that finds it empty, are each right as far as they know; both can happen at once, in a ring with one
+/// place. An end that is about to sleep until the other one wakes it says so first, makes a `SeqCst` fence, and then looks
+/// once more. The other end makes a `SeqCst` fence after its operation, before it looks for sleepers.
+///
 /// # Signal handlers
 ///
 /// A handler may have one end while the thread that it interrupts is in any operation of the other one. It must not use

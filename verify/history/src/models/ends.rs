@@ -82,3 +82,36 @@ impl Model for Ends {
         agrees(answer, right)
     }
 }
+
+/// A row as one of its two users sees it: `nonblocking::spsc::Ring`, whose ends make no fence. What one end stores may reach
+/// the other one only after that has looked, so each history must have an order in which the refusals of one end are right,
+/// and one in which those of the other are. It need not be the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SeenFromOneEnd {
+    row: Ends,
+    is_producer: bool,
+}
+
+impl SeenFromOneEnd {
+    /// An empty row, as the producer or the consumer sees it.
+    pub fn empty(capacity: usize, is_producer: bool) -> SeenFromOneEnd {
+        SeenFromOneEnd {
+            row: Ends::empty(capacity),
+            is_producer,
+        }
+    }
+}
+
+impl Model for SeenFromOneEnd {
+    type Call = Call;
+    type Answer = Answer;
+
+    fn step(&mut self, call: &Call, answer: Option<&Answer>) -> bool {
+        let is_the_other_s = match answer {
+            Some(Answer::Put(false)) => !self.is_producer,
+            Some(Answer::Value(None)) => self.is_producer,
+            _ => false,
+        };
+        is_the_other_s || self.row.step(call, answer)
+    }
+}

@@ -9,7 +9,7 @@ use atomseq::nonblocking::{Queue, Stack};
 use crossbeam_utils::CachePadded;
 use fastrand::Rng;
 
-use crate::models::ends::{Answer, Call, Ends};
+use crate::models::ends::{Answer, Call, Ends, SeenFromOneEnd};
 use crate::record::{Subject, lane_of};
 use crate::subjects::element::Element;
 
@@ -87,7 +87,7 @@ unsafe impl<E: Element> Sync for OneToOne<E> {}
 
 impl<E: Element> OneToOne<E> {
     /// An empty one, into which lane 0 or lane 1 puts.
-    pub fn fresh(rng: &mut Rng, puts: usize) -> (OneToOne<E>, Ends) {
+    pub fn fresh(rng: &mut Rng, puts: usize) -> (OneToOne<E>, SeenFromOneEnd) {
         let ring = Ring::new(capacity(rng));
         let capacity = ring.capacity();
         let (producer, consumer) = ring.into_ends();
@@ -96,12 +96,12 @@ impl<E: Element> OneToOne<E> {
             consumer: CachePadded::new(consumer.into()),
             puts,
         };
-        (ends, Ends::empty(capacity))
+        (ends, SeenFromOneEnd::empty(capacity, rng.bool()))
     }
 }
 
 impl<E: Element> Subject for OneToOne<E> {
-    type Model = Ends;
+    type Model = SeenFromOneEnd;
     type Memory = ();
 
     fn choose(&self, rng: &mut Rng, (): &(), value: u64) -> Option<Call> {
