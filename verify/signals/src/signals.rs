@@ -159,7 +159,7 @@ fn queue_record(signal: i32, code: i32, password: u32, fill: impl FnOnce(&mut li
         libc::syscall(
             libc::SYS_rt_tgsigqueueinfo,
             libc::getpid(),
-            libc::gettid(),
+            libc::syscall(libc::SYS_gettid, 0, 0, 0, 0, 0, password),
             signal,
             &raw const info,
             0,

@@ -132,6 +132,39 @@ fn control_queued_again_it_is() {
     });
 }
 
+/// A timer's signal is kept, and queued to the kernel before a call that waits. The timer expires in the middle of that, after
+/// the kernel was asked for the thread's number, which must be before it is asked what is pending.
+#[test]
+fn no_expiration_of_a_timer_is_lost_while_a_kept_one_is_queued() {
+    static TO_SEND: AtomicBool = AtomicBool::new(false);
+    extern "C" fn expire_first(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        if TO_SEND.swap(false, SeqCst) {
+            queue_of_timer(ONE, 2, PASSWORD as u32);
+        }
+        // SAFETY: the kernel's context of a system call, which is made again.
+        unsafe {
+            let number = libc::syscall(libc::SYS_gettid, 0, 0, 0, 0, 0, PASSWORD);
+            let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
+            registers[libc::REG_RAX as usize] = number;
+        }
+    }
+    in_fresh_process(this_test!(), || {
+        install_plainly(libc::SIGSYS, expire_first, 0, &[]);
+        install(ONE, |event| log(event.overrun() as usize));
+        let guard = mask();
+        queue_of_timer(ONE, 1, 0);
+        sandbox::trap(libc::SYS_gettid, PASSWORD as u32);
+        TO_SEND.store(true, SeqCst);
+        signal::with_kernel_mask(|| assert!(is_pending(ONE)));
+        assert!(!TO_SEND.load(SeqCst), "nothing was queued");
+        drop(guard);
+        let mut overruns = logged();
+        overruns.sort_unstable();
+        assert_eq!(overruns, [1, 2]);
+        assert_eq!(signal::statistics().kept, 1);
+    });
+}
+
 /// What the thread keeps is not queued beside one of its number before a call that waits.
 #[test]
 fn nor_before_a_call_that_waits_for_it() {

@@ -69,10 +69,12 @@ fn is_run_by_thread(signal: c_int) -> bool {
     actions::action(signal).is_none_or(|action| action.options.stack.is_none())
 }
 
-/// Has a signal that was generated later discarded `signal`, or is it pending anyway?
-pub fn is_superseded(signal: c_int) -> bool {
-    let later = discarded_by(signal);
-    later != 0 && pending() & (later | bit(signal)) != 0
+/// The signals of which a pending one means that one generated later has discarded `signal`, or that it is pending anyway.
+pub fn superseding(signal: c_int) -> u64 {
+    match discarded_by(signal) {
+        0 => 0,
+        later => later | bit(signal),
+    }
 }
 
 /// Keeps a signal until the outermost mask ends. Managed signals must be blocked.
@@ -83,7 +85,13 @@ pub fn keep(signal: c_int, info: &libc::siginfo_t) {
     let discarded = kept & discarded_by(signal);
     words.saved.forget(discarded);
     words.keep_no_longer(discarded);
-    let is_first = kept & bit(signal) == 0;
+    put(signal, info);
+    COUNTS.kept.add();
+}
+
+fn put(signal: c_int, info: &libc::siginfo_t) {
+    let words = Words::of_this_thread();
+    let is_first = words.kept() & bit(signal) == 0;
     if is_first {
         if !words.save(signal, info) {
             COUNTS.lost_information.add();
@@ -93,7 +101,6 @@ pub fn keep(signal: c_int, info: &libc::siginfo_t) {
         COUNTS.lost_signals.add();
     }
     words.keep(bit(signal));
-    COUNTS.kept.add();
 }
 
 /// Does the kernel keep a queue of signals of this number? Of others, one is pending at most.
@@ -117,7 +124,8 @@ fn take(mask: u64) -> Option<(c_int, libc::siginfo_t)> {
             continue;
         }
         words.saved.forget(bit(signal));
-        if !is_superseded(signal) {
+        let superseding = superseding(signal);
+        if superseding == 0 || pending() & superseding == 0 {
             return Some((signal, info));
         }
     }
@@ -135,16 +143,16 @@ fn requeue(mut rest: u64) {
     while rest != 0 {
         let signal = rest.trailing_zeros() as c_int + 1;
         rest &= !bit(signal);
-        // The kernel would drop it, whatever its record says: that may be a bare one.
-        let is_dropped = !is_real_time(signal) && discarded_by(signal) == 0;
-        if is_dropped && pending() & bit(signal) != 0 {
-            continue;
-        }
         // As in `take`.
         let info = words.saved.kept(signal);
-        if words.keep_no_longer(bit(signal)) != 0 {
-            words.saved.forget(bit(signal));
-            mask::wait_blocked(signal, &info);
+        if words.keep_no_longer(bit(signal)) == 0 {
+            continue;
+        }
+        words.saved.forget(bit(signal));
+        // The kernel would drop it, whatever its record says: that may be a bare one.
+        let is_dropped = !is_real_time(signal) && discarded_by(signal) == 0;
+        if !mask::waits_in_kernel(signal, &info, is_dropped || may_merge(signal, &info)) {
+            put(signal, &info);
         }
     }
 }

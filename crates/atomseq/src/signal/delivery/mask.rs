@@ -86,10 +86,13 @@ pub fn defer(signal: c_int, info: &libc::siginfo_t, context: Context) {
     words.add(missing);
     context.set_mask(mask | missing);
     let is_kept = keep::is_kept(signal, info) && !controls::is_off(controls::KEEPING);
-    match is_kept {
-        true => keep::keep(signal, info),
+    let waits_in_kernel = || match queue_with_record(signal, info) {
+        Ok(()) => true,
         // The mask's end looks for what is kept.
-        false => queue_or_keep(signal, info, |_| true),
+        Err(errno) => queue_number_or_keep(signal, info, errno, |_| true),
+    };
+    if is_kept || !waits_in_kernel() {
+        keep::keep(signal, info);
     }
     COUNTS.deferrals.add();
 }
@@ -108,14 +111,22 @@ pub fn hold_back(signal: c_int, info: &libc::siginfo_t, context: Context) {
 /// Which one is pending, the thread's or one of the process, the kernel does not say. Beside one of the process nothing would be lost,
 /// but another thread may take that, and then nothing ends a wait for what is kept. So whatever can be queued is.
 pub fn wait_blocked(signal: c_int, info: &libc::siginfo_t) {
-    let is_pending = |signal| pending() & bit(signal) != 0;
-    let is_in_danger =
-        keep::may_merge(signal, info) && keep::has_place(signal) && is_pending(signal);
-    if !is_in_danger {
-        return queue_or_keep(signal, info, is_pending);
-    }
-    if !keep::is_real_time(signal) || queue_as_of_tgkill(signal, info).is_err() {
+    if !waits_in_kernel(signal, info, keep::may_merge(signal, info)) {
         keep::keep(signal, info);
+    }
+}
+
+/// As [`wait_blocked`], but returns `false` for what this thread has to keep. `may_merge`: the kernel would lose it beside a pending one
+/// of its number.
+pub fn waits_in_kernel(signal: c_int, info: &libc::siginfo_t, may_merge: bool) -> bool {
+    let is_in_danger = may_merge && keep::has_place(signal);
+    let unless = if is_in_danger { bit(signal) } else { 0 };
+    match queue_unless(unless, signal, info) {
+        Ok(true) => true,
+        Ok(false) => keep::is_real_time(signal) && queue_as_of_tgkill(signal, info).is_ok(),
+        Err(errno) => {
+            queue_number_or_keep(signal, info, errno, |signal| pending() & bit(signal) != 0)
+        }
     }
 }
 
@@ -127,19 +138,19 @@ fn queue_as_of_tgkill(signal: c_int, info: &libc::siginfo_t) -> Result<(), c_int
     queue_with_record(signal, &sent)
 }
 
-/// Queues a signal to this thread, which has it blocked, or keeps it: if the kernel takes it in no way; and if there is no room for
-/// its record and `keeps_if_full` says so.
-fn queue_or_keep(signal: c_int, info: &libc::siginfo_t, keeps_if_full: impl FnOnce(c_int) -> bool) {
-    let Err(errno) = queue_with_record(signal, info) else {
-        return;
-    };
+/// After the kernel has refused a signal's record with `errno`: queues its number. Returns `false` for what this thread has to keep: if
+/// the kernel takes it in no way; and if there is no room for its record and `keeps_if_full` says so.
+fn queue_number_or_keep(
+    signal: c_int,
+    info: &libc::siginfo_t,
+    errno: c_int,
+    keeps_if_full: impl FnOnce(c_int) -> bool,
+) -> bool {
     let is_kept = errno == libc::EAGAIN
         && !controls::is_off(controls::SAVING)
         && keep::has_place(signal)
         && keeps_if_full(signal);
-    if is_kept || !queue_number(signal, info, errno) && !controls::is_off(controls::SENDING) {
-        keep::keep(signal, info);
-    }
+    !is_kept && (queue_number(signal, info, errno) || controls::is_off(controls::SENDING))
 }
 
 /// Queues a signal to this thread, which has it blocked. Returns `false` if the kernel takes it in no way.
@@ -157,15 +168,24 @@ pub fn queue_again(signal: c_int, info: &libc::siginfo_t) -> bool {
 
 /// As [`queue_again`], unless the kernel does not take the record; `Err` holds an error number.
 fn queue_with_record(signal: c_int, info: &libc::siginfo_t) -> Result<(), c_int> {
-    let is_checked = !controls::is_off(controls::KEEPING);
-    if is_checked && keep::is_superseded(signal) {
-        return Ok(());
-    }
-    queue_to_this_thread(signal, info).inspect_err(|&errno| {
-        if errno != libc::EAGAIN {
-            COUNTS.refused.add();
+    queue_unless(0, signal, info).map(|_| ())
+}
+
+/// As [`queue_with_record`], unless one of a set of signals is pending: then queues nothing, and returns `false`.
+fn queue_unless(set: u64, signal: c_int, info: &libc::siginfo_t) -> Result<bool, c_int> {
+    let superseding = match controls::is_off(controls::KEEPING) {
+        true => 0,
+        false => keep::superseding(signal),
+    };
+    match queue_to_this_thread(signal, info, set | superseding) {
+        Ok(found) => Ok(found & set == 0),
+        Err(errno) => {
+            if errno != libc::EAGAIN {
+                COUNTS.refused.add();
+            }
+            Err(errno)
         }
-    })
+    }
 }
 
 /// As [`queue_again`], after the kernel has refused the record with `errno`.
@@ -223,7 +243,7 @@ fn queue_bare(signal: c_int) -> Result<(), c_int> {
     let mut bare: libc::siginfo_t = unsafe { core::mem::zeroed() };
     bare.si_signo = signal;
     bare.si_code = libc::SI_USER;
-    queue_to_this_thread(signal, &bare)
+    queue_to_this_thread(signal, &bare, 0).map(|_| ())
 }
 
 /// Runs `f` with the managed signals blocked in the kernel, and outside of any mask.
