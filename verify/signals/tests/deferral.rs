@@ -8,6 +8,7 @@ use atomseq::internals::signal_controls as controls;
 use atomseq::signal::{self, Event, Interrupted, Options, mask};
 use verify_signals::fresh::{in_child, in_fresh_process};
 use verify_signals::interrupt::{Page, install_fault_handler};
+use verify_signals::jump;
 use verify_signals::log::{clear_log, log, logged};
 use verify_signals::sandbox;
 use verify_signals::sequences::add_to_three;
@@ -267,6 +268,37 @@ fn a_kept_signal_s_handler_is_called_as_by_the_kernel() {
         assert_eq!(logged(), [STOP as usize, ONE as usize]);
         assert!(is_blocked(libc::SIGWINCH), "the handler wanted it");
         assert!(!is_blocked(STOP) && !is_blocked(ONE) && !is_blocked(libc::SIGHUP));
+    });
+}
+
+/// Two kept signals, of which the first one's handler jumps. The other comes with the end of the next mask, or of a gate in which that
+/// has ended.
+#[test]
+fn what_a_jump_has_left_comes_with_the_end_of_a_gate() {
+    fn jump(_: &mut Event<'_>) {
+        // SAFETY: the guard is being dropped, and has no more to do.
+        unsafe { signal::siglongjmp(jump::environment(), 1) };
+    }
+    extern "C" fn keep_two() {
+        let guard = mask();
+        raise(STOP);
+        // It was not blocked with the other one: the thread keeps it, too.
+        install(libc::SIGTTIN, note);
+        raise(libc::SIGTTIN);
+        drop(guard);
+    }
+    in_fresh_process(this_test!(), || {
+        let area = atomseq::percpu::Area::new(64).expect("memory");
+        install(STOP, jump);
+        jump::with_target(keep_two);
+        assert_eq!(logged(), []);
+        let guard = mask();
+        let held = area.close(0);
+        drop(guard);
+        assert_eq!(logged(), []);
+        drop(held);
+        assert_eq!(logged(), [libc::SIGTTIN as usize]);
+        assert!(!is_blocked(STOP) && !is_blocked(libc::SIGTTIN) && !signal::is_masked());
     });
 }
 

@@ -178,8 +178,9 @@
 //!   handlers have started. One that is already running when `install` or `repair` is called lets in what was not covered before, until it
 //!   returns: if it has interrupted a sequence, a signal that is managed since then finds that half done, and is told `Plain`. No audit
 //!   finds this. Install handlers before other threads run sequences.
-//! * **Objects loaded later** whose segments have gaps between them are known only from the next
-//!   `install`, `audit` or `repair` on; others at once, with glibc 2.35 or newer.
+//! * **Objects loaded later** whose segments have gaps between them, or whose program headers are not on their first page, are
+//!   known only from the next `install`, `audit` or `repair` on; others at once, with glibc 2.35 or newer. Their first page
+//!   must be readable.
 //! * **The C library's signals.** It installs its handlers of 32 and 33 (with musl, also 34) with the first thread and the first `pthread_cancel`.
 //!   Until the next `install`, `audit` or `repair` a managed signal may arrive while one of them runs over a half-done
 //!   sequence: when another thread changes the process's user or group, or cancels this one.

@@ -87,20 +87,21 @@ pub(super) fn found_mask() -> &'static AtomicU64 {
     unsafe { AtomicU64::from_ptr((block() + FOUND_MASK) as *mut u64) }
 }
 
-/// What user-level masks have blocked, if the last of them ended inside a `Quiet` that is over now; nothing otherwise.
+/// What user-level masks have blocked, if the last of them ended inside a `Quiet` that is over now; `None` if no signal waits for that.
 /// Called with signals blocked.
-pub(super) fn take_deferred() -> u64 {
-    // Words of `signal`'s: how many masks, and whether signals wait; what is blocked; what was unblocked last.
+pub(super) fn take_deferred() -> Option<u64> {
+    // Words of `signal`'s: how many masks, and whether signals wait; what is blocked; what was unblocked last; what is kept.
     // SAFETY: as in `registration`.
-    let [masks, deferred, taken] =
-        [48, 56, 64].map(|offset| unsafe { AtomicU64::from_ptr((block() + offset) as *mut u64) });
-    if masks.load(Ordering::Relaxed) << 1 != 0 || deferred.load(Ordering::Relaxed) == 0 {
-        return 0;
+    let [masks, deferred, taken, kept] = [48, 56, 64, 224]
+        .map(|offset| unsafe { AtomicU64::from_ptr((block() + offset) as *mut u64) });
+    let waits = deferred.load(Ordering::Relaxed) | kept.load(Ordering::Relaxed) != 0;
+    if masks.load(Ordering::Relaxed) << 1 != 0 || !waits {
+        return None;
     }
     masks.store(0, Ordering::Relaxed);
     let ended = deferred.swap(0, Ordering::Relaxed);
     taken.store(ended, Ordering::Relaxed);
-    ended
+    Some(ended)
 }
 
 /// Points every thread at a block of our own, not registered as yet.

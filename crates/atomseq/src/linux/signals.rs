@@ -56,16 +56,17 @@ impl Drop for Quiet {
         }
         fork::leave();
         let found = rseq::found_mask().load(Ordering::Relaxed);
-        let ended = rseq::take_deferred();
+        let deferred = rseq::take_deferred();
+        let mask = found & !deferred.unwrap_or(0);
         // Acquire: pairs with the Release in `set_quiet_hook`.
         let hook = HOOK.load(Ordering::Acquire);
-        if ended == 0 || hook.is_null() {
-            set_mask(found & !ended);
+        if deferred.is_none() || hook.is_null() {
+            set_mask(mask);
             return;
         }
         // SAFETY: only `set_quiet_hook` stores here, a function of this type.
         let hook: fn(u64) = unsafe { core::mem::transmute(hook) };
-        hook(found & !ended);
+        hook(mask);
     }
 }
 

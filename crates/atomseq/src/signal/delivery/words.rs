@@ -60,6 +60,9 @@ const _: () = assert!(OFFSET as usize + size_of::<Words>() <= FOUND_MASK);
 const _: () = assert!(core::mem::offset_of!(Words, depth) == 0);
 const _: () = assert!(core::mem::offset_of!(Words, added) == 8);
 const _: () = assert!(OFFSET as usize + core::mem::offset_of!(Words, delivery) == 200);
+// What `platform` uses.
+const _: () = assert!(OFFSET as usize + core::mem::offset_of!(Words, taken) == 64);
+const _: () = assert!(OFFSET as usize + core::mem::offset_of!(Words, kept) == 224);
 
 impl Words {
     /// This thread's.
