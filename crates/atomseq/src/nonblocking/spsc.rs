@@ -42,10 +42,11 @@ pub use producer::Producer;
 ///
 /// # Full and empty
 ///
-/// What one end has done may reach the other a moment later, since neither makes a fence. A producer that finds the ring
-/// full, and a consumer that finds it empty, are each right as far as they know; both can happen at once, in a ring with one
-/// place. An end that is about to sleep until the other one wakes it says so first, makes a `SeqCst` fence, and then looks
-/// once more. The other end makes a `SeqCst` fence after its operation, before it looks for sleepers.
+/// Neither end makes a fence, so what one has done may reach the other a moment later. A producer that finds the
+/// ring full, and a consumer that finds it empty, are each right as far as they know, and both can happen at
+/// once. An end that is about to sleep until the other one wakes it first stores that it sleeps, makes a
+/// `SeqCst` fence, and looks once more. The other end makes a `SeqCst` fence after its operation and then
+/// looks for a sleeper.
 ///
 /// # Signal handlers
 ///

@@ -133,8 +133,9 @@ pub fn finds_new_objects() -> bool {
     objects::is_finder_known() && !CURRENT.load(Ordering::SeqCst).is_null()
 }
 
-/// Calls with the identity, if it is known, of every object that has notes, and with every row. Others may be unloaded, and then another
-/// object of the same identity may be loaded in their place: each look-up reads their notes, if it can.
+/// Calls with the identity, if it is known, of every object that has notes, and with every row. Other objects
+/// may be unloaded, and then another one of the same identity may be loaded in their place: each
+/// look-up reads their notes, if it can.
 fn each_row(with: &mut dyn FnMut(Entry)) {
     objects::each(|object| {
         let mut rows = noted(object).peekable();
@@ -152,8 +153,8 @@ fn each_row(with: &mut dyn FnMut(Entry)) {
     });
 }
 
-/// Is what a note of this object says a sequence and its clone? Notes may be moved, or code, after both were linked: then anything
-/// may lie there.
+/// Is what a note of this object names a sequence, and its clone? Notes or code may have been moved after
+/// they were linked: then anything may lie there.
 fn is_sequence(object: Object, row: &Row) -> bool {
     let is_code = |start, end| object.has_code(start..end);
     if !inspect::is_possible(row)

@@ -60,8 +60,9 @@ impl Audit {
         self.count == 0 && self.unprotected == 0
     }
 
-    /// How many copies of sequences are not protected: what their notes name in the loaded object is no sequence. Something has
-    /// changed the object after it was linked ([limitations](crate::docs::limitations#after-the-linker)). For the program to resolve.
+    /// How many copies of sequences are not protected: what their notes name is no sequence, so the object
+    /// that holds them was changed [after it was linked](crate::docs::limitations#after-the-linker). For
+    /// the program to resolve.
     pub fn unprotected(&self) -> usize {
         self.unprotected
     }
