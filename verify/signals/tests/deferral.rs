@@ -2,6 +2,7 @@
 //! (qemu-user has no seccomp.)
 #![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use atomseq::internals::signal_controls as controls;
@@ -271,14 +272,8 @@ fn a_kept_signal_s_handler_is_called_as_by_the_kernel() {
     });
 }
 
-/// Two kept signals, of which the first one's handler jumps. The other comes with the end of the next mask, or of a gate in which that
-/// has ended.
-#[test]
-fn what_a_jump_has_left_comes_with_the_end_of_a_gate() {
-    fn jump(_: &mut Event<'_>) {
-        // SAFETY: the guard is being dropped, and has no more to do.
-        unsafe { signal::siglongjmp(jump::environment(), 1) };
-    }
+/// The thread keeps two signals. The handler of the first one jumps.
+fn jump_out_of_the_first_of_two(jump: signal::Handler) {
     extern "C" fn keep_two() {
         let guard = mask();
         raise(STOP);
@@ -287,10 +282,20 @@ fn what_a_jump_has_left_comes_with_the_end_of_a_gate() {
         raise(libc::SIGTTIN);
         drop(guard);
     }
+    install(STOP, jump);
+    jump::with_target(keep_two);
+}
+
+/// The second one comes with the end of the next mask, or of a gate in which that has ended.
+#[test]
+fn what_a_jump_has_left_comes_with_the_end_of_a_gate() {
+    fn jump(_: &mut Event<'_>) {
+        // SAFETY: the guard is being dropped, and has no more to do.
+        unsafe { jump::back() };
+    }
     in_fresh_process(this_test!(), || {
         let area = atomseq::percpu::Area::new(64).expect("memory");
-        install(STOP, jump);
-        jump::with_target(keep_two);
+        jump_out_of_the_first_of_two(jump);
         assert_eq!(logged(), []);
         let guard = mask();
         let held = area.close(0);
@@ -299,6 +304,67 @@ fn what_a_jump_has_left_comes_with_the_end_of_a_gate() {
         drop(held);
         assert_eq!(logged(), [libc::SIGTTIN as usize]);
         assert!(!is_blocked(STOP) && !is_blocked(libc::SIGTTIN) && !signal::is_masked());
+    });
+}
+
+/// The library's own jump gives it to the kernel, so that it also ends waits: it comes when the jump restores the mask.
+#[test]
+fn what_the_library_s_own_jump_has_left_comes_at_once() {
+    fn jump(_: &mut Event<'_>) {
+        // SAFETY: as above.
+        unsafe { signal::siglongjmp(jump::environment(), 1) };
+    }
+    in_fresh_process(this_test!(), || {
+        jump_out_of_the_first_of_two(jump);
+        assert_eq!(logged(), [libc::SIGTTIN as usize]);
+        assert!(!is_blocked(STOP) && !is_blocked(libc::SIGTTIN) && !signal::is_masked());
+    });
+}
+
+/// A handler in the middle of a sequence unblocks a signal, and defers it by a mask of its own: the deferred signal's handler learns that it
+/// runs over a half-done sequence, whether the kernel delivers it or the thread has kept it, at the end of the mask or of a gate.
+#[test]
+fn deferred_signals_that_come_inside_learn_it() {
+    static PAGE: OnceLock<Page> = OnceLock::new();
+    static AREA: OnceLock<atomseq::percpu::Area> = OnceLock::new();
+    static IN_A_GATE: AtomicBool = AtomicBool::new(false);
+    fn defer_one(event: &mut Event<'_>) {
+        assert_eq!(event.interrupted(), Interrupted::Inside);
+        change_mask(libc::SIG_UNBLOCK, &[STOP, ONE]);
+        let guard = mask();
+        // The thread keeps it. The other one is blocked by that, and waits in the kernel.
+        raise(STOP);
+        raise(ONE);
+        let held = IN_A_GATE
+            .load(SeqCst)
+            .then(|| AREA.get().expect("an area").close(0));
+        drop(guard);
+        drop(held);
+        PAGE.get().expect("a page").release();
+    }
+    fn is_inside(event: &mut Event<'_>) {
+        log(usize::from(event.interrupted() == Interrupted::Inside));
+    }
+    in_fresh_process(this_test!(), || {
+        let page = PAGE.get_or_init(Page::new);
+        AREA.get_or_init(|| atomseq::percpu::Area::new(64).expect("memory"));
+        install(libc::SIGSEGV, defer_one);
+        install(STOP, is_inside);
+        install(ONE, is_inside);
+        for in_a_gate in [false, true] {
+            IN_A_GATE.store(in_a_gate, SeqCst);
+            clear_log();
+            page.interrupt(0);
+            // SAFETY: three words of the page, the second of which faults.
+            unsafe { add_to_three::rolling(page.words(1) as usize, 99) };
+            assert_eq!(logged(), [1, 1]);
+            // Over nothing, they learn that.
+            clear_log();
+            let guard = mask();
+            raise(STOP);
+            drop(guard);
+            assert_eq!(logged(), [0]);
+        }
     });
 }
 

@@ -192,7 +192,8 @@
 //!   [`with_kernel_mask`](crate::signal::with_kernel_mask) or after a handler with them blocked, are queued again: an opposite one that arrives in
 //!   that very moment is discarded.
 //! * **Kept signals** (those four, what the kernel's queue would lose, and all where a sandbox refuses `rt_tgsigqueueinfo` and `tgkill`)
-//!   get a [context that is made up](crate::signal#deferred-signals). Inside `with_kernel_mask`, what such a sandbox does not let the
+//!   get a [context that is made up](crate::signal#deferred-signals). If the handler of one leaves by the C library's `siglongjmp`,
+//!   the others wait for the end of the next mask or gate; after [`signal::siglongjmp`](crate::signal::siglongjmp) they come at once. Inside `with_kernel_mask`, what such a sandbox does not let the
 //!   thread send is not pending. A thread keeps one of each number and one record: a second real-time signal of that
 //!   number counts as [lost](crate::signal::Statistics::lost_signals), further records as
 //!   [lost information](crate::signal::Statistics::lost_information). A signal whose default action is due is lost in such a sandbox.
@@ -213,8 +214,8 @@
 //!   a POSIX timer, and a deferred real-time signal if the queue is full, up to the end of the mask. The pending one then ends a wait.
 //!   What is kept becomes pending when a handler of atomseq's has returned, so that the next `sigsuspend` or `ppoll` ends, too; but not
 //!   after `sigwait`, `sigtimedwait` or a read from a `signalfd`, in which no handler runs. If the pending one is the process's and another
-//!   thread takes it, no wait ends by what is kept. A timer's signal that is being given to the kernel is lost if another of its
-//!   number arrives for the thread in that very moment. A real-time signal of `kill`
+//!   thread takes it, no wait ends by what is kept. A timer's signal that is being given to the kernel is lost, and not
+//!   counted, if another of its number arrives for the thread between two system calls: a few in a thousand of a timer of 60 us. A real-time signal of `kill`
 //!   with room in the queue does end waits of its own; there, and after a rollforward that was given up, it then comes with the
 //!   code of `tgkill` and its own sender.
 //! * **On the alternate stack**, where the thread calls no handlers, a deferred standard signal of a POSIX timer with
@@ -435,9 +436,10 @@
 //! where code lies. A program that has lost them (`strip -R '.note*'`), or whose code was moved after
 //! they were written (BOLT and other rewriters of finished programs), runs these sequences without
 //! protection. `patchelf` moves the notes where it makes room for a longer path or another library: that
-//! does no harm, except in a program linked to fixed addresses, whose sequences lose their protection. Notes
-//! that name no sequence any more are counted by [`audit`](crate::signal::Audit::unprotected); notes that
-//! are gone are not, and neither are those of code that was copied and left in place.
+//! does no harm, except in an object linked to addresses of its own, whose sequences lose their protection. Notes
+//! that name no sequence any more are counted by [`audit`](crate::signal::Audit::unprotected), unless what
+//! lies there could be one: a few loads and stores of any function pass for a restarting sequence. Notes
+//! that are gone are not counted, and neither are those of code that was copied and left in place.
 //! Plain `strip`, LTO, `--gc-sections` and folding of identical code are fine. Code must be
 //! readable, for a clone's traps say where to go on: a segment that can only be executed will not do.
 //!

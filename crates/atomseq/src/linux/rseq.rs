@@ -100,7 +100,9 @@ pub(super) fn take_deferred() -> Option<u64> {
     }
     masks.store(0, Ordering::Relaxed);
     let ended = deferred.swap(0, Ordering::Relaxed);
-    taken.store(ended, Ordering::Relaxed);
+    if ended != 0 {
+        taken.store(ended, Ordering::Relaxed);
+    }
     Some(ended)
 }
 

@@ -243,6 +243,16 @@ fn other_instructions_are_refused() {
     }
 }
 
+/// Linkers fill the gaps between functions with what a debugger puts over one byte.
+#[test]
+fn padding_is_no_breakpoint() {
+    let why = spoilt(&X86_64, |laid| {
+        let place = laid.row[0];
+        laid.bytes[place..place + 3].fill(0xcc);
+    });
+    assert_eq!(why, Err(Why::Instruction));
+}
+
 #[test]
 fn branches_inside_are_refused() {
     for samples in ALL {

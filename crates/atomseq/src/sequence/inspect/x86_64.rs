@@ -7,8 +7,8 @@ pub const MACHINE: Machine = Machine {
     longest: 15,
     // call qword ptr [rsp]
     back: &[0xff, 0x14, 0x24],
-    // int3, over the first byte
-    is_breakpoint: |code, at| at == 0 && code.first() == Some(&0xcc),
+    // int3, over the first byte; a second one is padding between functions
+    is_breakpoint: |code, at| at == 0 && code.first() == Some(&0xcc) && code.get(1) != Some(&0xcc),
 };
 
 /// What follows an opcode.

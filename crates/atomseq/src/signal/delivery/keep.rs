@@ -138,6 +138,17 @@ pub fn queue_kept() {
     requeue(Words::of_this_thread().kept());
 }
 
+/// Queues what is kept to the kernel, before a jump out of a handler to code outside of masks: it comes when the jump has restored that
+/// code's mask.
+pub fn queue_before_jump() {
+    let words = Words::of_this_thread();
+    if words.kept() != 0 && words.depth() == 0 {
+        change_mask(libc::SIG_BLOCK, actions::managed() | words.kept());
+        queue_kept();
+        words.note_waiting();
+    }
+}
+
 fn requeue(mut rest: u64) {
     let words = Words::of_this_thread();
     while rest != 0 {
@@ -213,9 +224,15 @@ fn queue_again(mask: u64) {
 /// Calls the handlers of kept signals that the mask in `context` does not block.
 ///
 /// # Safety
-/// As [`run_after_handler`]; the thread is in no sequence, mask or rollforward.
+/// As [`run_after_handler`]; the thread is in no mask, and in no sequence that no handler interrupts.
 unsafe fn run_kept(context: Context) {
     let words = Words::of_this_thread();
+    // A handler that is in the middle of a sequence has ended a mask, or a gate.
+    let in_handler_inside = words.inside.holds(context);
+    let interrupted = match in_handler_inside {
+        true => Interrupted::Inside,
+        false => Interrupted::Plain,
+    };
     loop {
         // The last handler may have let managed signals in, whose deliveries may keep signals too. And a handler of others' must not
         // jump away with what was taken.
@@ -231,8 +248,8 @@ unsafe fn run_kept(context: Context) {
             info: &info,
             context,
             original_pc: context.program_counter(),
-            interrupted: Interrupted::Plain,
-            in_handler_inside: false,
+            interrupted,
+            in_handler_inside,
             mask: context.mask(),
             blocked: None,
         };

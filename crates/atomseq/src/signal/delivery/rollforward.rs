@@ -14,7 +14,7 @@ use core::ffi::{c_int, c_void};
 
 use super::super::statistics::COUNTS;
 use super::words::Words;
-use super::{Interrupted, faults, mask};
+use super::{Interrupted, faults, keep, mask};
 use crate::arch::{roll, roll_abandoned};
 use crate::platform::Context;
 use crate::sequence::table::{self, Row};
@@ -115,6 +115,8 @@ unsafe extern "C" {
 /// next thread that meets it completes it or rolls it back there.
 pub unsafe fn siglongjmp(environment: *mut c_void, value: c_int) -> ! {
     abandon_rollforward();
+    // What this thread keeps would wait for the end of another mask.
+    keep::queue_before_jump();
     // SAFETY: the caller's promise.
     unsafe { libc_siglongjmp(environment, value) }
 }
