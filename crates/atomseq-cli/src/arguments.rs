@@ -93,7 +93,8 @@ pub struct Bench {
     /// where a paper published the same, an `overhead` a case and a `published` record a figure of its. A case whose
     /// operations are not accounted for has a `wrong` record instead of all these: `expected` and `found` counts, the `fault`
     /// in words, and whether it is a `peer`'s. A wrong case of atomseq's own ends the benchmark, after all others, with
-    /// exit code 1.
+    /// exit code 1. Where there are no counts, `expected` is null and `found` is empty; if `untried`
+    /// is true besides, the case could not be measured, which leaves the exit code as it is.
     #[arg(long)]
     pub json: bool,
 }

@@ -63,6 +63,11 @@ impl fmt::Display for Refused {
         match self.errno {
             0 => Ok(()),
             errno => write!(f, ": {}", io::Error::from_raw_os_error(errno)),
+        }?;
+        match self.errno {
+            // Of all that is asked for, only a real-time signal is refused so.
+            libc::EAGAIN => f.write_str(" (raise the limit on queued signals: `ulimit -i`)"),
+            _ => Ok(()),
         }
     }
 }

@@ -302,6 +302,34 @@ fn the_benchmark_blames_no_case_for_what_a_sandbox_refuses() {
     }
 }
 
+fn allow_no_queued_signals() -> io::Result<()> {
+    let none = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: a valid limit, and a number.
+    match unsafe { libc::setrlimit(libc::RLIMIT_SIGPENDING, &none) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Threads are stopped by a real-time signal, which must be queued.
+#[test]
+fn the_benchmark_names_the_limit_on_queued_signals() {
+    if !well(&after(|| Ok(()), "bench --help")).contains("  stall: ") {
+        return;
+    }
+    let output = after(allow_no_queued_signals, "bench stall --quick");
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(
+        errors.contains("the system refused to send a thread a signal")
+            && errors.contains("raise the limit on queued signals: `ulimit -i`"),
+        "{errors}"
+    );
+}
+
 /// What the torture was refused it says was not tried.
 fn not_tried(
     prepare: impl FnMut() -> io::Result<()> + Send + Sync + 'static,

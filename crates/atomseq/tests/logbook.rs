@@ -6,8 +6,11 @@
 #[allow(dead_code, reason = "its `main` is not this program's")]
 mod logbook;
 mod program;
+#[path = "program/timers.rs"]
+mod timers;
 
 use std::ffi::OsStr;
+use std::process::Command;
 
 use program::{Run, Tree};
 
@@ -103,6 +106,35 @@ fn handlers_are_called() {
     let run = run(&[&tree.0, &"--hertz=2000", &"--runs=3"]);
     assert_eq!(run.code, 0, "{}{}", run.out, run.err);
     assert!(asked(&run, "atomseq")[2] > 0, "{}", run.out);
+}
+
+/// A way that could not run has not counted differently. The limit is on a whole process, so it is
+/// set in a child.
+#[test]
+fn ways_without_timers_are_untried() {
+    const CHILD: &str = "ATOMSEQ_TEST_WITHOUT_TIMERS";
+    if std::env::var_os(CHILD).is_none() {
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "ways_without_timers_are_untried", "--nocapture"]);
+        let output = child.env(CHILD, "").output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        return;
+    }
+    let tree = Tree::new("logbook-untried");
+    texts(&tree, 1);
+    timers::allow_none();
+    let with = |hertz: &str| run(&[&tree.0, &"--hertz", &hertz]);
+    let refused = with("1000");
+    assert_eq!(refused.code, 1, "{}", refused.err);
+    let verdict = "\nNot all ways could be tried.\n";
+    assert!(refused.out.ends_with(verdict), "{}", refused.out);
+    assert_eq!(refused.err.lines().count(), 3, "{}", refused.err);
+    for line in refused.err.lines() {
+        assert!(line.contains("can have no timer"), "{line}");
+    }
+    // All that is missing is the timers.
+    let without = with("0");
+    assert!(!without.out.contains("could be tried"), "{}", without.out);
 }
 
 #[test]

@@ -9,6 +9,8 @@
 #[path = "../examples/profiler/main.rs"]
 #[allow(dead_code, reason = "its `main` is not this program's")]
 mod profiler;
+#[path = "program/timers.rs"]
+mod timers;
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -103,6 +105,7 @@ fn the_child() {
     match part.to_str().unwrap() {
         "profile" => {}
         "disturb" => disturb(),
+        "no timers" => timers::allow_none(),
         #[cfg(atomseq_sections)]
         "no rollforward" => {
             use atomseq::internals::signal_controls;
@@ -234,6 +237,19 @@ fn a_handler_that_comes_in_between_is_found_out() {
         !run.out.contains("Every handler entry is accounted for."),
         "{run}"
     );
+}
+
+/// Nothing is then known of what timers cost.
+#[test]
+fn without_a_timer_no_cost_is_reported() {
+    let arguments = [SOURCES, "--threads=2", "--seconds=1"];
+    let run = run("no timers", &arguments, &[]);
+    assert_eq!(run.code, Some(1), "{run}");
+    assert!(run.err.contains("no thread could have a timer"), "{run}");
+    assert!(run.out.contains("`ulimit -i`"), "{run}");
+    for sentence in ["With timers", "Passes differ", "a tick that", "The handler"] {
+        assert!(!run.out.contains(sentence), "{run}");
+    }
 }
 
 #[test]

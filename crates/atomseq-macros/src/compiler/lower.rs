@@ -125,13 +125,15 @@ impl Lowering {
     fn statement(&mut self, statement: &Stmt) -> Result<()> {
         match statement {
             Stmt::Local(local) => self.binding(local),
-            Stmt::Expr(Expr::If(branch), _) => self.early_return(branch),
-            Stmt::Expr(Expr::Call(call), _) => self.effect(call),
-            Stmt::Expr(Expr::Return(early), _) => Err(Error::new(
-                early.span(),
-                "`return` stands in an `if`; the result after the commit is the last expression",
-            )),
-            Stmt::Expr(other, _) => Err(refuse(other)),
+            Stmt::Expr(expression, _) => match strip(expression) {
+                Expr::If(branch) => self.early_return(branch),
+                Expr::Call(call) => self.effect(call),
+                Expr::Return(early) => Err(Error::new(
+                    early.span(),
+                    "`return` stands in an `if`; the result after the commit is the last expression",
+                )),
+                other => Err(refuse(other)),
+            },
             Stmt::Item(item) => Err(Error::new(item.span(), "no items inside a sequence")),
             Stmt::Macro(call) => Err(Error::new(call.span(), "no macros inside a sequence")),
         }
@@ -208,9 +210,9 @@ impl Lowering {
         let (commit, returned) = match branch.then_branch.stmts.as_slice() {
             [Stmt::Expr(Expr::Return(returned), _)] => (None, returned),
             [
-                Stmt::Expr(Expr::Call(commit), _),
+                commit @ Stmt::Expr(called, _),
                 Stmt::Expr(Expr::Return(returned), _),
-            ] if is_commit(commit) => (Some(commit), returned),
+            ] if is_commit(called) => (Some(commit), returned),
             [Stmt::Expr(other @ (Expr::Continue(_) | Expr::Break(_)), _)] => {
                 return Err(refuse(other));
             }
@@ -223,7 +225,7 @@ impl Lowering {
         self.returning_early = true;
         let commit = match commit {
             Some(commit) => {
-                self.effect(commit)?;
+                self.statement(commit)?;
                 self.steps.pop()
             }
             None => None,
@@ -422,13 +424,14 @@ fn abort_block(statement: &Stmt) -> Option<&ExprBlock> {
     }
 }
 
-fn is_commit(call: &ExprCall) -> bool {
-    call_name(call).is_ok_and(|name| name.to_string().starts_with("commit"))
+fn is_commit(expression: &Expr) -> bool {
+    matches!(strip(expression), Expr::Call(call)
+        if call_name(call).is_ok_and(|name| name.to_string().starts_with("commit")))
 }
 
 /// Expressions that are effects even without a semicolon after them.
 fn is_statement(expression: &Expr) -> bool {
-    match expression {
+    match strip(expression) {
         Expr::If(_) | Expr::Return(_) => true,
         Expr::Call(call) => call_name(call).is_ok_and(|name| {
             let name = name.to_string();

@@ -268,6 +268,7 @@ fn returns(output: &ReturnType) -> Result<Returns> {
     let ReturnType::Type(_, returned) = output else {
         return Ok(Returns::Nothing);
     };
+    let returned = strip(returned);
     let error = || {
         Error::new(
             returned.span(),
@@ -280,7 +281,7 @@ fn returns(output: &ReturnType) -> Result<Returns> {
     if named(returned).as_deref() == Some("bool") {
         return Ok(Returns::Bool);
     }
-    let Type::Path(path) = &**returned else {
+    let Type::Path(path) = returned else {
         return Err(error());
     };
     let segment = path.path.segments.last().ok_or_else(error)?;
@@ -297,7 +298,7 @@ fn returns(output: &ReturnType) -> Result<Returns> {
 }
 
 fn words(returned: &Type) -> Option<usize> {
-    match returned {
+    match strip(returned) {
         Type::Tuple(tuple)
             if tuple.elems.len() == 2
                 && tuple
@@ -307,17 +308,24 @@ fn words(returned: &Type) -> Option<usize> {
         {
             Some(2)
         }
-        _ if named(returned).as_deref() == Some("Word") => Some(1),
+        other if named(other).as_deref() == Some("Word") => Some(1),
         _ => None,
     }
 }
 
 /// The name of a type that is one plain name.
 pub fn named(of: &Type) -> Option<String> {
-    match of {
+    match strip(of) {
         Type::Path(path) if path.qself.is_none() => path.path.get_ident().map(ToString::to_string),
-        // What a `macro_rules!` variable brings.
-        Type::Group(inner) => named(&inner.elem),
         _ => None,
+    }
+}
+
+/// Strips parentheses, and the invisible group around what a `macro_rules!` variable brings.
+fn strip(of: &Type) -> &Type {
+    match of {
+        Type::Paren(inner) => strip(&inner.elem),
+        Type::Group(inner) => strip(&inner.elem),
+        other => other,
     }
 }

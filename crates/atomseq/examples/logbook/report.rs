@@ -1,6 +1,7 @@
 //! One run of the program: every way in turn, judged and printed.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -28,6 +29,34 @@ const WAYS: [Way; 3] = [
     }),
 ];
 
+/// Why a way has no row.
+enum Failure {
+    /// It could not run: a sentence.
+    Untried(String),
+    /// Its runs differ from each other.
+    Unsteady,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Untried(sentence) => f.write_str(sentence),
+            Self::Unsteady => f.write_str("two runs counted differently"),
+        }
+    }
+}
+
+/// What is known of all ways together. Of several, the last is the verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Verdict {
+    /// All agree with one thread.
+    Agree,
+    /// None that ran differs, but some could not run.
+    Untried,
+    /// At least one differs.
+    Differ,
+}
+
 /// The whole program but for the process around it: 0 if all ways agree with one thread, 1 if not or if they could not
 /// run, 2 if the arguments make no sense or there is no text.
 pub fn run(
@@ -54,7 +83,7 @@ pub fn run(
     let alone = fastest(&options, || Ok(crew::alone(&plan)));
     let alone = match alone {
         Ok(alone) => alone,
-        Err(sentence) => return writeln!(err, "logbook: {sentence}").map(|()| 1),
+        Err(failure) => return writeln!(err, "logbook: {failure}").map(|()| 1),
     };
     for skipped in found.skipped.iter().chain(&alone.skipped) {
         writeln!(err, "logbook: {skipped}")?;
@@ -62,7 +91,7 @@ pub fn run(
     if alone.counts.is_empty() {
         return refuse("there is no text under that directory", err);
     }
-    let mut all_agree = true;
+    let mut verdict = Verdict::Agree;
     head(&plan, &alone, out)?;
     row("one thread", &alone, &alone, out)?;
     for (name, way) in WAYS {
@@ -71,17 +100,20 @@ pub fn run(
                 row(name, &outcome, &alone, out)?;
                 for fault in faults(&outcome, &alone) {
                     writeln!(err, "logbook: {name}: {fault}")?;
-                    all_agree = false;
+                    verdict = Verdict::Differ;
                 }
             }
-            Err(sentence) => {
-                writeln!(err, "logbook: {name}: {sentence}")?;
-                all_agree = false;
+            Err(failure) => {
+                writeln!(err, "logbook: {name}: {failure}")?;
+                verdict = verdict.max(match failure {
+                    Failure::Untried(_) => Verdict::Untried,
+                    Failure::Unsteady => Verdict::Differ,
+                });
             }
         }
     }
-    foot(&alone, all_agree, out)?;
-    Ok(u8::from(!all_agree))
+    foot(&alone, verdict, out)?;
+    Ok(u8::from(verdict != Verdict::Agree))
 }
 
 fn refuse(sentence: &str, err: &mut dyn Write) -> io::Result<u8> {
@@ -104,12 +136,13 @@ pub fn exit_code(result: io::Result<u8>) -> ExitCode {
 fn fastest(
     options: &Options,
     mut once: impl FnMut() -> Result<Outcome, String>,
-) -> Result<Outcome, String> {
+) -> Result<Outcome, Failure> {
+    let mut once = || once().map_err(Failure::Untried);
     let mut best = once()?;
     for _ in 1..options.runs {
         let other = once()?;
         if (&other.counts, &other.ranks, other.lines) != (&best.counts, &best.ranks, best.lines) {
-            return Err("two runs counted differently".to_string());
+            return Err(Failure::Unsteady);
         }
         let (reader, handlers) = (
             best.reader.and(other.reader),
@@ -191,7 +224,7 @@ fn row(name: &str, outcome: &Outcome, alone: &Outcome, out: &mut dyn Write) -> i
     )
 }
 
-fn foot(alone: &Outcome, all_agree: bool, out: &mut dyn Write) -> io::Result<()> {
+fn foot(alone: &Outcome, verdict: Verdict, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "\nA handler asks in vain where it must not touch what it has interrupted: crossbeam's skip lists never, a mutex not while \
@@ -205,9 +238,10 @@ fn foot(alone: &Outcome, all_agree: bool, out: &mut dyn Write) -> io::Result<()>
             words::text(&rank.word)
         )?;
     }
-    match all_agree {
-        true => writeln!(out, "\nAll ways agree with the one thread."),
-        false => writeln!(out, "\nNot all ways agree with the one thread."),
+    match verdict {
+        Verdict::Agree => writeln!(out, "\nAll ways agree with the one thread."),
+        Verdict::Untried => writeln!(out, "\nNot all ways could be tried."),
+        Verdict::Differ => writeln!(out, "\nNot all ways agree with the one thread."),
     }
 }
 

@@ -9,6 +9,7 @@
 mod claims;
 mod cpu;
 mod dollar_crate;
+mod fragments;
 mod memory;
 mod names;
 mod order;
