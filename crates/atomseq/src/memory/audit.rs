@@ -35,6 +35,18 @@ impl<T: Descriptor> Pool<T> {
             .flat_map(|page| (0..page.capacity).filter_map(move |index| allocated(page, index)))
     }
 
+    /// Goes through the descriptors of each page of which any is allocated, the free ones included.
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = &T> {
+        let pages = self.shared().pages().map(|(_, _, page)| page);
+        pages.filter(|page| page.load().used > 0).flat_map(|page| {
+            (0..page.capacity).map(move |index| {
+                // SAFETY: a descriptor of a pool that is borrowed for as long: it is a `T` also
+                // while it is free.
+                unsafe { page.descriptor(index).cast::<T>().as_ref() }
+            })
+        })
+    }
+
     /// Looks for descriptors that are allocated, and that nobody has claimed for longer than `time`: those
     /// of threads that ended before they could put them anywhere, say. Hands each to `found`.
     ///

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::Error;
 use super::descriptor::Descriptor;
 use super::pool::{Allocated, Pool};
+use super::vacancies::Vacancies;
 use crate::drops;
 
 const LOADED: u64 = 1 << 15;
@@ -47,6 +48,14 @@ pub trait WriteBack<T: Descriptor>: Sync {
 
     /// Chooses what goes: by default what was used least recently, which looks at every descriptor. `None` if none
     /// of them may.
+    ///
+    /// [`load`](Cache::load) calls this again if the choice has been used or written back
+    /// meanwhile. After `None`, `load` calls this again if a descriptor has become free meanwhile,
+    /// or its last use has ended. Changes that this function makes itself count too, so `load` may
+    /// never return if this function
+    ///
+    /// * loads from the same cache, which may write back what this function then chooses; or
+    /// * ends the last use of a descriptor and then returns `None`, in each call.
     fn choose<'a>(
         &self,
         candidates: impl Iterator<Item = Candidate<'a, T>>,
@@ -123,10 +132,13 @@ unsafe impl<T: Descriptor> Descriptor for Entry<T> {}
 /// A [`Loaded`] names what was loaded. It may be [`Gone`] whenever a thread looks: that thread loads it anew, once the owner has all that
 /// was written back. While an [`InUse`] lives, what it gives stays.
 ///
-/// Scope: `Machine`. Progress: that of a [`Pool`], but for what the owner does. Cost: one atomic instruction to begin a use, one to end it, and one to count it. [`load`](Cache::load) costs
-/// an allocation as long as there is room; then a look at every descriptor, unless
-/// [`choose`](WriteBack::choose) is content with one of the first. Where the system refuses memory before the limit is reached, each
-/// load asks for it, in vain, a few times before it looks. Usable in signal handlers if the owner is.
+/// Scope: `Machine`. Progress: that of a [`Pool`], but for what the owner does. Cost: one atomic
+/// instruction to begin a use, one to end it, and one to count it. [`load`](Cache::load) costs an
+/// allocation from the [pages that CPUs share](super::Options::cached) as long as there is room;
+/// then a look at every descriptor, unless [`choose`](WriteBack::choose) is content with one of the
+/// first; two such looks, at least, if it is refused, and one atomic instruction more at the end of
+/// the next use. Where the system refuses memory before the limit is reached, each load asks for
+/// it, in vain, a few times before it looks. Usable in signal handlers if the owner is.
 ///
 /// ```
 /// use atomseq::memory::Cache;
@@ -152,10 +164,13 @@ unsafe impl<T: Descriptor> Descriptor for Entry<T> {}
 /// # Ok::<(), atomseq::memory::Error>(())
 /// ```
 pub struct Cache<T: Descriptor, W: WriteBack<T>> {
-    /// Stable for ever: generations must not begin anew.
+    /// Stable for ever: generations must not begin anew. No CPU keeps free descriptors for itself:
+    /// threads move those many at a time, and no allocation finds what is being moved.
     pool: Pool<Entry<T>>,
     owner: W,
     uses: AtomicU64,
+    /// What `load` may take: free descriptors, and loaded ones that nobody uses.
+    vacancies: Vacancies,
 }
 
 impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
@@ -166,9 +181,10 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
     /// [`Error::Zero`], [`Error::TooLarge`], [`Error::OutOfMemory`].
     pub fn new(limit: usize, owner: W) -> Result<Cache<T, W>, Error> {
         Ok(Cache {
-            pool: Pool::options().limit(limit).build()?,
+            pool: Pool::options().limit(limit).cached(0).build()?,
             owner,
             uses: AtomicU64::new(0),
+            vacancies: Vacancies::new(),
         })
     }
 
@@ -186,15 +202,13 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
     ///
     /// # Errors
     ///
-    /// [`Error::AllInUse`]: the limit is reached, and no descriptor can be written back, for all are in use (or being written
-    /// back) at this moment. [`Error::OutOfMemory`]: the same, before the limit is reached, where the system has refused memory for
-    /// more.
+    /// [`Error::AllInUse`]: the limit is reached, and at one moment during the call no descriptor
+    /// could be had. Each was in use; or another thread, or what this call has interrupted, was
+    /// loading, unloading or writing it back; or [`choose`](WriteBack::choose) did not choose it.
+    /// [`Error::OutOfMemory`]: the same, before the limit is reached, where the system has refused
+    /// memory for more.
     pub fn load(&self) -> Result<InUse<'_, T, W>, Error> {
-        let entry = match self.pool.allocate() {
-            Ok(entry) => entry,
-            Err(Error::LimitReached) => self.replace().ok_or(Error::AllInUse)?,
-            Err(error) => self.replace().ok_or(error)?,
-        };
+        let entry = self.take()?;
         // Relaxed: nobody else changes what is not loaded.
         let generation = entry.state.load(Ordering::Relaxed) & NAME;
         let state = generation.wrapping_add(GENERATION) | LOADED | 1;
@@ -205,23 +219,44 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
         Ok(InUse { cache: self, entry })
     }
 
+    /// Takes an entry that is free, or else one whose descriptor it writes back. Retries only if
+    /// another operation has made an entry vacant during the search, so it is lock-free.
+    fn take(&self) -> Result<Allocated<'_, Entry<T>>, Error> {
+        let mut sought = None;
+        loop {
+            let error = match self.pool.allocate() {
+                Ok(entry) => return Ok(entry),
+                Err(Error::LimitReached) => Error::AllInUse,
+                Err(error) => error,
+            };
+            if let Some(entry) = self.replace() {
+                return Ok(entry);
+            }
+            let before = sought.replace(self.vacancies.seek());
+            if before == sought {
+                return Err(error);
+            }
+        }
+    }
+
     /// Writes one descriptor back. Its entry stays allocated.
     #[cold]
     fn replace(&self) -> Option<Allocated<'_, Entry<T>>> {
         loop {
-            if let Some(entry) = self.evict(self.owner.choose(self.candidates())?) {
-                self.write_evicted_back(&entry);
-                return Some(entry);
+            if let Some(evicted) = self.evict(self.owner.choose(self.candidates())?) {
+                evicted.write_back();
+                return Some(evicted.into_entry());
             }
         }
     }
 
     /// What could be written back now.
     fn candidates(&self) -> impl Iterator<Item = Candidate<'_, T>> {
-        self.pool.allocated().filter_map(|reference| {
-            let entry = reference.descriptor();
-            // Relaxed: the exchange in `evict` says whether it is still so.
-            let state = entry.state.load(Ordering::Relaxed);
+        // What is free is not loaded.
+        self.pool.descriptors().filter_map(|entry| {
+            // SeqCst: for the order of `vacancies`. The exchange in `evict` says whether it is
+            // still so.
+            let state = entry.state.load(Ordering::SeqCst);
             (state & !NAME == LOADED).then(|| Candidate {
                 entry,
                 state,
@@ -231,34 +266,24 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
         })
     }
 
-    /// Ends what is loaded, if it is still loaded and not in use. Then its entry is the caller's alone, who
-    /// [writes it back](Cache::write_evicted_back).
-    fn evict<'a>(&'a self, candidate: Candidate<'a, T>) -> Option<Allocated<'a, Entry<T>>> {
+    /// Ends what is loaded, if it is still loaded and not in use.
+    fn evict<'a>(&'a self, candidate: Candidate<'a, T>) -> Option<Evicted<'a, T, W>> {
         let Candidate { entry, state, .. } = candidate;
-        // Acquire: pairs with the Release at the end of each use.
+        // Acquire: pairs with the Release at the end of each use. Release: see `vacancies`, of
+        // taking.
         let evicted = entry.state.compare_exchange(
             state,
             state ^ (LOADED | BEING_WRITTEN_BACK),
-            Ordering::Acquire,
+            Ordering::AcqRel,
             Ordering::Relaxed,
         );
-        // SAFETY: `load` left it allocated, and who ends what is loaded takes it, once. It is from this cache: a
-        // policy can return nothing but what this cache's iterator gave it, for only that has its lifetime, in which a
-        // `Candidate` is invariant.
-        evicted.is_ok().then(|| unsafe { self.pool.adopt(entry) })
-    }
-
-    fn write_evicted_back(&self, entry: &Entry<T>) {
-        /// The owner has it, or has panicked.
-        struct End<'a>(&'a AtomicU64);
-        impl Drop for End<'_> {
-            fn drop(&mut self) {
-                // Release: pairs with the Acquire in `Loaded::get`, so that a thread which finds it gone finds what the owner did.
-                self.0.fetch_and(!BEING_WRITTEN_BACK, Ordering::Release);
-            }
-        }
-        let _end = End(&entry.state);
-        self.owner.write_back(&entry.descriptor);
+        evicted.is_ok().then(|| Evicted {
+            // SAFETY: `load` left it allocated, and who ends what is loaded takes it, once. It is
+            // from this cache: a policy can return nothing but what this cache's iterator gave it,
+            // for only that has its lifetime, in which a `Candidate` is invariant.
+            entry: unsafe { self.pool.adopt(entry) },
+            freed: Freed(self),
+        })
     }
 
     /// Writes everything back that is not in use; returns how many descriptors that were. Does not wait for what other threads are writing
@@ -266,8 +291,8 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
     pub fn write_back(&self) -> usize {
         let mut written = 0;
         for candidate in self.candidates() {
-            if let Some(entry) = self.evict(candidate) {
-                self.write_evicted_back(&entry);
+            if let Some(evicted) = self.evict(candidate) {
+                evicted.write_back();
                 written += 1;
             }
         }
@@ -280,6 +305,45 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
             let now = self.uses.fetch_add(1, Ordering::Relaxed) + 1;
             entry.last_use.store(now, Ordering::Relaxed);
         }
+    }
+}
+
+/// An entry whose descriptor is being written back by its holder, and by nobody else. Dropped, it
+/// is free.
+struct Evicted<'a, T: Descriptor, W: WriteBack<T>> {
+    entry: Allocated<'a, Entry<T>>,
+    /// Dropped after the entry.
+    freed: Freed<'a, T, W>,
+}
+
+impl<'a, T: Descriptor, W: WriteBack<T>> Evicted<'a, T, W> {
+    fn write_back(&self) {
+        /// The owner has it, or has panicked.
+        struct End<'a>(&'a AtomicU64);
+        impl Drop for End<'_> {
+            fn drop(&mut self) {
+                // Release: pairs with the Acquire in `Loaded::get`, so that a thread which finds it
+                // gone finds what the owner did.
+                self.0.fetch_and(!BEING_WRITTEN_BACK, Ordering::Release);
+            }
+        }
+        let _end = End(&self.entry.state);
+        self.freed.0.owner.write_back(&self.entry.descriptor);
+    }
+
+    fn into_entry(self) -> Allocated<'a, Entry<T>> {
+        let Evicted { entry, freed } = self;
+        std::mem::forget(freed);
+        entry
+    }
+}
+
+/// Reports, when it is dropped, that an entry has become free.
+struct Freed<'a, T: Descriptor, W: WriteBack<T>>(&'a Cache<T, W>);
+
+impl<T: Descriptor, W: WriteBack<T>> Drop for Freed<'_, T, W> {
+    fn drop(&mut self) {
+        self.0.vacancies.report();
     }
 }
 
@@ -379,10 +443,11 @@ impl<'cache, T: Descriptor, W: WriteBack<T>> Loaded<'cache, T, W> {
         while state & !USES == self.generation | LOADED {
             assert!(state & USES < USES, "a descriptor is in use too often");
             // Acquire: pairs with the Release in `load`, and with that at the end of each use.
+            // Release: see `vacancies`, of taking.
             match self.entry.state.compare_exchange_weak(
                 state,
                 state + 1,
-                Ordering::Acquire,
+                Ordering::AcqRel,
                 Ordering::Acquire,
             ) {
                 Ok(_) => {
@@ -457,6 +522,7 @@ impl<'cache, T: Descriptor, W: WriteBack<T>> InUse<'cache, T, W> {
         }
         // SAFETY: `load` left it allocated, and who ends what is loaded takes it, once.
         drop(unsafe { self.cache.pool.adopt(self.entry) });
+        self.cache.vacancies.report();
         std::mem::forget(self);
         Ok(())
     }
@@ -472,8 +538,12 @@ impl<T: Descriptor, W: WriteBack<T>> Deref for InUse<'_, T, W> {
 
 impl<T: Descriptor, W: WriteBack<T>> Drop for InUse<'_, T, W> {
     fn drop(&mut self) {
-        // Release: what was done with it comes before; pairs with the Acquire of who writes it back.
-        self.entry.state.fetch_sub(1, Ordering::Release);
+        // SeqCst: for the order of `vacancies`. It includes Release: what was done with it comes
+        // before; pairs with the Acquire of who writes it back.
+        let before = self.entry.state.fetch_sub(1, Ordering::SeqCst);
+        if before & USES == 1 {
+            self.cache.vacancies.report();
+        }
     }
 }
 

@@ -16,7 +16,9 @@ pub enum Error {
     StartingUp,
     /// As many descriptors as the limit allows are allocated.
     LimitReached,
-    /// Every descriptor of a [`Cache`](super::Cache) is in use, and so none can be written back.
+    /// No descriptor of a [`Cache`](super::Cache) is free, and none can be written back: each is in
+    /// use, in the hands of a thread that loads, unloads or writes it back, or kept by the cache's
+    /// owner.
     AllInUse,
 }
 
@@ -37,7 +39,7 @@ impl fmt::Display for Error {
                 "no descriptor was found within the pool's limit, though one may have moved meanwhile: free some, or raise the limit"
             }
             Error::AllInUse => {
-                "every descriptor of the cache is in use: end some uses, or raise the limit"
+                "no descriptor of the cache is free, and none may be written back now: end some uses, or raise the limit"
             }
         })
     }

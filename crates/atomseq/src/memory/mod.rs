@@ -64,6 +64,7 @@ mod seen;
 mod shared;
 mod trim;
 mod unclaimed;
+mod vacancies;
 
 pub use audit::{Audit, Unclaimed};
 pub use cache::{Cache, Candidate, Gone, InUse, Loaded, WriteBack};

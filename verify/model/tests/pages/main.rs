@@ -1,7 +1,9 @@
-//! The pages of `atomseq::memory` under shuttle: threads that take and put descriptors, and note where there are any, in
-//! every order of steps of a small model, and in a great many of the others; trims and audits that ask how long a page was free,
-//! and a descriptor unclaimed, on a clock that is stepped as well. The library's own sources, over atomics that shuttle steps. Memory is
-//! sequentially consistent here, which is what their orderings say.
+//! The pages of `atomseq::memory` under shuttle: threads that take and put descriptors, and note
+//! where there are any, in every order of steps of a small model, and in a great many of the
+//! others; trims and audits that ask how long a page was free, and a descriptor unclaimed, on a
+//! clock that is stepped as well; searches for a vacant place. The library's own sources, over
+//! atomics that shuttle steps. Memory is sequentially consistent here, which is what their
+//! orderings say.
 //!
 //! Each protection is taken away in turn, and that has to be found out.
 #![allow(
@@ -21,6 +23,9 @@ mod seen;
 mod times;
 #[path = "../../../../crates/atomseq/src/memory/unclaimed.rs"]
 mod unclaimed;
+#[path = "../../../../crates/atomseq/src/memory/vacancies.rs"]
+mod vacancies;
+mod vacant;
 
 /// What the sources of the library are built on.
 mod sync {

@@ -243,3 +243,117 @@ fn threads_share_a_cache() {
     written.sort_unstable();
     assert_eq!(written, (0..4 * LOADS).collect::<Vec<_>>());
 }
+
+/// What another thread does in the middle of a search.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Act {
+    EndsItsUse,
+    Unloads,
+    HasWrittenBack,
+    PanicsInWriteBack,
+}
+
+/// Chooses as usual. In one call, the `at`-th from 0, a search meets an act: before it looks (point
+/// 0), or after that (1).
+struct Meeting {
+    act: Act,
+    at: usize,
+    point: usize,
+    calls: AtomicUsize,
+    steps: Barrier,
+}
+
+impl Meeting {
+    /// The search: lets the other thread act, if this is the point.
+    fn meet(&self) {
+        self.steps.wait();
+        self.steps.wait();
+    }
+
+    /// The other thread: waits for the point.
+    fn arrive(&self) {
+        for _ in 0..=2 * self.point {
+            self.steps.wait();
+        }
+    }
+
+    /// The other thread: has acted.
+    fn leave(&self) {
+        for _ in 2 * self.point + 1..4 {
+            self.steps.wait();
+        }
+    }
+
+    fn is_flush(&self) -> bool {
+        matches!(self.act, Act::HasWrittenBack | Act::PanicsInWriteBack)
+    }
+}
+
+impl WriteBack<AtomicU64> for &Meeting {
+    fn write_back(&self, _: &AtomicU64) {
+        if self.is_flush() {
+            // Nothing can be loaded from here on.
+            self.steps.wait();
+            self.arrive();
+            assert_ne!(self.act, Act::PanicsInWriteBack, "the disk is full");
+        }
+    }
+
+    fn choose<'a>(
+        &self,
+        candidates: impl Iterator<Item = Candidate<'a, AtomicU64>>,
+    ) -> Option<Candidate<'a, AtomicU64>> {
+        let meets = self.calls.fetch_add(1, Relaxed) == self.at;
+        if meets {
+            self.meet();
+        }
+        let chosen = candidates.min_by_key(Candidate::last_use);
+        if meets {
+            self.meet();
+        }
+        chosen
+    }
+}
+
+/// A thread loads while another one has the only descriptor. In the middle of a search that finds
+/// nothing, the other one gives it up: in the first search, of which nobody is informed, and in the
+/// second. One run each, 16 in all, in which nothing is left to chance.
+#[test]
+fn what_becomes_vacant_during_a_search_is_found() {
+    use Act::{EndsItsUse, HasWrittenBack, PanicsInWriteBack, Unloads};
+    for act in [EndsItsUse, Unloads, HasWrittenBack, PanicsInWriteBack] {
+        for (at, point) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+            let (calls, steps) = (AtomicUsize::new(0), Barrier::new(2));
+            let meeting = Meeting {
+                act,
+                at,
+                point,
+                calls,
+                steps,
+            };
+            let cache = Cache::new(1, &meeting).unwrap();
+            let used = cache.load().unwrap();
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    if !meeting.is_flush() {
+                        meeting.arrive();
+                    }
+                    match act {
+                        Unloads => drop(used.unload()),
+                        _ => drop(used),
+                    }
+                    if meeting.is_flush() {
+                        let panics = catch_unwind(AssertUnwindSafe(|| cache.write_back())).is_err();
+                        assert_eq!(panics, act == PanicsInWriteBack);
+                    }
+                    meeting.leave();
+                });
+                if meeting.is_flush() {
+                    meeting.steps.wait();
+                }
+                let loaded = cache.load().map(|used| drop(used.unload()));
+                assert_eq!(loaded, Ok(()), "{act:?}, search {at}, point {point}");
+            });
+        }
+    }
+}
