@@ -193,7 +193,9 @@
 //!   that very moment is discarded.
 //! * **Kept signals** (those four, what the kernel's queue would lose, and all where a sandbox refuses `rt_tgsigqueueinfo` and `tgkill`)
 //!   get a [context that is made up](crate::signal#deferred-signals). If the handler of one leaves by the C library's `siglongjmp`,
-//!   the others wait for the end of the next mask or gate; after [`signal::siglongjmp`](crate::signal::siglongjmp) they come at once. Inside `with_kernel_mask`, what such a sandbox does not let the
+//!   the others wait for the end of the next mask or gate; after [`signal::siglongjmp`](crate::signal::siglongjmp) they come at once, but
+//!   for one of whose number another is pending, and out of a handler of `SIGSYS`, or where the sandbox lets the thread
+//!   queue nothing. A real-time signal of `kill` comes with the code of `tgkill` then, if another is pending. Inside `with_kernel_mask`, what such a sandbox does not let the
 //!   thread send is not pending. A thread keeps one of each number and one record: a second real-time signal of that
 //!   number counts as [lost](crate::signal::Statistics::lost_signals), further records as
 //!   [lost information](crate::signal::Statistics::lost_information). A signal whose default action is due is lost in such a sandbox.
@@ -208,12 +210,13 @@
 //!   `signalfd` take it without its record ([lost information](crate::signal::Statistics::lost_information)). If it was sent by
 //!   `kill`, it is lost when another one of its number is queued before it is delivered. If another one is pending when
 //!   `with_kernel_mask` ends, the handler is called for it even if `sigwait` has taken it. And if room was made in the
-//!   moment in which the kernel refused it, the handler may be called a second time, without the record.
+//!   moment in which the kernel refused it, the handler may be called a second time, without the record. So it may where a
+//!   sandbox refuses both `rt_sigpending` and `rt_tgsigqueueinfo`.
 //! * **Waits beside another of its number.** The kernel does not say whether a signal that is pending is the thread's or the
 //!   process's. Where one of the same number is pending when `with_kernel_mask` begins, the thread keeps a deferred standard signal of
 //!   a POSIX timer, and a deferred real-time signal if the queue is full, up to the end of the mask. The pending one then ends a wait.
 //!   What is kept becomes pending when a handler of atomseq's has returned, so that the next `sigsuspend` or `ppoll` ends, too; but not
-//!   after `sigwait`, `sigtimedwait` or a read from a `signalfd`, in which no handler runs. If the pending one is the process's and another
+//!   inside a handler that runs in the middle of a sequence, nor after `sigwait`, `sigtimedwait` or a read from a `signalfd`, in which no handler runs. If the pending one is the process's and another
 //!   thread takes it, no wait ends by what is kept. A timer's signal that is being given to the kernel is lost, and not
 //!   counted, if another of its number arrives for the thread between two system calls: a few in a thousand of a timer of 60 us. A real-time signal of `kill`
 //!   with room in the queue does end waits of its own; there, and after a rollforward that was given up, it then comes with the

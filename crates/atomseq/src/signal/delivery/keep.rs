@@ -143,9 +143,12 @@ pub fn queue_kept() {
 pub fn queue_before_jump() {
     let words = Words::of_this_thread();
     if words.kept() != 0 && words.depth() == 0 {
-        change_mask(libc::SIG_BLOCK, actions::managed() | words.kept());
-        queue_kept();
-        words.note_waiting();
+        let before = change_mask(libc::SIG_BLOCK, actions::managed() | words.kept());
+        // The handler of SIGSYS jumps: a sandbox may answer the calls here by that, and kill.
+        if before & bit(libc::SIGSYS) == 0 {
+            queue_kept();
+            words.note_waiting();
+        }
     }
 }
 
@@ -238,7 +241,7 @@ unsafe fn run_kept(context: Context) {
         // jump away with what was taken.
         change_mask(libc::SIG_BLOCK, actions::undecided_mask());
         let taken = take(context.mask());
-        // A handler that leaves by siglongjmp leaves the rest to the end of the next mask.
+        // A handler that leaves by the C library's siglongjmp leaves the rest to the end of the next mask.
         words.note_waiting();
         let Some((signal, info)) = taken else {
             return;

@@ -156,7 +156,7 @@ impl Words {
             matches!(depth & !WAITING, 0 | ONE_LESS) && !controls::is_off(controls::SETTING_ASIDE);
         if is_ending {
             // A signal that is kept needs no unblocking, and waits for the next mask if the handler
-            // jumps.
+            // leaves by the C library's `siglongjmp`.
             self.added.store(0, Relaxed);
             self.depth.store(self.waiting(), Relaxed);
         }
