@@ -265,9 +265,10 @@ pub fn send_to_this_thread(signal: i32) -> Result<(), i32> {
     }
 }
 
-/// Queues a signal to this thread, with `info` as it is, unless some of the signals in `unless` are pending, for this thread or for
-/// the process: returns those. No system call lies between the look and the queueing, but a signal may still arrive
-/// there. `Err` holds an error number. Async-signal-safe.
+/// Queues a signal to this thread, with `info` as it is, unless some of the signals in `unless` are
+/// pending, for this thread or for the process: returns those. No system call lies between the look
+/// and the queueing, but a signal may still arrive there. `Err` holds an error number.
+/// Async-signal-safe.
 pub fn queue_to_this_thread(signal: i32, info: &libc::siginfo_t, unless: u64) -> Result<u64, i32> {
     let (process, thread) = own_numbers();
     let found = if unless == 0 { 0 } else { pending() & unless };

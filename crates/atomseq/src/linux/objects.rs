@@ -67,16 +67,16 @@ impl Object {
         })
     }
 
-    /// How far something was moved since this object was linked, if the linker's `__ehdr_start` was so far away from it that it now
-    /// says `beginning`. `None`: there is no way to know.
+    /// How far a note was moved since this object was linked, if by its own place the linker's
+    /// `__ehdr_start` is at `beginning`. `None`: there is no way to know.
     pub fn moved(&self, beginning: usize) -> Option<isize> {
-        let begins = |part: &Header| part.p_type == libc::PT_LOAD && part.p_offset == 0;
+        let is_first = |part: &Header| part.p_type == libc::PT_LOAD && part.p_offset == 0;
         // Without its own headers in memory, an object has no such symbol.
-        let Some(first) = self.headers().find(begins) else {
+        let Some(first) = self.headers().find(is_first) else {
             return Some(0);
         };
-        let begins = self.bias.wrapping_add(first.p_vaddr as usize);
-        let moved = begins.wrapping_sub(beginning) as isize;
+        let now = self.bias.wrapping_add(first.p_vaddr as usize);
+        let moved = now.wrapping_sub(beginning) as isize;
         // What makes room in a program of fixed addresses moves its beginning.
         (moved == 0 || first.p_vaddr == 0).then_some(moved)
     }

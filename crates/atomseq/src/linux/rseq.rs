@@ -87,10 +87,11 @@ pub(super) fn found_mask() -> &'static AtomicU64 {
     unsafe { AtomicU64::from_ptr((block() + FOUND_MASK) as *mut u64) }
 }
 
-/// What user-level masks have blocked, if the last of them ended inside a `Quiet` that is over now; `None` if no signal waits for that.
-/// Called with signals blocked.
+/// What user-level masks have blocked, if the last of them ended inside a `Quiet` that is over now;
+/// `None` if no signal waits for that. Called with signals blocked.
 pub(super) fn take_deferred() -> Option<u64> {
-    // Words of `signal`'s: how many masks, and whether signals wait; what is blocked; what was unblocked last; what is kept.
+    // Words of `signal`'s: how many masks, and whether signals wait; what is blocked; what was
+    // unblocked last; what is kept.
     // SAFETY: as in `registration`.
     let [masks, deferred, taken, kept] = [48, 56, 64, 224]
         .map(|offset| unsafe { AtomicU64::from_ptr((block() + offset) as *mut u64) });

@@ -222,7 +222,8 @@ pub fn is_managed(signal: i32) -> bool {
 /// Looks at the handlers of all signals, and reports which are not as they have to be. While there is one,
 /// `restarting` and `rolling` sequences are not atomic against the signals concerned.
 ///
-/// Also reports sequences that are [not protected](Audit::unprotected), and makes the sequences of objects known that were loaded meanwhile. About 70 system calls; not for handlers.
+/// Also reports sequences that are [not protected](Audit::unprotected), and makes the sequences of
+/// objects known that were loaded meanwhile. About 70 system calls; not for handlers.
 ///
 /// # Panics
 ///

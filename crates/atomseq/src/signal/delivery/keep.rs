@@ -69,7 +69,8 @@ fn is_run_by_thread(signal: c_int) -> bool {
     actions::action(signal).is_none_or(|action| action.options.stack.is_none())
 }
 
-/// The signals of which a pending one means that one generated later has discarded `signal`, or that it is pending anyway.
+/// The signals of which a pending one means that one generated later has discarded `signal`, or that
+/// it is pending anyway.
 pub fn superseding(signal: c_int) -> u64 {
     match discarded_by(signal) {
         0 => 0,
@@ -138,8 +139,8 @@ pub fn queue_kept() {
     requeue(Words::of_this_thread().kept());
 }
 
-/// Queues what is kept to the kernel, before a jump out of a handler to code outside of masks: it comes when the jump has restored that
-/// code's mask.
+/// Queues what is kept to the kernel, before a jump out of a handler to code outside of masks: it
+/// comes when the jump has restored that code's mask.
 pub fn queue_before_jump() {
     let words = Words::of_this_thread();
     if words.kept() != 0 && words.depth() == 0 {

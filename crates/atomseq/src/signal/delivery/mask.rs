@@ -116,8 +116,8 @@ pub fn wait_blocked(signal: c_int, info: &libc::siginfo_t) {
     }
 }
 
-/// As [`wait_blocked`], but returns `false` for what this thread has to keep. `may_merge`: the kernel would lose it beside a pending one
-/// of its number.
+/// As [`wait_blocked`], but returns `false` for what this thread has to keep. `may_merge`: the kernel
+/// would lose it beside a pending one of its number.
 pub fn waits_in_kernel(signal: c_int, info: &libc::siginfo_t, may_merge: bool) -> bool {
     let is_in_danger = may_merge && keep::has_place(signal);
     let unless = if is_in_danger { bit(signal) } else { 0 };
@@ -138,8 +138,9 @@ fn queue_as_of_tgkill(signal: c_int, info: &libc::siginfo_t) -> Result<(), c_int
     queue_with_record(signal, &sent)
 }
 
-/// After the kernel has refused a signal's record with `errno`: queues its number. Returns `false` for what this thread has to keep: if
-/// the kernel takes it in no way; and if there is no room for its record and `keeps_if_full` says so.
+/// After the kernel has refused a signal's record with `errno`: queues its number. Returns `false` for
+/// what this thread has to keep: if the kernel takes it in no way; and if there is no room for its
+/// record and `keeps_if_full` says so.
 fn queue_number_or_keep(
     signal: c_int,
     info: &libc::siginfo_t,
