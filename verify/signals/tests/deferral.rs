@@ -321,6 +321,46 @@ fn what_the_library_s_own_jump_has_left_comes_at_once() {
     });
 }
 
+/// Two timers' signals of one number, of which the thread keeps one, end two waits: there, too.
+#[test]
+fn what_is_kept_inside_ends_a_wait_of_its_own() {
+    static PAGE: OnceLock<Page> = OnceLock::new();
+    fn wait_twice(_: &mut Event<'_>) {
+        change_mask(libc::SIG_UNBLOCK, &[ONE]);
+        let guard = mask();
+        queue_of_timer(ONE, 1, 0);
+        queue_of_timer(ONE, 2, 0);
+        signal::with_kernel_mask(|| {
+            for _ in 0..2 {
+                let time = libc::timespec {
+                    tv_sec: 10,
+                    tv_nsec: 0,
+                };
+                // SAFETY: no descriptors, a time and an initialised set.
+                let ended = unsafe { libc::ppoll(std::ptr::null_mut(), 0, &time, &set(&[])) };
+                assert_eq!(ended, -1, "it took ten seconds");
+            }
+        });
+        drop(guard);
+        PAGE.get().expect("a page").release();
+    }
+    fn count(event: &mut Event<'_>) {
+        assert_eq!(event.interrupted(), Interrupted::Inside);
+        log(event.overrun() as usize);
+    }
+    in_fresh_process(this_test!(), || {
+        let page = PAGE.get_or_init(Page::new);
+        install(libc::SIGSEGV, wait_twice);
+        install(ONE, count);
+        page.interrupt(0);
+        // SAFETY: three words of the page, the second of which faults.
+        unsafe { add_to_three::rolling(page.words(1) as usize, 99) };
+        let mut logged = logged();
+        logged.sort_unstable();
+        assert_eq!(logged, [1, 2]);
+    });
+}
+
 /// A handler in the middle of a sequence unblocks a signal, and defers it by a mask of its own: the deferred signal's handler learns that it
 /// runs over a half-done sequence, whether the kernel delivers it or the thread has kept it, at the end of the mask or of a gate.
 #[test]
@@ -452,6 +492,19 @@ fn a_sandbox_without_rt_tgsigqueueinfo_loses_nothing() {
         assert_eq!((statistics.kept, statistics.lost_signals), (0, 0));
         assert_eq!(statistics.lost_information, 0);
         assert!(statistics.refused > 0);
+    });
+}
+
+/// Whether what it was given still waits, the kernel does not say: it comes once.
+#[test]
+fn nor_does_one_that_refuses_to_tell_what_is_pending_double_any() {
+    in_fresh_process(this_test!(), || {
+        deferred_without(&[libc::SYS_rt_tgsigqueueinfo, libc::SYS_rt_sigpending]);
+        let mut values = logged();
+        values.sort_unstable();
+        assert_eq!(values, [1001, 1002, 1003]);
+        let statistics = signal::statistics();
+        assert_eq!((statistics.kept, statistics.lost_signals), (0, 0));
     });
 }
 

@@ -210,14 +210,13 @@
 //!   `signalfd` take it without its record ([lost information](crate::signal::Statistics::lost_information)). If it was sent by
 //!   `kill`, it is lost when another one of its number is queued before it is delivered. If another one is pending when
 //!   `with_kernel_mask` ends, the handler is called for it even if `sigwait` has taken it. And if room was made in the
-//!   moment in which the kernel refused it, the handler may be called a second time, without the record. So it may where a
-//!   sandbox refuses both `rt_sigpending` and `rt_tgsigqueueinfo`.
+//!   moment in which the kernel refused it, the handler may be called a second time, without the record.
 //! * **Waits beside another of its number.** The kernel does not say whether a signal that is pending is the thread's or the
 //!   process's. Where one of the same number is pending when `with_kernel_mask` begins, the thread keeps a deferred standard signal of
 //!   a POSIX timer, and a deferred real-time signal if the queue is full, up to the end of the mask. The pending one then ends a wait.
 //!   What is kept becomes pending when a handler of atomseq's has returned, so that the next `sigsuspend` or `ppoll` ends, too; but not
-//!   inside a handler that runs in the middle of a sequence, nor after `sigwait`, `sigtimedwait` or a read from a `signalfd`, in which no handler runs. If the pending one is the process's and another
-//!   thread takes it, no wait ends by what is kept. A timer's signal that is being given to the kernel is lost, and not
+//!   after `sigwait`, `sigtimedwait` or a read from a `signalfd`, in which no handler runs, nor while a sequence is run to its end.
+//!   If the pending one is the process's and another thread takes it, no wait ends by what is kept. A timer's signal that is being given to the kernel is lost, and not
 //!   counted, if another of its number arrives for the thread between two system calls: a few in a thousand of a timer of 60 us. A real-time signal of `kill`
 //!   with room in the queue does end waits of its own; there, and after a rollforward that was given up, it then comes with the
 //!   code of `tgkill` and its own sender.

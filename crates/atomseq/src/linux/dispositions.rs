@@ -238,13 +238,18 @@ pub fn kernel_mask() -> u64 {
     change_mask(libc::SIG_BLOCK, 0)
 }
 
-/// The signals that are pending for this thread or its process; none if the kernel refuses to tell.
-pub fn pending() -> u64 {
+/// The signals that are pending for this thread or its process; `None` if a sandbox refuses to tell.
+pub fn pending() -> Option<u64> {
     let mut set = 0u64;
     let arguments = [&raw mut set as usize, 8, 0, 0, 0, 0];
     // SAFETY: the set is 8 bytes, the kernel's size.
-    unsafe { syscall(libc::SYS_rt_sigpending, arguments) };
-    set
+    let result = unsafe { syscall(libc::SYS_rt_sigpending, arguments) };
+    (result == 0).then_some(set)
+}
+
+/// Are some of `signals` pending, as far as the kernel says?
+pub fn is_any_pending(signals: u64) -> bool {
+    pending().unwrap_or(0) & signals != 0
 }
 
 /// The numbers of this process and this thread, as the kernel says.
@@ -271,7 +276,10 @@ pub fn send_to_this_thread(signal: i32) -> Result<(), i32> {
 /// Async-signal-safe.
 pub fn queue_to_this_thread(signal: i32, info: &libc::siginfo_t, unless: u64) -> Result<u64, i32> {
     let (process, thread) = own_numbers();
-    let found = if unless == 0 { 0 } else { pending() & unless };
+    let found = match unless {
+        0 => 0,
+        _ => pending().unwrap_or(0) & unless,
+    };
     if found != 0 {
         return Ok(found);
     }

@@ -28,8 +28,8 @@ pub use context::Context;
 pub use cpus::{cpu_slots, current_cpu};
 pub use dispositions::{
     Disposition, Entry, RESERVED, RESERVED_SET, SIGNALS, are_same, bit, change_mask, disposition,
-    install_entry_if, is_readable, kernel_mask, pending, queue_to_this_thread, replace_disposition,
-    replace_disposition_if, send_to_this_thread,
+    install_entry_if, is_any_pending, is_readable, kernel_mask, pending, queue_to_this_thread,
+    replace_disposition, replace_disposition_if, send_to_this_thread,
 };
 pub(crate) use fork::await_fork;
 pub use fork::{Hook, Waiting, Walk, enter_uncounted, leave, try_enter, watch};

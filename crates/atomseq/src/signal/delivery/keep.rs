@@ -27,7 +27,7 @@ use super::actions::{self, By};
 use super::run::{self, Delivery};
 use super::words::Words;
 use super::{Interrupted, mask, pass_on};
-use crate::platform::{Context, bit, change_mask, pending};
+use crate::platform::{Context, bit, change_mask, is_any_pending, pending};
 use crate::sequence::table;
 
 /// What `SIGCONT` discards.
@@ -126,7 +126,7 @@ fn take(mask: u64) -> Option<(c_int, libc::siginfo_t)> {
         }
         words.saved.forget(bit(signal));
         let superseding = superseding(signal);
-        if superseding == 0 || pending() & superseding == 0 {
+        if superseding == 0 || !is_any_pending(superseding) {
             return Some((signal, info));
         }
     }
@@ -219,7 +219,7 @@ fn queue_again(mask: u64) {
     let words = Words::of_this_thread();
     let mut rest = words.kept() & mask;
     if rest != 0 {
-        rest &= !pending();
+        rest &= !pending().unwrap_or(0);
         requeue(rest);
         words.note_waiting();
     }

@@ -15,7 +15,7 @@ use super::words::{Masks, Waiting, Words};
 use super::{actions, controls, keep};
 use crate::arch::{enter_mask, leave_mask};
 use crate::platform::{
-    Context, bit, change_mask, is_quiet, kernel_mask, pending, queue_to_this_thread,
+    Context, bit, change_mask, is_any_pending, is_quiet, kernel_mask, queue_to_this_thread,
     send_to_this_thread,
 };
 
@@ -125,7 +125,7 @@ pub fn waits_in_kernel(signal: c_int, info: &libc::siginfo_t, may_merge: bool) -
         Ok(true) => true,
         Ok(false) => keep::is_real_time(signal) && queue_as_of_tgkill(signal, info).is_ok(),
         Err(errno) => {
-            queue_number_or_keep(signal, info, errno, |signal| pending() & bit(signal) != 0)
+            queue_number_or_keep(signal, info, errno, |signal| is_any_pending(bit(signal)))
         }
     }
 }

@@ -124,7 +124,7 @@ unsafe extern "C" fn dispatch(frame: *const Frame) {
         // SAFETY: as above.
         unsafe { deliver_waiting(&arrived, frame, arrived.mask, None) };
     }
-    if action.is_some() && !in_delivery && !arrived.is_fault() && !arrived.in_handler_inside {
+    if action.is_some() && !in_delivery && !arrived.is_fault() {
         // SAFETY: the caller's promise.
         let run_waiting = || unsafe { deliver_waiting(&arrived, frame, arrived.mask, None) };
         // SAFETY: the caller's promise.

@@ -30,7 +30,7 @@ use super::actions::NEVER_BLOCKED;
 use super::passing::passing_on;
 use super::{controls, fork, mask};
 use crate::arch::{FOUND_MASK, thread_block_offset, thread_pointer};
-use crate::platform::{Context, bit, own_process, pending};
+use crate::platform::{Context, bit, is_any_pending, own_process, pending};
 
 #[repr(C)]
 pub struct Words {
@@ -237,7 +237,7 @@ impl Words {
     ///
     /// If `info` is another signal's, the kernel may deliver nothing in its place any more. It certainly does not if none of that number
     /// is pending: from now on this thread keeps the signal, whose handler runs after that of the other one. What is pending may be the
-    /// process's, which another thread may take: the signal is queued again.
+    /// process's, which another thread may take: the signal is queued again. So it is where a sandbox does not tell what is pending.
     pub fn take_saved(&self, signal: i32, info: &libc::siginfo_t) -> Option<libc::siginfo_t> {
         if !self.is_saved(signal) || self.kept() & bit(signal) != 0 {
             return None;
@@ -246,7 +246,7 @@ impl Words {
         // Of those that are never blocked, a system call's own makes no other call.
         let is_blocked = bit(signal) & NEVER_BLOCKED == 0;
         if record.is_none() && is_blocked {
-            if pending() & bit(signal) == 0 {
+            if pending().is_some_and(|pending| pending & bit(signal) == 0) {
                 self.keep(bit(signal));
                 COUNTS.kept.add();
             } else {
@@ -258,11 +258,11 @@ impl Words {
 
     /// Drops a saved record if the kernel will not deliver its signal any more. Managed signals must be blocked.
     pub fn forget_taken(&self) {
-        let signal = self.saved.signal.load(Relaxed);
-        if signal == 0 || (self.kept() | pending()) & bit(i32::from(signal)) != 0 {
+        let signal = i32::from(self.saved.signal.load(Relaxed));
+        if signal == 0 || self.kept() & bit(signal) != 0 || is_any_pending(bit(signal)) {
             return;
         }
-        if self.is_saved(i32::from(signal)) {
+        if self.is_saved(signal) {
             COUNTS.lost_information.add();
         }
         self.saved.clear();
