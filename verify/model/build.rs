@@ -56,7 +56,7 @@ fn main() {
         // Three words and a version are enough for models; the rest would only have to be stepped through.
         (
             name,
-            text.replace("const MOST: usize = 8;", "const MOST: usize = 3;"),
+            text.replace("const MAX: usize = 8;", "const MAX: usize = 3;"),
         )
     });
     write("kcas", &sources, kcas::MUTATIONS);

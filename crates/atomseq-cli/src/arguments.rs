@@ -10,7 +10,7 @@ use crate::torture::harness::sabotage::Sabotage;
 use crate::torture::{self, targets};
 
 /// The most threads a benchmark runs; beyond it a machine measures its own scheduler.
-pub const MOST_THREADS: usize = 1_024;
+pub const MAX_THREADS: usize = 1_024;
 
 /// Atomic sequences, and the structures and locks made of them: what this machine offers for them, and what they are worth here.
 ///
@@ -160,15 +160,15 @@ fn target(name: &str) -> Result<String, String> {
 
 fn seconds(number: &str) -> Result<u64, String> {
     /// A year.
-    const MOST: u64 = 366 * 24 * 60 * 60;
+    const MAX: u64 = 366 * 24 * 60 * 60;
     match number.trim().parse() {
         Ok(0) => Err("in no time nothing can be tested; give whole seconds from 1".to_string()),
-        Ok(seconds @ 1..=MOST) => Ok(seconds),
+        Ok(seconds @ 1..=MAX) => Ok(seconds),
         Ok(_) => Err(format!(
-            "longer than a year; give whole seconds up to {MOST}"
+            "longer than a year; give whole seconds up to {MAX}"
         )),
         Err(_) => Err(format!(
-            "not a number of seconds; give whole seconds from 1 to {MOST}"
+            "not a number of seconds; give whole seconds from 1 to {MAX}"
         )),
     }
 }
@@ -256,13 +256,13 @@ fn experiment(name: &str) -> Result<String, String> {
 
 fn threads(number: &str) -> Result<usize, String> {
     match number.trim().parse() {
-        Ok(threads @ 1..=MOST_THREADS) => Ok(threads),
+        Ok(threads @ 1..=MAX_THREADS) => Ok(threads),
         Ok(0) => Err("without a thread nothing can be measured; give numbers from 1".to_string()),
         Ok(_) => Err(format!(
-            "that many threads would measure the scheduler; give numbers up to {MOST_THREADS}"
+            "that many threads would measure the scheduler; give numbers up to {MAX_THREADS}"
         )),
         Err(_) => Err(format!(
-            "not a number of threads; give whole numbers from 1 to {MOST_THREADS}, such as 1,2"
+            "not a number of threads; give whole numbers from 1 to {MAX_THREADS}, such as 1,2"
         )),
     }
 }

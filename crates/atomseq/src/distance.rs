@@ -5,10 +5,10 @@ const READINGS: usize = 8;
 
 /// Two counts are never further apart than this: beyond it, the one behind would seem to be ahead. Capacities that are larger, as only values
 /// without a size can have them, are refused.
-pub(crate) const MOST: usize = isize::MAX as usize;
+pub(crate) const MAX: usize = isize::MAX as usize;
 
 /// How far the count `ahead` is ahead of the count `behind` at one moment of this call. Both only grow, and are never further apart
-/// than `most`, which is [`MOST`] at most.
+/// than `most`, which is [`MAX`] at most.
 ///
 /// If the one behind is the same before and after the other was read, it was the same at that moment. If it has moved in each of
 /// some readings: what has left was there, so at least `step`, and otherwise no more than at one moment.
@@ -21,7 +21,7 @@ pub(crate) fn distance(
     step: usize,
     most: usize,
 ) -> usize {
-    debug_assert!(most <= MOST);
+    debug_assert!(most <= MAX);
     let clamped = |distance: usize, least: usize| {
         // A count behind that is seen to be ahead: see above.
         let distance = usize::try_from(distance as isize).unwrap_or(0);
@@ -136,6 +136,6 @@ mod tests {
             moving
         };
         assert_eq!(distance(behind, || 4, 1, ROOM), 1);
-        assert_eq!(distance(|| 7, || MOST.wrapping_add(7), 1, MOST), MOST);
+        assert_eq!(distance(|| 7, || MAX.wrapping_add(7), 1, MAX), MAX);
     }
 }

@@ -138,7 +138,7 @@
 //! | M94: Mosberger, Druschel, Peterson, *A Fast and General Software Solution to Mutual Exclusion on Uniprocessors*, 1994 | 2.1.3 and 2.1.4, dynamic and hybrid registration | [`sequence!`] |
 //! | | 2.1.2, static registration; 2.2.2, cloning | [`sequence!`], [`docs::internals`] |
 //! | | 2.3.1, inspecting sequences before they run | [`sequence!`] |
-//! | | 2.3.2, gates | [`percpu::Held`] |
+//! | | 2.3.2, gates | [`percpu::GateGuard`] |
 //! | GC96: Greenwald, Cheriton, *The Synergy Between Non-blocking Synchronization and Operating System Structure*, 1996 | 1, a handler that stores into the table that its thread is updating | [`local::Map`] |
 //! | | 2, type-stable memory | [`memory`] |
 //! | | figure 2, 5.1: a list under a version number; replaced by a duplicate; removed, modified and reinserted | [`nonblocking::List`] |

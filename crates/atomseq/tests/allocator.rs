@@ -187,7 +187,7 @@ fn the_allocator_allocates() {
     );
 }
 
-/// Without `linux/` a fork does not wait for closed gates, see `Quiet` there.
+/// Without `linux/` a fork does not wait for closed gates, see `SignalsBlocked` there.
 #[cfg(atomseq_sections)]
 #[test]
 fn a_forked_child_allocates() {

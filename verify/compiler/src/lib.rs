@@ -9,7 +9,7 @@ pub mod oracle;
 pub mod random;
 pub mod strict;
 
-use atomseq::percpu::{Held, Slots};
+use atomseq::percpu::{GateGuard, Slots};
 use atomseq::sequence::model::{Program, Shape, Value};
 use atomseq::sequence::Closed;
 
@@ -31,7 +31,7 @@ pub struct Forms {
 /// A form for this CPU.
 pub type OnCpu = fn(Slots<'_>, &[usize]) -> Result<Value, Closed>;
 /// A form under the gate.
-pub type Gated = fn(&Held<'_>, &[usize]) -> Value;
+pub type Gated = fn(&GateGuard<'_>, &[usize]) -> Value;
 /// A form against signal handlers.
 pub type Signal = fn(&[usize]) -> Value;
 

@@ -36,7 +36,7 @@ fn place() -> Place {
         cpu
     };
     let area = Area::new(BULK_BYTES as usize).expect("a few pages");
-    let slot = area.close(cpu).address() as u64;
+    let slot = area.close_gate(cpu).address() as u64;
     let bulk = area.bulk(cpu).as_ptr() as u64;
     Place {
         area,
@@ -155,7 +155,7 @@ fn all_forms_do_what_the_sequence_says() {
 
         if let Some(form) = forms.gated {
             write(memory);
-            let held = place.area.close(place.cpu);
+            let held = place.area.close_gate(place.cpu);
             let gated = form(&held, &arguments);
             drop(held);
             assert!(

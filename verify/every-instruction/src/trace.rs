@@ -16,7 +16,7 @@ use crate::trap::{self, STEP};
 use crate::vdso;
 
 /// The most instructions that an operation is followed for.
-const MOST: usize = 1 << 20;
+const MAX: usize = 1 << 20;
 
 /// How many steps this process has taken, to tell a way that is long from one that does not go on.
 static STEPS: AtomicU64 = AtomicU64::new(0);
@@ -142,7 +142,7 @@ fn follow(
         back: Cell::new(0),
         begun: Cell::new(false),
         taken: Cell::new(0),
-        steps: RefCell::new(Vec::with_capacity(if record { MOST } else { 0 })),
+        steps: RefCell::new(Vec::with_capacity(if record { MAX } else { 0 })),
     };
     TRACE.store((&raw const trace).cast_mut().cast(), Ordering::SeqCst);
     trace.breakpoints.set(ENTRY, true);
@@ -242,7 +242,7 @@ impl Trace {
     fn count(&self) {
         STEPS.fetch_add(1, Ordering::Relaxed);
         let taken = self.taken.replace(self.taken.get() + 1);
-        assert!(taken < MOST, "the operation takes too long to follow");
+        assert!(taken < MAX, "the operation takes too long to follow");
     }
 
     fn step(&self, context: &mut libc::ucontext_t) {

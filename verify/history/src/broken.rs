@@ -247,7 +247,7 @@ impl Subject for Beforehand {
                     Change::of(word, old, new)
                 };
                 let is_so = self.0.load(&self.0[compared]) == value;
-                let done = is_so && self.0.exchange(change(first), change(second)).is_ok();
+                let done = is_so && self.0.compare_exchange_pair(change(first), change(second)).is_ok();
                 registers::Answer::Done(done)
             }
             _ => registers::Answer::Words(self.0.snapshot(self.0.each_ref()).0),

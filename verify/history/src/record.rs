@@ -20,7 +20,7 @@ pub const THREADS: usize = LANES / 2;
 const LAST: usize = LANES - 1;
 
 /// The most that can be left, and more than that.
-const MOST_LEFT: usize = 1_000;
+const MAX_LEFT: usize = 1_000;
 
 /// A structure that histories are made of.
 pub trait Subject: Send + Sync + Sized + 'static {
@@ -178,7 +178,7 @@ impl<S: Subject> Record<S> {
             });
             answer = Some(given);
             // No end to it: more comes out than ever went in, which no model allows.
-            if last.events.len() >= MOST_LEFT {
+            if last.events.len() >= MAX_LEFT {
                 break;
             }
         }

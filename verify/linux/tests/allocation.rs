@@ -47,9 +47,9 @@ fn start_up_and_everything_after_allocate_nothing() {
         "registration"
     );
     assert_eq!(calls(|| _ = platform::current_cpu()), 0);
-    assert_eq!(calls(|| drop(platform::Quiet::enter())), 0);
+    assert_eq!(calls(|| drop(platform::SignalsBlocked::enter())), 0);
     if platform::start().gates_active() {
-        assert_eq!(calls(|| platform::fence(0)), 0);
+        assert_eq!(calls(|| platform::membarrier_rseq(0)), 0);
     }
     let word = core::sync::atomic::AtomicU32::new(1);
     assert_eq!(calls(|| _ = platform::wait(&word, 0)), 0);

@@ -20,7 +20,7 @@ fn count(times: u64) {
     for value in 0..times {
         let next = value + 1;
         let both = [Change::of(a, value, next), Change::of(b, value, next)];
-        let changed = words.exchange_all(&both);
+        let changed = words.compare_exchange_all(&both);
         changed.expect("nobody else changes them");
         assert_eq!(words.snapshot([a, b]).0, [next; 2]);
     }

@@ -2,7 +2,9 @@
 #![cfg(atomseq_sections)]
 
 use atomseq::dcas::{Change, Domain, Mechanism, Word};
-use atomseq::internals::{Quiet, cpu_id, current_cpu, fence, has_ended, start, thread_name};
+use atomseq::internals::{
+    SignalsBlocked, cpu_id, current_cpu, has_ended, membarrier_rseq, start, thread_name,
+};
 use atomseq::percpu::{Area, Counter};
 use atomseq::status::Reason;
 use core::panic::AssertUnwindSafe;
@@ -191,7 +193,7 @@ fn an_older_handler_of_a_child_with_its_parents_number_finds_no_gate_closed() {
         FORKED.store(true, Ordering::Release);
     }
     unsafe extern "C" fn child() {
-        drop(AREA.close(0));
+        drop(AREA.close_gate(0));
     }
     in_fresh_process(
         "an_older_handler_of_a_child_with_its_parents_number_finds_no_gate_closed",
@@ -204,7 +206,7 @@ fn an_older_handler_of_a_child_with_its_parents_number_finds_no_gate_closed() {
                 std::thread::scope(|scope| {
                     scope.spawn(|| {
                         await_flag(&FORKING);
-                        let held = AREA.close(0);
+                        let held = AREA.close_gate(0);
                         CLOSED.store(true, Ordering::Release);
                         await_flag(&FORKED);
                         drop(held);
@@ -228,18 +230,18 @@ fn a_child_of_a_raw_fork_waits_for_no_thread_of_its_parent() {
             let [inside, done] = [AtomicBool::new(false), AtomicBool::new(false)];
             std::thread::scope(|scope| {
                 scope.spawn(|| {
-                    let quiet = Quiet::enter();
+                    let quiet = SignalsBlocked::enter();
                     inside.store(true, Ordering::Release);
                     await_flag(&done);
                     drop(quiet);
                 });
                 await_flag(&inside);
                 for quietly in [false, true] {
-                    let quiet = quietly.then(Quiet::enter);
+                    let quiet = quietly.then(SignalsBlocked::enter);
                     in_child(raw_fork, || {
                         drop(quiet);
                         in_child(fork, || true);
-                        drop(Quiet::enter());
+                        drop(SignalsBlocked::enter());
                         in_child(fork, || true);
                         true
                     });
@@ -264,8 +266,8 @@ fn a_child_goes_on_as_its_parent_did() {
             in_child(fork, || {
                 let told = pin();
                 let same = core::ptr::eq(status, start());
-                fence(told as usize);
-                drop(Quiet::enter());
+                membarrier_rseq(told as usize);
+                drop(SignalsBlocked::enter());
                 same && (cpu_id(), current_cpu() as i32) == (told, told)
             });
             in_child(fork, || {
@@ -294,7 +296,7 @@ fn forks_among_closers(forks: usize, fork: fn() -> i32) -> usize {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
                     let before = Instant::now();
-                    let quiet = Quiet::enter();
+                    let quiet = SignalsBlocked::enter();
                     let closed = u32::from(before.elapsed() < prompt);
                     GATE.fetch_add(closed, Ordering::Relaxed);
                     for _ in 0..2_000 {
@@ -313,7 +315,7 @@ fn forks_among_closers(forks: usize, fork: fn() -> i32) -> usize {
             if child == 0 {
                 let found = GATE.load(Ordering::Relaxed);
                 if found == 0 {
-                    drop(Quiet::enter());
+                    drop(SignalsBlocked::enter());
                 }
                 // SAFETY: as in `in_child`.
                 unsafe { libc::_exit(i32::from(found != 0)) };
@@ -353,11 +355,11 @@ fn a_thread_inside_may_enter_again() {
             atomseq::status();
             let forking = AtomicBool::new(false);
             std::thread::scope(|scope| {
-                let quiet = Quiet::enter();
+                let quiet = SignalsBlocked::enter();
                 let forker = scope.spawn(|| {
                     forking.store(true, Ordering::Release);
                     in_child(fork, || {
-                        drop(Quiet::enter());
+                        drop(SignalsBlocked::enter());
                         true
                     });
                 });
@@ -366,7 +368,7 @@ fn a_thread_inside_may_enter_again() {
                 }
                 // Time for the fork to begin to wait.
                 std::thread::sleep(Duration::from_millis(50));
-                drop(Quiet::enter());
+                drop(SignalsBlocked::enter());
                 assert!(!forker.is_finished(), "the fork did not wait");
                 drop(quiet);
                 forker.join().unwrap();
@@ -395,7 +397,7 @@ fn a_child_of_a_raw_fork_may_find_a_gate_closed() {
 fn atfork_handlers_may_close_gates() {
     static CALLED: AtomicU32 = AtomicU32::new(0);
     unsafe extern "C" fn handler() {
-        drop(Quiet::enter());
+        drop(SignalsBlocked::enter());
         CALLED.fetch_add(1, Ordering::Relaxed);
     }
     in_fresh_process(
@@ -424,7 +426,7 @@ fn atfork_handlers_may_close_gates() {
             );
             // And quiet threads are counted again afterwards.
             in_child(fork, || true);
-            drop(Quiet::enter());
+            drop(SignalsBlocked::enter());
         },
     );
 }
@@ -438,7 +440,7 @@ fn a_thread_may_fork_while_it_holds_what_another_fork_waits_for() {
         TAKING.fetch_add(1, Ordering::Release);
         // SAFETY: a lock that lives as long as the program.
         unsafe { libc::pthread_mutex_lock(&raw mut LOCK) };
-        drop(Quiet::enter());
+        drop(SignalsBlocked::enter());
     }
     unsafe extern "C" fn give() {
         // SAFETY: locked by this thread.
@@ -464,7 +466,7 @@ fn a_thread_may_fork_while_it_holds_what_another_fork_waits_for() {
             });
             let fork_and_close = || {
                 in_child(fork, || {
-                    drop(Quiet::enter());
+                    drop(SignalsBlocked::enter());
                     in_child(fork, || true);
                     true
                 });
@@ -479,7 +481,7 @@ fn a_thread_may_fork_while_it_holds_what_another_fork_waits_for() {
                         std::thread::yield_now();
                     }
                     fork_and_close();
-                    drop(Quiet::enter());
+                    drop(SignalsBlocked::enter());
                     assert!(!other.is_finished(), "the other fork did not wait");
                     // SAFETY: locked above.
                     unsafe { libc::pthread_mutex_unlock(&raw mut LOCK) };
@@ -512,7 +514,7 @@ fn a_child_of_a_raw_fork_inside_a_fork_may_fork() {
             ARMED.store(true, Ordering::Relaxed);
             in_child(fork, || true);
             let inner = INNER.load(Ordering::Relaxed);
-            drop(Quiet::enter());
+            drop(SignalsBlocked::enter());
             in_child(fork, || true);
             match inner {
                 // SAFETY: ends the child without the test harness's help.
@@ -535,13 +537,13 @@ fn forks_from_several_threads_at_once() {
                     scope.spawn(|| {
                         (0..100).for_each(|_| {
                             in_child(fork, || {
-                                drop(Quiet::enter());
+                                drop(SignalsBlocked::enter());
                                 true
                             })
                         })
                     });
                 }
-                scope.spawn(|| (0..20_000).for_each(|_| drop(Quiet::enter())));
+                scope.spawn(|| (0..20_000).for_each(|_| drop(SignalsBlocked::enter())));
             });
         },
     );
@@ -614,8 +616,8 @@ impl OnePage {
             let done = match amount % 2 {
                 0 => self
                     .0
-                    .exchange_since(version, (a, left_then), (b, right_then)),
-                _ => self.0.exchange(
+                    .store_pair_if(version, (a, left_then), (b, right_then)),
+                _ => self.0.compare_exchange_pair(
                     Change::of(a, left, left_then),
                     Change::of(b, right, right_then),
                 ),

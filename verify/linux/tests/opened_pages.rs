@@ -209,7 +209,7 @@ fn a_fault_under_a_gate_ends_the_process() {
         let number = in_arena(|| Box::new(7));
         // Without a gate the handler opens it.
         assert_eq!(closed(libc::PROT_NONE, || *number), (7, 1));
-        let held = area.close(0);
+        let held = area.close_gate(0);
         closed(libc::PROT_NONE, || std::hint::black_box(*number));
         drop(held);
     });

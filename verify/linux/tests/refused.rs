@@ -87,7 +87,7 @@ impl Shared {
     /// Each operation may find that there is no memory, or that another thread was first.
     fn use_all(&self, value: u64) {
         let [first, second] = self.domain.snapshot(self.domain.each_ref()).0;
-        let _ = self.domain.exchange(
+        let _ = self.domain.compare_exchange_pair(
             Change::of(&self.domain[0], first, first + 1),
             Change::of(&self.domain[1], second, second + 1),
         );

@@ -2,7 +2,7 @@
 //! leaves as it found it.
 #![cfg(atomseq_sections)]
 
-use atomseq::internals::{cpu_id, current_cpu, fence, register_this_thread};
+use atomseq::internals::{cpu_id, current_cpu, membarrier_rseq, register_this_thread};
 use atomseq::mutex::{Biased, Condvar, Mutex, OnCpu, Semaphore};
 use atomseq::percpu::{self, Area, Counter, Histogram, Link, Node, Ring};
 use atomseq::signal::{self, Event};
@@ -405,9 +405,9 @@ fn a_fence_that_fails_later_ends_the_process_with_a_sentence() {
         libc::SIGABRT,
         || {
             assert!(atomseq::status().gates_active(), "{}", atomseq::status());
-            fence(0);
+            membarrier_rseq(0);
             refuse(&always(libc::SYS_membarrier, libc::EPERM)).unwrap();
-            fence(0);
+            membarrier_rseq(0);
         },
     );
     if let Some(errors) = errors {
@@ -423,7 +423,7 @@ fn a_fence_reaches_every_slot_and_cpus_that_are_not_there() {
         || {
             assert!(atomseq::status().gates_active(), "{}", atomseq::status());
             for cpu in 0..atomseq::internals::cpu_slots() + 2 {
-                fence(cpu);
+                membarrier_rseq(cpu);
             }
         },
     );
@@ -708,7 +708,7 @@ impl Given {
                 assert!(has.is_none_or(|slots| slots == cpus), "{has:?} of {cpus}");
             };
             uses(self.area.get().map(|area| {
-                drop(area.close(cpu));
+                drop(area.close_gate(cpu));
                 area.cpus()
             }));
             uses(self.counter.get().map(|counter| {

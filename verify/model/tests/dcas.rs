@@ -51,7 +51,7 @@ fn the_protocol_holds() {
     let mut missed = Vec::new();
     for name in [
         "exchange",
-        "exchange_since",
+        "store_pair_if",
         "undo",
         "undo_here",
         "free_here",

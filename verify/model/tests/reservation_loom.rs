@@ -26,7 +26,7 @@ mod sync {
     pub const MORE_THAN_TWO: bool = false;
 
     /// How much there is to try with two threads.
-    pub const MOST: Size = Size::Small;
+    pub const MAX: Size = Size::Small;
 
     pub fn fence() {
         loom::sync::atomic::fence(Ordering::SeqCst);

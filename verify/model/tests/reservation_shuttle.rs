@@ -21,7 +21,7 @@ mod sync {
     pub const MORE_THAN_TWO: bool = true;
 
     /// Not every order of steps: one who waits may look again without end.
-    pub const MOST: Size = Size::Large;
+    pub const MAX: Size = Size::Large;
 
     pub fn fence() {}
 }

@@ -1,7 +1,7 @@
 //! One at a time, by every mechanism that threads may share, under more threads than CPUs.
 #![cfg(not(atomseq_sanitized))]
 
-use atomseq::mutex::{Counted, Interlocked, OnCpu, RawMutex, RawSpin, Rehoming, TestAndSet};
+use atomseq::mutex::{BiasedFlag, Counted, Interlocked, OnCpu, RawMutex, RawSpin, TestAndSet};
 use verify_mutex::careless::LooksThenSets;
 use verify_mutex::exclusion::{between_threads, between_threads_in_time};
 
@@ -45,8 +45,8 @@ fn on_cpu() {
 
 #[test]
 fn rehoming() {
-    excludes::<Rehoming>();
-    excludes::<Counted<Rehoming>>();
+    excludes::<BiasedFlag>();
+    excludes::<Counted<BiasedFlag>>();
 }
 
 #[test]

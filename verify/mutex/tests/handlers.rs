@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use atomseq::local::per_thread;
 use atomseq::mutex::{
-    Condvar, Counted, Interlocked, Interventions, Masked, Mutex, OnCpu, RawMutex, RawSpin,
-    Rehoming, Restarting, Rolling, Semaphore, SpinLock, TestAndSet,
+    BiasedFlag, Condvar, Counted, Interlocked, Interventions, Masked, Mutex, OnCpu, RawMutex,
+    RawSpin, Restarting, Rolling, Semaphore, SpinLock, TestAndSet,
 };
 use atomseq::signal::{self, Event};
 use verify_mutex::shared_with_handlers;
@@ -39,12 +39,12 @@ trials! {
     spin_rolling: RawSpin<Rolling>;
     spin_masked: RawSpin<Masked>;
     spin_on_cpu: RawSpin<OnCpu>;
-    spin_rehoming: RawSpin<Rehoming>;
+    spin_rehoming: RawSpin<BiasedFlag>;
     mutex_interlocked: RawMutex<Interlocked>;
     mutex_restarting: RawMutex<Restarting>;
     mutex_rolling: RawMutex<Rolling>;
     mutex_masked: RawMutex<Masked>;
-    mutex_rehoming: RawMutex<Rehoming>;
+    mutex_rehoming: RawMutex<BiasedFlag>;
     counted_restarting: RawSpin<Counted<Restarting>>;
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Mutex as StdMutex, MutexGuard, PoisonError};
 use std::thread::available_parallelism;
 
 use atomseq::mutex::{
-    Condvar, Counted, Interlocked, Mutex, OnCpu, Rehoming, Semaphore, TestAndSet,
+    BiasedFlag, Condvar, Counted, Interlocked, Mutex, OnCpu, Semaphore, TestAndSet,
 };
 use verify_mutex::careless::Unpaired;
 use verify_mutex::races;
@@ -42,7 +42,7 @@ fn of_a_mutex() {
 /// Their waiters' side of the pairing is a system call.
 #[test]
 fn of_a_biased_mutex() {
-    of::<Rehoming>(rounds() / 10);
+    of::<BiasedFlag>(rounds() / 10);
     of::<OnCpu>(rounds() / 10);
 }
 

@@ -298,7 +298,7 @@ fn what_a_jump_has_left_comes_with_the_end_of_a_gate() {
         jump_out_of_the_first_of_two(jump);
         assert_eq!(logged(), []);
         let guard = mask();
-        let held = area.close(0);
+        let held = area.close_gate(0);
         drop(guard);
         assert_eq!(logged(), []);
         drop(held);
@@ -377,7 +377,7 @@ fn deferred_signals_that_come_inside_learn_it() {
         raise(ONE);
         let held = IN_A_GATE
             .load(SeqCst)
-            .then(|| AREA.get().expect("an area").close(0));
+            .then(|| AREA.get().expect("an area").close_gate(0));
         drop(guard);
         drop(held);
         PAGE.get().expect("a page").release();
@@ -415,7 +415,7 @@ fn a_kept_signal_waits_for_the_end_of_a_gate_and_for_the_kernel_s_mask() {
         install(STOP, note);
         let guard = mask();
         raise(STOP);
-        let held = area.close(0);
+        let held = area.close_gate(0);
         drop(guard);
         assert_eq!(logged(), []);
         drop(held);

@@ -465,7 +465,7 @@ fn a_mask_that_ends_while_a_gate_is_held_ends_with_it() {
         install(ONE, note);
         let guard = mask();
         raise(ONE);
-        let held = area.close(0);
+        let held = area.close_gate(0);
         drop(guard);
         assert_eq!(logged(), [], "the gate is held");
         let another = mask();
@@ -475,7 +475,7 @@ fn a_mask_that_ends_while_a_gate_is_held_ends_with_it() {
         assert_eq!(logged(), [ONE as usize]);
         assert!(!is_blocked(ONE) && !signal::is_masked());
         // The kernel's mask, the same.
-        let held = signal::with_kernel_mask(|| area.close(0));
+        let held = signal::with_kernel_mask(|| area.close_gate(0));
         raise(ONE);
         assert_eq!(logged(), [ONE as usize]);
         drop(held);
@@ -484,7 +484,7 @@ fn a_mask_that_ends_while_a_gate_is_held_ends_with_it() {
         // And in the order of scopes, with a signal that waits already.
         let guard = mask();
         raise(ONE);
-        drop(area.close(0));
+        drop(area.close_gate(0));
         assert_eq!(logged(), [ONE as usize; 2]);
         drop(guard);
         assert_eq!(logged(), [ONE as usize; 3]);
@@ -497,7 +497,7 @@ fn a_mask_that_begins_while_a_gate_is_held_outlives_it() {
     in_fresh_process(this_test!(), || {
         let area = atomseq::percpu::Area::new(64).expect("memory");
         install(ONE, note);
-        let held = area.close(0);
+        let held = area.close_gate(0);
         let guard = mask();
         raise(ONE);
         drop(held);
@@ -520,7 +520,7 @@ fn control_without_regard_for_gates_the_handler_runs_while_one_is_held() {
         install(ONE, note);
         let guard = mask();
         raise(ONE);
-        let held = area.close(0);
+        let held = area.close_gate(0);
         drop(guard);
         assert_eq!(logged(), [ONE as usize]);
         drop(held);

@@ -8,14 +8,14 @@ use crate::ledger::Handlers;
 use crate::structures::Structures;
 
 /// More workers than any trial has.
-pub const MOST_WORKERS: usize = 8;
+pub const MAX_WORKERS: usize = 8;
 
 /// What a handler can reach.
 pub struct Stage {
     /// The structures, shared by all.
     pub structures: Structures,
     /// A thread's handlers keep their own books.
-    pub handlers: [Handlers; MOST_WORKERS],
+    pub handlers: [Handlers; MAX_WORKERS],
 }
 
 static STAGE: OnceLock<Stage> = OnceLock::new();

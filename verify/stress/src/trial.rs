@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::ledger::Ledger;
-use crate::torment::{self, MOST_WORKERS, Victim, stage};
+use crate::torment::{self, MAX_WORKERS, Victim, stage};
 
 /// What a trial is like.
 #[derive(Clone, Copy, Debug)]
@@ -52,10 +52,10 @@ impl std::fmt::Display for Figures {
 ///
 /// If anything was lost, doubled or torn, or a child did not come to its end.
 pub fn run(trial: Trial) -> Figures {
-    assert!(trial.workers <= MOST_WORKERS);
+    assert!(trial.workers <= MAX_WORKERS);
     torment::install();
     let stage = stage();
-    let victims: [Victim; MOST_WORKERS] = Default::default();
+    let victims: [Victim; MAX_WORKERS] = Default::default();
     let victims = &victims[..trial.workers];
     let over = AtomicBool::new(false);
     let (mut ledger, moves, forks) = thread::scope(|scope| {

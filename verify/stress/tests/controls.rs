@@ -48,7 +48,7 @@ impl Shared {
     fn new() -> Shared {
         let area = Area::new(SCRATCH_WORDS * 8).expect("memory");
         let gates = (0..area.cpus())
-            .map(|cpu| area.close(cpu).address())
+            .map(|cpu| area.close_gate(cpu).address())
             .collect();
         Shared { area, gates }
     }
@@ -94,7 +94,7 @@ impl Shared {
             sum
         };
         if protocol.fences {
-            let _held = self.area.close(cpu);
+            let _held = self.area.close_gate(cpu);
             return take();
         }
         // The gate is closed as a section sees it, and nothing else happens.

@@ -3,7 +3,7 @@
 #![cfg(atomseq_sections)]
 
 use atomseq::mutex::{
-    Interlocked, Masked, OnCpu, RawBiased, RawMutex, RawSpin, Rehoming, Restarting, Rolling,
+    BiasedFlag, Interlocked, Masked, OnCpu, RawBiased, RawMutex, RawSpin, Restarting, Rolling,
 };
 use atomseq_papers::emulation::{Call, Trap};
 use atomseq_papers::reservation::{Bundled, PerLock, Unfenced};
@@ -60,7 +60,7 @@ excludes! {
     mutex_by_interlocked: machine::run::<RawMutex<Interlocked>>, 1;
     spin_lock_by_interlocked_on_one_cpu: one_cpu::run::<RawSpin<Interlocked>>, 1;
     mutex_by_interlocked_on_one_cpu: one_cpu::run::<RawMutex<Interlocked>>, 1;
-    spin_lock_by_rehoming: machine::run::<RawSpin<Rehoming>>, 1;
+    spin_lock_by_rehoming: machine::run::<RawSpin<BiasedFlag>>, 1;
     mutex_by_rehoming: machine::run::<RawBiased>, 1;
     spin_lock_by_on_cpu: one_cpu::run::<RawSpin<OnCpu>>, 1;
     mutex_by_on_cpu: one_cpu::run::<RawMutex<OnCpu>>, 1;

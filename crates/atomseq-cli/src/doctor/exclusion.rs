@@ -1,7 +1,7 @@
 //! Which mechanism each lock uses in this process, and why: decided at start-up, once (B91 3.1.1). The library says which
 //! ([`chosen`]); this adds what tells people why.
 
-use atomseq::mutex::{Masked, Rehoming, Restarting, Runs, TestAndSet, chosen};
+use atomseq::mutex::{BiasedFlag, Masked, Restarting, Runs, TestAndSet, chosen};
 use serde::Serialize;
 
 use super::signals::Signals;
@@ -22,7 +22,7 @@ pub struct Exclusion {
 /// What runs when a flag is set.
 #[derive(Clone, Copy)]
 pub struct Mechanisms {
-    /// Of flags that have a home: of [`Rehoming`], and of `OnCpu`.
+    /// Of flags that have a home: of [`BiasedFlag`], and of `OnCpu`.
     home: Runs,
     /// Of [`Restarting`] and `Rolling`.
     sequence: Runs,
@@ -39,7 +39,7 @@ impl Mechanisms {
             choice.expect("a mechanism of the library").runs
         };
         Mechanisms {
-            home: runs(Rehoming::NAME),
+            home: runs(BiasedFlag::NAME),
             sequence: runs(Restarting::NAME),
             mask: runs(Masked::NAME),
         }

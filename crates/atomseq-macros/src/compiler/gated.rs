@@ -108,7 +108,7 @@ fn statement(
         }
         StepKind::Cpu { to } => {
             let to = name(*to);
-            quote!(let #to: ::atomseq::internals::standard::usize = ::atomseq::percpu::Held::cpu(#cpu);)
+            quote!(let #to: ::atomseq::internals::standard::usize = ::atomseq::percpu::GateGuard::cpu(#cpu);)
         }
         StepKind::CompareExchange {
             to,

@@ -267,12 +267,12 @@ fn on_cpu(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> TokenSt
 fn gated(sequence: &Sequence) -> TokenStream {
     let visibility = visibility_of_forms(sequence);
     let returned = return_type(sequence);
-    let parameters = parameters(sequence, quote!(&::atomseq::percpu::Held<'_>));
+    let parameters = parameters(sequence, quote!(&::atomseq::percpu::GateGuard<'_>));
     let (must_use, inline) = (&sequence.attributes.must_use, &sequence.attributes.inline);
     let body = gated::body(
         sequence,
         Memory::Shared,
-        |slot| quote!(::atomseq::percpu::Held::address(#slot)),
+        |slot| quote!(::atomseq::percpu::GateGuard::address(#slot)),
     );
     quote! {
         /// The form for a caller that holds the slot's gate: the same steps in plain Rust.

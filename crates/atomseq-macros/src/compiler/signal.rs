@@ -80,7 +80,7 @@ fn function(
     // A name of our own, which no parameter's can meet.
     let quiet = syn::Ident::new("__atomseq_quiet", proc_macro2::Span::mixed_site());
     let quiet = (protection != Protection::None).then(
-        || quote!(let #quiet: ::atomseq::internals::Quiet = ::atomseq::internals::Quiet::enter();),
+        || quote!(let #quiet: ::atomseq::internals::SignalsBlocked = ::atomseq::internals::SignalsBlocked::enter();),
     );
     let steps = gated::body(sequence, Memory::Own, |slot| quote!(#slot));
     quote! {

@@ -1,6 +1,6 @@
 //! The mechanisms, by name: which guard the data of two threads, and which do not.
 
-use atomseq::mutex::{Interlocked, OnCpu, Rehoming, TestAndSet};
+use atomseq::mutex::{BiasedFlag, Interlocked, OnCpu, TestAndSet};
 use atomseq_papers::emulation::{Call, Trap};
 use atomseq_papers::reservation::{Bundle, Bundled, Fenced, OneCpu, PerLock, Unfenced};
 
@@ -53,7 +53,7 @@ pub static ALL: [Mechanism; 11] = [
     by::<OnCpu>("a sequence that the kernel restarts (B91 2.4); visits from other CPUs are fences"),
     Mechanism {
         name: "biased",
-        ..by::<Rehoming>(
+        ..by::<BiasedFlag>(
             "the same, at home on the CPU that uses it most; interlocked where several do",
         )
     },

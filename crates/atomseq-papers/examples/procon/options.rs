@@ -74,7 +74,7 @@ pub struct Plan {
 }
 
 /// More than that a buffer must not take.
-const MOST_BYTES: usize = 1 << 30;
+const MAX_BYTES: usize = 1 << 30;
 
 impl Options {
     /// Looks at the file and the machine; an error is a sentence.
@@ -83,9 +83,9 @@ impl Options {
         let one_cpu = cpus[0] == cpus[1];
         let (mechanisms, left_out) = self.mechanisms(one_cpu)?;
         let (slots, block) = (self.slots as usize, self.block as usize);
-        if slots * block > MOST_BYTES {
+        if slots * block > MAX_BYTES {
             return Err(format!(
-                "{slots} slots of {block} bytes are more than {MOST_BYTES} bytes; give fewer or smaller ones"
+                "{slots} slots of {block} bytes are more than {MAX_BYTES} bytes; give fewer or smaller ones"
             ));
         }
         let input = match &self.file {

@@ -33,7 +33,7 @@ impl Adjacent {
     ///
     /// # Panics
     ///
-    /// If a value is larger than [`Word::MOST`].
+    /// If a value is larger than [`Word::MAX`].
     pub fn new(first: u64, second: u64) -> Adjacent {
         Adjacent {
             words: [Word::new(first), Word::new(second)],
@@ -89,7 +89,7 @@ impl Adjacent {
     ///
     /// # Panics
     ///
-    /// If a new value is larger than [`Word::MOST`].
+    /// If a new value is larger than [`Word::MAX`].
     #[inline]
     pub fn compare_exchange(
         &self,
@@ -97,7 +97,7 @@ impl Adjacent {
         new: (u64, u64),
     ) -> Result<(), (u64, u64)> {
         assert!(
-            (new.0 | new.1) <= Word::MOST,
+            (new.0 | new.1) <= Word::MAX,
             "a covered word holds values below 2^63"
         );
         if self.by_hardware {
@@ -151,7 +151,7 @@ impl Adjacent {
     ///
     /// # Panics
     ///
-    /// If a new value is larger than [`Word::MOST`].
+    /// If a new value is larger than [`Word::MAX`].
     pub fn atomic_update(&self, mut update: impl FnMut((u64, u64)) -> (u64, u64)) -> (u64, u64) {
         let mut old = self.load();
         loop {

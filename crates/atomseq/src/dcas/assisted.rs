@@ -52,7 +52,7 @@ mod slow;
 
 pub(super) use recovery::{REVOKED, UNDONE};
 pub(super) use sequences::SEQUENCES;
-use sequences::{DONE, exchange, exchange_since};
+use sequences::{DONE, exchange, store_pair_if};
 
 /// The largest number of a CPU that an id holds.
 pub(crate) const HIGHEST_CPU: usize = ID as usize;
@@ -125,7 +125,7 @@ impl Line {
     ///
     /// As for [`exchange`](Line::exchange).
     #[inline(always)]
-    pub(super) unsafe fn exchange_since(&self, version: u64, first: Part, second: Part) -> bool {
+    pub(super) unsafe fn store_pair_if(&self, version: u64, first: Part, second: Part) -> bool {
         // SAFETY: the line and the words are valid for loads and stores, and the steps reach nothing else.
         let told = unsafe { self.attempt_since(version << 16, first, second) };
         if told == Ok(DONE) {
@@ -209,7 +209,7 @@ impl Line {
         let line = &raw const *self as usize;
         let (new_a, new_b) = (a.new as usize, b.new as usize);
         // SAFETY: the caller's promise.
-        unsafe { exchange_since::on_cpu(line, free as usize, a.word, new_a, b.word, new_b) }
+        unsafe { store_pair_if::on_cpu(line, free as usize, a.word, new_a, b.word, new_b) }
     }
 }
 

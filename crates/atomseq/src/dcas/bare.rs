@@ -40,11 +40,11 @@ impl<const RECLAIMS: bool> Bare<RECLAIMS> {
     ///
     /// # Panics
     ///
-    /// If a new value is larger than [`Word::MOST`].
+    /// If a new value is larger than [`Word::MAX`].
     #[inline]
     pub unsafe fn exchange(&self, old: [u64; 2], new: [u64; 2]) -> bool {
         assert!(
-            (new[0] | new[1]) <= Word::MOST,
+            (new[0] | new[1]) <= Word::MAX,
             "a covered word holds values below 2^63"
         );
         let part = |index: usize, word: &Word| kcas::Part {

@@ -35,7 +35,7 @@ impl Cells {
     /// What has to be stored where.
     pub(super) fn halves(&self, index: usize, value: u64) -> [(&StableWord, u64); 2] {
         [
-            (&self.words[index], value & Word::MOST),
+            (&self.words[index], value & Word::MAX),
             (&self.tops[index], value >> 63),
         ]
     }

@@ -12,7 +12,7 @@ use super::kcas::{self, Part};
 pub(super) const SEQUENCES: u64 = 1 << 40;
 
 /// How many descriptors references can tell apart.
-pub(super) const MOST: usize = PLACES * BLOCKS;
+pub(super) const MAX: usize = PLACES * BLOCKS;
 
 /// What it is used for at this sequence number is past, and its owner has gone.
 pub(super) const FREE: u64 = 0;
@@ -26,7 +26,7 @@ pub(super) const PHASE: u64 = 3;
 const COUNT_SHIFT: u32 = 2;
 const SEQUENCE_SHIFT: u32 = 6;
 
-const _: () = assert!(kcas::MOST + 1 < 1 << (SEQUENCE_SHIFT - COUNT_SHIFT));
+const _: () = assert!(kcas::MAX + 1 < 1 << (SEQUENCE_SHIFT - COUNT_SHIFT));
 
 /// The status at a sequence number, of an operation with so many entries.
 #[inline(always)]
@@ -56,7 +56,7 @@ pub(super) struct Descriptor {
     /// helped.
     pub(super) operation: AtomicU64,
     /// Of an operation, the version is the first.
-    pub(super) entries: [Entry; kcas::MOST + 1],
+    pub(super) entries: [Entry; kcas::MAX + 1],
 }
 
 /// One word's part of it.

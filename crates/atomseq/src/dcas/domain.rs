@@ -55,7 +55,7 @@ impl<T: Covered> Domain<T> {
         Domain { object, covered }
     }
 
-    /// A domain of which [`exchange_all`](Domain::exchange_all) changes more than two words: by [`Mechanism::Kcas`], whatever the
+    /// A domain of which [`compare_exchange_all`](Domain::compare_exchange_all) changes more than two words: by [`Mechanism::Kcas`], whatever the
     /// process has chosen for the others.
     ///
     /// ```
@@ -63,7 +63,7 @@ impl<T: Covered> Domain<T> {
     ///
     /// let ring: Domain<[Word; 3]> = Domain::wide(std::array::from_fn(|place| Word::new(place as u64)));
     /// let turn = [0, 1, 2].map(|place| Change::of(&ring[place], place as u64, (place as u64 + 1) % 3));
-    /// ring.exchange_all(&turn)?;
+    /// ring.compare_exchange_all(&turn)?;
     /// assert_eq!(ring.snapshot([&ring[0], &ring[1], &ring[2]]).0, [1, 2, 0]);
     /// # Ok::<(), atomseq::dcas::Changed>(())
     /// ```
@@ -148,7 +148,7 @@ impl<T: Covered> Domain<T> {
 
     /// The version, which says how many modifications there were, a useful and sometimes necessary statistic (GC96 5.3): 1 is that of a
     /// new domain, and each one adds 1. An [`exchange`](Domain::exchange) of any kind that succeeds is a modification, also if its words
-    /// keep their values; but an [`exchange_all`](Domain::exchange_all) that changes none of its words adds nothing. Each
+    /// keep their values; but an [`compare_exchange_all`](Domain::compare_exchange_all) that changes none of its words adds nothing. Each
     /// [`get_mut`](Domain::get_mut) is one.
     ///
     /// Under [`Mechanism::Assisted`] operations that found a word changed, and ones that were interrupted
@@ -166,12 +166,16 @@ impl<T: Covered> Domain<T> {
     ///
     /// # Panics
     ///
-    /// If a word is not inside the domain, both are the same, or a value is larger than [`Word::MOST`].
+    /// If a word is not inside the domain, both are the same, or a value is larger than [`Word::MAX`].
     #[inline]
-    pub fn exchange(&self, first: Change<'_>, second: Change<'_>) -> Result<(), Changed> {
+    pub fn compare_exchange_pair(
+        &self,
+        first: Change<'_>,
+        second: Change<'_>,
+    ) -> Result<(), Changed> {
         self.check_pair(first, second);
         // SAFETY: the words are the domain's, and so valid and covered by its object alone, and different.
-        let done = unsafe { self.object.exchange(first, second) };
+        let done = unsafe { self.object.compare_exchange_pair(first, second) };
         if done { Ok(()) } else { Err(Changed) }
     }
 
@@ -185,10 +189,10 @@ impl<T: Covered> Domain<T> {
     ///
     /// As for [`exchange`](Domain::exchange).
     #[inline]
-    pub fn exchange_one(&self, change: Change<'_>) -> Result<(), Changed> {
+    pub fn compare_exchange(&self, change: Change<'_>) -> Result<(), Changed> {
         self.check_change(change);
         // SAFETY: as for two.
-        let done = unsafe { self.object.exchange_one(change) };
+        let done = unsafe { self.object.compare_exchange(change) };
         if done { Ok(()) } else { Err(Changed) }
     }
 
@@ -196,7 +200,7 @@ impl<T: Covered> Domain<T> {
     /// ([`Change::compare`]) is compared only, and costs no atomic instruction: the version tells whether it is still so.
     ///
     /// Any number of words is compared. In a domain made by [`wide`](Domain::wide), up to
-    /// [`MOST_CHANGES`](super::MOST_CHANGES) are changed, lock-free, by 2k + 2 atomic instructions for k of them: two for each, and two
+    /// [`MAX_CHANGES`](super::MAX_CHANGES) are changed, lock-free, by 2k + 2 atomic instructions for k of them: two for each, and two
     /// for the version. In any other, up to two are, with the progress of [`exchange`](Domain::exchange).
     ///
     /// ```
@@ -207,7 +211,7 @@ impl<T: Covered> Domain<T> {
     /// let shelf = Domain::new(Shelf { open: Word::new(1), left: Word::new(9), sold: Word::new(0) });
     ///
     /// // One is sold, if the shelf is open.
-    /// let sale = |left, sold| shelf.exchange_all(&[
+    /// let sale = |left, sold| shelf.compare_exchange_all(&[
     ///     Change::compare(&shelf.open, 1),
     ///     Change::of(&shelf.left, left, left - 1),
     ///     Change::of(&shelf.sold, sold, sold + 1),
@@ -222,18 +226,18 @@ impl<T: Covered> Domain<T> {
     ///
     /// # Panics
     ///
-    /// If a word is not inside the domain, is changed twice, or a value is larger than [`Word::MOST`]; or if more words change than
+    /// If a word is not inside the domain, is changed twice, or a value is larger than [`Word::MAX`]; or if more words change than
     /// this domain can change at once.
-    pub fn exchange_all(&self, changes: &[Change<'_>]) -> Result<(), Changed> {
+    pub fn compare_exchange_all(&self, changes: &[Change<'_>]) -> Result<(), Changed> {
         let changing = changes.iter().filter(|change| change.old != change.new);
         let most = match self.mechanism() {
             Mechanism::Assisted => 2,
-            Mechanism::Kcas => super::MOST_CHANGES,
+            Mechanism::Kcas => super::MAX_CHANGES,
         };
         assert!(
             changing.count() <= most,
             "this domain changes no more than {most} words at once: `Domain::wide` makes one that changes {}",
-            super::MOST_CHANGES
+            super::MAX_CHANGES
         );
         for (index, change) in changes.iter().enumerate() {
             self.check_change(*change);
@@ -247,7 +251,7 @@ impl<T: Covered> Domain<T> {
         }
         // SAFETY: the words are the domain's, and so valid and covered by its object alone; those that change are different, and no
         // more than there may be.
-        let done = unsafe { self.object.exchange_all(changes) };
+        let done = unsafe { self.object.compare_exchange_all(changes) };
         if done { Ok(()) } else { Err(Changed) }
     }
 
@@ -263,7 +267,7 @@ impl<T: Covered> Domain<T> {
     ///
     /// As for [`exchange`](Domain::exchange).
     #[inline]
-    pub fn exchange_since(
+    pub fn store_pair_if(
         &self,
         version: Version,
         first: (&Word, u64),
@@ -275,7 +279,7 @@ impl<T: Covered> Domain<T> {
         );
         let [first, second] = [first, second].map(|(word, new)| (word.stable(), new));
         // SAFETY: as for `exchange`; the values are no larger than they may be.
-        let done = unsafe { self.object.exchange_since(version, first, second) };
+        let done = unsafe { self.object.store_pair_if(version, first, second) };
         if done { Ok(()) } else { Err(Changed) }
     }
 
@@ -286,12 +290,12 @@ impl<T: Covered> Domain<T> {
     ///
     /// # Panics
     ///
-    /// If the word is not inside the domain, or a value is larger than [`Word::MOST`].
+    /// If the word is not inside the domain, or a value is larger than [`Word::MAX`].
     pub fn atomic_update(&self, word: &Word, mut update: impl FnMut(u64) -> u64) -> u64 {
         loop {
             let old = self.load(word);
             if self
-                .exchange_one(Change::of(word, old, update(old)))
+                .compare_exchange(Change::of(word, old, update(old)))
                 .is_ok()
             {
                 return old;
@@ -314,7 +318,7 @@ impl<T: Covered> Domain<T> {
     fn check_change(&self, change: Change<'_>) {
         self.check(change.word);
         assert!(
-            (change.old | change.new) <= Word::MOST,
+            (change.old | change.new) <= Word::MAX,
             "a covered word holds values below 2^63"
         );
     }

@@ -48,7 +48,7 @@ use super::descriptors::{
 };
 
 /// The most words that one operation changes.
-pub(super) const MOST: usize = 8;
+pub(super) const MAX: usize = 8;
 
 /// A word that holds a reference, not a value.
 pub(super) const MARK: u64 = 1 << 63;
@@ -108,8 +108,8 @@ impl Reference {
 }
 
 const _: () = assert!(63 - ENTRY_BITS - INDEX_BITS == SEQUENCES.trailing_zeros());
-const _: () = assert!(descriptors::MOST == 1 << INDEX_BITS && MOST < 1 << ENTRY_BITS);
-const _: () = assert!(descriptors::MOST == PLACES * blocks::BLOCKS);
+const _: () = assert!(descriptors::MAX == 1 << INDEX_BITS && MAX < 1 << ENTRY_BITS);
+const _: () = assert!(descriptors::MAX == PLACES * blocks::BLOCKS);
 
 /// The value that a reference stands for. `None`: its descriptor is in use for something else, so the word has changed.
 fn resolve(reference: Reference) -> Option<u64> {
@@ -174,7 +174,7 @@ pub(super) fn is_still(version: &AtomicU64, number: u64) -> bool {
 ///
 /// # Panics
 ///
-/// If there are more than [`MOST`].
+/// If there are more than [`MAX`].
 #[inline(always)]
 pub(super) unsafe fn exchange(version: &AtomicU64, number: u64, parts: &[Part]) -> bool {
     // SAFETY: the caller's promise.
@@ -192,7 +192,7 @@ pub(super) unsafe fn exchange(version: &AtomicU64, number: u64, parts: &[Part]) 
 ///
 /// As for [`exchange`].
 #[inline(always)]
-pub(super) unsafe fn exchange_since<const N: usize>(
+pub(super) unsafe fn store_pair_if<const N: usize>(
     version: &AtomicU64,
     number: u64,
     words: [(&AtomicU64, u64); N],
@@ -223,7 +223,7 @@ pub(super) unsafe fn exchange_with<const RECLAIMS: bool>(
     number: u64,
     parts: &[Part],
 ) -> bool {
-    assert!(parts.len() <= MOST, "too many words for one operation");
+    assert!(parts.len() <= MAX, "too many words for one operation");
     // A word that keeps its value needs no reference: the version says that it has it.
     let changing = || parts.iter().filter(|part| part.old != part.new);
     let count = changing().count();

@@ -1,7 +1,7 @@
 //! Double compare-and-swap: two independent words, compared and changed at once.
 //!
 //! A [`Domain`] owns [`Word`]s and has a version number (GC96 5.1). Its operations compare and change
-//! one or two of the words, or up to eight (see [`Domain::exchange_all`]), read several as they were at one time, or change two if nothing has
+//! one or two of the words, or up to eight (see [`Domain::compare_exchange_all`]), read several as they were at one time, or change two if nothing has
 //! changed since a version. No thread that is preempted, ended or interrupted inside one of them
 //! keeps the others waiting, and all may be called from a signal handler that interrupted another
 //! one on the same domain.
@@ -116,8 +116,8 @@ impl<'a> Change<'a> {
     }
 }
 
-/// The most words that [`Domain::exchange_all`] changes at once.
-pub const MOST_CHANGES: usize = kcas::MOST;
+/// The most words that [`Domain::compare_exchange_all`] changes at once.
+pub const MAX_CHANGES: usize = kcas::MAX;
 
 /// A word did not have the value it should have had, or the version was another one; nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

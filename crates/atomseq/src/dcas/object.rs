@@ -2,7 +2,7 @@
 //! structures in `nonblocking/` are made of.
 //!
 //! A structure's operation is always the same: [`begin`](Object::begin), look at covered words with
-//! [`load`](Object::load), change one or two of them by [`exchange_since`](Object::exchange_since), and
+//! [`load`](Object::load), change one or two of them by [`store_pair_if`](Object::store_pair_if), and
 //! do it all again if that fails. What was looked at without a change counts if
 //! [`is_still`](Object::is_still) says so. Every change changes the version, so no word that comes back to an old
 //! value deceives anybody.
@@ -119,7 +119,7 @@ impl Object {
     /// returns, and as long as the object is used if it never does (see [`siglongjmp`](crate::signal::siglongjmp)); under k-CAS until
     /// no thread is in an operation of this object.
     #[inline]
-    pub unsafe fn exchange(&self, first: Change<'_>, second: Change<'_>) -> bool {
+    pub unsafe fn compare_exchange_pair(&self, first: Change<'_>, second: Change<'_>) -> bool {
         // SAFETY: the caller's promise.
         unsafe {
             match self.mechanism {
@@ -135,7 +135,7 @@ impl Object {
     ///
     /// As for [`exchange`](Object::exchange).
     #[inline]
-    pub unsafe fn exchange_one(&self, change: Change<'_>) -> bool {
+    pub unsafe fn compare_exchange(&self, change: Change<'_>) -> bool {
         // SAFETY: the caller's promise; the other word is the line's own.
         unsafe {
             match self.mechanism {
@@ -150,9 +150,9 @@ impl Object {
     ///
     /// # Safety
     ///
-    /// As for [`exchange`](Object::exchange), of those that change; there are at most [`MOST_CHANGES`](super::MOST_CHANGES), and
+    /// As for [`exchange`](Object::exchange), of those that change; there are at most [`MAX_CHANGES`](super::MAX_CHANGES), and
     /// under OS-assisted DCAS two.
-    pub unsafe fn exchange_all(&self, changes: &[Change<'_>]) -> bool {
+    pub unsafe fn compare_exchange_all(&self, changes: &[Change<'_>]) -> bool {
         loop {
             let version = self.begin();
             let are_as_expected = |change: &Change<'_>| self.load(change.word) == change.old;
@@ -172,15 +172,15 @@ impl Object {
                     unsafe {
                         match both {
                             [None, _] => true,
-                            [Some(one), None] => self.exchange_one_since(version, one),
+                            [Some(one), None] => self.store_if(version, one),
                             [Some(first), Some(second)] => {
-                                self.exchange_since(version, first, second)
+                                self.store_pair_if(version, first, second)
                             }
                         }
                     }
                 }
                 Mechanism::Kcas => {
-                    let mut parts = [NOTHING; kcas::MOST];
+                    let mut parts = [NOTHING; kcas::MAX];
                     let mut count = 0;
                     for change in changing {
                         parts[count] = change.kcas();
@@ -205,9 +205,9 @@ impl Object {
     ///
     /// # Safety
     ///
-    /// As for [`exchange`](Object::exchange). Under k-CAS the values are at most [`Word::MOST`].
+    /// As for [`exchange`](Object::exchange). Under k-CAS the values are at most [`Word::MAX`].
     #[inline(always)]
-    pub unsafe fn exchange_since(
+    pub unsafe fn store_pair_if(
         &self,
         version: Version,
         first: (&StableWord, u64),
@@ -218,7 +218,7 @@ impl Object {
             match self.mechanism {
                 Mechanism::Assisted => {
                     self.line
-                        .exchange_since(version.0, assisted_part(first), assisted_part(second))
+                        .store_pair_if(version.0, assisted_part(first), assisted_part(second))
                 }
                 Mechanism::Kcas => self.since_kcas(version, [first, second]),
             }
@@ -229,22 +229,22 @@ impl Object {
     ///
     /// # Safety
     ///
-    /// As for [`exchange_since`](Object::exchange_since).
+    /// As for [`store_pair_if`](Object::store_pair_if).
     #[inline(always)]
-    pub unsafe fn exchange_one_since(&self, version: Version, word: (&StableWord, u64)) -> bool {
+    pub unsafe fn store_if(&self, version: Version, word: (&StableWord, u64)) -> bool {
         // SAFETY: the caller's promise; the other word is the line's own.
         unsafe {
             match self.mechanism {
                 Mechanism::Assisted => {
                     self.line
-                        .exchange_since(version.0, assisted_part(word), self.line.no_part())
+                        .store_pair_if(version.0, assisted_part(word), self.line.no_part())
                 }
                 Mechanism::Kcas => self.since_kcas(version, [word]),
             }
         }
     }
 
-    /// [`exchange_since`](Object::exchange_since) of a cell, which holds any 64 bits, and a word, of an object that uses
+    /// [`store_pair_if`](Object::store_pair_if) of a cell, which holds any 64 bits, and a word, of an object that uses
     /// k-CAS for certain: without a copy of the other way.
     ///
     /// # Safety
@@ -265,16 +265,12 @@ impl Object {
         unsafe { self.since_kcas(version, [low, high, word]) }
     }
 
-    /// [`exchange_one_since`](Object::exchange_one_since), of an object that uses k-CAS for certain.
+    /// [`store_if`](Object::store_if), of an object that uses k-CAS for certain.
     ///
     /// # Safety
     ///
     /// As there; the object was made to use k-CAS.
-    pub unsafe fn exchange_one_since_by_kcas(
-        &self,
-        version: Version,
-        word: (&StableWord, u64),
-    ) -> bool {
+    pub unsafe fn store_if_by_kcas(&self, version: Version, word: (&StableWord, u64)) -> bool {
         // SAFETY: the caller's promise.
         unsafe { self.since_kcas(version, [word]) }
     }
@@ -335,7 +331,7 @@ impl Object {
     ) -> bool {
         let words = words.map(|(word, new)| (word.raw(), new));
         // SAFETY: the caller's promise.
-        unsafe { kcas::exchange_since(self.version.raw(), version.0, words) }
+        unsafe { kcas::store_pair_if(self.version.raw(), version.0, words) }
     }
 
     unsafe fn try_kcas<const N: usize>(&self, version: Version, changes: [Change<'_>; N]) -> bool {

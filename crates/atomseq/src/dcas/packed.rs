@@ -32,19 +32,19 @@ pub struct Packed<const BITS: u32>(AtomicU64);
 
 impl<const BITS: u32> Packed<BITS> {
     /// The largest first number.
-    pub const MOST_FIRST: u64 = {
+    pub const MAX_FIRST: u64 = {
         assert!(0 < BITS && BITS < 64, "each part has at least one bit");
         u64::MAX >> (64 - BITS)
     };
 
     /// The largest second number.
-    pub const MOST_SECOND: u64 = u64::MAX >> BITS;
+    pub const MAX_SECOND: u64 = u64::MAX >> BITS;
 
     /// A pair with these numbers.
     ///
     /// # Panics
     ///
-    /// If one of them does not fit: see [`MOST_FIRST`](Packed::MOST_FIRST) and [`MOST_SECOND`](Packed::MOST_SECOND).
+    /// If one of them does not fit: see [`MAX_FIRST`](Packed::MAX_FIRST) and [`MAX_SECOND`](Packed::MAX_SECOND).
     pub const fn new(first: u64, second: u64) -> Packed<BITS> {
         Packed(AtomicU64::new(Self::word((first, second))))
     }
@@ -72,7 +72,7 @@ impl<const BITS: u32> Packed<BITS> {
         new: (u64, u64),
     ) -> Result<(), (u64, u64)> {
         let new = Self::word(new);
-        if expected.0 > Self::MOST_FIRST || expected.1 > Self::MOST_SECOND {
+        if expected.0 > Self::MAX_FIRST || expected.1 > Self::MAX_SECOND {
             return Err(self.load());
         }
         self.0
@@ -106,14 +106,14 @@ impl<const BITS: u32> Packed<BITS> {
 
     const fn word((first, second): (u64, u64)) -> u64 {
         assert!(
-            first <= Self::MOST_FIRST && second <= Self::MOST_SECOND,
+            first <= Self::MAX_FIRST && second <= Self::MAX_SECOND,
             "a number does not fit into its part of the word"
         );
         first | second << BITS
     }
 
     const fn numbers(word: u64) -> (u64, u64) {
-        (word & Self::MOST_FIRST, word >> BITS)
+        (word & Self::MAX_FIRST, word >> BITS)
     }
 }
 
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn each_part_has_all_its_bits_and_no_more() {
         fn holds<const BITS: u32>() {
-            let most = (Packed::<BITS>::MOST_FIRST, Packed::<BITS>::MOST_SECOND);
+            let most = (Packed::<BITS>::MAX_FIRST, Packed::<BITS>::MAX_SECOND);
             assert_eq!(most.0.count_ones() + most.1.count_ones(), 64);
             for numbers in [(0, 0), (most.0, 0), (0, most.1), most] {
                 let pair = Packed::<BITS>::new(numbers.0, numbers.1);

@@ -186,7 +186,7 @@ impl Shadow {
                 continue;
             }
             let free = seen & !BELOW_VERSION;
-            let _quiet = platform::Quiet::enter();
+            let _quiet = platform::SignalsBlocked::enter();
             if lock::try_lock(&self.lock, seen, free) {
                 return self.change_and_unlock(change, free);
             }
@@ -276,7 +276,7 @@ impl Shadow {
                 if replace(seen, claim) {
                     REVOKED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                     match state {
-                        HELD => platform::fence((seen & ID) as usize),
+                        HELD => platform::membarrier_rseq((seen & ID) as usize),
                         _ => platform::fence_all(),
                     }
                     // Whoever had it has freed it by now, or never will.

@@ -39,23 +39,25 @@ fn both_change_or_none() {
 fn change_both_or_none(domain: &Domain<Pair>) {
     let before = domain.version();
     assert_eq!(
-        domain.exchange(Change::of(&domain.a, 1, 3), Change::of(&domain.b, 9, 4)),
+        domain.compare_exchange_pair(Change::of(&domain.a, 1, 3), Change::of(&domain.b, 9, 4)),
         Err(Changed)
     );
     assert_eq!(
-        domain.exchange(Change::of(&domain.a, 9, 3), Change::of(&domain.b, 2, 4)),
+        domain.compare_exchange_pair(Change::of(&domain.a, 9, 3), Change::of(&domain.b, 2, 4)),
         Err(Changed)
     );
     assert_eq!(domain.snapshot([&domain.a, &domain.b]).0, [1, 2]);
     domain
-        .exchange(Change::of(&domain.a, 1, 3), Change::of(&domain.b, 2, 4))
+        .compare_exchange_pair(Change::of(&domain.a, 1, 3), Change::of(&domain.b, 2, 4))
         .unwrap();
     let ([a, b], after) = domain.snapshot([&domain.a, &domain.b]);
     assert_eq!([a, b], [3, 4]);
     assert!(after > before && after == domain.version());
-    domain.exchange_one(Change::of(&domain.a, 3, 5)).unwrap();
+    domain
+        .compare_exchange(Change::of(&domain.a, 3, 5))
+        .unwrap();
     assert_eq!(
-        domain.exchange_one(Change::of(&domain.a, 3, 6)),
+        domain.compare_exchange(Change::of(&domain.a, 3, 6)),
         Err(Changed)
     );
     assert_eq!(domain.atomic_update(&domain.a, |a| a * 2), 5);
@@ -69,20 +71,20 @@ fn versions_count_exchanges_that_succeed() {
         let version = || domain.version().number();
         let (a, b) = (Change::compare(&domain.a, 1), Change::compare(&domain.b, 2));
         let ([now_a, now_b], new) = domain.snapshot([&domain.a, &domain.b]);
-        domain.exchange_one(a).unwrap();
+        domain.compare_exchange(a).unwrap();
         assert!(version() > new.number());
         let before = version();
-        domain.exchange(a, b).unwrap();
+        domain.compare_exchange_pair(a, b).unwrap();
         assert!(version() > before);
         let before = version();
         domain.atomic_update(&domain.a, |same| same);
         assert!(version() > before);
         let (since, before) = (domain.version(), version());
-        let same = domain.exchange_since(since, (&domain.a, now_a), (&domain.b, now_b));
+        let same = domain.store_pair_if(since, (&domain.a, now_a), (&domain.b, now_b));
         // An interruption uses the version up, too.
         assert!(version() > before, "{same:?}");
         let before = version();
-        domain.exchange_all(&[a, b]).unwrap();
+        domain.compare_exchange_all(&[a, b]).unwrap();
         assert_eq!(version(), before);
     }
 }
@@ -96,12 +98,12 @@ fn a_version_proves_the_words() {
 
 fn prove_by_version(domain: &Domain<Pair>) {
     let (values, version) = domain.snapshot([&domain.a, &domain.b]);
-    let swapped = domain.exchange_since(version, (&domain.a, values[1]), (&domain.b, values[0]));
+    let swapped = domain.store_pair_if(version, (&domain.a, values[1]), (&domain.b, values[0]));
     // An interruption uses the version up.
     if swapped.is_ok() {
         assert_eq!(domain.snapshot([&domain.a, &domain.b]).0, [2, 1]);
     }
-    let again = domain.exchange_since(version, (&domain.a, 7), (&domain.b, 7));
+    let again = domain.store_pair_if(version, (&domain.a, 7), (&domain.b, 7));
     assert_eq!(again, Err(Changed));
     assert_ne!(domain.load(&domain.a), 7);
 }
@@ -112,41 +114,44 @@ fn any_number_is_compared_and_two_are_changed() {
         let version = domain.version();
         let mut changes: [Change<'_>; 20] =
             std::array::from_fn(|place| Change::compare(&domain[place], place as u64));
-        assert_eq!(domain.exchange_all(&changes), Ok(()));
-        assert_eq!(domain.exchange_all(&[]), Ok(()));
+        assert_eq!(domain.compare_exchange_all(&changes), Ok(()));
+        assert_eq!(domain.compare_exchange_all(&[]), Ok(()));
         assert_eq!(domain.version(), version);
         changes[3] = Change::of(&domain[3], 3, 33);
-        assert_eq!(domain.exchange_all(&changes), Ok(()));
+        assert_eq!(domain.compare_exchange_all(&changes), Ok(()));
         assert_eq!(domain.load(&domain[3]), 33);
-        assert_eq!(domain.exchange_all(&changes), Err(Changed));
+        assert_eq!(domain.compare_exchange_all(&changes), Err(Changed));
         changes[3] = Change::of(&domain[3], 33, 3);
         changes[19] = Change::of(&domain[19], 19, 99);
-        assert_eq!(domain.exchange_all(&changes), Ok(()));
+        assert_eq!(domain.compare_exchange_all(&changes), Ok(()));
         assert_eq!(domain.snapshot([&domain[3], &domain[19]]).0, [3, 99]);
         changes[19] = Change::compare(&domain[19], 19);
-        assert_eq!(domain.exchange_all(&changes), Err(Changed));
+        assert_eq!(domain.compare_exchange_all(&changes), Err(Changed));
         assert_eq!(domain.load(&domain[3]), 3);
     }
 }
 
 #[test]
 fn a_wide_domain_changes_up_to_eight() {
-    let domain: Domain<[Word; MOST_CHANGES + 1]> = Domain::wide(Default::default());
-    for count in 0..=MOST_CHANGES {
+    let domain: Domain<[Word; MAX_CHANGES + 1]> = Domain::wide(Default::default());
+    for count in 0..=MAX_CHANGES {
         let before = domain.version().number();
         let round = |old: u64, new| -> Vec<Change<'_>> {
             (0..count)
                 .map(|place| Change::of(&domain[place], old, new))
                 .collect()
         };
-        assert_eq!(domain.exchange_all(&round(0, 5)), Ok(()));
-        assert_eq!(domain.exchange_all(&round(5, 0)), Ok(()));
-        assert_eq!(domain.exchange_all(&round(5, 0)).is_err(), count > 0);
+        assert_eq!(domain.compare_exchange_all(&round(0, 5)), Ok(()));
+        assert_eq!(domain.compare_exchange_all(&round(5, 0)), Ok(()));
+        assert_eq!(
+            domain.compare_exchange_all(&round(5, 0)).is_err(),
+            count > 0
+        );
         let changes = if count > 0 { 2 } else { 0 };
         assert_eq!(domain.version().number(), before + changes);
     }
-    let words: [&Word; MOST_CHANGES + 1] = std::array::from_fn(|place| &domain[place]);
-    assert_eq!(domain.snapshot(words).0, [0; MOST_CHANGES + 1]);
+    let words: [&Word; MAX_CHANGES + 1] = std::array::from_fn(|place| &domain[place]);
+    assert_eq!(domain.snapshot(words).0, [0; MAX_CHANGES + 1]);
 }
 
 /// What an exclusive owner changes is a change for versions, too.
@@ -156,10 +161,10 @@ fn a_version_from_before_exclusive_access_is_an_old_one() {
         let before = domain.version();
         let _ = domain.get_mut();
         assert_eq!(domain.version().number(), before.number() + 1);
-        let late = domain.exchange_since(before, (&domain.a, 7), (&domain.b, 8));
+        let late = domain.store_pair_if(before, (&domain.a, 7), (&domain.b, 8));
         assert_eq!(late, Err(Changed));
         let now = domain.version();
-        let early = domain.exchange_since(now, (&domain.a, 7), (&domain.b, 8));
+        let early = domain.store_pair_if(now, (&domain.a, 7), (&domain.b, 8));
         assert_eq!(early, Ok(()));
         assert_eq!(domain.snapshot([&domain.a, &domain.b]).0, [7, 8]);
     }
@@ -171,7 +176,7 @@ fn words_that_leave_a_domain_take_their_values_along() {
     let mut domains = by_each(words);
     for domain in &domains {
         domain
-            .exchange(Change::of(&domain.a, 1, 3), Change::of(&domain.b, 2, 4))
+            .compare_exchange_pair(Change::of(&domain.a, 1, 3), Change::of(&domain.b, 2, 4))
             .unwrap();
     }
     let [one, other] = &mut domains;
@@ -179,7 +184,7 @@ fn words_that_leave_a_domain_take_their_values_along() {
     for domain in &domains {
         assert_eq!(domain.snapshot([&domain.a, &domain.b]).0, [3, 4]);
         domain
-            .exchange(Change::of(&domain.a, 3, 5), Change::of(&domain.b, 4, 6))
+            .compare_exchange_pair(Change::of(&domain.a, 3, 5), Change::of(&domain.b, 4, 6))
             .unwrap();
         assert_eq!(domain.snapshot([&domain.a, &domain.b]).0, [5, 6]);
     }
@@ -188,10 +193,10 @@ fn words_that_leave_a_domain_take_their_values_along() {
 #[test]
 #[should_panic(expected = "no more than 8 words at once")]
 fn more_words_than_a_wide_domain_changes_are_refused() {
-    let domain: Domain<[Word; MOST_CHANGES + 1]> = Domain::wide(Default::default());
-    let changes: [Change<'_>; MOST_CHANGES + 1] =
+    let domain: Domain<[Word; MAX_CHANGES + 1]> = Domain::wide(Default::default());
+    let changes: [Change<'_>; MAX_CHANGES + 1] =
         std::array::from_fn(|place| Change::of(&domain[place], 0, 1));
-    let _ = domain.exchange_all(&changes);
+    let _ = domain.compare_exchange_all(&changes);
 }
 
 #[test]
@@ -199,7 +204,7 @@ fn more_words_than_a_wide_domain_changes_are_refused() {
 fn a_word_that_changes_twice_is_refused() {
     let domain = Domain::wide(words());
     let changes = [2, 3].map(|new| Change::of(&domain.a, 1, new));
-    let _ = domain.exchange_all(&changes);
+    let _ = domain.compare_exchange_all(&changes);
 }
 
 /// Words whose sum never changes, five of them at once, while others change two and read all.
@@ -224,8 +229,8 @@ fn wide_exchanges_lose_nothing() {
                         let changes: [Change<'_>; 6] =
                             std::array::from_fn(|step| change(step, five[step]));
                         let done = match round % 2 {
-                            0 => domain.exchange_all(&changes),
-                            _ => domain.exchange(change(0, -1), change(1, 1)),
+                            0 => domain.compare_exchange_all(&changes),
+                            _ => domain.compare_exchange_pair(change(0, -1), change(1, 1)),
                         };
                         if done.is_ok() {
                             break;
@@ -243,21 +248,21 @@ fn wide_exchanges_lose_nothing() {
 #[should_panic(expected = "not one of this domain's")]
 fn a_word_of_another_domain_is_refused() {
     let (one, other) = (pair(1, 2), pair(1, 2));
-    let _ = one.exchange(Change::of(&one.a, 1, 2), Change::of(&other.b, 2, 3));
+    let _ = one.compare_exchange_pair(Change::of(&one.a, 1, 2), Change::of(&other.b, 2, 3));
 }
 
 #[test]
 #[should_panic(expected = "the same word")]
 fn the_same_word_twice_is_refused() {
     let domain = pair(1, 2);
-    let _ = domain.exchange(Change::of(&domain.a, 1, 2), Change::of(&domain.a, 1, 3));
+    let _ = domain.compare_exchange_pair(Change::of(&domain.a, 1, 2), Change::of(&domain.a, 1, 3));
 }
 
 #[test]
 #[should_panic(expected = "below 2^63")]
 fn a_value_that_is_too_large_is_refused() {
     let domain = pair(1, 2);
-    let _ = domain.exchange_one(Change::of(&domain.a, 1, 1 << 63));
+    let _ = domain.compare_exchange(Change::of(&domain.a, 1, 1 << 63));
 }
 
 /// A thread that is stopped for ever keeps nobody waiting, and what it did is undone: whoever comes next.
@@ -268,13 +273,13 @@ fn a_stopped_holder_is_thrown_out() {
         |domain| assert_eq!(domain.snapshot([&domain.a, &domain.b]).0, [1, 2]),
         |domain| {
             let version = domain.snapshot([&domain.a]).1;
-            let swapped = domain.exchange_since(version, (&domain.a, 1), (&domain.b, 2));
+            let swapped = domain.store_pair_if(version, (&domain.a, 1), (&domain.b, 2));
             assert!(swapped.is_ok() || domain.version() != version);
         },
         |domain| {
             let (a, b) = (&domain.a, &domain.b);
             domain
-                .exchange(Change::of(a, 1, 1), Change::of(b, 2, 2))
+                .compare_exchange_pair(Change::of(a, 1, 1), Change::of(b, 2, 2))
                 .unwrap();
         },
     ];
@@ -361,7 +366,8 @@ fn many_throw_out_one() {
             for _ in 0..4 {
                 scope.spawn(|| {
                     let first = Change::of(&domain.a, 1, 3);
-                    let exchanged = domain.exchange(first, Change::of(&domain.b, 2, 4));
+                    let exchanged =
+                        domain.compare_exchange_pair(first, Change::of(&domain.b, 2, 4));
                     done.fetch_add(u64::from(exchanged.is_ok()), Ordering::Relaxed);
                 });
             }
@@ -403,12 +409,12 @@ fn transfer(domain: &Domain<[Word; WORDS]>) {
                                 break;
                             }
                             let changed = if random & 1 << 50 == 0 {
-                                domain.exchange(
+                                domain.compare_exchange_pair(
                                     Change::of(words[0], a, a - 1),
                                     Change::of(words[1], b, b + 1),
                                 )
                             } else {
-                                domain.exchange_since(version, (words[0], a - 1), (words[1], b + 1))
+                                domain.store_pair_if(version, (words[0], a - 1), (words[1], b + 1))
                             };
                             if changed.is_ok() {
                                 done.fetch_add(1, Ordering::Relaxed);

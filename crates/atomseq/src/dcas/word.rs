@@ -10,7 +10,7 @@ use super::kcas;
 /// A word that is changed through its [`Domain`](super::Domain) and in no other way: it has no
 /// compare-and-swap of its own.
 ///
-/// Holds values below 2^63 ([`Word::MOST`]): numbers, or addresses of this process.
+/// Holds values below 2^63 ([`Word::MAX`]): numbers, or addresses of this process.
 ///
 /// ```compile_fail,E0599
 /// use std::sync::atomic::Ordering;
@@ -23,18 +23,15 @@ pub struct Word(StableWord);
 
 impl Word {
     /// The largest value.
-    pub const MOST: u64 = kcas::MARK - 1;
+    pub const MAX: u64 = kcas::MARK - 1;
 
     /// A word with this value.
     ///
     /// # Panics
     ///
-    /// If the value is larger than [`MOST`](Word::MOST).
+    /// If the value is larger than [`MAX`](Word::MAX).
     pub const fn new(value: u64) -> Word {
-        assert!(
-            value <= Word::MOST,
-            "a covered word holds values below 2^63"
-        );
+        assert!(value <= Word::MAX, "a covered word holds values below 2^63");
         Word(StableWord(AtomicU64::new(value)))
     }
 
@@ -47,7 +44,7 @@ impl Word {
     ///
     /// # Panics
     ///
-    /// If the value is larger than [`MOST`](Word::MOST).
+    /// If the value is larger than [`MAX`](Word::MAX).
     pub fn set(&mut self, value: u64) {
         *self = Word::new(value);
     }

@@ -156,7 +156,7 @@
 //!
 //! # Locks with a home
 //!
-//! [`mutex::OnCpu`](crate::mutex::OnCpu) and [`mutex::Rehoming`](crate::mutex::Rehoming) are two words, the home and the flag:
+//! [`mutex::OnCpu`](crate::mutex::OnCpu) and [`mutex::BiasedFlag`](crate::mutex::BiasedFlag) are two words, the home and the flag:
 //!
 //! ```text
 //! at home   section: home == cpu()? held == 0? commit held = 1            no atomic instruction
@@ -179,7 +179,7 @@
 //! and the waiter sees it, or after it the holder looks, and sees the announcement. The fence for sections would
 //! not do: clearing is none, and the holder may have migrated.
 //!
-//! `Rehoming` counts, under the lock, what happens between visits: that is one more add at home, and says exactly what a clock would
+//! `BiasedFlag` counts, under the lock, what happens between visits: that is one more add at home, and says exactly what a clock would
 //! have to guess. Where visits are not paid for it becomes interlocked: a compare-and-swap to set it, a store to clear it, and for
 //! those who wait the same barrier. Which mode a clear flag is in, the flag itself says, so
 //! that the compare-and-swap of a thread that has slept through the change fails. `mutex/bias/mod.rs` has all

@@ -136,7 +136,7 @@
 //!
 //! # Hold one gate at a time
 //!
-//! A [`Held`](crate::percpu::Held) blocks all signals and holds up forks in other threads. While a
+//! A [`GateGuard`](crate::percpu::GateGuard) blocks all signals and holds up forks in other threads. While a
 //! thread has one, it must not
 //!
 //! * close a gate that a thread may hold which wants this one: they would wait for each other for
@@ -146,7 +146,7 @@
 //!   touch](#signal-handlers-and-masks));
 //! * run long, or run code it does not know, such as a destructor or a callback.
 //!
-//! Several may be dropped in any order: signals stay blocked, and forks wait, until the last one is. A `Held`
+//! Several may be dropped in any order: signals stay blocked, and forks wait, until the last one is. A `GateGuard`
 //! that is leaked, or skipped by `longjmp`, leaves its gate closed and signals blocked.
 //! Gates do not inherit priority: a real-time thread may wait for an ordinary one that holds a
 //! gate.
@@ -154,7 +154,7 @@
 //! # Locks with a home
 //!
 //! * **A visit interrupts the home.** [`mutex::OnCpu`](crate::mutex::OnCpu) pays for every use from another CPU with three system calls, and
-//!   the home with an interrupt; [`mutex::Rehoming`](crate::mutex::Rehoming), and so [`mutex::Biased`](crate::mutex::Biased), for fifteen
+//!   the home with an interrupt; [`mutex::BiasedFlag`](crate::mutex::BiasedFlag), and so [`mutex::Biased`](crate::mutex::Biased), for fifteen
 //!   in a row at most that do not pay. Then it costs what other locks cost, until one CPU has used it alone for long.
 //! * **A try** from another CPU makes the system calls of a visit, and waits for another visit's end: a few microseconds, longer if the
 //!   visitor has been preempted.
@@ -382,7 +382,7 @@
 //! * `fork` is safe, in any thread (Linux). A thread that has to close a gate meanwhile waits for
 //!   it, a few milliseconds at most; if the fork takes longer, what the thread does under the gate
 //!   may be half done in the child. Every operation here, and every gated sequence, is whole in one
-//!   store; only work of your own under a `Held` that takes several can be seen in between.
+//!   store; only work of your own under a `GateGuard` that takes several can be seen in between.
 //! * **vfork**, and threads or processes that share the program's memory and were not made by the C library's `pthread_create` (by
 //!   `clone` with `CLONE_VM`, with thread storage of their own or without): they must not use atomseq. They are not registered, and read
 //!   the parent's CPU number or 0 where theirs belongs. So they run sections on another CPU's slot, and the kernel restarts none:
@@ -401,7 +401,7 @@
 //!   `repair` reports as displaced. A fork waits for other threads' forks for a few milliseconds,
 //!   for the same reason, and as long for threads that wait to change handlers. If the two overlap after that, its child may find a gate closed by an
 //!   atfork handler of the other forking thread, and takes the gate over: work of the handler's own
-//!   under a `Held` may be half done.
+//!   under a `GateGuard` may be half done.
 //! * **glibc's lock of the loaded objects** is copied by a fork as it is: while another thread runs `dl_iterate_phdr`, or the
 //!   thread itself, which forks in a callback or a handler. In such a child
 //!   `dl_iterate_phdr` waits indefinitely, and with it [`install`](crate::signal::install), [`audit`](crate::signal::audit) and

@@ -465,7 +465,7 @@
 //!         loop {
 //!             let ([old], version) = self.0.snapshot([height]);
 //!             let Some(cell) = cells.get(old as usize) else { return Err(value) };
-//!             if self.0.exchange_since(version, (cell, value), (height, old + 1)).is_ok() {
+//!             if self.0.store_pair_if(version, (cell, value), (height, old + 1)).is_ok() {
 //!                 return Ok(());
 //!             }
 //!         }
@@ -478,7 +478,7 @@
 //!             let cell = &cells[old.checked_sub(1)? as usize];
 //!             // It counts if nothing has changed since the version, which the exchange finds out.
 //!             let value = self.0.load(cell);
-//!             if self.0.exchange_since(version, (cell, 0), (height, old - 1)).is_ok() {
+//!             if self.0.store_pair_if(version, (cell, 0), (height, old - 1)).is_ok() {
 //!                 return Some(value);
 //!             }
 //!         }

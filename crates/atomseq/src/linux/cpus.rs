@@ -21,7 +21,7 @@ use core::slice;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// More CPUs than any kernel is built for; a longer list is not one.
-const MOST: usize = 1 << 16;
+const MAX: usize = 1 << 16;
 
 static SLOTS: AtomicUsize = AtomicUsize::new(1);
 
@@ -106,7 +106,7 @@ fn decide(listed: Option<usize>, digits: Option<usize>, mask: Option<Mask>) -> (
         (_, None, None) => {
             // SAFETY: a plain question to the C library.
             let configured = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
-            (configured.clamp(1, MOST as i64) as usize, Source::Guess)
+            (configured.clamp(1, MAX as i64) as usize, Source::Guess)
         }
     }
 }
@@ -120,7 +120,7 @@ fn mask_digits(text: &[u8]) -> Option<usize> {
         .iter()
         .all(|&byte| byte == b',' || byte.is_ascii_hexdigit());
     let digits = mask.iter().filter(|&&byte| byte != b',').count();
-    (plausible && (1..=MOST / 4).contains(&digits)).then_some(digits)
+    (plausible && (1..=MAX / 4).contains(&digits)).then_some(digits)
 }
 
 /// Asks for the mask, by way of memory for that of a kernel of any size.
@@ -266,7 +266,7 @@ fn number(digits: &[u8]) -> Option<usize> {
     }
     digits.iter().try_fold(0usize, |value, &digit| {
         let value = value * 10 + usize::from(digit.is_ascii_digit().then(|| digit - b'0')?);
-        (value < MOST).then_some(value)
+        (value < MAX).then_some(value)
     })
 }
 

@@ -47,7 +47,7 @@ fn announce(command: usize) -> Result<(), i32> {
 /// would change memory under a running section. So it says so on standard error and aborts the process.
 ///
 /// [`Status::gates_active`]: crate::status::Status::gates_active
-pub fn fence(cpu: usize) {
+pub fn membarrier_rseq(cpu: usize) {
     expedite(PRIVATE_EXPEDITED_RSEQ, FLAG_CPU, cpu);
 }
 

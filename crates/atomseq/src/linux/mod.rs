@@ -34,11 +34,11 @@ pub use dispositions::{
 pub(crate) use fork::await_fork;
 pub use fork::{Hook, Waiting, Walk, enter_uncounted, leave, try_enter, watch};
 pub use futex::{wait, wait_at_most, wait_briefly, wake_all, wake_many, wake_one};
-pub use membarrier::{ORDERS_ALL, barrier, can_order_all, fence, fence_all};
+pub use membarrier::{ORDERS_ALL, barrier, can_order_all, fence_all, membarrier_rseq};
 pub use memory::{discard, map, page_size, unmap};
 pub use on_cpu::{rseq_offset, started_rseq_offset};
 pub use process::generation;
 pub use rseq::{RSEQ_OFFSET, cpu_id, register_this_thread};
-pub use signals::{Quiet, is_quiet, set_quiet_hook};
+pub use signals::{SignalsBlocked, is_quiet, set_quiet_hook};
 pub use start::{own_process, start};
 pub use threads::{NAME_BITS, has_ended, is_gone, knows_who_has_ended, thread_id, thread_name};

@@ -69,25 +69,25 @@ pub(super) fn forks() -> &'static AtomicU32 {
     unsafe { AtomicU32::from_ptr((block() + 36) as *mut u32) }
 }
 
-/// How many `Quiet`s this thread is inside.
+/// How many `SignalsBlocked`s this thread is inside.
 pub(super) fn quiet() -> &'static AtomicU32 {
     // SAFETY: as in `registration`.
     unsafe { AtomicU32::from_ptr((block() + 40) as *mut u32) }
 }
 
-/// Whether forks wait for this thread's `Quiet`s to end.
+/// Whether forks wait for this thread's `SignalsBlocked`s to end.
 pub(super) fn counted() -> &'static AtomicU32 {
     // SAFETY: as in `registration`.
     unsafe { AtomicU32::from_ptr((block() + 44) as *mut u32) }
 }
 
-/// The signal mask that the first of this thread's `Quiet`s found.
+/// The signal mask that the first of this thread's `SignalsBlocked`s found.
 pub(super) fn found_mask() -> &'static AtomicU64 {
     // SAFETY: as in `registration`.
     unsafe { AtomicU64::from_ptr((block() + FOUND_MASK) as *mut u64) }
 }
 
-/// What user-level masks have blocked, if the last of them ended inside a `Quiet` that is over now;
+/// What user-level masks have blocked, if the last of them ended inside a `SignalsBlocked` that is over now;
 /// `None` if no signal waits for that. Called with signals blocked.
 pub(super) fn take_deferred() -> Option<u64> {
     // Words of `signal`'s: how many masks, and whether signals wait; what is blocked; what was

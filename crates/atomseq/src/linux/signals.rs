@@ -1,17 +1,17 @@
-//! Quiet: a stretch of one thread's time in which no signal handler runs on it and no fork copies its work half done.
+//! SignalsBlocked: a stretch of one thread's time in which no signal handler runs on it and no fork copies its work half done.
 
 use super::dispositions::{RESERVED_SET, bit, change_mask};
 use super::{fork, rseq};
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-/// What ends a user-level mask whose last guard was dropped inside a [`Quiet`]; null until a handler was installed.
+/// What ends a user-level mask whose last guard was dropped inside a [`SignalsBlocked`]; null until a handler was installed.
 static HOOK: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
 
-/// From now on the end of a [`Quiet`] that has signals to unblock calls `hook` with the mask that the thread goes on with,
+/// From now on the end of a [`SignalsBlocked`] that has signals to unblock calls `hook` with the mask that the thread goes on with,
 /// and `hook` sets that mask.
 pub fn set_quiet_hook(hook: fn(u64)) {
-    // Release: pairs with the Acquire in `Quiet::drop`.
+    // Release: pairs with the Acquire in `SignalsBlocked::drop`.
     HOOK.store(hook as *mut (), Ordering::Release);
 }
 
@@ -23,16 +23,16 @@ pub fn set_quiet_hook(hook: fn(u64)) {
 ///
 /// They may end in any order: the first one's start and the last one's end count. What the first one found is kept
 /// with the thread.
-pub struct Quiet {
+pub struct SignalsBlocked {
     /// The mask belongs to this thread.
     _not_send: PhantomData<*mut ()>,
 }
 
-impl Quiet {
+impl SignalsBlocked {
     /// Blocks every signal (by the raw system call: two that glibc would leave open as well), then waits a little
     /// until no fork is under way. Two system calls a use. `SIGSYS` is one of them, for its handler is the user's code: a sandbox that
     /// answers a system call inside (`futex`, `membarrier`, `rt_sigprocmask`) by that signal ends the process.
-    pub fn enter() -> Quiet {
+    pub fn enter() -> SignalsBlocked {
         let found = set_mask(u64::MAX);
         // Relaxed loads and stores, here and below: words of this thread's, on which no handler runs now.
         let quiets = rseq::quiet().load(Ordering::Relaxed);
@@ -41,13 +41,13 @@ impl Quiet {
             rseq::found_mask().store(found, Ordering::Relaxed);
             fork::enter();
         }
-        Quiet {
+        SignalsBlocked {
             _not_send: PhantomData,
         }
     }
 }
 
-impl Drop for Quiet {
+impl Drop for SignalsBlocked {
     fn drop(&mut self) {
         let quiets = rseq::quiet().load(Ordering::Relaxed) - 1;
         rseq::quiet().store(quiets, Ordering::Relaxed);
@@ -70,12 +70,12 @@ impl Drop for Quiet {
     }
 }
 
-/// Is this thread inside a [`Quiet`]? The end of a user-level mask then unblocks nothing: the end of the `Quiet` does.
+/// Is this thread inside a [`SignalsBlocked`]? The end of a user-level mask then unblocks nothing: the end of the `SignalsBlocked` does.
 pub fn is_quiet() -> bool {
     rseq::quiet().load(Ordering::Relaxed) > 0
 }
 
-/// No signal handler runs on this thread while one lives, but for one of `SIGSYS` and the C library's own. As [`Quiet`], without a word
+/// No signal handler runs on this thread while one lives, but for one of `SIGSYS` and the C library's own. As [`SignalsBlocked`], without a word
 /// to forks.
 ///
 /// A fork or start-up may wait for another thread inside, which may wait for the C library's handler on this one: in `setuid`.
@@ -119,9 +119,9 @@ mod tests {
         let before = current_mask();
         let all = !(1u64 << (libc::SIGKILL - 1) | 1u64 << (libc::SIGSTOP - 1));
         {
-            let _outer = Quiet::enter();
+            let _outer = SignalsBlocked::enter();
             assert_eq!(current_mask(), all);
-            drop(Quiet::enter());
+            drop(SignalsBlocked::enter());
             assert_eq!(current_mask(), all);
         }
         assert_eq!(current_mask(), before);
@@ -155,7 +155,7 @@ mod tests {
             [2, 1, 0],
         ] {
             let mut quiets = [const { None }; 3];
-            quiets.fill_with(|| Some(Quiet::enter()));
+            quiets.fill_with(|| Some(SignalsBlocked::enter()));
             let all = current_mask();
             for index in order {
                 assert_eq!(current_mask(), all, "{order:?}, before {index}");

@@ -103,7 +103,7 @@ pub(super) const SEQUENCES: &[&Program] = &[
 
 /// How many machine words a push or a pop copies at most before it moves the tail or head: what a
 /// handler's push or pop in the meantime makes it repeat. 4 KiB, or 2 KiB on 32-bit targets.
-const MOST_WORDS: usize = 512;
+const MAX_WORDS: usize = 512;
 
 /// A first-in-first-out store of up to `N` values of any size, in place, `N` a power of two, that a
 /// thread and its signal handlers share.
@@ -193,9 +193,9 @@ impl<T, const N: usize> Ring<T, N> {
         && (align_of::<T>() >= align_of::<usize>() || size_of::<T>() == 0);
 
     /// How many elements are copied at most before head or tail moves.
-    const MOST: usize = match Self::WORDS {
+    const MAX: usize = match Self::WORDS {
         0 => usize::MAX,
-        1..=MOST_WORDS => MOST_WORDS / Self::WORDS,
+        1..=MAX_WORDS => MAX_WORDS / Self::WORDS,
         _ => 1,
     };
 
@@ -274,7 +274,7 @@ impl<T, const N: usize> Ring<T, N> {
         let mut popped = 0;
         while popped < into.len() {
             let rest = &mut into[popped..];
-            let now = if Self::WHOLE && Self::WORDS <= MOST_WORDS {
+            let now = if Self::WHOLE && Self::WORDS <= MAX_WORDS {
                 self.pop_some(rest)
             } else if let Some(element) = self.pop() {
                 rest[0] = element;
@@ -290,16 +290,16 @@ impl<T, const N: usize> Ring<T, N> {
         popped
     }
 
-    /// Moves out what moves at one time, for elements in whole words, at most [`MOST_WORDS`] each.
+    /// Moves out what moves at one time, for elements in whole words, at most [`MAX_WORDS`] each.
     // Out of line: its memory is not to be part of callers' stack frames.
     #[inline(never)]
     fn pop_some(&self, into: &mut [T]) -> usize
     where
         T: Copy,
     {
-        let mut words = MaybeUninit::<[u64; MOST_WORDS]>::uninit();
+        let mut words = MaybeUninit::<[u64; MAX_WORDS]>::uninit();
         let copied = words.as_mut_ptr().cast::<MaybeUninit<usize>>();
-        // SAFETY: there is room for `MOST` elements, more than which are not copied, and nothing but the
+        // SAFETY: there is room for `MAX` elements, more than which are not copied, and nothing but the
         // elements popped is read.
         let popped = unsafe { self.pop_part(copied, into.len()) };
         let from = words.as_ptr().cast::<MaybeUninit<u8>>();
@@ -394,7 +394,7 @@ impl<T, const N: usize> Ring<T, N> {
     }
 
     /// Puts in as many elements as there is room for up to the end of the buffer, at most `count`
-    /// and at most [`MOST`](Self::MOST), all at one time; returns how many.
+    /// and at most [`MAX`](Self::MAX), all at one time; returns how many.
     ///
     /// # Safety
     ///
@@ -413,7 +413,7 @@ impl<T, const N: usize> Ring<T, N> {
             let (head, tail) = self.state();
             let room = N - tail.wrapping_sub(head);
             let to_the_end = N - (tail & Self::MASK);
-            let taken = room.min(to_the_end).min(count).min(Self::MOST);
+            let taken = room.min(to_the_end).min(count).min(Self::MAX);
             if taken == 0 {
                 return 0;
             }
@@ -463,7 +463,7 @@ impl<T, const N: usize> Ring<T, N> {
     }
 
     /// Takes out as many elements as there are up to the end of the buffer, at most `count` and at
-    /// most [`MOST`](Self::MOST), all at one time; returns how many.
+    /// most [`MAX`](Self::MAX), all at one time; returns how many.
     ///
     /// # Safety
     ///
@@ -481,7 +481,7 @@ impl<T, const N: usize> Ring<T, N> {
             let (head, tail) = self.state();
             let there = tail.wrapping_sub(head);
             let to_the_end = N - (head & Self::MASK);
-            let taken = there.min(to_the_end).min(count).min(Self::MOST);
+            let taken = there.min(to_the_end).min(count).min(Self::MAX);
             if taken == 0 {
                 return 0;
             }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Interlocked, Masked, OnCpu, Rehoming, Restarting, Rolling, TestAndSet};
+use super::{BiasedFlag, Interlocked, Masked, OnCpu, Restarting, Rolling, TestAndSet};
 use crate::scope::Scope;
 use crate::status::{Reason, status};
 
@@ -69,7 +69,7 @@ impl fmt::Display for Choice {
 
 /// What each mechanism is in this process, and why. It was decided at start-up, once (B91 3.1.1): the same program
 /// does what is right on another kernel, without a test in any lock for it. (The section of
-/// [`OnCpu`] and [`Rehoming`] compares the CPU's number with the flag's home in any case; where sections do not run, no flag
+/// [`OnCpu`] and [`BiasedFlag`] compares the CPU's number with the flag's home in any case; where sections do not run, no flag
 /// has a home.)
 ///
 /// Starts atomseq up if nobody has; see [`status`].
@@ -92,7 +92,7 @@ pub fn chosen() -> [Choice; 6] {
     };
     [
         choice::<Interlocked>(&["SpinLock", "Mutex"], (Runs::Instruction, None)),
-        choice::<Rehoming>(&["Biased"], on_cpu),
+        choice::<BiasedFlag>(&["Biased"], on_cpu),
         choice::<OnCpu>(&[], on_cpu),
         choice::<Restarting>(&[], signals(Runs::HandlerRestart)),
         choice::<Rolling>(&[], signals(Runs::HandlerRollforward)),

@@ -9,7 +9,9 @@ use crate::sequence::model::Program;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
 pub(super) use super::settling::settle;
-pub(super) use crate::platform::{Quiet, current_cpu, fence, generation, register_this_thread};
+pub(super) use crate::platform::{
+    SignalsBlocked, current_cpu, generation, membarrier_rseq, register_this_thread,
+};
 
 /// Where the second word lies; the first is where [`Bias`] begins.
 const HELD: usize = std::mem::offset_of!(Bias, held);

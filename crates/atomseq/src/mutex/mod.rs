@@ -40,7 +40,7 @@
 //! | mechanism | scope | to set and to clear | in a signal handler |
 //! |---|---|---|---|
 //! | [`Interlocked`] | [`Machine`](crate::scope::Machine) | an atomic instruction; a store | yes |
-//! | [`Rehoming`] | [`Machine`](crate::scope::Machine) | at home no atomic instruction; a visit costs three system calls, an interrupt and four atomic instructions | yes |
+//! | [`BiasedFlag`] | [`Machine`](crate::scope::Machine) | at home no atomic instruction; a visit costs three system calls, an interrupt and four atomic instructions | yes |
 //! | [`OnCpu`] | [`SameCpu`](crate::scope::SameCpu), and visitors | the same | yes |
 //! | [`Restarting`] | [`SameThread`](crate::scope::SameThread) | no atomic instruction | if [`signal`](crate::signal) installed it |
 //! | [`Rolling`] | [`SameThread`](crate::scope::SameThread) | no atomic instruction | if [`signal`](crate::signal) installed it |
@@ -89,7 +89,7 @@
 //! `lock` of a lock that the interrupted thread holds would wait indefinitely. In scope `SameThread` no other thread can hold it, so `lock`
 //! ends the process instead, with a sentence that says so, and a deadline is over at once.
 //!
-//! The first use of [`OnCpu`], [`Rehoming`] or [`Biased`] in a process [starts atomseq up](crate::status()), which a handler must not do:
+//! The first use of [`OnCpu`], [`BiasedFlag`] or [`Biased`] in a process [starts atomseq up](crate::status()), which a handler must not do:
 //! [`signal::install`](crate::signal::install) has done so before its handlers run; where handlers are installed otherwise, call `status()` first.
 //!
 //! **Panics.** `lock` never unwinds. [`unlocked`](lock_api::MutexGuard::unlocked) and [`Condvar`] take the lock again
@@ -120,7 +120,7 @@ use crate::local::Interruptible;
 pub use chosen::{Choice, Runs, chosen};
 pub use condvar::{Condvar, WaitTimeoutResult};
 pub use counted::{Counted, Counts, HasCounts, counts};
-pub use mechanism::{Interlocked, Masked, OnCpu, Rehoming, Restarting, Rolling};
+pub use mechanism::{BiasedFlag, Interlocked, Masked, OnCpu, Restarting, Rolling};
 pub use relinquish::RawMutex;
 pub use semaphore::{Permit, Semaphore, TooManyPermits};
 pub use spin::RawSpin;
@@ -133,11 +133,11 @@ pub type SpinLock<T, M = Interlocked> = lock_api::Mutex<RawSpin<M>, T>;
 pub type Mutex<T, M = Interlocked> = lock_api::Mutex<RawMutex<M>, T>;
 
 /// A lock that the threads of one CPU take without an atomic instruction, as long as that CPU uses it most, with the data it
-/// protects. [`Rehoming`] tells how it is decided which CPU that is.
+/// protects. [`BiasedFlag`] tells how it is decided which CPU that is.
 pub type Biased<T> = lock_api::Mutex<RawBiased, T>;
 
 /// What is behind [`Biased`].
-pub type RawBiased = RawMutex<Rehoming>;
+pub type RawBiased = RawMutex<BiasedFlag>;
 
 /// A lock as a [`per_thread!`](crate::local::per_thread!) static, which the thread shares with its handlers.
 // SAFETY: every mechanism is atomic against the handlers of the thread that it runs on, so of the thread and a handler that

@@ -14,12 +14,12 @@ use crate::sync::{AtomicU32, Ordering, pause, pauses, wake_many, wake_one};
 const WAITING: u32 = 1 << 31;
 
 /// The most permits there can be.
-pub(super) const MOST: u32 = WAITING - 1;
+pub(super) const MAX: u32 = WAITING - 1;
 
 /// How many there are.
 pub(super) fn count(word: &AtomicU32) -> u32 {
     // Relaxed: out of date at once.
-    word.load(Ordering::Relaxed) & MOST
+    word.load(Ordering::Relaxed) & MAX
 }
 
 /// Takes one if there is one.
@@ -33,7 +33,7 @@ pub(super) fn try_acquire(word: &AtomicU32) -> bool {
 fn take(word: &AtomicU32, mark: u32) -> Result<u32, u32> {
     // Relaxed: the exchange looks again.
     let mut current = word.load(Ordering::Relaxed);
-    while current & MOST != 0 {
+    while current & MAX != 0 {
         let taken = (current - 1) | mark;
         // Acquire: pairs with the Release in `release`. Relaxed: tried again.
         match word.compare_exchange_weak(current, taken, Ordering::Acquire, Ordering::Relaxed) {
@@ -60,7 +60,7 @@ pub(super) fn acquire(word: &AtomicU32, mut sleep: impl FnMut(&AtomicU32, u32) -
     loop {
         match take(word, mark) {
             Ok(left) => {
-                if mark != 0 && left & MOST != 0 {
+                if mark != 0 && left & MAX != 0 {
                     wake_one(word);
                 }
                 return true;
@@ -92,9 +92,9 @@ pub(super) fn release(word: &AtomicU32, permits: u32) -> bool {
     // Relaxed: the exchange looks again.
     let mut current = word.load(Ordering::Relaxed);
     loop {
-        let Some(sum) = (current & MOST)
+        let Some(sum) = (current & MAX)
             .checked_add(permits)
-            .filter(|sum| *sum <= MOST)
+            .filter(|sum| *sum <= MAX)
         else {
             return false;
         };

@@ -169,7 +169,7 @@ impl<M: TestAndSet> Flag for Parked<'_, M> {
 mod tests {
     use std::thread;
 
-    use super::super::{Mutex, OnCpu, Rehoming, Restarting, SpinLock};
+    use super::super::{BiasedFlag, Mutex, OnCpu, Restarting, SpinLock};
     use super::*;
 
     fn nothing_is_lost<M: TestAndSet<GuardMarker = lock_api::GuardSend> + Send + Sync>() {
@@ -232,6 +232,6 @@ mod tests {
     fn nothing_is_lost_between_threads() {
         nothing_is_lost::<Interlocked>();
         nothing_is_lost::<OnCpu>();
-        nothing_is_lost::<Rehoming>();
+        nothing_is_lost::<BiasedFlag>();
     }
 }

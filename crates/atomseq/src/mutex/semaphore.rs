@@ -46,16 +46,16 @@ pub struct Semaphore {
 
 impl Semaphore {
     /// The most permits there can be: 2^31 - 1.
-    pub const MOST: u32 = permits::MOST;
+    pub const MAX: u32 = permits::MAX;
 
     /// One with so many permits.
     ///
     /// # Panics
     ///
-    /// If that is more than [`MOST`](Semaphore::MOST); in a constant, the program does not compile.
+    /// If that is more than [`MAX`](Semaphore::MAX); in a constant, the program does not compile.
     pub const fn new(permits: u32) -> Semaphore {
         assert!(
-            permits <= Semaphore::MOST,
+            permits <= Semaphore::MAX,
             "a semaphore has at most 2^31 - 1 permits"
         );
         Semaphore {
@@ -159,7 +159,7 @@ impl Drop for Permit<'_> {
     }
 }
 
-/// A [`Semaphore`] would have had more than [`Semaphore::MOST`] permits.
+/// A [`Semaphore`] would have had more than [`Semaphore::MAX`] permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyPermits;
 
@@ -181,12 +181,12 @@ mod tests {
 
     #[test]
     fn a_permit_too_many_is_refused() {
-        let semaphore = Semaphore::new(Semaphore::MOST - 1);
+        let semaphore = Semaphore::new(Semaphore::MAX - 1);
         assert_eq!(semaphore.release_many(2), Err(TooManyPermits));
         assert_eq!(semaphore.release(), Ok(()));
         assert_eq!(semaphore.release(), Err(TooManyPermits));
         assert_eq!(semaphore.release_many(u32::MAX), Err(TooManyPermits));
-        assert_eq!(semaphore.permits(), Semaphore::MOST);
+        assert_eq!(semaphore.permits(), Semaphore::MAX);
     }
 
     #[test]

@@ -104,7 +104,7 @@ impl<M: TestAndSet> RawSpin<M> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Masked, OnCpu, Rehoming, Restarting, Rolling, SpinLock};
+    use super::super::{BiasedFlag, Masked, OnCpu, Restarting, Rolling, SpinLock};
     use super::*;
 
     fn excludes_itself<M: TestAndSet>() {
@@ -124,7 +124,7 @@ mod tests {
         excludes_itself::<Rolling>();
         excludes_itself::<Masked>();
         excludes_itself::<OnCpu>();
-        excludes_itself::<Rehoming>();
+        excludes_itself::<BiasedFlag>();
     }
 
     #[test]

@@ -211,7 +211,7 @@ impl<T: Send> LinkedStack<T> {
             // Perhaps not of this stack any more; then the version is not either.
             let next = if is_last { 0 } else { chain.load(&node.next) };
             chain
-                .exchange_one(gap(version), (&chain.head, next))
+                .compare_exchange(gap(version), (&chain.head, next))
                 .map(|()| Some(node))
         })?;
         // SAFETY: written before the node came onto the stack, from where this call has taken it.

@@ -71,7 +71,7 @@ use crate::distance;
 fn check_capacity(capacity: usize) -> Result<(), Error> {
     match capacity {
         0 => Err(Error::ZeroCapacity),
-        1..=distance::MOST => Ok(()),
+        1..=distance::MAX => Ok(()),
         _ => Err(Error::OutOfMemory),
     }
 }

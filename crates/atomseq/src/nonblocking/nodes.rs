@@ -194,7 +194,7 @@ impl<N: Node> Chain<N> {
         // SAFETY: different words: the list's, or of nodes in it, as the version proves, or of a node that the caller alone
         // has. So only this object's exchanges change them now; the memory lives as long as the list, and as all others that
         // its nodes have been in.
-        match unsafe { self.object.exchange_since(version, first, second) } {
+        match unsafe { self.object.store_pair_if(version, first, second) } {
             true => Ok(()),
             false => self.forestalled(),
         }
@@ -202,13 +202,13 @@ impl<N: Node> Chain<N> {
 
     /// Sets one word, if nothing has changed since the version.
     #[inline(always)]
-    pub(super) fn exchange_one(
+    pub(super) fn compare_exchange(
         &self,
         version: Version,
         word: (&StableWord, u64),
     ) -> Result<(), Changed> {
         // SAFETY: as for two.
-        match unsafe { self.object.exchange_one_since(version, word) } {
+        match unsafe { self.object.store_if(version, word) } {
             true => Ok(()),
             false => self.forestalled(),
         }

@@ -371,7 +371,7 @@ impl Covered {
             let word = self.cells.load(&self.object, height as usize - 1);
             let lower = (&self.height, height - 1);
             // SAFETY: as in `push`.
-            if unsafe { self.object.exchange_one_since_by_kcas(version, lower) } {
+            if unsafe { self.object.store_if_by_kcas(version, lower) } {
                 return Some(word as usize);
             }
         }

@@ -42,7 +42,7 @@ fn a_version_is_one_more_than_the_modifications() {
         };
         assert_eq!(versions(), [1; 6], "{mechanism:?}");
         stack.push(1).unwrap();
-        domain.exchange_one(Change::of(&domain, 0, 1)).unwrap();
+        domain.compare_exchange(Change::of(&domain, 0, 1)).unwrap();
         linked.push(1).unwrap();
         list.insert(1, 1).unwrap();
         counted.push_front(1).unwrap();

@@ -16,7 +16,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use super::error::Error;
-use super::gate::Held;
+use super::gate::GateGuard;
 use super::lock::FOR_GOOD;
 use super::memory;
 use crate::platform;
@@ -266,11 +266,11 @@ impl Area {
     /// came here, then does the work under the gate.
     ///
     /// For after an `on_cpu` that returned [`Closed`](crate::sequence::Closed): the work runs the
-    /// sequence's `gated` form. What holds for [`Held`] holds for the work; blocks, costs and may
+    /// sequence's `gated` form. What holds for [`GateGuard`] holds for the work; blocks, costs and may
     /// be called like [`close`](Area::close). Addresses that a caller has passed in may lead to memory that a handler of
     /// `SIGSEGV` opens: touch it before, or copy to it afterwards.
     #[cold]
-    pub fn on_slow_path<R>(&self, work: impl FnOnce(&Held<'_>) -> R) -> R {
+    pub fn on_slow_path<R>(&self, work: impl FnOnce(&GateGuard<'_>) -> R) -> R {
         platform::register_this_thread();
         work(&self.close_here())
     }

@@ -28,7 +28,7 @@ const LARGEST: usize = 31;
 
 /// How many batches there is room for at least, and for each CPU at most: for bursts of some hundred objects.
 const FEWEST_BATCHES: usize = 8;
-const MOST_BATCHES: usize = 16;
+const MAX_BATCHES: usize = 16;
 
 /// A bounded store of batches of words, shared by all CPUs.
 ///
@@ -55,7 +55,7 @@ impl Depot {
     pub fn try_new(capacity: usize, cpus: usize) -> Result<Depot, Error> {
         let room = (capacity / 2 + 1).min(LARGEST);
         let cells =
-            (capacity.saturating_mul(cpus) / room).clamp(FEWEST_BATCHES, MOST_BATCHES * cpus);
+            (capacity.saturating_mul(cpus) / room).clamp(FEWEST_BATCHES, MAX_BATCHES * cpus);
         let shelves = cells.div_ceil(CELLS);
         let cells_per_shelf = cells / shelves;
         let bytes = shelves * (size_of::<Shelf>() + cells_per_shelf * stride(room));

@@ -24,14 +24,14 @@ use crate::platform;
 /// elsewhere, ends the process.
 ///
 /// M94 2.3.2 has gates for page faults; opening other CPUs' data with one is atomseq's.
-pub struct Held<'a> {
+pub struct GateGuard<'a> {
     area: &'a Area,
     cpu: usize,
     // Dropped after the gate is open: see `Drop`.
-    _quiet: platform::Quiet,
+    _quiet: platform::SignalsBlocked,
 }
 
-impl Held<'_> {
+impl GateGuard<'_> {
     /// The CPU whose slot it is.
     pub fn cpu(&self) -> usize {
         self.cpu
@@ -61,38 +61,38 @@ impl Area {
     /// Blocks while another thread holds it. Costs, opening included, two system calls for the
     /// signal mask, four atomic instructions and, unless the gate is closed for good, the fence,
     /// which is a third system call. Allocates nothing, and may be called in a signal handler. The
-    /// thread must hold no other gate: see [`Held`].
+    /// thread must hold no other gate: see [`GateGuard`].
     ///
     /// # Panics
     ///
     /// If there is no such CPU.
-    pub fn close(&self, cpu: usize) -> Held<'_> {
+    pub fn close_gate(&self, cpu: usize) -> GateGuard<'_> {
         assert!(
             cpu < self.cpus(),
             "CPU {cpu} has no slot: there are {}",
             self.cpus()
         );
-        let quiet = platform::Quiet::enter();
+        let quiet = platform::SignalsBlocked::enter();
         self.hold(cpu, quiet)
     }
 
     /// Closes the gate of the CPU this thread runs on as it asks.
-    pub(super) fn close_here(&self) -> Held<'_> {
+    pub(super) fn close_here(&self) -> GateGuard<'_> {
         // A system call on some machines, which a sandbox may answer by a signal.
         let cpu = platform::current_cpu();
-        let quiet = platform::Quiet::enter();
+        let quiet = platform::SignalsBlocked::enter();
         self.hold(cpu, quiet)
     }
 
-    fn hold(&self, cpu: usize, quiet: platform::Quiet) -> Held<'_> {
+    fn hold(&self, cpu: usize, quiet: platform::SignalsBlocked) -> GateGuard<'_> {
         #[cfg(test)]
         CLOSED.with(|closed| closed.set(closed.get() + 1));
         let before = lock(self.gate_at(cpu as isize));
         if before & FOR_GOOD == 0 {
             // After the gate's store: the system call orders them.
-            platform::fence(cpu);
+            platform::membarrier_rseq(cpu);
         }
-        Held {
+        GateGuard {
             area: self,
             cpu,
             _quiet: quiet,
@@ -100,13 +100,13 @@ impl Area {
     }
 }
 
-impl fmt::Debug for Held<'_> {
+impl fmt::Debug for GateGuard<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Held").field("cpu", &self.cpu).finish()
+        f.debug_struct("GateGuard").field("cpu", &self.cpu).finish()
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for GateGuard<'_> {
     fn drop(&mut self) {
         unlock(self.area.gate_at(self.cpu as isize));
     }
@@ -134,7 +134,7 @@ mod tests {
     fn signals_stay_blocked_until_the_last_gate_is_open_whichever_it_is() {
         let areas = [Area::new(0).unwrap(), Area::new(0).unwrap()];
         for first in [0, 1] {
-            let mut held = [0, 1].map(|area| Some(areas[area].close(0)));
+            let mut held = [0, 1].map(|area| Some(areas[area].close_gate(0)));
             held[first] = None;
             assert!(is_blocked(), "only {first} is open");
             held[1 - first] = None;
@@ -150,7 +150,7 @@ mod tests {
         let open = gate.load(Ordering::Relaxed);
         let (locked, waiters, of_another) = (1, 2, 77 << 8);
         gate.store(open | locked | waiters | of_another, Ordering::Relaxed);
-        let held = area.close(0);
+        let held = area.close_gate(0);
         assert_ne!(gate.load(Ordering::Relaxed), open);
         drop(held);
         assert_eq!(gate.load(Ordering::Relaxed), open);

@@ -31,7 +31,7 @@ crate::sequence! {
 pub(super) const SEQUENCES: &[&Program] = &[&record::MODEL];
 
 /// The most buckets a histogram has.
-const MOST_BUCKETS: usize = 256;
+const MAX_BUCKETS: usize = 256;
 
 /// How many there are of powers of two.
 const POWERS: usize = 65;
@@ -148,7 +148,7 @@ impl Histogram {
     /// [`Error::OutOfMemory`].
     pub fn try_with_bounds(bounds: &[u64]) -> Result<Histogram, Error> {
         let rising = bounds.windows(2).all(|pair| pair[0] < pair[1]);
-        if !rising || bounds.is_empty() || bounds.len() >= MOST_BUCKETS {
+        if !rising || bounds.is_empty() || bounds.len() >= MAX_BUCKETS {
             return Err(Error::Bounds);
         }
         let area = Histogram::area(bounds.len() + 1)?;
@@ -199,10 +199,10 @@ impl Histogram {
     /// # Panics
     ///
     /// If there is no such CPU.
-    pub fn snapshot_of(&self, cpu: usize) -> Snapshot<'_> {
+    pub fn snapshot_on(&self, cpu: usize) -> Snapshot<'_> {
         let cpus = self.cpus();
         assert!(cpu < cpus, "CPU {cpu} has no buckets: {cpus} have");
-        let mut counts = [0; MOST_BUCKETS];
+        let mut counts = [0; MAX_BUCKETS];
         for (bucket, into) in counts.iter_mut().enumerate().take(self.scale.buckets()) {
             // Relaxed: a value on its own.
             *into = self.bucket(cpu as isize, bucket).load(Ordering::Relaxed) as u64;
@@ -221,7 +221,7 @@ impl Histogram {
     }
 
     fn read(&self, count: impl Fn(&dyn Fn() -> usize, &AtomicUsize) -> usize) -> Snapshot<'_> {
-        let mut counts = [0; MOST_BUCKETS];
+        let mut counts = [0; MAX_BUCKETS];
         for (bucket, into) in counts.iter_mut().enumerate().take(self.scale.buckets()) {
             *into = count(&|| self.total(bucket), self.bucket(DRAINED, bucket)) as u64;
         }
@@ -283,7 +283,7 @@ impl fmt::Debug for Histogram {
 /// What a [`Histogram`] held, merged over all CPUs: plain numbers that no longer change.
 #[derive(Clone)]
 pub struct Snapshot<'a> {
-    counts: [u64; MOST_BUCKETS],
+    counts: [u64; MAX_BUCKETS],
     scale: &'a Scale,
 }
 
@@ -349,7 +349,7 @@ mod tests {
             .map(|bucket| histogram.bucket(OVERFLOW, bucket).load(Ordering::Relaxed))
             .sum();
         let by_cpu: u64 = (0..histogram.cpus())
-            .map(|cpu| histogram.snapshot_of(cpu).total())
+            .map(|cpu| histogram.snapshot_on(cpu).total())
             .sum();
         assert_eq!(by_cpu + slowly as u64, 8);
         assert_eq!(snapshot.quantile(0.0), Some(0));

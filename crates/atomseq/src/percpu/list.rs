@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicUsize;
 
 use super::area::{Area, WORDS};
 use super::error::Error;
-use super::gate::Held;
+use super::gate::GateGuard;
 use super::remote::{self, Drain, Raw, Take};
 use crate::drops;
 use crate::sequence::model::Program;
@@ -324,7 +324,7 @@ impl<P: Owner + Send> Take<P> for List<P> {
         &self.area
     }
 
-    fn take(&self, held: &Held<'_>) -> Option<Raw<P>> {
+    fn take(&self, held: &GateGuard<'_>) -> Option<Raw<P>> {
         // SAFETY: as in `pop`, and the gate is held.
         let word = unsafe { pop::gated(held) }?;
         Some(Raw { word })
@@ -339,7 +339,7 @@ impl<P: Owner + Send> Take<P> for List<P> {
         !self.is_empty_on(cpu)
     }
 
-    fn count(&self, _held: &Held<'_>) -> usize {
+    fn count(&self, _held: &GateGuard<'_>) -> usize {
         // To count them would take a walk along all links, while signals are blocked.
         usize::MAX
     }

@@ -150,7 +150,7 @@ unsafe impl Sync for Shared {}
 
 /// Works on the blocks alone: no signal handler on this thread and no fork meanwhile. `work` makes no system call.
 fn with_blocks<R>(work: impl FnOnce(&mut Blocks) -> R) -> R {
-    let _quiet = platform::Quiet::enter();
+    let _quiet = platform::SignalsBlocked::enter();
     let before = lock(&LOCK);
     // SAFETY: this thread holds the lock, and `work` neither comes back here nor panics.
     let blocks = unsafe { &mut *BLOCKS.0.get() };

@@ -1,6 +1,6 @@
 //! Structures with one part a CPU: no atomic instruction on the fast path.
 //!
-//! [`Area`] is the memory, [`Held`] a slot whose gate is closed; every structure is a handful of
+//! [`Area`] is the memory, [`GateGuard`] a slot whose gate is closed; every structure is a handful of
 //! [`sequence!`](crate::sequence!)s over an area. What follows holds for all of them; each
 //! structure's own page says what is different there.
 //!
@@ -77,7 +77,7 @@ pub use area::{Area, Slots};
 pub use batch::Batch;
 pub use counter::Counter;
 pub use error::Error;
-pub use gate::Held;
+pub use gate::GateGuard;
 pub use histogram::{Histogram, Snapshot};
 pub use list::{Link, List, Node, Owner, RawNode};
 pub use pool::{Lease, Pool, PoolDrain, Source};

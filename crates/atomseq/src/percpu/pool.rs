@@ -178,12 +178,12 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
 
     /// Closes the gate of a CPU's part.
     #[cfg(test)]
-    pub(crate) fn hold(&self, cpu: usize) -> super::Held<'_>
+    pub(crate) fn hold(&self, cpu: usize) -> super::GateGuard<'_>
     where
         T: Send,
     {
         use super::remote::Take;
-        self.cache.area().close(cpu)
+        self.cache.area().close_gate(cpu)
     }
 
     /// Takes an object that goes back by itself, or `None` as [`get`](Pool::get).

@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use super::area::{Area, WORDS};
 use super::batch::Place;
 use super::error::Error;
-use super::gate::Held;
+use super::gate::GateGuard;
 use super::memory;
 use super::remote::{self, Drain, Raw, Take};
 use crate::sequence::model::Program;
@@ -407,7 +407,7 @@ impl<T: Word + Send> Take<T> for Queue<T> {
         &self.area
     }
 
-    fn take(&self, held: &Held<'_>) -> Option<Raw<T>> {
+    fn take(&self, held: &GateGuard<'_>) -> Option<Raw<T>> {
         // SAFETY: as in `push`, and the gate is held.
         let word = unsafe { pop::gated(held) }?;
         Some(Raw { word })
@@ -422,7 +422,7 @@ impl<T: Word + Send> Take<T> for Queue<T> {
         !self.is_empty_on(cpu)
     }
 
-    fn count(&self, held: &Held<'_>) -> usize {
+    fn count(&self, held: &GateGuard<'_>) -> usize {
         let [head, tail] = [0, 1].map(|word| {
             let cell = self.area.peek(held.cpu(), word);
             let number = std::ptr::with_exposed_provenance_mut(cell + NUMBER);

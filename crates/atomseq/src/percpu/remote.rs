@@ -8,7 +8,7 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 
 use super::area::Area;
-use super::gate::Held;
+use super::gate::GateGuard;
 use crate::drops;
 
 /// An element as its slot keeps it. Dropped, it is only leaked.
@@ -24,7 +24,7 @@ pub(super) trait Take<T>: Sync {
     fn area(&self) -> &Area;
 
     /// Takes one element out of the held slot. Runs no code of the user's.
-    fn take(&self, held: &Held<'_>) -> Option<Raw<T>>;
+    fn take(&self, held: &GateGuard<'_>) -> Option<Raw<T>>;
 
     /// The element itself. Runs the user's code: never while a gate is held.
     ///
@@ -37,7 +37,7 @@ pub(super) trait Take<T>: Sync {
     fn seems_occupied(&self, cpu: usize) -> bool;
 
     /// How many elements the held slot has; more, if the structure does not know.
-    fn count(&self, held: &Held<'_>) -> usize;
+    fn count(&self, held: &GateGuard<'_>) -> usize;
 }
 
 /// Takes one element from a CPU's slot.
@@ -51,7 +51,7 @@ pub(super) fn steal_from<T>(structure: &dyn Take<T>, cpu: usize) -> Option<T> {
     if !structure.seems_occupied(cpu) {
         return None;
     }
-    let held = area.close(cpu);
+    let held = area.close_gate(cpu);
     let raw = structure.take(&held);
     drop(held);
     // SAFETY: just taken.
@@ -109,7 +109,7 @@ impl<'a, T> Drain<'a, T> {
         while self.cpu < area.cpus() {
             let mut raw = [const { None }; BATCH];
             if self.structure.seems_occupied(self.cpu) {
-                let held = area.close(self.cpu);
+                let held = area.close_gate(self.cpu);
                 let left = self.left.unwrap_or_else(|| self.structure.count(&held));
                 let taken = raw[..left.min(BATCH)].iter_mut().map_while(|place| {
                     *place = self.structure.take(&held);

@@ -20,7 +20,7 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 
 use super::area::{Area, WORDS};
 use super::error::Error;
-use super::gate::Held;
+use super::gate::GateGuard;
 use super::remote::{self, Drain, Raw, Take};
 use crate::distance::{self, distance};
 use crate::drops;
@@ -97,7 +97,7 @@ const ON_THE_STACK: bool = false;
 const OUTSIDE: bool = true;
 
 /// The most words one sequence copies: a few hundred nanoseconds, far less than a time slice.
-const MOST_WORDS: usize = 512;
+const MAX_WORDS: usize = 512;
 
 /// A bounded first-in-first-out store with a part a CPU, of values of any size, in place; a batch
 /// goes in or out in one sequence.
@@ -152,12 +152,12 @@ impl<T> Ring<T> {
         size_of::<T>() == Self::WORDS * 8 && align_of::<T>() >= 8 || size_of::<T>() == 0;
 
     /// How many elements one sequence copies at most.
-    const MOST: usize = if Self::WORDS == 0 {
-        MOST_WORDS
-    } else if Self::WORDS > MOST_WORDS {
+    const MAX: usize = if Self::WORDS == 0 {
+        MAX_WORDS
+    } else if Self::WORDS > MAX_WORDS {
         1
     } else {
-        MOST_WORDS / Self::WORDS
+        MAX_WORDS / Self::WORDS
     };
 
     /// A ring of up to `capacity` elements a CPU.
@@ -179,8 +179,8 @@ impl<T> Ring<T> {
         if capacity == 0 {
             return Err(Error::ZeroCapacity);
         }
-        if capacity > distance::MOST
-            || Self::WORDS > MOST_WORDS
+        if capacity > distance::MAX
+            || Self::WORDS > MAX_WORDS
             || align_of::<T>() > super::area::SLOT_BYTES
         {
             return Err(Error::TooLarge);
@@ -220,15 +220,15 @@ impl<T> Ring<T> {
     /// # Panics
     ///
     /// If there is no such CPU.
-    pub fn len_of(&self, cpu: usize) -> usize {
+    pub fn len_on(&self, cpu: usize) -> usize {
         let [head, tail] = [0, 1].map(|word| move || self.area.peek(cpu, word));
         distance(head, tail, 1, self.capacity)
     }
 
-    /// The sum of what [`len_of`](Ring::len_of) says of each CPU, one after the other: an element that goes from
+    /// The sum of what [`len_on`](Ring::len_on) says of each CPU, one after the other: an element that goes from
     /// CPU to CPU meanwhile counts once, twice or not at all.
     pub fn len(&self) -> usize {
-        (0..self.cpus()).map(|cpu| self.len_of(cpu)).sum()
+        (0..self.cpus()).map(|cpu| self.len_on(cpu)).sum()
     }
 
     /// Is there no element on any CPU? Looks at one after the other, so it may miss an element that goes from CPU to CPU
@@ -326,9 +326,9 @@ impl<T> Ring<T> {
         count: usize,
         pop: impl FnOnce(usize, usize) -> usize,
     ) -> usize {
-        let mut words = MaybeUninit::<[u64; MOST_WORDS]>::uninit();
+        let mut words = MaybeUninit::<[u64; MAX_WORDS]>::uninit();
         let to = words.as_mut_ptr().expose_provenance();
-        let popped = pop(to, count.min(Self::MOST));
+        let popped = pop(to, count.min(Self::MAX));
         let (from, into) = (words.as_ptr().cast::<MaybeUninit<u8>>(), into.cast());
         // SAFETY: the caller's promise: so many elements were popped into `words`, and fit.
         unsafe { std::ptr::copy_nonoverlapping(from, into, popped * size_of::<T>()) };
@@ -370,7 +370,7 @@ impl<T> Ring<T> {
                 unsafe {
                     self.push_from::<OUTSIDE>(
                         from.expose_provenance(),
-                        (count - pushed).min(Self::MOST),
+                        (count - pushed).min(Self::MAX),
                     )
                 }
             } else {
@@ -399,7 +399,7 @@ impl<T> Ring<T> {
         while popped < into.len() {
             let rest = &mut into[popped..];
             let now = if Self::WHOLE {
-                let count = rest.len().min(Self::MOST);
+                let count = rest.len().min(Self::MAX);
                 // SAFETY: there is room for so many elements, laid out as in the buffer.
                 unsafe { self.pop_to::<OUTSIDE>(rest.as_mut_ptr().expose_provenance(), count) }
             } else if let Some(element) = self.pop() {
@@ -420,7 +420,7 @@ impl<T> Ring<T> {
     ///
     /// # Safety
     ///
-    /// `count` elements in whole words, at most `MOST`, lie at `from`; those taken, from the first on, are the
+    /// `count` elements in whole words, at most `MAX`, lie at `from`; those taken, from the first on, are the
     /// ring's.
     #[inline]
     unsafe fn push_from<const WHERE: bool>(&self, from: usize, count: usize) -> usize {
@@ -474,12 +474,12 @@ impl<T> Ring<T> {
     // Out of line: its memory is not to be part of callers' stack frames.
     #[inline(never)]
     unsafe fn push_copies_slowly(&self, from: usize, count: usize) -> usize {
-        let mut words = MaybeUninit::<[u64; MOST_WORDS]>::uninit();
+        let mut words = MaybeUninit::<[u64; MAX_WORDS]>::uninit();
         let (from, to) = (
             std::ptr::with_exposed_provenance::<MaybeUninit<u8>>(from),
             words.as_mut_ptr().cast(),
         );
-        // SAFETY: the caller's promise, and there is room for `MOST` elements.
+        // SAFETY: the caller's promise, and there is room for `MAX` elements.
         unsafe { std::ptr::copy_nonoverlapping(from, to, count * size_of::<T>()) };
         let copies = words.as_ptr().expose_provenance();
         // SAFETY: the caller's promise, for the copies; those that the ring does not take are forgotten.
@@ -567,7 +567,7 @@ impl<T: Send> Take<T> for Ring<T> {
         &self.area
     }
 
-    fn take(&self, held: &Held<'_>) -> Option<Raw<T>> {
+    fn take(&self, held: &GateGuard<'_>) -> Option<Raw<T>> {
         let mut padded = Padded {
             element: ManuallyDrop::new(MaybeUninit::uninit()),
         };
@@ -589,11 +589,11 @@ impl<T: Send> Take<T> for Ring<T> {
     }
 
     fn seems_occupied(&self, cpu: usize) -> bool {
-        self.len_of(cpu) > 0
+        self.len_on(cpu) > 0
     }
 
-    fn count(&self, held: &Held<'_>) -> usize {
-        self.len_of(held.cpu())
+    fn count(&self, held: &GateGuard<'_>) -> usize {
+        self.len_on(held.cpu())
     }
 }
 
@@ -605,7 +605,7 @@ impl<T> Drop for Ring<T> {
         let mut places = (0..self.area.cpus()).flat_map(|cpu| {
             let (head, mask) = (self.area.peek(cpu, 0), self.area.peek(cpu, 2));
             let buffer = self.area.bulk(cpu).as_ptr();
-            (0..self.len_of(cpu)).map(move |position| {
+            (0..self.len_on(cpu)).map(move |position| {
                 let place = head.wrapping_add(position) & mask;
                 buffer.wrapping_add(place * Self::WORDS * 8).cast::<T>()
             })

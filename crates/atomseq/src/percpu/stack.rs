@@ -18,7 +18,7 @@ use std::slice;
 use super::area::{Area, WORDS};
 use super::batch::Place;
 use super::error::Error;
-use super::gate::Held;
+use super::gate::GateGuard;
 use super::remote::{self, Drain, Raw, Take};
 use crate::Word;
 use crate::distance::distance;
@@ -166,15 +166,15 @@ impl<T: Word> Stack<T> {
     /// # Panics
     ///
     /// If there is no such CPU.
-    pub fn len_of(&self, cpu: usize) -> usize {
+    pub fn len_on(&self, cpu: usize) -> usize {
         let [pushed, popped] = [0, 1].map(|word| move || self.area.peek(cpu, word));
         distance(popped, pushed, 8, self.capacity) / 8
     }
 
-    /// The sum of what [`len_of`](Stack::len_of) says of each CPU, one after the other: an element that goes from
+    /// The sum of what [`len_on`](Stack::len_on) says of each CPU, one after the other: an element that goes from
     /// CPU to CPU meanwhile counts once, twice or not at all.
     pub fn len(&self) -> usize {
-        (0..self.cpus()).map(|cpu| self.len_of(cpu)).sum()
+        (0..self.cpus()).map(|cpu| self.len_on(cpu)).sum()
     }
 
     /// Is there no element on any CPU? Looks at one after the other, so it may miss an element that goes from CPU to CPU
@@ -211,7 +211,7 @@ impl<T: Word> Stack<T> {
     #[inline(never)]
     fn push_slowly(&self, word: usize) -> Result<(), T> {
         // SAFETY: as in `push`.
-        let pushed = |held: &Held<'_>| unsafe { push::gated(held, self.capacity, word) };
+        let pushed = |held: &GateGuard<'_>| unsafe { push::gated(held, self.capacity, word) };
         match self.area.on_slow_path(pushed) {
             true => Ok(()),
             // SAFETY: `push` made the word, and the stack did not take it.
@@ -285,7 +285,7 @@ impl<T: Word> Stack<T> {
 
     /// The same from any CPU's stack, which nobody else uses now: so it closes no gate.
     pub(super) fn pop_words_from(&mut self, cpu: usize, words: &mut [Place]) -> usize {
-        let height = self.len_of(cpu);
+        let height = self.len_on(cpu);
         let count = height.min(words.len());
         let bottom = self.area.bulk(cpu).cast::<Place>();
         // SAFETY: below the height lie words that `push` made, in whole places, and nobody else has the stack now.
@@ -303,11 +303,11 @@ impl<T: Word> Stack<T> {
         let here = crate::platform::current_cpu();
         let counts = (1..=cpus).map(|distance| {
             let cpu = (here + distance) % cpus;
-            if self.len_of(cpu) == 0 {
+            if self.len_on(cpu) == 0 {
                 return 0;
             }
-            let held = self.area.close(cpu);
-            let half = self.len_of(cpu).div_ceil(2);
+            let held = self.area.close_gate(cpu);
+            let half = self.len_on(cpu).div_ceil(2);
             let (to, count) = (words.as_mut_ptr() as usize, half.min(words.len()));
             // SAFETY: as in `pop_words`, and the gate is held.
             unsafe { pop_batch::gated(&held, to, count) }
@@ -358,7 +358,7 @@ impl<T: Word + Send> Take<T> for Stack<T> {
         &self.area
     }
 
-    fn take(&self, held: &Held<'_>) -> Option<Raw<T>> {
+    fn take(&self, held: &GateGuard<'_>) -> Option<Raw<T>> {
         // SAFETY: as in `push`, and the gate is held.
         let word = unsafe { pop::gated(held) }?;
         Some(Raw { word })
@@ -370,11 +370,11 @@ impl<T: Word + Send> Take<T> for Stack<T> {
     }
 
     fn seems_occupied(&self, cpu: usize) -> bool {
-        self.len_of(cpu) > 0
+        self.len_on(cpu) > 0
     }
 
-    fn count(&self, held: &Held<'_>) -> usize {
-        self.len_of(held.cpu())
+    fn count(&self, held: &GateGuard<'_>) -> usize {
+        self.len_on(held.cpu())
     }
 }
 
@@ -382,7 +382,7 @@ impl<T: Word> Drop for Stack<T> {
     fn drop(&mut self) {
         let mut places = (0..self.area.cpus()).flat_map(|cpu| {
             let bottom = self.area.bulk(cpu).as_ptr().cast::<Place>();
-            (0..self.len_of(cpu)).map(move |index| bottom.wrapping_add(index))
+            (0..self.len_on(cpu)).map(move |index| bottom.wrapping_add(index))
         });
         drops::each(|| {
             // SAFETY: below the height lie words that `push` made, each read once; nobody else has the stack now.

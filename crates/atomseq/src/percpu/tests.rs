@@ -193,7 +193,7 @@ fn code_under_a_gate_is_found_out() {
         |stack| {
             stack.push(Witness(7)).ok().expect("there is room for one");
             for cpu in 0..stack.cpus() {
-                let held = stack.area().close(cpu);
+                let held = stack.area().close_gate(cpu);
                 let raw = stack.take(&held);
                 // SAFETY: just taken.
                 drop(raw.map(|raw| unsafe { stack.element(raw) }));

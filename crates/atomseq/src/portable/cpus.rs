@@ -4,7 +4,7 @@
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// More slots would only cost memory and make reading all of them slow.
-const MOST: usize = 64;
+const MAX: usize = 64;
 
 /// The number of CPUs configured, at most 64.
 pub fn cpu_slots() -> usize {
@@ -14,7 +14,7 @@ pub fn cpu_slots() -> usize {
     if slots != 0 {
         return slots;
     }
-    let slots = configured().clamp(1, MOST);
+    let slots = configured().clamp(1, MAX);
     // The first finder's number stands.
     match SLOTS.compare_exchange(0, slots, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => slots,
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn slots_are_few_and_stay() {
-        assert!((1..=MOST).contains(&cpu_slots()));
+        assert!((1..=MAX).contains(&cpu_slots()));
         assert_eq!(cpu_slots(), cpu_slots());
     }
 

@@ -11,7 +11,7 @@ mod waiting;
 pub use cpus::{cpu_slots, current_cpu};
 pub use memory::{discard, map, page_size, unmap};
 pub use on_cpu::rseq_offset;
-pub use signals::Quiet;
+pub use signals::SignalsBlocked;
 #[cfg(unix)]
 pub use signals::masks;
 pub use waiting::{wait, wait_at_most, wait_briefly, wake_all, wake_many, wake_one};
@@ -58,7 +58,7 @@ pub fn start() -> &'static Status {
 #[cold]
 fn write() {
     // A handler on the writing thread would wait for it.
-    let _quiet = Quiet::enter();
+    let _quiet = SignalsBlocked::enter();
     if STATE
         .compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed)
         .is_ok()
@@ -108,7 +108,7 @@ pub fn register_this_thread() -> bool {
 }
 
 /// No section runs, so there is none to abort.
-pub fn fence(_cpu: usize) {}
+pub fn membarrier_rseq(_cpu: usize) {}
 
 /// No section runs, so nothing is left to the barrier.
 pub fn barrier() {}

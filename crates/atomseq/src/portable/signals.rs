@@ -1,4 +1,4 @@
-//! Quiet: a stretch of one thread's time in which no signal handler runs on it; and masks, in which none of those runs
+//! SignalsBlocked: a stretch of one thread's time in which no signal handler runs on it; and masks, in which none of those runs
 //! that may wait. They may begin and end in any order, so both are counted, and the last one to end restores what
 //! the first one found.
 
@@ -7,23 +7,23 @@ use core::marker::PhantomData;
 /// While one lives, this thread runs no signal handler (where the system has signals).
 ///
 /// Forks are not kept out here: a child of a process with several threads may find a gate closed for good.
-pub struct Quiet {
+pub struct SignalsBlocked {
     /// The mask belongs to this thread.
     _not_send: PhantomData<*mut ()>,
 }
 
-impl Quiet {
+impl SignalsBlocked {
     /// Blocks every signal.
-    pub fn enter() -> Quiet {
+    pub fn enter() -> SignalsBlocked {
         #[cfg(unix)]
         masks::start_quiet();
-        Quiet {
+        SignalsBlocked {
             _not_send: PhantomData,
         }
     }
 }
 
-impl Drop for Quiet {
+impl Drop for SignalsBlocked {
     fn drop(&mut self) {
         #[cfg(unix)]
         masks::end_quiet();
@@ -32,13 +32,13 @@ impl Drop for Quiet {
 
 #[cfg(unix)]
 pub mod masks {
-    //! This thread's mask in the kernel, as `Quiet`s and `signal`'s masks want it.
+    //! This thread's mask in the kernel, as `SignalsBlocked`s and `signal`'s masks want it.
 
     use core::cell::Cell;
     use core::ffi::c_int;
     use core::mem::MaybeUninit;
 
-    /// What faults raise, and `SIGABRT`: only a `Quiet` blocks them.
+    /// What faults raise, and `SIGABRT`: only a `SignalsBlocked` blocks them.
     pub const NEVER_BLOCKED: [c_int; 7] = [
         libc::SIGSEGV,
         libc::SIGBUS,
@@ -59,7 +59,7 @@ pub mod masks {
     std::thread_local!(static FOUND: Cell<Set> = const { Cell::new(Set::uninit()) });
 
     fn found() -> libc::sigset_t {
-        // SAFETY: only called while there is a `Quiet` or a mask, the first of which wrote it.
+        // SAFETY: only called while there is a `SignalsBlocked` or a mask, the first of which wrote it.
         unsafe { FOUND.get().assume_init() }
     }
 

@@ -84,7 +84,7 @@
 //!
 //! `SIGSEGV`, `SIGBUS`, `SIGFPE`, `SIGILL`, `SIGTRAP` and `SIGSYS`, which faults raise, and `SIGABRT` are never blocked by this
 //! module, so a mask does not hold them back, even when another process sends them. The C library's 32 and 33 are blocked only until
-//! a delivery has decided, and while a thread holds a [gate](crate::percpu::Held), when all are; `SIGABRT` also while
+//! a delivery has decided, and while a thread holds a [gate](crate::percpu::GateGuard), when all are; `SIGABRT` also while
 //! [`install`], [`uninstall`], [`audit()`] or [`repair`] changes handlers. Handlers of others for the first seven are called by way of this module.
 //!
 //! One that is sent finds sequences as any managed signal does. If it interrupts another signal's delivery, it waits until the

@@ -70,9 +70,9 @@ operations! {
     test_and_set_on_cpu: it => bool, it.flag.test_and_set();
     biased: it => (), *it.lock.lock() += 1;
     dcas_exchange: it, old: [u64; 2], new: [u64; 2] => bool,
-        it.domain.exchange(Change::of(&it.domain[0], old[0], new[0]), Change::of(&it.domain[1], old[1], new[1])).is_ok();
+        it.domain.compare_exchange_pair(Change::of(&it.domain[0], old[0], new[0]), Change::of(&it.domain[1], old[1], new[1])).is_ok();
     dcas_exchange_since: it, version: Version, new: [u64; 2] => bool,
-        it.domain.exchange_since(version, (&it.domain[0], new[0]), (&it.domain[1], new[1])).is_ok();
+        it.domain.store_pair_if(version, (&it.domain[0], new[0]), (&it.domain[1], new[1])).is_ok();
     nonblocking_stack_push: it, value: usize => bool, it.shared_stack.push(value).is_ok();
     nonblocking_stack_pop: it => Option<usize>, it.shared_stack.pop();
     nonblocking_queue_push: it, value: usize => bool, it.shared_queue.push(value).is_ok();

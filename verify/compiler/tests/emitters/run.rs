@@ -22,8 +22,8 @@ pub const ARENA_BYTES: usize = 2048;
 pub const SLOTS: u64 = ARENA + 256;
 pub const BULK: u64 = ARENA + 1024;
 const CPUS: u64 = 4;
-pub const MOST_ARGUMENTS: usize = 8;
-pub const MOST_TEMPORARIES: usize = 32;
+pub const MAX_ARGUMENTS: usize = 8;
+pub const MAX_TEMPORARIES: usize = 32;
 
 const ROUNDS: u64 = 40;
 
@@ -157,7 +157,7 @@ fn try_all(
             .arg(&object),
     );
     let output = drive(&driver, programs, cases);
-    let head = 8 * (2 + MOST_TEMPORARIES);
+    let head = 8 * (2 + MAX_TEMPORARIES);
     assert_eq!(
         output.len(),
         cases.len() * (head + ARENA_BYTES),
@@ -323,7 +323,7 @@ fn drive(driver: &std::path::Path, programs: &[Program], cases: &[Case]) -> Vec<
         let mut word = |word: u64| input.extend_from_slice(&word.to_le_bytes());
         word(2 * case.program as u64 + u64::from(case.abort));
         word(case.cpu as u64);
-        for index in 0..MOST_ARGUMENTS {
+        for index in 0..MAX_ARGUMENTS {
             // A slot goes in as the area's base.
             let argument = case.arguments.get(index).copied().unwrap_or(0);
             let parameter = programs[case.program].parameters.get(index);

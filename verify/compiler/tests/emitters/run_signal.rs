@@ -12,7 +12,7 @@ use verify_compiler::SEEDS;
 use super::assembly::Emitted;
 use super::compiler::emit::{Form, Protection};
 use super::run::{
-    emit, emulate, memory, value, ARENA, ARENA_BYTES, BULK, MOST_ARGUMENTS, MOST_TEMPORARIES, SLOTS,
+    emit, emulate, memory, value, ARENA, ARENA_BYTES, BULK, MAX_ARGUMENTS, MAX_TEMPORARIES, SLOTS,
 };
 use super::tools;
 
@@ -201,7 +201,7 @@ fn try_all(
     );
     let cases = cases(subjects);
     let output = emulate(&driver, requests(&cases))?;
-    let head = 8 * (2 + MOST_TEMPORARIES);
+    let head = 8 * (2 + MAX_TEMPORARIES);
     let mut counts = Counts::default();
     for (case, answer) in cases.iter().zip(output.chunks_exact(head + ARENA_BYTES)) {
         let (head, arena) = answer.split_at(head);
@@ -246,7 +246,7 @@ fn requests(cases: &[Case]) -> Vec<u8> {
         let mut word = |word: u64| input.extend_from_slice(&word.to_le_bytes());
         word(case.subject as u64);
         word(case.at.map_or(u64::MAX, |at| at as u64));
-        for index in 0..MOST_ARGUMENTS {
+        for index in 0..MAX_ARGUMENTS {
             word(case.arguments.get(index).copied().unwrap_or(0));
         }
         let mut arena = vec![0u8; ARENA_BYTES];

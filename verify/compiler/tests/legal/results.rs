@@ -66,7 +66,7 @@ pub fn types(area: &atomseq::percpu::Area) {
         let _: Result<usize, _> = loaded::on_cpu(area.slots(), 1);
         let _: Result<bool, _> = flag::on_cpu(area.slots(), 1);
         let _: Result<(usize, usize), _> = pair::on_cpu(area.slots(), 1);
-        let held = area.close(0);
+        let held = area.close_gate(0);
         let _: Option<usize> = option::gated(&held, 1);
         let _: Option<(usize, usize)> = option_pair::gated(&held, 1);
     }

@@ -63,7 +63,7 @@ fn exchange_half_changed(pair: &Pair) -> Words {
 #[inline(never)]
 fn exchange_by(pair: &Pair, first: [u64; 2], second: [u64; 2]) -> Words {
     let of = |index: usize, [old, new]: [u64; 2]| Change::of(&pair[index], old, new);
-    let done = pair.exchange(of(0, first), of(1, second));
+    let done = pair.compare_exchange_pair(of(0, first), of(1, second));
     vec![u64::from(done.is_ok())]
 }
 
@@ -73,7 +73,7 @@ fn swap(pair: &Pair) -> Words {
     loop {
         let ([a, b], version) = pair.snapshot([&pair[0], &pair[1]]);
         if pair
-            .exchange_since(version, (&pair[0], b), (&pair[1], a))
+            .store_pair_if(version, (&pair[0], b), (&pair[1], a))
             .is_ok()
         {
             return vec![a, b];
@@ -112,7 +112,7 @@ pub fn check(checker: &mut impl Check) {
             "Domain::exchange, the second word differs",
             exchange_half_changed,
         ),
-        ("Domain::exchange_since", swap),
+        ("Domain::store_pair_if", swap),
         ("Domain::atomic_update", update),
     ] {
         checker.check(&Scenario {

@@ -1,6 +1,6 @@
-//! Test-and-set that has a home: [`OnCpu`] and [`Rehoming`].
+//! Test-and-set that has a home: [`OnCpu`] and [`BiasedFlag`].
 
-use atomseq::mutex::{OnCpu, Rehoming, TestAndSet};
+use atomseq::mutex::{BiasedFlag, OnCpu, TestAndSet};
 
 use super::on_both;
 use crate::scenario::{Check, Operation, Scenario, Words};
@@ -53,5 +53,5 @@ fn check_mechanism<M: TestAndSet>(
 
 pub fn check(checker: &mut impl Check) {
     check_mechanism::<OnCpu>(checker, &[("test-and-set", set)]);
-    check_mechanism::<Rehoming>(checker, &[("test-and-set", set)]);
+    check_mechanism::<BiasedFlag>(checker, &[("test-and-set", set)]);
 }

@@ -35,7 +35,7 @@ const INTERFERENCES: &[(&str, Operation<Stack<u64>>)] = &[
 
 /// Adds to a word under the gate.
 fn add(area: &Area) -> Words {
-    let held = area.close(Cpus::allowed().home);
+    let held = area.close_gate(Cpus::allowed().home);
     let word = (held.address() + Area::FIRST_WORD) as *mut u64;
     // SAFETY: a word of the slot whose gate is held.
     unsafe { word.write(word.read() + 1) };

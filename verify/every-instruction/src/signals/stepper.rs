@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use crate::trap::STEP;
 
 /// The most instructions recorded or stepped over.
-const MOST: usize = 1 << 16;
+const MAX: usize = 1 << 16;
 
 /// Where to stop, and what arrives there.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ pub fn run<R>(stops: &[Stop], body: impl FnOnce() -> R) -> (R, usize) {
 pub fn trace_after(stops: &[Stop], ends: &[Range<usize>], body: impl FnOnce()) -> Vec<usize> {
     let run = Run {
         ends,
-        ..Run::new(stops, Some(RefCell::new(Vec::with_capacity(MOST))))
+        ..Run::new(stops, Some(RefCell::new(Vec::with_capacity(MAX))))
     };
     RUN.store((&raw const run).cast_mut().cast(), Ordering::SeqCst);
     run.plant();
@@ -97,7 +97,7 @@ pub fn at_step(step: usize, signals: &[c_int], body: impl FnOnce()) -> bool {
 
 /// Calls `body`, and returns the address of each instruction it runs, in order.
 pub fn trace(body: impl FnOnce()) -> Vec<usize> {
-    let run = Run::new(&[], Some(RefCell::new(Vec::with_capacity(MOST))));
+    let run = Run::new(&[], Some(RefCell::new(Vec::with_capacity(MAX))));
     RUN.store((&raw const run).cast_mut().cast(), Ordering::SeqCst);
     set_trap_flag();
     body();
@@ -169,7 +169,7 @@ impl<'a> Run<'a> {
         };
         if pointer != stop.at {
             self.steps.set(self.steps.get() + 1);
-            return self.steps.get() < MOST;
+            return self.steps.get() < MAX;
         }
         self.met.set(self.met.get() + 1);
         self.plant();
@@ -187,10 +187,7 @@ impl<'a> Run<'a> {
             return false;
         }
         let mut record = record.borrow_mut();
-        assert!(
-            record.len() < MOST,
-            "the operation takes too long to record"
-        );
+        assert!(record.len() < MAX, "the operation takes too long to record");
         record.push(pointer);
         true
     }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use atomseq::internals::Quiet;
+use atomseq::internals::SignalsBlocked;
 use verify_every_instruction::scenario::{Check, Operation, Scenario, Words};
 use verify_every_instruction::slow_path::SlowPath;
 
@@ -39,7 +39,7 @@ fn add_unblocked(locked: &Locked) -> Words {
 
 /// Signals come in before the lock is given back.
 fn add_opened_too_late(locked: &Locked) -> Words {
-    let quiet = Quiet::enter();
+    let quiet = SignalsBlocked::enter();
     let words = locked.add();
     drop(quiet);
     locked.open();

@@ -9,7 +9,7 @@ use crate::models::registers::{Answer, Call, Registers, WORDS};
 use crate::record::{Subject, lane_of};
 
 /// Values are this and the smaller ones.
-const MOST: u64 = 2;
+const MAX: u64 = 2;
 
 /// Three words in one domain.
 pub struct Words(Domain<[Word; WORDS]>);
@@ -34,13 +34,13 @@ impl Words {
         let compared = rng.usize(..if is_wide { WORDS + 1 } else { WORDS });
         std::array::from_fn(|word| match word == compared {
             true => (word, seen[word], seen[word]),
-            false => (word, seen[word], rng.u64(..=MOST)),
+            false => (word, seen[word], rng.u64(..=MAX)),
         })
     }
 }
 
 fn change(rng: &mut Rng, word: usize) -> (usize, u64, u64) {
-    (word, rng.u64(..=MOST), rng.u64(..=MOST))
+    (word, rng.u64(..=MAX), rng.u64(..=MAX))
 }
 
 /// Two different words.
@@ -65,11 +65,11 @@ impl Subject for Words {
             (5, _) => Call::Add(rng.usize(..WORDS), 1),
             (6 | 7, Some((version, _))) => {
                 let words = two(rng);
-                Call::ExchangeSince(version.number(), words.map(|word| (word, rng.u64(..=MOST))))
+                Call::ExchangeSince(version.number(), words.map(|word| (word, rng.u64(..=MAX))))
             }
             // From what the lane has seen, mostly.
             (8, Some((_, seen))) => {
-                Call::Exchange(two(rng).map(|word| (word, seen[word], rng.u64(..=MOST))))
+                Call::Exchange(two(rng).map(|word| (word, seen[word], rng.u64(..=MAX))))
             }
             (9 | 10, sight) => Call::ExchangeAll(self.change_of_all(rng, sight)),
             _ => Call::Exchange(two(rng).map(|word| change(rng, word))),
@@ -87,21 +87,21 @@ impl Subject for Words {
             }
             Call::Exchange([first, second]) => Answer::Done(
                 self.0
-                    .exchange(self.change(first), self.change(second))
+                    .compare_exchange_pair(self.change(first), self.change(second))
                     .is_ok(),
             ),
             Call::ExchangeOne(change) => {
-                Answer::Done(self.0.exchange_one(self.change(change)).is_ok())
+                Answer::Done(self.0.compare_exchange(self.change(change)).is_ok())
             }
             Call::ExchangeSince(number, [first, second]) => {
                 let (version, _) = sight.expect("chosen by what the lane has seen");
                 assert_eq!(version.number(), number);
                 let [first, second] = [first, second].map(|(word, new)| (&self.0[word], new));
-                Answer::Done(self.0.exchange_since(version, first, second).is_ok())
+                Answer::Done(self.0.store_pair_if(version, first, second).is_ok())
             }
             Call::ExchangeAll(changes) => {
                 let changes = changes.map(|change| self.change(change));
-                Answer::Done(self.0.exchange_all(&changes).is_ok())
+                Answer::Done(self.0.compare_exchange_all(&changes).is_ok())
             }
             Call::Add(word, more) => {
                 Answer::Value(self.0.atomic_update(&self.0[word], |value| value + more))
@@ -173,7 +173,7 @@ impl Subject for Twins {
                 *sight = None;
                 let [first, second] =
                     changes.map(|(word, old, new)| Change::of(&words[word], old, new));
-                Answer::Done(self.0.exchange(first, second).is_ok())
+                Answer::Done(self.0.compare_exchange_pair(first, second).is_ok())
             }
             _ => {
                 let (values, version) = self.0.snapshot(words.each_ref());

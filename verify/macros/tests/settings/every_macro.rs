@@ -200,7 +200,7 @@ fn sequences() {
     check(!matches(asked) || word[0] == 1);
 
     let held = library::percpu::Area::close(&area, 0);
-    let at = library::percpu::Held::address(&held);
+    let at = library::percpu::GateGuard::address(&held);
     let mut lock = [0];
     // SAFETY: the gate is held, and the first word lies behind it.
     let taken = unsafe {

@@ -39,7 +39,7 @@ pub struct Rules {
     /// The exchange, and what undoes it.
     pub exchange: &'static Program,
     /// The exchange that compares the version.
-    pub exchange_since: &'static Program,
+    pub store_pair_if: &'static Program,
     /// What undoes either.
     pub undoing: &'static Program,
     /// What does so on the CPU of the one that it undoes.
@@ -57,7 +57,7 @@ impl Rules {
             claim_by_call: true,
             validate: true,
             exchange: program("exchange"),
-            exchange_since: program("exchange_since"),
+            store_pair_if: program("store_pair_if"),
             undoing: program("undo"),
             undo_here: program("undo_here"),
             free_here: program("free_here"),

@@ -406,7 +406,7 @@ fn stopped(seen: usize) -> At {
 
 fn sequence(task: &Task, rules: &Rules) -> &'static Program {
     match task {
-        Task::Since(..) => rules.exchange_since,
+        Task::Since(..) => rules.store_pair_if,
         _ => rules.exchange,
     }
 }

@@ -245,14 +245,14 @@ pub fn current_cpu() -> usize {
 }
 
 /// Ends the section that runs on the CPU.
-pub fn fence(cpu: usize) {
+pub fn membarrier_rseq(cpu: usize) {
     step();
     count(|events| &mut events.fenced);
     with(|world| world.running[cpu] += 1);
 }
 
 pub fn fence_all() {
-    (0..CPUS).for_each(fence);
+    (0..CPUS).for_each(membarrier_rseq);
 }
 
 pub fn generation() -> u32 {
@@ -264,10 +264,10 @@ pub fn register_this_thread() {}
 
 /// There are no signals here, by whose handlers a thread might end itself: so from here on it does not. One that cannot run sections
 /// may be left behind by a fork all the same.
-pub struct Quiet;
+pub struct SignalsBlocked;
 
-impl Quiet {
-    pub fn enter() -> Quiet {
+impl SignalsBlocked {
+    pub fn enter() -> SignalsBlocked {
         count(|events| &mut events.locked);
         with(|world| {
             let me = world.me();
@@ -275,6 +275,6 @@ impl Quiet {
                 me.steps_left = None;
             }
         });
-        Quiet
+        SignalsBlocked
     }
 }

@@ -28,7 +28,7 @@ mod sync {
 /// The kernel.
 mod platform {
     pub use crate::machine::{
-        Quiet, current_cpu, fence, fence_all, generation, register_this_thread,
+        SignalsBlocked, current_cpu, fence_all, generation, membarrier_rseq, register_this_thread,
     };
 
     /// Numbers are given back: nobody asks whose they are.
@@ -218,7 +218,7 @@ macro_rules! library {
                     new: new[index],
                 });
                 // SAFETY: as above.
-                unsafe { line.0.exchange_since(version, first, second) }
+                unsafe { line.0.store_pair_if(version, first, second) }
             }
 
             fn shadow() -> Shadow {

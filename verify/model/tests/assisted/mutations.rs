@@ -64,7 +64,7 @@ pub const MUTATIONS: &[(&str, &str, &str)] = &[
     ),
     (
         "holders_are_not_fenced",
-        "HELD => |cpu| platform::fence(cpu as usize),",
+        "HELD => |cpu| platform::membarrier_rseq(cpu as usize),",
         "HELD => |_| (),",
     ),
     (

@@ -57,7 +57,7 @@ trait Library: 'static {
     ) -> bool;
 
     /// Each word, and what it shall hold.
-    fn exchange_since<const N: usize>(
+    fn store_pair_if<const N: usize>(
         version: &sync::AtomicU64,
         number: u64,
         words: [(&sync::AtomicU64, u64); N],
@@ -98,13 +98,13 @@ macro_rules! library {
                 unsafe { kcas::exchange(version, number, &parts) }
             }
 
-            fn exchange_since<const N: usize>(
+            fn store_pair_if<const N: usize>(
                 version: &crate::sync::AtomicU64,
                 number: u64,
                 words: [(&crate::sync::AtomicU64, u64); N],
             ) -> bool {
                 // SAFETY: as above.
-                unsafe { kcas::exchange_since(version, number, words) }
+                unsafe { kcas::store_pair_if(version, number, words) }
             }
 
             fn is_one_taken() -> bool {

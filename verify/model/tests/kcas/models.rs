@@ -173,7 +173,7 @@ fn later<L: Library>() {
         let words = words.clone();
         thread::spawn(move || {
             let [first, second] = &words.words;
-            L::exchange_since(&words.version, 2, [(first, 8), (second, 8)])
+            L::store_pair_if(&words.version, 2, [(first, 8), (second, 8)])
         })
     };
     (0..2).for_each(|_| add::<L>(&words));

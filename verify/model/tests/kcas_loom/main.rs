@@ -111,7 +111,7 @@ trait Library: 'static {
     fn exchange(version: &AtomicU64, number: u64, parts: [(&AtomicU64, u64, u64); 2]) -> bool;
 
     /// Both words, and what they shall hold.
-    fn exchange_since(version: &AtomicU64, number: u64, words: [(&AtomicU64, u64); 2]) -> bool;
+    fn store_pair_if(version: &AtomicU64, number: u64, words: [(&AtomicU64, u64); 2]) -> bool;
 
     type Home: Home;
 }
@@ -157,13 +157,13 @@ macro_rules! library {
                 unsafe { kcas::exchange(version, number, &parts) }
             }
 
-            fn exchange_since(
+            fn store_pair_if(
                 version: &crate::sync::AtomicU64,
                 number: u64,
                 words: [(&crate::sync::AtomicU64, u64); 2],
             ) -> bool {
                 // SAFETY: as above.
-                unsafe { kcas::exchange_since(version, number, words) }
+                unsafe { kcas::store_pair_if(version, number, words) }
             }
 
             type Home = Home;
@@ -286,7 +286,7 @@ fn later<L: Library>() {
         let words = words.clone();
         thread::spawn(move || {
             let [first, second] = &words.words;
-            L::exchange_since(&words.version, 2, [(first, 0), (second, 2)])
+            L::store_pair_if(&words.version, 2, [(first, 0), (second, 2)])
         })
     };
     words.change::<L>();

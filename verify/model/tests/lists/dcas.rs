@@ -107,7 +107,7 @@ impl Object {
     /// # Safety
     ///
     /// None is needed here.
-    pub unsafe fn exchange_since(
+    pub unsafe fn store_pair_if(
         &self,
         version: Version,
         first: (&StableWord, u64),
@@ -120,7 +120,7 @@ impl Object {
     /// # Safety
     ///
     /// None is needed here.
-    pub unsafe fn exchange_one_since(&self, version: Version, word: (&StableWord, u64)) -> bool {
+    pub unsafe fn store_if(&self, version: Version, word: (&StableWord, u64)) -> bool {
         self.exchange(version, &[word])
     }
 

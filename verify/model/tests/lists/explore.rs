@@ -18,7 +18,7 @@ pub enum Orders {
 }
 
 /// More than any model has that is to be run in every order, so that one that has grown is noticed.
-const MOST: usize = 1_000_000;
+const MAX: usize = 1_000_000;
 
 /// Returns in how many orders it ran, and what went wrong in one of them.
 fn explore(
@@ -38,7 +38,7 @@ fn explore(
     config.silence_warnings = true;
     config.failure_persistence = FailurePersistence::None;
     let explored = catch_unwind(AssertUnwindSafe(|| match orders {
-        Orders::Every => Runner::new(DfsScheduler::new(Some(MOST), false), config).run(model),
+        Orders::Every => Runner::new(DfsScheduler::new(Some(MAX), false), config).run(model),
         Orders::Many(most) => {
             Runner::new(RandomScheduler::new_from_seed(1, most), config).run(model)
         }
@@ -61,7 +61,7 @@ pub fn holds(name: &str, orders: Orders, model: impl Fn() + Send + Sync + 'stati
     assert_eq!(wrong, None, "{name}, in run {runs}");
     println!("model: {name}: holds in {runs} orders");
     assert!(runs > 20, "only {runs} orders");
-    assert!(runs < MOST, "{name}: not every order was tried");
+    assert!(runs < MAX, "{name}: not every order was tried");
 }
 
 /// Asserts that without a protection it is found out, for this reason.

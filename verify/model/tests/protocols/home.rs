@@ -128,7 +128,7 @@ pub fn clear(flag: &Bias, free: usize) {
     machine.cpus[cpu].on(|| flag.held.store(free, Ordering::Release));
 }
 
-pub fn fence(cpu: usize) {
+pub fn membarrier_rseq(cpu: usize) {
     let (machine, _) = here();
     if machine.protections.fence {
         machine.cpus[cpu].next();
@@ -162,10 +162,10 @@ pub fn generation() -> u32 {
 pub fn register_this_thread() {}
 
 /// There are no signals here, and no forks.
-pub struct Quiet;
+pub struct SignalsBlocked;
 
-impl Quiet {
-    pub fn enter() -> Quiet {
-        Quiet
+impl SignalsBlocked {
+    pub fn enter() -> SignalsBlocked {
+        SignalsBlocked
     }
 }

@@ -236,13 +236,13 @@ struct Outcome {
 }
 
 /// More than any small model has, so that a model that has grown is noticed.
-const MOST: usize = 2_000_000;
+const MAX: usize = 2_000_000;
 const LARGE: usize = 5_000;
 const CHANGES: usize = 4;
 
 fn explore(size: Size, model: impl Fn() + Send + Sync + 'static) -> Outcome {
     let scheduler: Box<dyn Scheduler + Send> = match size {
-        Size::Small => Box::new(DfsScheduler::new(Some(MOST), false)),
+        Size::Small => Box::new(DfsScheduler::new(Some(MAX), false)),
         Size::Large | Size::Huge => Box::new(PctScheduler::new_from_seed(1, CHANGES, LARGE)),
     };
     let mut config = shuttle::Config::new();
@@ -282,7 +282,7 @@ pub fn holds(name: &str, size: Size, model: impl Fn() + Send + Sync + 'static) {
     };
     println!("model: shuttle: {name}: holds in {executions} executions{all}");
     assert!(executions >= 30, "{name}: hardly anything was tried");
-    assert!(executions < MOST, "{name}: not everything was tried");
+    assert!(executions < MAX, "{name}: not everything was tried");
 }
 
 /// Asserts that a wrong model is found out, for this reason.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::lamport::{self, Before, Words};
 use crate::sync::Size::Large;
 use crate::sync::{
-    AT_ONCE, AtomicBool, AtomicU32, MORE_THAN_TWO, MOST, Ordering, Plain, fence, found_out, holds,
+    AT_ONCE, AtomicBool, AtomicU32, MAX, MORE_THAN_TWO, Ordering, Plain, fence, found_out, holds,
     relinquish, thread,
 };
 
@@ -90,7 +90,7 @@ fn locked<const N: usize>(shared: &Shared<N>, thread: u8) {
 
 #[test]
 fn one_thread_is_inside_at_a_time() {
-    holds("reservation: two threads", MOST, || {
+    holds("reservation: two threads", MAX, || {
         each_adds_one::<2>(inside);
     });
     holds("reservation: two threads, twice", Large, || {
@@ -228,6 +228,6 @@ fn every_part_is_needed() {
             Without::WaitingForOthers,
         ),
     ] {
-        found_out(name, AT_ONCE, MOST, move || run(without));
+        found_out(name, AT_ONCE, MAX, move || run(without));
     }
 }

@@ -2,7 +2,7 @@
 
 use atomseq::mutex::Semaphore;
 
-static PERMITS: Semaphore = Semaphore::new(Semaphore::MOST + 1);
+static PERMITS: Semaphore = Semaphore::new(Semaphore::MAX + 1);
 
 fn main() {
     PERMITS.acquire().forget();

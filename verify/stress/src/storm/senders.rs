@@ -92,12 +92,12 @@ impl Post {
 
     fn send(&self, thread: libc::pid_t, value: u64) {
         /// How many may be on their way: the system has room for a few thousand.
-        const MOST: u64 = 64;
+        const MAX: u64 = 64;
         let on_their_way = self
             .sent
             .load(Ordering::Relaxed)
             .wrapping_sub(self.received.load(Ordering::Relaxed));
-        if on_their_way >= MOST {
+        if on_their_way >= MAX {
             return;
         }
         // Counted first: it may be received at once.

@@ -129,7 +129,7 @@ impl Pair for Domain<[Padded; 2]> {
             let ([a, b], _) = self.snapshot(words);
             let first = Change::of(words[0], a, a + amount);
             let second = Change::of(words[1], b, b + amount);
-            if self.exchange(first, second).is_ok() {
+            if self.compare_exchange_pair(first, second).is_ok() {
                 return;
             }
         }

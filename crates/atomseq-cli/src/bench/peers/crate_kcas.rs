@@ -11,18 +11,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crossbeam_utils::CachePadded;
 use kcas::{ArcStateWrapper, Error, KCasWord, State, is_value_a_kcas_marker};
 
-use crate::arguments::MOST_THREADS;
+use crate::arguments::MAX_THREADS;
 use crate::bench::experiments::Pair;
 
 /// Two words, and what the threads that change them share.
 pub struct CrateKcas {
-    state: Arc<State<MOST_THREADS, 2>>,
+    state: Arc<State<MAX_THREADS, 2>>,
     words: [CachePadded<AtomicUsize>; 2],
 }
 
 /// A thread's wrapper, and what it last knew of the words.
 pub struct Wrapped {
-    wrapper: ArcStateWrapper<MOST_THREADS, 2>,
+    wrapper: ArcStateWrapper<MAX_THREADS, 2>,
     known: [usize; 2],
 }
 
@@ -53,7 +53,7 @@ impl Pair for CrateKcas {
             for (known, word) in hand.known.iter_mut().zip(&self.words) {
                 // Relaxed: the operation compares what was read.
                 let value = word.load(Ordering::Relaxed);
-                if !is_value_a_kcas_marker::<MOST_THREADS>(value) {
+                if !is_value_a_kcas_marker::<MAX_THREADS>(value) {
                     *known = value;
                 }
             }

@@ -12,10 +12,10 @@ use portable_atomic::{AtomicU128, Ordering};
 
 /// What the first word holds at most.
 #[cfg(atomseq_sections)]
-pub const MOST: u64 = Word::MOST;
+pub const MAX: u64 = Word::MAX;
 /// What the first word holds at most.
 #[cfg(not(atomseq_sections))]
-pub const MOST: u64 = u64::MAX;
+pub const MAX: u64 = u64::MAX;
 
 /// A word and its tag.
 #[cfg(atomseq_sections)]
@@ -50,7 +50,7 @@ impl DoubleWord {
     /// Replaces the word and takes the next tag, if both are still as they were; else what they are. Acquire and Release.
     #[inline(always)]
     pub fn replace(&self, held: Held, word: u64) -> Result<(), Held> {
-        let next = (word, held.tag.wrapping_add(1) & MOST);
+        let next = (word, held.tag.wrapping_add(1) & MAX);
         let replaced = self.0.compare_exchange((held.word, held.tag), next);
         replaced.map_err(|(word, tag)| Held { word, tag })
     }
@@ -98,11 +98,11 @@ mod tests {
 
     #[test]
     fn a_word_that_comes_back_has_another_tag() {
-        let double = DoubleWord::new(MOST);
+        let double = DoubleWord::new(MAX);
         let before = double.load();
         assert!(double.replace(before, 5).is_ok());
-        assert!(double.replace(double.load(), MOST).is_ok());
+        assert!(double.replace(double.load(), MAX).is_ok());
         let now = double.replace(before, 6).err();
-        assert_eq!(now.map(|held| held.word), Some(MOST));
+        assert_eq!(now.map(|held| held.word), Some(MAX));
     }
 }

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::{Backoff, CachePadded};
 
-use super::double_word::{DoubleWord, MOST};
+use super::double_word::{DoubleWord, MAX};
 use crate::bench::exchange::Container;
 
 /// The end of a chain.
-const END: u64 = MOST;
+const END: u64 = MAX;
 
 /// The nodes: the number of the next one, each alone on its cache lines.
 pub struct Nodes(Box<[CachePadded<AtomicU64>]>);

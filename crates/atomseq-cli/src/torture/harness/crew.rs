@@ -186,13 +186,9 @@ const PANICKED: Broken = Broken::new("an operation panicked: its message is abov
 
 /// How many (CPU, lane) pairs a worker watches for order: a few workers do, where the memory for it is small.
 fn watched(worker: usize, lanes: usize) -> usize {
-    const MOST: usize = 1 << 16;
+    const MAX: usize = 1 << 16;
     let pairs = atomseq::status().features().cpus * lanes;
-    if worker < 4 && pairs <= MOST {
-        pairs
-    } else {
-        0
-    }
+    if worker < 4 && pairs <= MAX { pairs } else { 0 }
 }
 
 /// How often a worker's timer interrupts it, if it has one.

@@ -12,7 +12,7 @@ use super::sabotage::Sabotage;
 pub const LANES_PER_WORKER: usize = 3;
 
 /// The most objects that a lane holds at a time.
-pub const MOST_HELD: usize = 8;
+pub const MAX_HELD: usize = 8;
 
 /// How many sums a lane may keep.
 pub const TOTALS: usize = 256;
@@ -119,7 +119,7 @@ impl Lane {
             number,
             rng: fastrand::Rng::with_seed(seed),
             issued: 0,
-            held: [(); 2].map(|()| Vec::with_capacity(MOST_HELD)),
+            held: [(); 2].map(|()| Vec::with_capacity(MAX_HELD)),
             totals: vec![0; TOTALS],
             seen: vec![0; watched],
             closings: 0,

@@ -80,8 +80,8 @@ impl Shared {
     pub fn slow_down(&self) {
         /// How many times at once, and altogether.
         const STEP: u32 = 4;
-        const MOST: u32 = 1 << 16;
-        let slowness = (self.slowness() * STEP).min(MOST);
+        const MAX: u32 = 1 << 16;
+        let slowness = (self.slowness() * STEP).min(MAX);
         self.slowness.store(slowness, Ordering::Relaxed);
         for (timer, period) in self.timers().iter() {
             timer.set(*period * slowness);

@@ -70,7 +70,7 @@ impl Accounts {
         let ([here, there], version) = self.0.snapshot([from, to]);
         let less = here.checked_sub(1).ok_or(Changed)?;
         self.0
-            .exchange_since(version, (from, less), (to, there + more))
+            .store_pair_if(version, (from, less), (to, there + more))
     }
 
     fn by_values(&self, from: usize, to: usize, more: u64) -> Result<(), Changed> {
@@ -81,7 +81,7 @@ impl Accounts {
             Change::of(from, here, less),
             Change::of(to, there, there + more),
         );
-        self.0.exchange(taken, given)
+        self.0.compare_exchange_pair(taken, given)
     }
 
     /// Compares every account that it does not change; where it may change more than two, two others swap.
@@ -98,7 +98,7 @@ impl Accounts {
         }
         let of = |account: usize| Change::of(&self.0[account], amounts[account], changed[account]);
         self.0
-            .exchange_all(&std::array::from_fn::<_, ACCOUNTS, _>(of))
+            .compare_exchange_all(&std::array::from_fn::<_, ACCOUNTS, _>(of))
     }
 }
 

@@ -7,7 +7,7 @@ use atomseq::percpu::{Queue, Ring, Stack};
 use super::conserving::{Conserving, Mood};
 use super::listed::Listed;
 use super::pooled::Pooled;
-use crate::torture::harness::lane::{Lane, MOST_HELD};
+use crate::torture::harness::lane::{Lane, MAX_HELD};
 use crate::torture::harness::law::{Broken, Checked};
 use crate::torture::harness::ledger::Ledger;
 use crate::torture::harness::{Round, STEPS, Setting};
@@ -31,7 +31,7 @@ impl Bundle {
     pub fn new(setting: &mut Setting, mood: Mood) -> Bundle {
         let ledger = Arc::new(Ledger::new(setting.salt, setting.lanes, STEPS));
         let capacity = setting.rng.usize(1..200);
-        let objects = setting.rng.usize(1..setting.lanes * MOST_HELD);
+        let objects = setting.rng.usize(1..setting.lanes * MAX_HELD);
         Bundle {
             counted: Counted::new(setting),
             recorded: Recorded::new(setting),

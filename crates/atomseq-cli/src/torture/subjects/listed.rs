@@ -4,7 +4,7 @@ use atomseq::percpu::{List, RawNode};
 
 use super::objects::{LIST_SHELF, Object, Objects};
 use crate::torture::harness::Round;
-use crate::torture::harness::lane::{Doing, Lane, MOST_HELD};
+use crate::torture::harness::lane::{Doing, Lane, MAX_HELD};
 use crate::torture::harness::law::Checked;
 use crate::torture::harness::sabotage::Sabotage;
 
@@ -44,7 +44,7 @@ impl Listed {
 
     /// Gets a node or gives one back.
     pub fn interrupt(&self, lane: &mut Lane) -> Checked {
-        if lane.held[LIST_SHELF].len() < MOST_HELD && lane.rng.bool() {
+        if lane.held[LIST_SHELF].len() < MAX_HELD && lane.rng.bool() {
             lane.begin(Doing::Pop);
             return self.list.pop().map_or(Ok(()), |node| self.get(lane, node));
         }
@@ -76,7 +76,7 @@ impl Listed {
 
 impl Round for Listed {
     fn step(&self, lane: &mut Lane) -> Checked {
-        if lane.held[LIST_SHELF].len() == MOST_HELD || !lane.one_in(40) {
+        if lane.held[LIST_SHELF].len() == MAX_HELD || !lane.one_in(40) {
             return self.interrupt(lane);
         }
         lane.begin(Doing::Steal);

@@ -6,7 +6,7 @@ use atomseq::percpu::{Batch, Lease, Pool, Source};
 
 use super::objects::{Objects, POOL_SHELF};
 use crate::torture::harness::Round;
-use crate::torture::harness::lane::{Doing, Lane, MOST_HELD};
+use crate::torture::harness::lane::{Doing, Lane, MAX_HELD};
 use crate::torture::harness::law::{Broken, Checked, report};
 use crate::torture::harness::sabotage::Sabotage;
 
@@ -71,7 +71,7 @@ impl Pooled {
     /// Gets an object or gives one back.
     pub fn interrupt(&self, lane: &mut Lane) -> Checked {
         let pool = self.pool();
-        if lane.held[POOL_SHELF].len() < MOST_HELD && lane.rng.bool() {
+        if lane.held[POOL_SHELF].len() < MAX_HELD && lane.rng.bool() {
             lane.begin(Doing::Get);
             let object = match lane.one_in(8) {
                 true => pool.lease().map(Lease::into_inner),
@@ -96,7 +96,7 @@ fn number(index: usize) -> u32 {
 
 impl Round for Pooled {
     fn step(&self, lane: &mut Lane) -> Checked {
-        if lane.held[POOL_SHELF].len() == MOST_HELD || !lane.one_in(40) {
+        if lane.held[POOL_SHELF].len() == MAX_HELD || !lane.one_in(40) {
             return self.interrupt(lane);
         }
         lane.begin(Doing::Steal);

@@ -78,7 +78,7 @@ impl Stormed {
         lane.begin(Doing::Close);
         let cpu = lane.rng.usize(..self.area.cpus());
         let patience = lane.rng.u32(..400);
-        let held = self.area.close(cpu);
+        let held = self.area.close_gate(cpu);
         let look = || (self.area.peek(cpu, 0), self.area.peek(cpu, 1));
         let before = look();
         (0..patience).for_each(|_| std::hint::spin_loop());

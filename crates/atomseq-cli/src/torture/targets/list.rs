@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use atomseq::percpu::{Link, List, Node};
 
-use crate::torture::harness::lane::{Doing, Lane, MOST_HELD};
+use crate::torture::harness::lane::{Doing, Lane, MAX_HELD};
 use crate::torture::harness::law::{Broken, Checked, report};
 use crate::torture::harness::ledger::Ledger;
 use crate::torture::harness::{Interruptions, Round, STEPS, Setting, Target};
@@ -25,7 +25,7 @@ fn round(setting: &mut Setting) -> Arc<dyn Round> {
         0 => Arc::new(OwnedNodes::new(setting)),
         // Now and then more hands than nodes.
         _ => {
-            let most = setting.lanes * MOST_HELD * 2;
+            let most = setting.lanes * MAX_HELD * 2;
             Arc::new(Listed::new(setting.rng.usize(1..most)))
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use atomseq::memory::{Error, Pool};
 
-use crate::torture::harness::lane::{Doing, Lane, MOST_HELD};
+use crate::torture::harness::lane::{Doing, Lane, MAX_HELD};
 use crate::torture::harness::law::{Broken, Checked};
 use crate::torture::harness::sabotage::Sabotage;
 use crate::torture::harness::{Interruptions, Round, STEPS, Setting, Target, mix};
@@ -27,7 +27,7 @@ type Descriptor = [AtomicU64; 4];
 struct Memory {
     pool: Pool<Descriptor>,
     /// What each lane has, by address; 0 for nothing.
-    hands: Vec<[AtomicUsize; MOST_HELD]>,
+    hands: Vec<[AtomicUsize; MAX_HELD]>,
     /// Each owner's number is another one.
     owners: AtomicU64,
 }
@@ -36,7 +36,7 @@ fn round(setting: &mut Setting) -> Arc<dyn Round> {
     let options = Pool::options().cached(1 << setting.rng.u32(0..=6));
     // Now and then fewer descriptors than hands.
     let options = match setting.rng.bool() {
-        true => options.limit(setting.rng.usize(1..setting.lanes * MOST_HELD * 2)),
+        true => options.limit(setting.rng.usize(1..setting.lanes * MAX_HELD * 2)),
         false => options,
     };
     let options = match setting.rng.bool() {
@@ -53,7 +53,7 @@ fn round(setting: &mut Setting) -> Arc<dyn Round> {
 
 impl Memory {
     fn operate(&self, lane: &mut Lane) -> Checked {
-        let slot = lane.rng.usize(..MOST_HELD);
+        let slot = lane.rng.usize(..MAX_HELD);
         // Relaxed throughout: the lane's own, and what is in a descriptor is its owner's.
         let hand = &self.hands[lane.number][slot];
         match hand.load(Ordering::Relaxed) {
@@ -159,7 +159,7 @@ impl Round for Memory {
             return Err(broken.with("allocated", allocated).with("in hands", held));
         }
         for lane in lanes {
-            for slot in 0..MOST_HELD {
+            for slot in 0..MAX_HELD {
                 let hand = &self.hands[lane.number][slot];
                 let address = hand.load(Ordering::Relaxed);
                 if address != 0 {

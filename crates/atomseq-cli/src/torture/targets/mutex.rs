@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use atomseq::mutex::{Interlocked, OnCpu, RawMutex, RawSpin, Rehoming};
+use atomseq::mutex::{BiasedFlag, Interlocked, OnCpu, RawMutex, RawSpin};
 use atomseq_papers::emulation::{Call, Error, Trap};
 use atomseq_papers::reservation::{Bundled, PerLock, THREADS};
 use crossbeam_utils::CachePadded;
@@ -56,8 +56,8 @@ macro_rules! lock {
 const LIBRARYS: [Make; 6] = [
     lock!(spin lock by "interlocked": Interlocked, Manners::BOTH),
     lock!(mutex by "interlocked": Interlocked, Manners::BOTH),
-    lock!(spin lock by "rehoming": Rehoming, Manners::BOTH),
-    lock!(mutex by "rehoming": Rehoming, Manners::BOTH),
+    lock!(spin lock by "rehoming": BiasedFlag, Manners::BOTH),
+    lock!(mutex by "rehoming": BiasedFlag, Manners::BOTH),
     lock!(spin lock by "on-cpu": OnCpu, Manners::BOTH),
     lock!(mutex by "on-cpu": OnCpu, Manners::BOTH),
 ];

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::torture::harness::lane::MOST_HELD;
+use crate::torture::harness::lane::MAX_HELD;
 use crate::torture::harness::{Interruptions, Round, STEPS, Setting, Target};
 use crate::torture::subjects::pooled::Pooled;
 
@@ -19,6 +19,6 @@ pub const TARGET: Target = Target {
 fn round(setting: &mut Setting) -> Arc<dyn Round> {
     let capacity = 1 << setting.rng.u32(0..=6);
     // Sometimes fewer objects than hands.
-    let objects = setting.rng.usize(1..setting.lanes * MOST_HELD * 2);
+    let objects = setting.rng.usize(1..setting.lanes * MAX_HELD * 2);
     Arc::new(Pooled::new(capacity, objects))
 }

@@ -14,7 +14,7 @@ const WORD_BYTES: i64 = 8;
 
 /// A longer copy counts as one of so many words, so that its end is a number. Must agree with
 /// `atomseq::sequence::check::copied`.
-const MOST_COPIED: u64 = 1 << 40;
+const MAX_COPIED: u64 = 1 << 40;
 
 /// How many bytes a step reads or writes.
 #[derive(Clone)]
@@ -39,7 +39,7 @@ impl Bytes {
     fn copied(words: &Constant) -> Bytes {
         match words.value {
             Some(value) if words.is_the_same_in_32_bits() => {
-                Bytes::literal(8 * value.min(MOST_COPIED) as i64)
+                Bytes::literal(8 * value.min(MAX_COPIED) as i64)
             }
             _ => {
                 let (words, at) = (&words.tokens, generated(words.span));

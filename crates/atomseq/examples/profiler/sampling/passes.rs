@@ -24,7 +24,7 @@ use super::watch::{self, Shared};
 const PASS: Duration = Duration::from_millis(250);
 
 /// How many files a pass reads at most; files that a directory has too few of are read again and again.
-const MOST_FILES: usize = 200_000;
+const MAX_FILES: usize = 200_000;
 
 /// Why there is nothing to report.
 #[derive(Debug)]
@@ -129,7 +129,7 @@ impl Plan {
         let took = plan.pass(None)?.took;
         let times = PASS.as_secs_f64() / took.wall.max(1e-6);
         let wanted = (plan.files.len() as f64 * times).ceil() as usize;
-        let wanted = wanted.clamp(1, MOST_FILES.max(plan.files.len()));
+        let wanted = wanted.clamp(1, MAX_FILES.max(plan.files.len()));
         plan.files = plan.files.iter().cycle().take(wanted).cloned().collect();
         Ok(plan)
     }

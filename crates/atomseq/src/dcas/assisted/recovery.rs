@@ -64,7 +64,7 @@ impl Line {
     fn settle(&self, seen: u64) {
         let generation = u64::from(platform::generation()) & ID;
         let stop: fn(u64) = match seen & STATE {
-            HELD => |cpu| platform::fence(cpu as usize),
+            HELD => |cpu| platform::membarrier_rseq(cpu as usize),
             CLAIM => |_| platform::fence_all(),
             // Whoever locked it stayed behind in the parent of this process: nothing is left to fence.
             LOCKED if seen & ID != generation => |_| (),
@@ -140,7 +140,7 @@ impl Line {
     /// The same for a thread that cannot run sections.
     #[cold]
     fn recover_locked(&self, claim: u64, free: u64, log: [u64; 5]) {
-        let _quiet = platform::Quiet::enter();
+        let _quiet = platform::SignalsBlocked::enter();
         if !lock::try_lock(&self.lock, claim, free) {
             return;
         }

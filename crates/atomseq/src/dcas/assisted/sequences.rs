@@ -43,7 +43,7 @@ crate::sequence! {
     }
 
     /// Changes two words if nothing changed since a version (GC96 note 5): what they hold need not be compared.
-    pub(super) unsafe fn exchange_since(
+    pub(super) unsafe fn store_pair_if(
         line: Word, free: Word, first: Word, new_first: Word, second: Word, new_second: Word,
     ) -> Word {
         'abort: { return ABORTED }
@@ -100,7 +100,7 @@ const _: () = assert!(SPARE == std::mem::offset_of!(Line, spare) && size_of::<Li
 /// For the checkers in `verify/`.
 pub(in crate::dcas) const SEQUENCES: &[&Program] = &[
     &exchange::MODEL,
-    &exchange_since::MODEL,
+    &store_pair_if::MODEL,
     &undo::MODEL,
     &undo_here::MODEL,
 ];

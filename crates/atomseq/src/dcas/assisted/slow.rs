@@ -133,7 +133,7 @@ impl Line {
                 self.wait_or_settle(seen);
                 continue;
             }
-            let _quiet = platform::Quiet::enter();
+            let _quiet = platform::SignalsBlocked::enter();
             if lock::try_lock(&self.lock, seen, seen) {
                 // SAFETY: the caller's promise.
                 return unsafe { self.exchange_and_unlock(wanted, seen) };

@@ -71,10 +71,7 @@ fn after_the_last_version_comes_the_first() {
     assert!(old.line.begin() < 10);
     let old = Old::new();
     // SAFETY: as above.
-    match unsafe {
-        old.line
-            .exchange_since(LAST, old.part(0, 3), old.part(1, 4))
-    } {
+    match unsafe { old.line.store_pair_if(LAST, old.part(0, 3), old.part(1, 4)) } {
         true => old.has(0, [3, 4]),
         false => old.has(0, [1, 2]),
     }

@@ -7,7 +7,8 @@
 //! ```
 
 use super::super::home::{
-    Quiet, can_be_fenced, current_cpu, fence, generation, register_this_thread, take_at_home,
+    SignalsBlocked, can_be_fenced, current_cpu, generation, membarrier_rseq, register_this_thread,
+    take_at_home,
 };
 use super::{
     Bias, CLAIM, FREE, FREE_INTERLOCKED, HELD, HELD_INTERLOCKED, INTERLOCKED, Policy, SPECIAL,
@@ -88,7 +89,7 @@ fn visit(flag: &Bias, home: usize, policy: &impl Policy) -> Option<bool> {
     let claim = Claim::of(flag, home)?;
     // After the claim: the system call orders them. Sequences that begin from now on do not pass; those that began
     // before have been aborted, or have set the flag, which this thread sees.
-    fence(home);
+    membarrier_rseq(home);
     Some(claim.take(home, policy))
 }
 
@@ -151,13 +152,13 @@ fn await_claim(flag: &Bias, home: usize) -> Option<bool> {
 struct Claim<'a> {
     flag: &'a Bias,
     /// A handler on this thread would wait for it; a child would find it claimed.
-    _quiet: Quiet,
+    _quiet: SignalsBlocked,
 }
 
 impl Claim<'_> {
     /// Takes it away if it is still `home`.
     fn of(flag: &Bias, home: usize) -> Option<Claim<'_>> {
-        let quiet = Quiet::enter();
+        let quiet = SignalsBlocked::enter();
         // SeqCst: before the fence, and before the look at the flag.
         let claim =
             flag.home

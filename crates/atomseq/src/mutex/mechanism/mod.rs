@@ -7,7 +7,7 @@ mod signals;
 
 pub use interlocked::Interlocked;
 pub use on_cpu::OnCpu;
-pub use rehoming::Rehoming;
+pub use rehoming::BiasedFlag;
 pub use signals::{Masked, Restarting, Rolling};
 
 pub(super) use signals::SEQUENCES;

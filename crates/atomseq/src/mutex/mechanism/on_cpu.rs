@@ -10,7 +10,7 @@ use crate::sequence;
 /// Scope [`SameCpu`]. The CPU of the thread that first sets it is its home for good. There, setting it costs no atomic instruction, and
 /// clearing it, anywhere, is a store. Threads of other CPUs may use it as well, which is why it is [`Sync`]: they take the home away, have
 /// the kernel abort the sequences that run there, set it, and give the home back; that costs three system calls, four
-/// atomic instructions and an interrupt of the home. [`Rehoming`](super::Rehoming) moves to where it is used.
+/// atomic instructions and an interrupt of the home. [`BiasedFlag`](super::BiasedFlag) moves to where it is used.
 ///
 /// Waits for nothing but other CPUs' visits, and for one moment, visiting, for whoever has it set: nobody at home comes first then.
 /// Where [sections cannot be fenced](crate::status::Status::gates_active), it is interlocked: decided once, by the first

@@ -19,7 +19,7 @@ use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 /// Else as [`OnCpu`](super::OnCpu). B91 3.1.1 leaves multiprocessors to interlocked instructions; the home and its visitors
 /// are atomseq's.
 #[derive(Debug)]
-pub struct Rehoming {
+pub struct BiasedFlag {
     flag: Bias,
     habits: Habits,
 }
@@ -46,12 +46,12 @@ const VISITS: u32 = 8;
 /// So often one CPU has to use it in a row to become its home.
 const ALONE: usize = 1 << 14;
 /// Twice as often after each disappointment, so many times.
-const MOST_DISAPPOINTMENTS: u32 = 7;
+const MAX_DISAPPOINTMENTS: u32 = 7;
 
 impl Habits {
     fn interlocked(&self, here: usize) -> usize {
         let before = self.disappointments.load(Ordering::Relaxed);
-        let now = (before + 1).min(MOST_DISAPPOINTMENTS);
+        let now = (before + 1).min(MAX_DISAPPOINTMENTS);
         self.disappointments.store(now, Ordering::Relaxed);
         self.last.store(here as u32, Ordering::Relaxed);
         INTERLOCKED
@@ -98,7 +98,7 @@ impl Policy for Habits {
     }
 }
 
-impl Rehoming {
+impl BiasedFlag {
     /// What is done about one that was not taken at home or by a visit.
     #[inline(never)]
     fn clear_interlocked(&self) {
@@ -114,11 +114,11 @@ impl Rehoming {
 }
 
 // SAFETY: `Bias` is set for one caller at a time, and cleared with Release before it is set with Acquire.
-unsafe impl TestAndSet for Rehoming {
+unsafe impl TestAndSet for BiasedFlag {
     type Scope = Machine;
     type GuardMarker = lock_api::GuardSend;
     const NAME: &'static str = "rehoming";
-    const CLEAR: Rehoming = Rehoming {
+    const CLEAR: BiasedFlag = BiasedFlag {
         flag: Bias::CLEAR,
         habits: Habits {
             uses: AtomicUsize::new(0),
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_visitor_that_is_paid_for_leaves_the_home_where_it_is() {
-        let habits = Rehoming::CLEAR.habits;
+        let habits = BiasedFlag::CLEAR.habits;
         for _ in 0..10 * VISITS {
             assert_eq!(visit(&habits, PAID), 0);
         }
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn whoever_visits_twice_with_nobody_in_between_is_at_home() {
-        let habits = Rehoming::CLEAR.habits;
+        let habits = BiasedFlag::CLEAR.habits;
         assert_eq!(visit(&habits, 1), 0);
         assert_eq!(visit(&habits, 2), 0);
         assert_eq!(visit(&habits, 1), 1);
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn visits_that_are_not_paid_for_make_it_interlocked() {
-        let habits = Rehoming::CLEAR.habits;
+        let habits = BiasedFlag::CLEAR.habits;
         for _ in 1..VISITS {
             assert_eq!(visit(&habits, PAID - 1), 0);
         }
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn who_is_alone_for_long_enough_is_at_home_again() {
-        let habits = Rehoming::CLEAR.habits;
+        let habits = BiasedFlag::CLEAR.habits;
         habits.interlocked(1);
         assert_eq!(uses_alone(&habits), ALONE);
         habits.interlocked(1);
@@ -235,7 +235,7 @@ mod tests {
     fn a_flag_goes_through_all_of_that() {
         use crate::affinity::on_two_cpus;
 
-        let flag = Rehoming::CLEAR;
+        let flag = BiasedFlag::CLEAR;
         let set_and_clear = || {
             assert!(flag.test_and_set());
             // SAFETY: set by this thread.

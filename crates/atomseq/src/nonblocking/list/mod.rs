@@ -340,7 +340,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     ) -> Result<(K, V), Changed> {
         let behind = self.chain.load(&node.next);
         let entry = (node.key.load(), node.value.load());
-        self.chain.exchange_one(version, (link, behind))?;
+        self.chain.compare_exchange(version, (link, behind))?;
         // SAFETY: this call has just unlinked it.
         unsafe { self.chain.free(node) };
         Ok(entry)
@@ -361,7 +361,9 @@ impl<K: Plain, V: Plain, A> Drop for List<K, V, A> {
         self.chain.clear(|chain, node| {
             // Of a holder that has ended. In a sibling, nobody would be changing it.
             if chain.load(&node.changer) != 0 {
-                until_unchanged(|| chain.exchange_one(chain.object.begin(), (&node.changer, 0)));
+                until_unchanged(|| {
+                    chain.compare_exchange(chain.object.begin(), (&node.changer, 0))
+                });
             }
         });
     }

@@ -70,7 +70,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
             }
             let (key, value) = (node.key.load(), node.value.load());
             self.chain
-                .exchange_one(version, (&node.changer, this_thread()))?;
+                .compare_exchange(version, (&node.changer, this_thread()))?;
             // Release: before what the holder stores; pairs with the acquire fence in `Object::is_still`.
             fence(Ordering::Release);
             Ok(Ok(Some(Removed {
@@ -219,7 +219,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> Removed<'_, K, V, A> {
         self.list.settle(self.node, |version| {
             self.list
                 .chain
-                .exchange_one(version, (&self.node.changer, 0))
+                .compare_exchange(version, (&self.node.changer, 0))
         })
     }
 }
@@ -248,7 +248,7 @@ impl<'a, K: Plain, V: Plain, A> Marked<'a, K, V, A> {
     fn mark(&self, changer: u64) {
         let (chain, node) = (&self.list.chain, self.node());
         // A free node's word, but covered, and so changed like any other.
-        until_unchanged(|| chain.exchange_one(chain.object.begin(), (&node.changer, changer)));
+        until_unchanged(|| chain.compare_exchange(chain.object.begin(), (&node.changer, changer)));
     }
 
     /// Leaves it to the list.
@@ -293,7 +293,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
                 return exchange(version).map(|()| false);
             }
             self.chain.check(version)?;
-            self.chain.exchange_one(version, (&node.changer, 0))?;
+            self.chain.compare_exchange(version, (&node.changer, 0))?;
             Ok(true)
         });
         if given_up {

@@ -215,7 +215,7 @@ impl<T: Send> OneVisitorList<T> {
             let enter = (&node.visitor, 1);
             match leave {
                 Some(left) => self.chain.exchange(version, enter, (&left.visitor, 0))?,
-                None => self.chain.exchange_one(version, enter)?,
+                None => self.chain.compare_exchange(version, enter)?,
             }
             Ok(Some(node))
         })?;
@@ -257,7 +257,7 @@ impl<T: Send> OneVisitorList<T> {
                 return self.chain.check(version).map(|()| None);
             };
             let behind = self.chain.load(&node.next);
-            self.chain.exchange_one(version, (place.link, behind))?;
+            self.chain.compare_exchange(version, (place.link, behind))?;
             Ok(Some(node))
         })?;
         // SAFETY: just unlinked, while nobody visited it.

@@ -78,7 +78,7 @@ impl<T: Send> DerefMut for Visit<'_, T> {
 impl<T: Send> Drop for Visit<'_, T> {
     fn drop(&mut self) {
         let chain = &self.list.chain;
-        until_unchanged(|| chain.exchange_one(chain.object.begin(), (&self.node.visitor, 0)));
+        until_unchanged(|| chain.compare_exchange(chain.object.begin(), (&self.node.visitor, 0)));
     }
 }
 

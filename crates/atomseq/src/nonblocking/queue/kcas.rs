@@ -69,7 +69,7 @@ impl Covered {
             let word = self.cells.load(&self.object, self.cell(first));
             let next = (&self.first, first + 1);
             // SAFETY: as in `put`.
-            if unsafe { self.object.exchange_one_since_by_kcas(version, next) } {
+            if unsafe { self.object.store_if_by_kcas(version, next) } {
                 return Some(word as usize);
             }
         }

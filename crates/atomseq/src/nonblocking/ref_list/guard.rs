@@ -54,7 +54,7 @@ impl<'a, T: Send + Sync> Ref<'a, T> {
             if chain.load(&self.node.next) != REMOVED || chain.load(&self.node.count) != 1 {
                 return chain.check(version).map(|()| false);
             }
-            chain.exchange_one(version, (&self.node.count, 0))?;
+            chain.compare_exchange(version, (&self.node.count, 0))?;
             Ok(true)
         });
         if !is_last {
@@ -83,7 +83,7 @@ impl<T: Send + Sync> Clone for Ref<'_, T> {
         until_unchanged(|| {
             let version = chain.object.begin();
             let more = chain.load(&self.node.count) + 1;
-            chain.exchange_one(version, (&self.node.count, more))
+            chain.compare_exchange(version, (&self.node.count, more))
         });
         Ref { ..*self }
     }

@@ -309,7 +309,7 @@ impl<T: Send + Sync> RefList<T> {
                     self.chain.exchange(version, more, (&node.count, left))?;
                     ended = is_over.then_some(node);
                 }
-                _ => self.chain.exchange_one(version, more)?,
+                _ => self.chain.compare_exchange(version, more)?,
             }
             Ok(Some(next))
         });
@@ -350,7 +350,7 @@ impl<T: Send + Sync> RefList<T> {
             let version = self.chain.object.begin();
             let left = self.chain.load(&node.count) - 1;
             let is_over = left == 0 && self.chain.load(&node.next) == REMOVED;
-            self.chain.exchange_one(version, (&node.count, left))?;
+            self.chain.compare_exchange(version, (&node.count, left))?;
             Ok(is_over)
         });
         if is_over {

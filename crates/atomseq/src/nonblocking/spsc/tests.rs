@@ -96,23 +96,23 @@ fn elements_without_a_size_are_counted() {
 /// As many as a length can be, and dropping them takes no time. One more would seem to be none, and is refused.
 #[test]
 fn as_many_elements_without_a_size_as_can_be_counted() {
-    const MOST: usize = isize::MAX as usize;
-    let mut ring = Ring::<()>::new(MOST);
+    const MAX: usize = isize::MAX as usize;
+    let mut ring = Ring::<()>::new(MAX);
     let (mut producer, mut consumer) = ring.split();
     // Positions go round within the second of these rounds.
     for _ in 0..3 {
-        assert_eq!(producer.push_batch(&[(); MOST]), MOST);
-        assert_eq!((producer.len(), producer.push(())), (MOST, Err(())));
-        assert_eq!((consumer.len(), consumer.is_empty()), (MOST, false));
+        assert_eq!(producer.push_batch(&[(); MAX]), MAX);
+        assert_eq!((producer.len(), producer.push(())), (MAX, Err(())));
+        assert_eq!((consumer.len(), consumer.is_empty()), (MAX, false));
         assert_eq!(consumer.pop(), Some(()));
-        assert_eq!(consumer.len(), MOST - 1);
+        assert_eq!(consumer.len(), MAX - 1);
         // All but one.
-        let most: &mut [()] = &mut [(); MOST - 2];
-        assert_eq!(consumer.pop_batch(most), MOST - 2);
+        let most: &mut [()] = &mut [(); MAX - 2];
+        assert_eq!(consumer.pop_batch(most), MAX - 2);
         assert_eq!((consumer.pop(), consumer.pop()), (Some(()), None));
     }
-    assert_eq!(producer.push_batch(&[(); MOST]), MOST);
-    for capacity in [MOST + 1, usize::MAX] {
+    assert_eq!(producer.push_batch(&[(); MAX]), MAX);
+    for capacity in [MAX + 1, usize::MAX] {
         let refused = Ring::<()>::try_new(capacity);
         assert_eq!(refused.err(), Some(Error::OutOfMemory));
     }

@@ -24,7 +24,7 @@ fn first_in_first_out_on_each_cpu_while_growing() {
 #[test]
 fn the_oldest_leaves_first() {
     let queue = Queue::new();
-    let held = queue.area.close(0);
+    let held = queue.area.close_gate(0);
     for value in 0..FIRST_CELLS * 10 {
         // SAFETY: as in `push`, and the gate is held.
         while !unsafe { push::gated(&held, value) } {
@@ -56,7 +56,7 @@ fn drops_what_it_holds_once() {
 
 /// What an owner does in a gap of somebody's look: elements taken out and put in, none of them the last.
 fn go_round(queue: &Queue<usize>, taken: usize, put: usize) {
-    let held = queue.area.close(0);
+    let held = queue.area.close_gate(0);
     // SAFETY: as in `push` and `pop`, and the gate is held.
     unsafe {
         for _ in 0..taken.max(put) {
@@ -145,7 +145,7 @@ impl Take<usize> for Meanwhile<'_, '_> {
         self.queue.area()
     }
 
-    fn take(&self, held: &Held<'_>) -> Option<Raw<usize>> {
+    fn take(&self, held: &GateGuard<'_>) -> Option<Raw<usize>> {
         self.queue.take(held)
     }
 
@@ -162,7 +162,7 @@ impl Take<usize> for Meanwhile<'_, '_> {
         }
     }
 
-    fn count(&self, held: &Held<'_>) -> usize {
+    fn count(&self, held: &GateGuard<'_>) -> usize {
         self.queue.count(held)
     }
 }

@@ -47,9 +47,9 @@ fn elements_without_size_are_counted() {
 
 #[test]
 fn more_elements_without_a_size_than_can_be_counted_are_refused() {
-    const MOST: usize = isize::MAX as usize;
-    assert_eq!(Ring::<()>::new(MOST).capacity(), MOST);
-    for capacity in [MOST + 1, usize::MAX] {
+    const MAX: usize = isize::MAX as usize;
+    assert_eq!(Ring::<()>::new(MAX).capacity(), MAX);
+    for capacity in [MAX + 1, usize::MAX] {
         let refused = Ring::<()>::try_new(capacity);
         assert_eq!(refused.err(), Some(Error::TooLarge));
     }
@@ -67,7 +67,7 @@ fn holds_its_capacity_and_no_more() {
 #[test]
 fn oldest_first_around_the_end_of_the_buffer() {
     let ring: Ring<usize> = Ring::new(4);
-    let held = ring.area.close(0);
+    let held = ring.area.close_gate(0);
     let mut next = 0;
     for round in 0..20usize {
         let values = [3 * round, 3 * round + 1, 3 * round + 2];

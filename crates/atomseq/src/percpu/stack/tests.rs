@@ -83,11 +83,11 @@ fn words_leave_a_stack_that_nobody_else_uses() {
     }
     let mut left = 0;
     for cpu in 0..stack.cpus() {
-        let there = stack.len_of(cpu);
+        let there = stack.len_on(cpu);
         let mut words = [Place::EMPTY; 3];
         let popped = stack.pop_words_from(cpu, &mut words);
         assert_eq!(popped, there.min(3));
-        assert_eq!(stack.len_of(cpu), there - popped);
+        assert_eq!(stack.len_on(cpu), there - popped);
         left += there - popped;
         let numbers = words[..popped].iter().map(|word| {
             // SAFETY: just popped, each once.

@@ -27,7 +27,7 @@ impl<T: Covered> Figure<T> {
         let over = domain.version();
         // Nothing changes but the version, and nobody else has the domain.
         while domain
-            .exchange_one(Change::of(first(&domain), 0, 0))
+            .compare_exchange(Change::of(first(&domain), 0, 0))
             .is_err()
         {}
         Self { domain, over }
@@ -50,7 +50,7 @@ impl<T: Covered> Figure<T> {
                 false => version,
             };
             attempts += 1;
-            if self.domain.exchange_since(version, first, second).is_ok() {
+            if self.domain.store_pair_if(version, first, second).is_ok() {
                 return Some((result, Attempts(attempts)));
             }
         }

@@ -106,7 +106,7 @@ impl Counted {
             let ([a, b], _) = self.domain.snapshot(words);
             let first = Change::of(words[0], a, a + 1);
             let second = Change::of(words[1], b, b + 1);
-            if self.domain.exchange(first, second).is_ok() {
+            if self.domain.compare_exchange_pair(first, second).is_ok() {
                 return;
             }
         }
