@@ -97,7 +97,7 @@ fn the_watch_sees_what_it_should() {
         }),
         ("source", || {
             // A source that allocates is the pool's user's business, and seen like all else.
-            let pool = Pool::new(4, || Box::new(1));
+            let pool = Pool::with_capacity_per_cpu(4, || Box::new(1));
             std::hint::black_box(pool.get());
         }),
         #[cfg(all(atomseq_sections, target_env = "gnu"))]

@@ -197,9 +197,11 @@ impl Subject for Torn {
 
     fn operate(&self, call: &registers::Call, (): &mut ()) -> registers::Answer {
         match *call {
-            registers::Call::Add(word, more) => {
-                registers::Answer::Value(self.0.atomic_update(&self.0[word], |value| value + more))
-            }
+            registers::Call::Add(word, more) => registers::Answer::Value(
+                self.0
+                    .fetch_update(&self.0[word], |value| Some(value + more))
+                    .expect("a value"),
+            ),
             _ => registers::Answer::Words(std::array::from_fn(|word| self.0.load(&self.0[word]))),
         }
     }
@@ -238,16 +240,22 @@ impl Subject for Beforehand {
 
     fn operate(&self, call: &registers::Call, (): &mut ()) -> registers::Answer {
         match *call {
-            registers::Call::Add(word, more) => {
-                registers::Answer::Value(self.0.atomic_update(&self.0[word], |value| value + more))
-            }
+            registers::Call::Add(word, more) => registers::Answer::Value(
+                self.0
+                    .fetch_update(&self.0[word], |value| Some(value + more))
+                    .expect("a value"),
+            ),
             registers::Call::ExchangeAll([(compared, value, _), first, second]) => {
                 let change = |(word, old, new): (usize, u64, u64)| {
                     let word: &Word = &self.0[word];
                     Change::of(word, old, new)
                 };
                 let is_so = self.0.load(&self.0[compared]) == value;
-                let done = is_so && self.0.compare_exchange_pair(change(first), change(second)).is_ok();
+                let done = is_so
+                    && self
+                        .0
+                        .compare_exchange_pair(change(first), change(second))
+                        .is_ok();
                 registers::Answer::Done(done)
             }
             _ => registers::Answer::Words(self.0.snapshot(self.0.each_ref()).0),

@@ -116,7 +116,7 @@ fn memory_stays_what_it_was() {
 /// A queue by k-CAS, or as the processor allows.
 fn queue_by<T: Word>(mechanism: Mechanism, capacity: usize) -> Queue<T> {
     match mechanism {
-        Mechanism::Assisted => Queue::new(capacity),
+        Mechanism::Assisted => Queue::with_capacity(capacity),
         Mechanism::Kcas => Queue::by_kcas(capacity),
     }
 }

@@ -67,8 +67,8 @@ fn structures_by_k_cas_go_on_when_memory_has_ended() {
     let test = "structures_by_k_cas_go_on_when_memory_has_ended";
     in_fresh_process(test, Circumstances::default(), || {
         force_kcas().expect("there was no domain before");
-        let stack = Stack::new(64);
-        let queue = Queue::new(64);
+        let stack = Stack::with_capacity(64);
+        let queue = Queue::with_capacity(64);
         let linked = LinkedStack::new();
         // In, out, and refused by the linked one.
         let counts = [const { AtomicU64::new(0) }; 3];
@@ -308,7 +308,7 @@ fn what_is_dropped_at_the_limit_of_mappings_is_used_again() {
     const DROPPED: usize = 8;
     let test = "what_is_dropped_at_the_limit_of_mappings_is_used_again";
     in_fresh_process(test, Circumstances::default(), || {
-        let make = || Ring::<[u8; 64]>::try_new(KILOBYTES << 4).expect("memory");
+        let make = || Ring::<[u8; 64]>::try_with_capacity_per_cpu(KILOBYTES << 4).expect("memory");
         let make_full = || {
             let ring = make();
             while ring.push([7; 64]).is_ok() {}
@@ -364,7 +364,7 @@ fn refuse_from_now_on(call: libc::c_long, answer: Answer) {
 /// Makes and drops structures of many sizes, small ones and pools of descriptors, one at a time.
 fn use_many_sizes() {
     for kilobytes in (1..40).chain([100, 333, 1000]) {
-        drop(PerCpuStack::<u64>::try_new(kilobytes * 128).expect("memory"));
+        drop(PerCpuStack::<u64>::try_with_capacity_per_cpu(kilobytes * 128).expect("memory"));
     }
     drop([(); 600].map(|()| Counter::try_new().expect("memory")));
     let queue = PerCpuQueue::<u64>::try_new().expect("memory");
@@ -495,7 +495,7 @@ fn calls_for_memory_are_made_with_no_signal_blocked() {
 }
 
 fn use_memory_trapped(trapped: &str) {
-    let large = PerCpuStack::<u64>::new(10_000);
+    let large = PerCpuStack::<u64>::with_capacity_per_cpu(10_000);
     let pool = Pool::<AtomicU64>::new();
     drop(pool.allocate());
     let mut small = Vec::with_capacity(10_000);
@@ -518,6 +518,6 @@ fn use_memory_trapped(trapped: &str) {
             Err(_) => break,
         }
     }
-    drop(PerCpuStack::<u64>::try_new(20_000));
+    drop(PerCpuStack::<u64>::try_with_capacity_per_cpu(20_000));
     assert!(ANSWERED.load(Relaxed) > 0, "no call was trapped");
 }

@@ -131,19 +131,21 @@ const FALLIBLE: &[Constructor] = &[
         is_per_cpu_made(percpu::Histogram::try_with_bounds(&[1, 5, 9]))
     }),
     ("percpu::Stack", 0, || {
-        is_per_cpu_made(percpu::Stack::<u64>::try_new(10_000))
+        is_per_cpu_made(percpu::Stack::<u64>::try_with_capacity_per_cpu(10_000))
     }),
     ("percpu::Queue", 0, || {
         is_per_cpu_made(percpu::Queue::<u64>::try_new())
     }),
     ("percpu::Ring", 0, || {
-        is_per_cpu_made(percpu::Ring::<u64>::try_new(10_000))
+        is_per_cpu_made(percpu::Ring::<u64>::try_with_capacity_per_cpu(10_000))
     }),
     ("percpu::List", 0, || {
         is_per_cpu_made(percpu::List::<Box<Linked>>::try_new())
     }),
     ("percpu::Pool", 0, || {
-        is_per_cpu_made(percpu::Pool::try_new(10_000, || Box::new(5)))
+        is_per_cpu_made(percpu::Pool::try_with_capacity_per_cpu(10_000, || {
+            Box::new(5)
+        }))
     }),
     ("memory::Pool", 0, || {
         is_stable_made(memory::Pool::<AtomicU64>::options().build())
@@ -159,28 +161,28 @@ const FALLIBLE: &[Constructor] = &[
         is_stable_made(memory::Cache::new(1000, |_: &AtomicU64| ()))
     }),
     ("nonblocking::Queue", 1, || {
-        is_array_made(nonblocking::Queue::<u64>::try_new(100))
+        is_array_made(nonblocking::Queue::<u64>::try_with_capacity(100))
     }),
     ("nonblocking::Stack", 1, || {
-        is_array_made(nonblocking::Stack::<u64>::try_new(100))
+        is_array_made(nonblocking::Stack::<u64>::try_with_capacity(100))
     }),
     ("nonblocking::spsc::Ring", 1, || {
-        is_array_made(spsc::Ring::<u64>::try_new(100))
+        is_array_made(spsc::Ring::<u64>::try_with_capacity(100))
     }),
     ("nonblocking::List", 2, || {
-        is_stable_made(List::<u64, u64>::with_limit(1000))
+        is_stable_made(List::<u64, u64>::try_with_limit(1000))
     }),
     ("nonblocking::List without order", 2, || {
         is_stable_made(List::<u64, u64, Unordered>::unordered_with_limit(1000))
     }),
     ("nonblocking::LinkedStack", 2, || {
-        is_stable_made(LinkedStack::<u64>::with_limit(1000))
+        is_stable_made(LinkedStack::<u64>::try_with_limit(1000))
     }),
     ("nonblocking::RefList", 2, || {
-        is_stable_made(RefList::<u64>::with_limit(1000))
+        is_stable_made(RefList::<u64>::try_with_limit(1000))
     }),
     ("nonblocking::OneVisitorList", 2, || {
-        is_stable_made(OneVisitorList::<u64>::with_limit(1000))
+        is_stable_made(OneVisitorList::<u64>::try_with_limit(1000))
     }),
     ("signal::install", 0, || {
         // SAFETY: the handler does nothing.
@@ -212,25 +214,25 @@ fn panics_not<T>(make: fn() -> T) -> bool {
 /// What returns no `Result` and panics instead.
 const INFALLIBLE: &[Constructor] = &[
     ("percpu::Stack::new", 0, || {
-        panics_not(|| percpu::Stack::<u64>::new(10_000))
+        panics_not(|| percpu::Stack::<u64>::with_capacity_per_cpu(10_000))
     }),
     ("memory::Pool::new", 0, || {
         panics_not(memory::Pool::<AtomicU64>::new)
     }),
     ("nonblocking::Queue::new", 1, || {
-        panics_not(|| nonblocking::Queue::<u64>::new(100))
+        panics_not(|| nonblocking::Queue::<u64>::with_capacity(100))
     }),
     ("nonblocking::Queue by k-CAS", 2, || {
         panics_not(|| nonblocking::Queue::<u64>::by_kcas(100))
     }),
     ("nonblocking::Stack::new", 1, || {
-        panics_not(|| nonblocking::Stack::<u64>::new(100))
+        panics_not(|| nonblocking::Stack::<u64>::with_capacity(100))
     }),
     ("nonblocking::Stack by k-CAS", 2, || {
         panics_not(|| nonblocking::Stack::<u64>::forced(100, Mechanism::Kcas))
     }),
     ("nonblocking::spsc::Ring::new", 1, || {
-        panics_not(|| spsc::Ring::<u64>::new(100))
+        panics_not(|| spsc::Ring::<u64>::with_capacity(100))
     }),
     ("nonblocking::List::new", 2, || {
         panics_not(List::<u64, u64>::new)

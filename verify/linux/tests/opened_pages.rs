@@ -113,7 +113,7 @@ fn closed<R>(rights: c_int, operation: impl FnOnce() -> R) -> (R, usize) {
 fn check_ring<T: Copy + PartialEq + Debug>(make: impl Fn(u64) -> T) {
     const COUNT: usize = 40;
     // Each second batch goes around the end of the buffer.
-    let ring = Ring::new(64);
+    let ring = Ring::with_capacity_per_cpu(64);
     let made: Vec<T> = (0..COUNT as u64).map(&make).collect();
     let mut outside = in_arena(|| Vec::with_capacity(COUNT));
     for _ in 0..4 {
@@ -165,8 +165,8 @@ fn check_list() {
 
 /// What boxes lead to is not touched.
 fn check_boxes() {
-    let stack = Stack::new(4);
-    let pool = Pool::new(4, || Box::new([0u64; 8]));
+    let stack = Stack::with_capacity_per_cpu(4);
+    let pool = Pool::with_capacity_per_cpu(4, || Box::new([0u64; 8]));
     let boxed = in_arena(|| Box::new([7; 8]));
     let (boxed, faults) = closed(libc::PROT_NONE, || {
         stack.push(boxed).expect("room");

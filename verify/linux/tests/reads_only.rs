@@ -159,9 +159,9 @@ fn check_stack(name: &str, make: impl FnOnce() -> Stack<u64>) {
 fn what_is_refused_stores_nothing() {
     let test = "what_is_refused_stores_nothing";
     in_fresh_process(test, Circumstances::default(), || {
-        check_queue("a queue", || Queue::new(CAPACITY));
+        check_queue("a queue", || Queue::with_capacity(CAPACITY));
         check_queue("a queue by k-CAS", || Queue::by_kcas(CAPACITY));
-        check_stack("a stack", || Stack::new(CAPACITY));
+        check_stack("a stack", || Stack::with_capacity(CAPACITY));
         check_stack("a stack by k-CAS", || {
             Stack::forced(CAPACITY, Mechanism::Kcas)
         });
@@ -172,7 +172,7 @@ fn what_is_refused_stores_nothing() {
 #[test]
 fn a_store_to_a_queue_is_noticed() {
     killed_in_fresh_process("a_store_to_a_queue_is_noticed", libc::SIGSEGV, || {
-        let queue = in_arena(|| Queue::new(CAPACITY));
+        let queue = in_arena(|| Queue::with_capacity(CAPACITY));
         without_stores(|| queue.push(1)).expect("room");
     });
 }
@@ -180,7 +180,7 @@ fn a_store_to_a_queue_is_noticed() {
 #[test]
 fn a_store_to_a_stack_is_noticed() {
     killed_in_fresh_process("a_store_to_a_stack_is_noticed", libc::SIGSEGV, || {
-        let stack = in_arena(|| Stack::new(CAPACITY));
+        let stack = in_arena(|| Stack::with_capacity(CAPACITY));
         without_stores(|| stack.push(1)).expect("room");
     });
 }

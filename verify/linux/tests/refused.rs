@@ -78,7 +78,7 @@ impl Shared {
             visited: OneVisitorList::forced(mechanism),
             stack: Stack::forced(8, mechanism),
             queue: match mechanism {
-                Mechanism::Assisted => Queue::new(8),
+                Mechanism::Assisted => Queue::with_capacity(8),
                 Mechanism::Kcas => Queue::by_kcas(8),
             },
         }
@@ -253,10 +253,10 @@ fn a_trapped_getcpu_is_made_with_no_signal_blocked() {
     };
     in_fresh_process(test, circumstances, || {
         assert!(!atomseq::status().is_active(), "{}", atomseq::status());
-        let stack = percpu::Stack::<u64>::new(100);
+        let stack = percpu::Stack::<u64>::with_capacity_per_cpu(100);
         let queue = percpu::Queue::<u64>::new();
-        let ring = percpu::Ring::<u64>::new(1000);
-        let objects = percpu::Pool::new(8, || Box::new(5));
+        let ring = percpu::Ring::<u64>::with_capacity_per_cpu(1000);
+        let objects = percpu::Pool::with_capacity_per_cpu(8, || Box::new(5));
         answer_traps();
         let trap = Refusal {
             call: libc::SYS_getcpu,

@@ -129,7 +129,7 @@ fn a_mapping_that_another_call_drops_is_used() {
             when: When::Always,
         };
         refuse(&refusal).expect("filters need no privileges");
-        let make = || Stack::<u64>::try_new(10_000).expect("memory");
+        let make = || Stack::<u64>::try_with_capacity_per_cpu(10_000).expect("memory");
         let dropped = make();
         in_the_middle(by_handler, || drop(make()), move || drop(dropped));
     });

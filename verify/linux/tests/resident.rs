@@ -39,7 +39,9 @@ fn check(test: &str, check: impl FnOnce()) {
         let result = unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
         assert_eq!(result, 0);
         // Starts up, and registers this thread.
-        Stack::<u64>::new(10).push(1).expect("room");
+        Stack::<u64>::with_capacity_per_cpu(10)
+            .push(1)
+            .expect("room");
         resident();
         check();
     });
@@ -91,7 +93,7 @@ fn check_parts<S: Sync>(structure: &S, push: impl Fn(&S, u64) -> bool + Sync) {
 fn a_ring_takes_a_page_a_cpu_and_the_memory_of_those_that_use_it() {
     let test = "a_ring_takes_a_page_a_cpu_and_the_memory_of_those_that_use_it";
     check(test, || {
-        let (ring, made) = growth(|| Ring::<u64>::new(CAPACITY));
+        let (ring, made) = growth(|| Ring::<u64>::with_capacity_per_cpu(CAPACITY));
         println!("made: {made} pages, {} CPUs", ring.cpus());
         assert!((ring.cpus()..=ring.cpus() + 2 + BESIDE).contains(&made));
         check_parts(&ring, |ring, value| ring.push(value).is_ok());
@@ -103,7 +105,7 @@ fn a_ring_takes_a_page_a_cpu_and_the_memory_of_those_that_use_it() {
 fn a_stack_takes_two_pages_and_the_memory_of_cpus_that_use_it() {
     let test = "a_stack_takes_two_pages_and_the_memory_of_cpus_that_use_it";
     check(test, || {
-        let (stack, made) = growth(|| Stack::<u64>::new(CAPACITY));
+        let (stack, made) = growth(|| Stack::<u64>::with_capacity_per_cpu(CAPACITY));
         println!("made: {made} pages");
         assert!((2..=2 + BESIDE).contains(&made), "{made}");
         check_parts(&stack, |stack, value| stack.push(value).is_ok());

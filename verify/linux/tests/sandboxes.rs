@@ -152,7 +152,7 @@ fn what_is_documented_is_enough() {
             assert!(atomseq::status().gates_active(), "{}", atomseq::status());
             let counter = percpu::Counter::new();
             counter.add(1);
-            let stack = percpu::Stack::<usize>::new(8);
+            let stack = percpu::Stack::<usize>::with_capacity_per_cpu(8);
             stack.push(1).expect("room");
             assert_eq!((counter.sum(), stack.drain().count()), (1, 1));
             let values = nonblocking::LinkedStack::new();

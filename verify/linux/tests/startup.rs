@@ -689,13 +689,17 @@ impl Given {
         keep(&self.area, || Area::new(0));
         keep(&self.counter, Counter::try_new);
         keep(&self.histogram, || Histogram::try_with_bounds(&[1]));
-        keep(&self.stack, || percpu::Stack::try_new(64));
+        keep(&self.stack, || percpu::Stack::try_with_capacity_per_cpu(64));
         keep(&self.list, percpu::List::try_new);
-        keep(&self.ring, || Ring::try_new(64));
+        keep(&self.ring, || Ring::try_with_capacity_per_cpu(64));
         keep(&self.queue, percpu::Queue::try_new);
-        keep(&self.pool, || percpu::Pool::try_new(4, usize::default as _));
+        keep(&self.pool, || {
+            percpu::Pool::try_with_capacity_per_cpu(4, usize::default as _)
+        });
         keep(&self.descriptors, || memory::Pool::options().build());
-        keep(&self.linked, || nonblocking::LinkedStack::with_limit(1000));
+        keep(&self.linked, || {
+            nonblocking::LinkedStack::try_with_limit(1000)
+        });
     }
 
     /// Uses each of them on every CPU. How many there are, and that none has fewer slots than there are CPUs.

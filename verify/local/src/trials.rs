@@ -62,7 +62,7 @@ pub fn counter(times: usize) -> Result<Fired, String> {
     fn change(side: &Side) {
         COUNTER.with(|counter| {
             if side.random(2) == 0 {
-                side.taken.enter(counter.drain());
+                side.taken.enter(counter.take());
             } else {
                 let amount = side.random(100) as u64;
                 counter.add(amount);
@@ -71,7 +71,7 @@ pub fn counter(times: usize) -> Result<Fired, String> {
         });
     }
     let fired = under_fire(times, || change(&HANDLER), || change(&THREAD));
-    THREAD.taken.enter(COUNTER.with(|counter| counter.drain()));
+    THREAD.taken.enter(COUNTER.with(|counter| counter.take()));
     let sum = |totals: Totals| totals.sum();
     let put = sum(THREAD.put.totals() + HANDLER.put.totals());
     let taken = sum(THREAD.taken.totals() + HANDLER.taken.totals());

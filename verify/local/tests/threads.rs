@@ -32,7 +32,7 @@ impl Drop for Collector {
     fn drop(&mut self) {
         // From here on, nothing is delivered to this thread any more.
         change_mask(libc::SIG_BLOCK, &[libc::SIGUSR1]);
-        COLLECTED.fetch_add(HITS.with(|hits| hits.drain()), Ordering::Relaxed);
+        COLLECTED.fetch_add(HITS.with(|hits| hits.take()), Ordering::Relaxed);
     }
 }
 

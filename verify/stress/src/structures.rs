@@ -84,14 +84,14 @@ impl Structures {
         Structures {
             counter: Counter::new(),
             histogram: Histogram::powers_of_two(),
-            stack: Stack::new(32),
+            stack: Stack::with_capacity_per_cpu(32),
             list: List::new(),
             queue: Queue::new(),
-            ring: Ring::new(48),
-            pool: Pool::new(16, make),
-            plain_stack: Stack::new(32),
+            ring: Ring::with_capacity_per_cpu(48),
+            pool: Pool::with_capacity_per_cpu(16, make),
+            plain_stack: Stack::with_capacity_per_cpu(32),
             plain_queue: Queue::new(),
-            plain_ring: Ring::new(48),
+            plain_ring: Ring::with_capacity_per_cpu(48),
         }
     }
 
@@ -184,8 +184,8 @@ impl Structures {
     fn operate_remotely(&self, ledger: &mut Ledger) {
         let cpu = fastrand::usize(..self.stack.cpus());
         match fastrand::u8(..16) {
-            0 => ledger.counter.come_out.count += self.counter.drain(),
-            1 => ledger.histogram.come_out.count += self.histogram.drain().total(),
+            0 => ledger.counter.come_out.count += self.counter.take(),
+            1 => ledger.histogram.come_out.count += self.histogram.take().total(),
             2 => take(
                 &mut ledger.stack,
                 self.stack.steal_from(cpu).map(|probe| probe.0),
@@ -226,7 +226,7 @@ impl Structures {
         }
         self.counter.add(1);
         self.histogram.record(1);
-        let drained = self.counter.drain() + self.histogram.drain().total();
+        let drained = self.counter.take() + self.histogram.take().total();
         let left = self.plain_stack.drain().chain(self.plain_ring.drain());
         left.chain(self.plain_queue.drain()).for_each(drop);
         self.stack.drain().for_each(drop);
@@ -263,8 +263,8 @@ impl Structures {
             &mut ledger.plain.come_out,
             &mut plain.chain(self.plain_queue.drain()),
         );
-        ledger.counter.come_out.count += self.counter.drain();
-        ledger.histogram.come_out.count += self.histogram.drain().total();
+        ledger.counter.come_out.count += self.counter.take();
+        ledger.histogram.come_out.count += self.histogram.take().total();
     }
 
     /// No value is left over once the pool is empty too.

@@ -72,7 +72,7 @@ impl Pools {
         for (class, pool) in made.iter_mut().enumerate() {
             // About 32 KiB a class and CPU.
             let capacity = (32 * 1024 / SIZES[class]).clamp(64, 512);
-            *pool = Some(Pool::try_new(capacity, &SHELVES[class])?);
+            *pool = Some(Pool::try_with_capacity_per_cpu(capacity, &SHELVES[class])?);
         }
         Ok(Pools {
             classes: made.map(|pool| pool.expect("each was made above")),

@@ -144,22 +144,27 @@ impl Adjacent {
         }
     }
 
-    /// Replaces both words by what `update` makes of them (S92 figure 5.1, for two); returns what they were.
+    /// Replaces both words by what `update` returns (S92 figure 5.1, for two). Returns `Ok` with the previous values, or `Err` with the
+    /// current ones if `update` returns `None`.
     ///
-    /// `update` may be called more than once; only what its last call returned is stored. One that changes this very pair each time is
-    /// called without end.
+    /// `update` may be called more than once; only the result of its last call is stored. An `update` that itself changes this
+    /// pair on each call is retried indefinitely.
     ///
     /// # Panics
     ///
     /// If a new value is larger than [`Word::MAX`].
-    pub fn atomic_update(&self, mut update: impl FnMut((u64, u64)) -> (u64, u64)) -> (u64, u64) {
+    pub fn fetch_update(
+        &self,
+        mut update: impl FnMut((u64, u64)) -> Option<(u64, u64)>,
+    ) -> Result<(u64, u64), (u64, u64)> {
         let mut old = self.load();
-        loop {
-            match self.compare_exchange(old, update(old)) {
-                Ok(()) => return old,
+        while let Some(new) = update(old) {
+            match self.compare_exchange(old, new) {
+                Ok(()) => return Ok(old),
                 Err(_) => old = self.load(),
             }
         }
+        Err(old)
     }
 }
 
@@ -185,7 +190,7 @@ mod tests {
             assert_eq!(pair.compare_exchange((1, 3), (5, 6)), Err((1, 2)));
             assert_eq!(pair.compare_exchange((2, 2), (5, 6)), Err((1, 2)));
             assert_eq!(pair.compare_exchange((1, 2), (5, 6)), Ok(()));
-            assert_eq!(pair.atomic_update(|(a, b)| (b, a)), (5, 6));
+            assert_eq!(pair.fetch_update(|(a, b)| Some((b, a))), Ok((5, 6)));
             assert_eq!(pair.load(), (6, 5));
         }
     }
@@ -197,7 +202,7 @@ mod tests {
                 for _ in 0..4 {
                     scope.spawn(|| {
                         for _ in 0..20_000 {
-                            let (a, b) = pair.atomic_update(|(a, b)| (a + 1, b + 2));
+                            let (a, b) = pair.fetch_update(|(a, b)| Some((a + 1, b + 2))).unwrap();
                             assert_eq!(2 * a, b);
                         }
                     });

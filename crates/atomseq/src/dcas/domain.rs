@@ -20,7 +20,7 @@ use super::{Change, Changed, Covered, Mechanism, StableWord, Word};
 /// let account = Domain::new(Account { balance: Word::new(10), entries: Word::new(0) });
 ///
 /// let [balance, entries] = account.snapshot([&account.balance, &account.entries]).0;
-/// account.exchange(
+/// account.compare_exchange_pair(
 ///     Change::of(&account.balance, balance, balance + 5),
 ///     Change::of(&account.entries, entries, entries + 1),
 /// )?;
@@ -92,7 +92,7 @@ impl<T: Covered> Domain<T> {
 }
 
 impl<T: Covered> Domain<T> {
-    /// Leaves the domain as a thread does that is stopped for ever inside `exchange`, with both words changed: to test
+    /// Leaves the domain as a thread does that is stopped for ever inside `compare_exchange_pair`, with both words changed: to test
     /// recovery. `false` under k-CAS, where nothing is left to recover.
     ///
     /// # Safety
@@ -147,7 +147,7 @@ impl<T: Covered> Domain<T> {
     }
 
     /// The version, which says how many modifications there were, a useful and sometimes necessary statistic (GC96 5.3): 1 is that of a
-    /// new domain, and each one adds 1. An [`exchange`](Domain::exchange) of any kind that succeeds is a modification, also if its words
+    /// new domain, and each one adds 1. An [`compare_exchange_pair`](Domain::compare_exchange_pair) of any kind that succeeds is a modification, also if its words
     /// keep their values; but an [`compare_exchange_all`](Domain::compare_exchange_all) that changes none of its words adds nothing. Each
     /// [`get_mut`](Domain::get_mut) is one.
     ///
@@ -187,7 +187,7 @@ impl<T: Covered> Domain<T> {
     ///
     /// # Panics
     ///
-    /// As for [`exchange`](Domain::exchange).
+    /// As for [`compare_exchange_pair`](Domain::compare_exchange_pair).
     #[inline]
     pub fn compare_exchange(&self, change: Change<'_>) -> Result<(), Changed> {
         self.check_change(change);
@@ -201,7 +201,7 @@ impl<T: Covered> Domain<T> {
     ///
     /// Any number of words is compared. In a domain made by [`wide`](Domain::wide), up to
     /// [`MAX_CHANGES`](super::MAX_CHANGES) are changed, lock-free, by 2k + 2 atomic instructions for k of them: two for each, and two
-    /// for the version. In any other, up to two are, with the progress of [`exchange`](Domain::exchange).
+    /// for the version. In any other, up to two are, with the progress of [`compare_exchange_pair`](Domain::compare_exchange_pair).
     ///
     /// ```
     /// use atomseq::dcas::{Change, Changed, Covered, Domain, Word};
@@ -265,7 +265,7 @@ impl<T: Covered> Domain<T> {
     ///
     /// # Panics
     ///
-    /// As for [`exchange`](Domain::exchange).
+    /// As for [`compare_exchange_pair`](Domain::compare_exchange_pair).
     #[inline]
     pub fn store_pair_if(
         &self,
@@ -278,29 +278,33 @@ impl<T: Covered> Domain<T> {
             Change::of(second.0, 0, second.1),
         );
         let [first, second] = [first, second].map(|(word, new)| (word.stable(), new));
-        // SAFETY: as for `exchange`; the values are no larger than they may be.
+        // SAFETY: as for `compare_exchange_pair`; the values are no larger than they may be.
         let done = unsafe { self.object.store_pair_if(version, first, second) };
         if done { Ok(()) } else { Err(Changed) }
     }
 
-    /// Replaces the value of a word by what `update` makes of it (S92 figure 5.1); returns the value before.
+    /// Replaces the value of a word by what `update` returns (S92 figure 5.1). Returns `Ok` with the previous value, or `Err`
+    /// with the current one if `update` returns `None`.
     ///
-    /// `update` may be called more than once; only what its last call returned is stored. One that changes this very word, to another value
-    /// each time, is called without end.
+    /// `update` may be called more than once; only the result of its last call is stored. An `update` that itself changes this
+    /// word on each call, to a different value, is retried indefinitely.
     ///
     /// # Panics
     ///
     /// If the word is not inside the domain, or a value is larger than [`Word::MAX`].
-    pub fn atomic_update(&self, word: &Word, mut update: impl FnMut(u64) -> u64) -> u64 {
-        loop {
-            let old = self.load(word);
-            if self
-                .compare_exchange(Change::of(word, old, update(old)))
-                .is_ok()
-            {
-                return old;
+    pub fn fetch_update(
+        &self,
+        word: &Word,
+        mut update: impl FnMut(u64) -> Option<u64>,
+    ) -> Result<u64, u64> {
+        let mut old = self.load(word);
+        while let Some(new) = update(old) {
+            match self.compare_exchange(Change::of(word, old, new)) {
+                Ok(()) => return Ok(old),
+                Err(Changed) => old = self.load(word),
             }
         }
+        Err(old)
     }
 
     #[inline]

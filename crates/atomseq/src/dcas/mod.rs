@@ -17,7 +17,7 @@
 //! |---|---|---|
 //! | scope | `Machine`, one process | `Machine`, one process |
 //! | progress | obstruction-free: alone, a thread ends in a bounded number of steps, whatever state others were stopped in ([fewer than 1,024](crate::docs::limitations#double-compare-and-swap) of them in the middle of revoking another) | lock-free |
-//! | atomic instructions of [`exchange`](Domain::exchange) | 1 | 6; where the kernel says nothing of threads, and in a handler that interrupted one, 7 |
+//! | atomic instructions of [`compare_exchange_pair`](Domain::compare_exchange_pair) | 1 | 6; where the kernel says nothing of threads, and in a handler that interrupted one, 7 |
 //! | of a read | 0 | 0, but for helping an operation that is under way |
 //! | system calls | none; to throw a stopped holder out, 1 | none, but for a thread's first descriptor |
 //! | where | Linux, where [gates are active](crate::status::Status::gates_active) | everywhere else |

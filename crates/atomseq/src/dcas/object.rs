@@ -133,7 +133,7 @@ impl Object {
     ///
     /// # Safety
     ///
-    /// As for [`exchange`](Object::exchange).
+    /// As for [`compare_exchange_pair`](Object::compare_exchange_pair).
     #[inline]
     pub unsafe fn compare_exchange(&self, change: Change<'_>) -> bool {
         // SAFETY: the caller's promise; the other word is the line's own.
@@ -150,7 +150,7 @@ impl Object {
     ///
     /// # Safety
     ///
-    /// As for [`exchange`](Object::exchange), of those that change; there are at most [`MAX_CHANGES`](super::MAX_CHANGES), and
+    /// As for [`compare_exchange_pair`](Object::compare_exchange_pair), of those that change; there are at most [`MAX_CHANGES`](super::MAX_CHANGES), and
     /// under OS-assisted DCAS two.
     pub unsafe fn compare_exchange_all(&self, changes: &[Change<'_>]) -> bool {
         loop {
@@ -205,7 +205,7 @@ impl Object {
     ///
     /// # Safety
     ///
-    /// As for [`exchange`](Object::exchange). Under k-CAS the values are at most [`Word::MAX`].
+    /// As for [`compare_exchange_pair`](Object::compare_exchange_pair). Under k-CAS the values are at most [`Word::MAX`].
     #[inline(always)]
     pub unsafe fn store_pair_if(
         &self,
@@ -281,7 +281,7 @@ impl Object {
         contention::give_way(self);
     }
 
-    /// Leaves the object as a thread does that is stopped for ever inside `exchange`: see
+    /// Leaves the object as a thread does that is stopped for ever inside `compare_exchange_pair`: see
     /// [`Domain::abandon`](super::Domain::abandon).
     pub fn abandon(&self, first: Change<'_>, second: Change<'_>) -> bool {
         let assisted = self.mechanism == Mechanism::Assisted;

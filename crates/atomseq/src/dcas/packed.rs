@@ -17,7 +17,7 @@ use crate::sync::{AtomicU64, Ordering};
 /// let free = Packed::<32>::new(7, 0);
 /// let (index, tag) = free.load();
 /// assert_eq!(free.compare_exchange((index, tag), (3, tag + 1)), Ok(()));
-/// free.atomic_update(|(_, tag)| (7, tag + 1));
+/// free.fetch_update(|(_, tag)| Some((7, tag + 1))).unwrap();
 /// // 7 again, but not the same 7.
 /// assert_eq!(free.compare_exchange((index, tag), (9, tag + 1)), Err((7, 2)));
 /// ```
@@ -86,22 +86,27 @@ impl<const BITS: u32> Packed<BITS> {
             .map_err(Self::numbers)
     }
 
-    /// Replaces both by what `update` makes of them (S92 figure 5.1); returns what they were.
+    /// Replaces both numbers by what `update` returns (S92 figure 5.1). Returns `Ok` with the previous values, or `Err` with the
+    /// current ones if `update` returns `None`.
     ///
-    /// `update` may be called more than once; only what its last call returned is stored. One that changes this very pair each time is
-    /// called without end.
+    /// `update` may be called more than once; only the result of its last call is stored. An `update` that itself changes this
+    /// pair on each call is retried indefinitely.
     ///
     /// # Panics
     ///
     /// If a new number does not fit.
-    pub fn atomic_update(&self, mut update: impl FnMut((u64, u64)) -> (u64, u64)) -> (u64, u64) {
+    pub fn fetch_update(
+        &self,
+        mut update: impl FnMut((u64, u64)) -> Option<(u64, u64)>,
+    ) -> Result<(u64, u64), (u64, u64)> {
         let mut old = self.load();
-        loop {
-            match self.compare_exchange(old, update(old)) {
-                Ok(()) => return old,
+        while let Some(new) = update(old) {
+            match self.compare_exchange(old, new) {
+                Ok(()) => return Ok(old),
                 Err(found) => old = found,
             }
         }
+        Err(old)
     }
 
     const fn word((first, second): (u64, u64)) -> u64 {
@@ -155,7 +160,9 @@ mod tests {
     #[test]
     #[should_panic(expected = "does not fit")]
     fn a_number_that_is_too_large_is_refused() {
-        Packed::<16>::default().atomic_update(|(first, second)| (first + (1 << 16), second));
+        Packed::<16>::default()
+            .fetch_update(|(first, second)| Some((first + (1 << 16), second)))
+            .ok();
     }
 
     #[test]
@@ -165,7 +172,7 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..20_000 {
-                        let (a, b) = pair.atomic_update(|(a, b)| (a + 2, b + 1));
+                        let (a, b) = pair.fetch_update(|(a, b)| Some((a + 2, b + 1))).unwrap();
                         assert_eq!(a, 2 * b);
                     }
                 });

@@ -60,7 +60,8 @@ fn change_both_or_none(domain: &Domain<Pair>) {
         domain.compare_exchange(Change::of(&domain.a, 3, 6)),
         Err(Changed)
     );
-    assert_eq!(domain.atomic_update(&domain.a, |a| a * 2), 5);
+    assert_eq!(domain.fetch_update(&domain.a, |_| None), Err(5));
+    assert_eq!(domain.fetch_update(&domain.a, |a| Some(a * 2)), Ok(5));
     assert_eq!((domain.load(&domain.a), domain.load(&domain.b)), (10, 4));
 }
 
@@ -77,7 +78,7 @@ fn versions_count_exchanges_that_succeed() {
         domain.compare_exchange_pair(a, b).unwrap();
         assert!(version() > before);
         let before = version();
-        domain.atomic_update(&domain.a, |same| same);
+        domain.fetch_update(&domain.a, Some).unwrap();
         assert!(version() > before);
         let (since, before) = (domain.version(), version());
         let same = domain.store_pair_if(since, (&domain.a, now_a), (&domain.b, now_b));

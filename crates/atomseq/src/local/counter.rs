@@ -79,7 +79,7 @@ impl Counter {
 
     /// Takes the sum and starts again at zero: every `add` is in exactly one drained sum.
     #[inline]
-    pub fn drain(&self) -> u64 {
+    pub fn take(&self) -> u64 {
         // SAFETY: as in `add`.
         unsafe { drain::restarting(address(self)) as u64 }
     }
@@ -112,11 +112,11 @@ mod tests {
             counter.add(amount);
             counter.increment();
             if amount % 7 == 0 {
-                drained += counter.drain();
+                drained += counter.take();
             }
         }
         assert_eq!(drained + counter.sum(), 99 * 100 / 2 + 100);
-        assert_eq!(drained + counter.drain(), 99 * 100 / 2 + 100);
+        assert_eq!(drained + counter.take(), 99 * 100 / 2 + 100);
         assert_eq!(counter.sum(), 0);
     }
 

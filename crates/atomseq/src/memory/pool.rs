@@ -92,7 +92,7 @@ impl<T: Descriptor> Options<T> {
         let shared = Shared::new(geometry, cached);
         let cache = match cached {
             0 => percpu::Pool::without_caches(shared),
-            _ => percpu::Pool::try_new(cached, shared),
+            _ => percpu::Pool::try_with_capacity_per_cpu(cached, shared),
         };
         let cache = cache.map_err(error)?;
         Ok(Pool {

@@ -88,7 +88,7 @@ impl<T: Send> LinkedStack<T> {
     /// # Errors
     ///
     /// [`memory::Error::Zero`], [`TooLarge`](memory::Error::TooLarge), [`OutOfMemory`](memory::Error::OutOfMemory).
-    pub fn with_limit(values: usize) -> Result<LinkedStack<T>, memory::Error> {
+    pub fn try_with_limit(values: usize) -> Result<LinkedStack<T>, memory::Error> {
         LinkedStack::made(Object::new(), Some(values))
     }
 

@@ -78,8 +78,8 @@ impl<T: Word> Queue<T> {
     /// # Panics
     ///
     /// If [`try_new`](Queue::try_new) fails.
-    pub fn new(capacity: usize) -> Queue<T> {
-        Queue::try_new(capacity).unwrap_or_else(|error| panic!("{error}"))
+    pub fn with_capacity(capacity: usize) -> Queue<T> {
+        Queue::try_with_capacity(capacity).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// A queue of up to `capacity` values, or why there is none.
@@ -87,7 +87,7 @@ impl<T: Word> Queue<T> {
     /// # Errors
     ///
     /// [`Error::ZeroCapacity`], [`Error::OutOfMemory`].
-    pub fn try_new(capacity: usize) -> Result<Queue<T>, Error> {
+    pub fn try_with_capacity(capacity: usize) -> Result<Queue<T>, Error> {
         check_capacity(capacity)?;
         if !platform::has_double_width() {
             return Queue::made_by_kcas(capacity);
@@ -189,7 +189,7 @@ impl<T: Word> FromIterator<T> for Queue<T> {
     /// As [`new`](Queue::new); not for no values: then there is room for one.
     fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Queue<T> {
         let values: Vec<T> = values.into_iter().collect();
-        let queue = Queue::new(values.len().max(1));
+        let queue = Queue::with_capacity(values.len().max(1));
         for value in values {
             let pushed = queue.push(value);
             debug_assert!(pushed.is_ok(), "there is room for all");

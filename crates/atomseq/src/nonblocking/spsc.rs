@@ -103,8 +103,8 @@ impl<T> Ring<T> {
     /// # Panics
     ///
     /// If [`try_new`](Ring::try_new) fails.
-    pub fn new(capacity: usize) -> Ring<T> {
-        Ring::try_new(capacity).unwrap_or_else(|error| panic!("{error}"))
+    pub fn with_capacity(capacity: usize) -> Ring<T> {
+        Ring::try_with_capacity(capacity).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// An empty ring with room for so many elements.
@@ -112,7 +112,7 @@ impl<T> Ring<T> {
     /// # Errors
     ///
     /// [`Error::ZeroCapacity`], [`Error::OutOfMemory`]; this also for more than `isize::MAX` elements without a size.
-    pub fn try_new(capacity: usize) -> Result<Ring<T>, Error> {
+    pub fn try_with_capacity(capacity: usize) -> Result<Ring<T>, Error> {
         check_capacity(capacity)?;
         let count = capacity.checked_next_power_of_two();
         let count = count.ok_or(Error::OutOfMemory)?;
@@ -291,7 +291,7 @@ impl<T> FromIterator<T> for Ring<T> {
     /// As [`new`](Ring::new); none for no elements: then there is room for one.
     fn from_iter<I: IntoIterator<Item = T>>(elements: I) -> Ring<T> {
         let mut elements: Vec<T> = elements.into_iter().collect();
-        let mut ring = Ring::new(elements.len().max(1));
+        let mut ring = Ring::with_capacity(elements.len().max(1));
         ring.split().0.append(&mut elements);
         ring
     }

@@ -158,8 +158,8 @@ impl<T: Word> Stack<T> {
     /// # Panics
     ///
     /// If [`try_new`](Stack::try_new) fails.
-    pub fn new(capacity: usize) -> Stack<T> {
-        Stack::try_new(capacity).unwrap_or_else(|error| panic!("{error}"))
+    pub fn with_capacity(capacity: usize) -> Stack<T> {
+        Stack::try_with_capacity(capacity).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// A stack of up to `capacity` values, or why there is none.
@@ -167,7 +167,7 @@ impl<T: Word> Stack<T> {
     /// # Errors
     ///
     /// [`Error::ZeroCapacity`], [`Error::OutOfMemory`].
-    pub fn try_new(capacity: usize) -> Result<Stack<T>, Error> {
+    pub fn try_with_capacity(capacity: usize) -> Result<Stack<T>, Error> {
         Stack::made(mechanism(), capacity)
     }
 
@@ -393,7 +393,7 @@ impl<T: Word> FromIterator<T> for Stack<T> {
     /// As [`new`](Stack::new); not for no values: then there is room for one.
     fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Stack<T> {
         let values: Vec<T> = values.into_iter().collect();
-        let stack = Stack::new(values.len().max(1));
+        let stack = Stack::with_capacity(values.len().max(1));
         for value in values {
             let pushed = stack.push(value);
             debug_assert!(pushed.is_ok(), "there is room for all");

@@ -113,7 +113,7 @@ impl Counter {
     ///
     /// Lock-free; one atomic instruction a try and no fence, for it moves the zero instead of the
     /// words.
-    pub fn drain(&self) -> u64 {
+    pub fn take(&self) -> u64 {
         baseline::drain(self.drained(), || self.total()) as u64
     }
 
@@ -172,7 +172,7 @@ mod tests {
         let counter = Counter::new();
         let drained = std::thread::scope(|scope| {
             let drainers: Vec<_> = (0..2)
-                .map(|_| scope.spawn(|| (0..1000).map(|_| counter.drain()).sum::<u64>()))
+                .map(|_| scope.spawn(|| (0..1000).map(|_| counter.take()).sum::<u64>()))
                 .collect();
             for _ in 0..2 {
                 scope.spawn(|| (0..100_000).for_each(|_| counter.increment()));
@@ -182,7 +182,7 @@ mod tests {
                 .map(|drainer| drainer.join().unwrap())
                 .sum::<u64>()
         });
-        assert_eq!(drained + counter.drain(), 200_000);
+        assert_eq!(drained + counter.take(), 200_000);
         assert_eq!(counter.sum(), 0);
     }
 

@@ -216,7 +216,7 @@ impl Histogram {
     /// Takes the snapshot and starts again at zero: every value is in exactly one drained snapshot.
     ///
     /// Lock-free; one atomic instruction a bucket and try, and no fence.
-    pub fn drain(&self) -> Snapshot<'_> {
+    pub fn take(&self) -> Snapshot<'_> {
         self.read(|total, drained| baseline::drain(drained, total))
     }
 
@@ -370,13 +370,13 @@ mod tests {
     fn every_value_is_drained_once() {
         let histogram = Histogram::with_bounds(&[0]);
         let drained = std::thread::scope(|scope| {
-            let drainer = scope.spawn(|| (0..1000).map(|_| histogram.drain().total()).sum::<u64>());
+            let drainer = scope.spawn(|| (0..1000).map(|_| histogram.take().total()).sum::<u64>());
             for _ in 0..2 {
                 scope.spawn(|| (0..100_000).for_each(|value| histogram.record(value % 2)));
             }
             drainer.join().unwrap()
         });
-        assert_eq!(drained + histogram.drain().total(), 200_000);
+        assert_eq!(drained + histogram.take().total(), 200_000);
         assert_eq!(histogram.snapshot().quantile(0.5), None);
     }
 

@@ -84,8 +84,8 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
     /// # Panics
     ///
     /// If [`try_new`](Pool::try_new) fails.
-    pub fn new(capacity: usize, source: S) -> Pool<T, S> {
-        Pool::try_new(capacity, source).unwrap_or_else(|error| panic!("{error}"))
+    pub fn with_capacity_per_cpu(capacity: usize, source: S) -> Pool<T, S> {
+        Pool::try_with_capacity_per_cpu(capacity, source).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// The pool of [`new`](Pool::new), or why there is none.
@@ -93,8 +93,8 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
     /// # Errors
     ///
     /// [`Error::ZeroCapacity`], [`Error::TooLarge`], [`Error::OutOfMemory`].
-    pub fn try_new(capacity: usize, source: S) -> Result<Pool<T, S>, Error> {
-        Pool::of(Stack::try_new(capacity)?, source)
+    pub fn try_with_capacity_per_cpu(capacity: usize, source: S) -> Result<Pool<T, S>, Error> {
+        Pool::of(Stack::try_with_capacity_per_cpu(capacity)?, source)
     }
 
     /// A pool that caches nothing, for who can do without: `get_at_once` and `put_at_once` find every gate closed.
@@ -486,7 +486,7 @@ mod tests {
     #[test]
     fn everything_made_is_given_back() {
         let source = Arc::new(Counting::default());
-        let pool = Pool::new(8, source.clone());
+        let pool = Pool::with_capacity_per_cpu(8, source.clone());
         let out: Vec<_> = (0..50).map(|_| pool.get().unwrap()).collect();
         out.into_iter().for_each(|object| pool.put(object));
         // Each CPU's eight, and as many again or eight batches of five in the depot.
@@ -507,7 +507,7 @@ mod tests {
         const ROUNDS: usize = 500;
         crate::affinity::on_two_cpus(|[here, there], move_to| {
             let source = Arc::new(Counting::default());
-            let pool = Pool::new(CAPACITY, source.clone());
+            let pool = Pool::with_capacity_per_cpu(CAPACITY, source.clone());
             for _ in 0..ROUNDS {
                 move_to(here);
                 let burst: Vec<_> = (0..BURST).map(|_| pool.get().unwrap()).collect();
@@ -533,7 +533,7 @@ mod tests {
         }
         crate::affinity::on_two_cpus(|[here, there], move_to| {
             const OBJECTS: usize = 32;
-            let pool = Pool::new(64, Nothing);
+            let pool = Pool::with_capacity_per_cpu(64, Nothing);
             move_to(there);
             (0..OBJECTS).for_each(|object| pool.put(object));
             move_to(here);
@@ -548,7 +548,7 @@ mod tests {
 
     #[test]
     fn everything_cached_can_be_taken_out_wherever_it_is() {
-        let pool = Pool::new(8, Arc::new(Counting::default()));
+        let pool = Pool::with_capacity_per_cpu(8, Arc::new(Counting::default()));
         let fill = || {
             let out: Vec<_> = (0..40).map(|_| pool.get().unwrap()).collect();
             out.into_iter().for_each(|object| pool.put(object));
@@ -597,7 +597,7 @@ mod tests {
     fn of_a_full_batch_only_what_has_no_room_goes_back_to_the_source() {
         for capacity in [1, 2, 3, 4, 8, 16, 29, 30, 31, 60] {
             let source = Arc::new(Filling::default());
-            let pool = Pool::new(capacity, source.clone());
+            let pool = Pool::with_capacity_per_cpu(capacity, source.clone());
             let room = capacity + pool.depot.cells() * pool.depot.room();
             let mut objects = vec![pool.get().expect("an object")];
             let others = Batch::<usize>::CAPACITY - 1;
@@ -619,7 +619,7 @@ mod tests {
     /// An object that another thread moves there while `steal` is between the depot and the CPUs.
     #[test]
     fn what_has_gone_from_a_cpu_to_the_depot_meanwhile_is_stolen() {
-        let pool = Pool::new(4, Arc::new(Filling::default()));
+        let pool = Pool::with_capacity_per_cpu(4, Arc::new(Filling::default()));
         pool.put(7);
         let stolen = pool.steal_with(|| {
             let mut batch = Batch::new();
@@ -639,7 +639,7 @@ mod tests {
 
         const OBJECTS: usize = 1000;
         let source = Arc::new(Filling::default());
-        let pool = Pool::new(OBJECTS, source.clone());
+        let pool = Pool::with_capacity_per_cpu(OBJECTS, source.clone());
         (0..OBJECTS).for_each(|object| pool.put(object));
         let before = CLOSED.get();
         drop(pool);
@@ -649,7 +649,7 @@ mod tests {
 
     #[test]
     fn a_lease_goes_back() {
-        let pool = Pool::new(4, || Box::new(7));
+        let pool = Pool::with_capacity_per_cpu(4, || Box::new(7));
         **pool.lease().unwrap() = 8;
         assert_eq!(pool.cached(), 1);
         let kept = pool.lease().unwrap().into_inner();
@@ -658,7 +658,7 @@ mod tests {
 
     #[test]
     fn a_capacity_of_one_still_circulates() {
-        let pool = Pool::new(1, || Box::new(0));
+        let pool = Pool::with_capacity_per_cpu(1, || Box::new(0));
         for _ in 0..10 {
             let (a, b) = (pool.get().unwrap(), pool.get().unwrap());
             pool.put(a);
@@ -674,7 +674,7 @@ mod tests {
             fn refill(&self, _batch: &mut Batch<usize>) {}
             fn spill(&self, _batch: &mut Batch<usize>) {}
         }
-        let pool = Pool::new(4, Nothing);
+        let pool = Pool::with_capacity_per_cpu(4, Nothing);
         assert_eq!(pool.get(), None);
         pool.put(3);
         assert_eq!(pool.get().or_else(|| pool.steal()), Some(3));

@@ -165,8 +165,8 @@ impl<T> Ring<T> {
     /// # Panics
     ///
     /// If [`try_new`](Ring::try_new) fails.
-    pub fn new(capacity: usize) -> Ring<T> {
-        Ring::try_new(capacity).unwrap_or_else(|error| panic!("{error}"))
+    pub fn with_capacity_per_cpu(capacity: usize) -> Ring<T> {
+        Ring::try_with_capacity_per_cpu(capacity).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// A ring of up to `capacity` elements a CPU, or why there is none.
@@ -175,7 +175,7 @@ impl<T> Ring<T> {
     ///
     /// [`Error::ZeroCapacity`], [`Error::TooLarge`] (also for elements of more than 4 KiB, or
     /// aligned to more than 128 bytes: box them), [`Error::OutOfMemory`].
-    pub fn try_new(capacity: usize) -> Result<Ring<T>, Error> {
+    pub fn try_with_capacity_per_cpu(capacity: usize) -> Result<Ring<T>, Error> {
         if capacity == 0 {
             return Err(Error::ZeroCapacity);
         }

@@ -117,8 +117,8 @@ impl<T: Word> Stack<T> {
     /// # Panics
     ///
     /// If [`try_new`](Stack::try_new) fails.
-    pub fn new(capacity: usize) -> Stack<T> {
-        Stack::try_new(capacity).unwrap_or_else(|error| panic!("{error}"))
+    pub fn with_capacity_per_cpu(capacity: usize) -> Stack<T> {
+        Stack::try_with_capacity_per_cpu(capacity).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// A stack of up to `capacity` elements a CPU, or why there is none.
@@ -126,7 +126,7 @@ impl<T: Word> Stack<T> {
     /// # Errors
     ///
     /// [`Error::ZeroCapacity`], [`Error::TooLarge`], [`Error::OutOfMemory`].
-    pub fn try_new(capacity: usize) -> Result<Stack<T>, Error> {
+    pub fn try_with_capacity_per_cpu(capacity: usize) -> Result<Stack<T>, Error> {
         if capacity == 0 {
             return Err(Error::ZeroCapacity);
         }

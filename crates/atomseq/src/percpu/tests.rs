@@ -154,8 +154,8 @@ fn a_drain_ends_while_elements_are_pushed() {
             assert_eq!(structure.drain().count(), ELEMENTS);
         }};
     }
-    drain_and_push!(Stack::<usize>::new(2 * ELEMENTS));
-    drain_and_push!(Ring::<usize>::new(2 * ELEMENTS));
+    drain_and_push!(Stack::<usize>::with_capacity_per_cpu(2 * ELEMENTS));
+    drain_and_push!(Ring::<usize>::with_capacity_per_cpu(2 * ELEMENTS));
     drain_and_push!(Queue::<usize>::new());
 }
 
@@ -167,14 +167,14 @@ fn the_users_code_runs_while_no_gate_is_held() {
     let owner = || WitnessOwner(Box::default());
     let results = [
         watched(
-            || Stack::new(20),
+            || Stack::with_capacity_per_cpu(20),
             |stack| operations!(stack, drop(stack.push(witness()))),
         ),
         watched(Queue::new, |queue| {
             operations!(queue, drop(queue.push(witness())))
         }),
         watched(
-            || Ring::new(20),
+            || Ring::with_capacity_per_cpu(20),
             |ring| operations!(ring, drop(ring.push(witness()))),
         ),
         watched(List::new, |list| operations!(list, list.push(owner()))),
@@ -189,7 +189,7 @@ fn the_users_code_runs_while_no_gate_is_held() {
 #[test]
 fn code_under_a_gate_is_found_out() {
     let (_, under_a_gate) = watched(
-        || Stack::new(1),
+        || Stack::with_capacity_per_cpu(1),
         |stack| {
             stack.push(Witness(7)).ok().expect("there is room for one");
             for cpu in 0..stack.cpus() {

@@ -57,11 +57,11 @@ impl Structures {
             counter: Counter::new(),
             powers: Histogram::powers_of_two(),
             bounds: Histogram::with_bounds(&[1, 10, 100]),
-            stack: Stack::new(50),
+            stack: Stack::with_capacity_per_cpu(50),
             list: List::new(),
             queue: Queue::new(),
-            ring: Ring::new(20),
-            pool: Pool::new(8, Numbers),
+            ring: Ring::with_capacity_per_cpu(20),
+            pool: Pool::with_capacity_per_cpu(8, Numbers),
             descriptors: memory::Pool::options()
                 .cached(8)
                 .stable_for(Duration::ZERO)
@@ -76,7 +76,7 @@ impl Structures {
         self.counter.add(3);
         self.counter.increment();
         std::hint::black_box((self.counter.sum(), self.counter.per_cpu().count()));
-        self.counter.drain();
+        self.counter.take();
         for value in [0, 5, 5000] {
             self.powers.record(value);
             self.bounds.record(value);
@@ -85,7 +85,7 @@ impl Structures {
             let snapshot = histogram.snapshot();
             std::hint::black_box((snapshot.quantile(0.5), snapshot.total()));
             std::hint::black_box(snapshot.buckets().count());
-            histogram.drain();
+            histogram.take();
         }
 
         // More than fits, so that full and empty are met as well.

@@ -84,17 +84,17 @@ pub fn run() {
     let it = Structures {
         counter: Counter::new(),
         histogram: Histogram::powers_of_two(),
-        stack: Stack::new(4),
+        stack: Stack::with_capacity_per_cpu(4),
         list: List::new(),
         queue: Queue::new(),
-        ring: Ring::new(4),
-        pairs: Ring::new(4),
-        pool: Pool::new(4, || 7),
+        ring: Ring::with_capacity_per_cpu(4),
+        pairs: Ring::with_capacity_per_cpu(4),
+        pool: Pool::with_capacity_per_cpu(4, || 7),
         flag: OnCpu::CLEAR,
         lock: Biased::new(0),
         domain: Domain::new([Word::new(1), Word::new(1)]),
-        shared_stack: Box::leak(Box::new(nonblocking::Stack::new(4))),
-        shared_queue: Box::leak(Box::new(nonblocking::Queue::new(4))),
+        shared_stack: Box::leak(Box::new(nonblocking::Stack::with_capacity(4))),
+        shared_queue: Box::leak(Box::new(nonblocking::Queue::with_capacity(4))),
     };
     functions::counter_add(&it, 2);
     functions::counter_increment(&it);

@@ -165,7 +165,7 @@ fn local() {
     );
     let (ring, map) = (Ring::<usize, 4>::new(), Map::<u32, usize, 4>::new());
     counter.add(2);
-    assert_eq!((counter.drain(), counter.sum()), (2, 0));
+    assert_eq!((counter.take(), counter.sum()), (2, 0));
     assert_eq!((stack.push(3), stack.pop()), (Ok(()), Some(3)));
     assert_eq!((queue.push(4), queue.pop()), (Ok(()), Some(4)));
     assert_eq!((ring.push(5), ring.pop()), (Ok(()), Some(5)));

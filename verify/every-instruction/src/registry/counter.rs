@@ -17,7 +17,7 @@ fn increment(counter: &Counter) -> Words {
 }
 
 fn drain(counter: &Counter) -> Words {
-    vec![counter.drain()]
+    vec![counter.take()]
 }
 
 fn fresh() -> Counter {

@@ -83,7 +83,10 @@ fn swap(pair: &Pair) -> Words {
 
 #[inline(never)]
 fn update(pair: &Pair) -> Words {
-    vec![pair.atomic_update(&pair[0], |word| word + 10)]
+    vec![
+        pair.fetch_update(&pair[0], |word| Some(word + 10))
+            .expect("a value"),
+    ]
 }
 
 #[inline(never)]
@@ -93,7 +96,7 @@ fn read(pair: &Pair) -> Words {
 
 pub fn check(checker: &mut impl Check) {
     let base = Scenario {
-        name: "Domain::exchange".to_string(),
+        name: "Domain::compare_exchange_pair".to_string(),
         fresh,
         operation: exchange,
         interferences: &[("swap", swap), ("exchange", exchange), ("read", read)],
@@ -105,15 +108,15 @@ pub fn check(checker: &mut impl Check) {
     checker.check(&base);
     for (name, operation) in [
         (
-            "Domain::exchange, the first word differs",
+            "Domain::compare_exchange_pair, the first word differs",
             exchange_changed as fn(&Pair) -> Words,
         ),
         (
-            "Domain::exchange, the second word differs",
+            "Domain::compare_exchange_pair, the second word differs",
             exchange_half_changed,
         ),
         ("Domain::store_pair_if", swap),
-        ("Domain::atomic_update", update),
+        ("Domain::fetch_update", update),
     ] {
         checker.check(&Scenario {
             name: name.to_string(),

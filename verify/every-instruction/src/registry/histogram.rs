@@ -11,7 +11,7 @@ fn record(histogram: &Histogram) -> Words {
 }
 
 fn drain(histogram: &Histogram) -> Words {
-    histogram.drain().counts().to_vec()
+    histogram.take().counts().to_vec()
 }
 
 fn total(histogram: &Histogram) -> Words {

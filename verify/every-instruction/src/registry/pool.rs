@@ -52,7 +52,7 @@ fn lease(pool: &Objects) -> Words {
 
 /// Room for two objects a CPU, `FILLED` of them there; `STOCK` in the source.
 fn with<const FILLED: u64, const STOCK: u64>() -> Objects {
-    let pool = Pool::new(2, Stock(Mutex::new((500..500 + STOCK).collect())));
+    let pool = Pool::with_capacity_per_cpu(2, Stock(Mutex::new((500..500 + STOCK).collect())));
     on_both(|cpu| {
         (1..=FILLED).for_each(|object| {
             put(&pool, cpu + object);

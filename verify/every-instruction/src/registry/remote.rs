@@ -7,7 +7,7 @@ use crate::cpu::Cpus;
 use crate::scenario::{Check, Operation, Scenario, Words};
 
 fn with_two() -> Stack<u64> {
-    let stack = Stack::new(3);
+    let stack = Stack::with_capacity_per_cpu(3);
     on_both(|cpu| {
         for value in [1, 2] {
             stack.push(cpu + value).expect("there is room for three");

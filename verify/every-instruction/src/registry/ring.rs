@@ -100,7 +100,7 @@ fn pop_into<T: Element>(ring: &Ring<T>, count: usize) -> Words {
 
 /// Of four places a CPU, the first element in the place `FIRST`.
 fn with<T: Element, const FIRST: u64, const FILLED: u64>() -> Ring<T> {
-    let ring = Ring::new(4);
+    let ring = Ring::with_capacity_per_cpu(4);
     on_both(|cpu| {
         for _ in 0..FIRST {
             push(&ring, 0);

@@ -20,7 +20,7 @@ fn pop(stack: &Words64) -> Words {
 
 /// Of three places a CPU, with some filled.
 fn with<const FILLED: u64>() -> Words64 {
-    let stack = Stack::new(3);
+    let stack = Stack::with_capacity_per_cpu(3);
     on_both(|cpu| (1..=FILLED).for_each(|value| assert!(push(&stack, cpu + value).is_empty())));
     stack
 }

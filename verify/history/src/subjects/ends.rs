@@ -69,7 +69,7 @@ bounded! {
     Lifo: Stack by Stack::forced, PutHead;
     /// `nonblocking::Queue`; without k-CAS, as the processor allows.
     Fifo: Queue by |capacity, mechanism| match mechanism {
-        Mechanism::Assisted => Queue::new(capacity),
+        Mechanism::Assisted => Queue::with_capacity(capacity),
         Mechanism::Kcas => Queue::by_kcas(capacity),
     }, PutTail;
 }
@@ -88,7 +88,7 @@ unsafe impl<E: Element> Sync for OneToOne<E> {}
 impl<E: Element> OneToOne<E> {
     /// An empty one, into which lane 0 or lane 1 puts.
     pub fn fresh(rng: &mut Rng, puts: usize) -> (OneToOne<E>, SeenFromOneEnd) {
-        let ring = Ring::new(capacity(rng));
+        let ring = Ring::with_capacity(capacity(rng));
         let capacity = ring.capacity();
         let (producer, consumer) = ring.into_ends();
         let ends = OneToOne {

@@ -103,9 +103,11 @@ impl Subject for Words {
                 let changes = changes.map(|change| self.change(change));
                 Answer::Done(self.0.compare_exchange_all(&changes).is_ok())
             }
-            Call::Add(word, more) => {
-                Answer::Value(self.0.atomic_update(&self.0[word], |value| value + more))
-            }
+            Call::Add(word, more) => Answer::Value(
+                self.0
+                    .fetch_update(&self.0[word], |value| Some(value + more))
+                    .expect("a value"),
+            ),
         }
     }
 
@@ -230,7 +232,10 @@ impl Subject for Pair {
                         (a, b + more)
                     }
                 };
-                let (a, b) = self.0.atomic_update(add);
+                let (a, b) = self
+                    .0
+                    .fetch_update(|both| Some(add(both)))
+                    .expect("two values");
                 Answer::Value([a, b][word])
             }
             _ => {

@@ -92,7 +92,7 @@ macro_rules! library {
             type Consumer = spsc::Consumer<'static, u64>;
 
             fn ends(capacity: usize) -> (Self::Producer, Self::Consumer) {
-                spsc::Ring::new(capacity).into_ends()
+                spsc::Ring::with_capacity(capacity).into_ends()
             }
 
             fn push(producer: &mut Self::Producer, value: u64) -> bool {

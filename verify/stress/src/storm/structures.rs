@@ -92,7 +92,7 @@ impl Structures {
                 self.counter.add(choice >> 56);
                 grow(&book.added, choice >> 56);
             }
-            1 => grow(&book.drained, self.counter.drain()),
+            1 => grow(&book.drained, self.counter.take()),
             2 => put(stack, self.stack.push(value).is_ok()),
             3 => take(stack, self.stack.pop()),
             4 => put(queue, self.queue.push(value).is_ok()),
@@ -128,7 +128,7 @@ impl Structures {
         self.ring
             .drain()
             .for_each(|element| ring.come_out.add(element[0]));
-        grow(&thread.drained, self.counter.drain());
+        grow(&thread.drained, self.counter.take());
         grow(
             &thread.removed,
             self.map.drain().map(|(_, amount)| amount).sum(),

@@ -92,7 +92,8 @@ pub fn counters() -> f64 {
 /// Hand-written against emitted: a push and a pop.
 pub fn stacks() -> f64 {
     let by_hand = Stack::new(CAPACITY);
-    let emitted: atomseq::percpu::Stack<u64> = atomseq::percpu::Stack::new(CAPACITY);
+    let emitted: atomseq::percpu::Stack<u64> =
+        atomseq::percpu::Stack::with_capacity_per_cpu(CAPACITY);
     ratio(
         "stack, a push and a pop",
         || {

@@ -44,7 +44,7 @@ fn cases(threads: usize) -> Vec<Case> {
         Flow::case(name, threads, Wait::Yield, Roles::Turns, carried)
     }
     let idle = QueuedBlocks::new(threads * IDLE);
-    let pool = percpu::Pool::new(IDLE, new_block);
+    let pool = percpu::Pool::with_capacity_per_cpu(IDLE, new_block);
     vec![
         case("percpu-pool", threads, pool),
         case(

@@ -54,7 +54,7 @@ fn cases(threads: usize) -> Vec<Case> {
         let deque = Mutexed::new(VecDeque::with_capacity(room));
         let [ours, crossbeam, mutex] = workload.cases;
         [
-            workload.case(ours, threads, Queue::<u64>::new(room)),
+            workload.case(ours, threads, Queue::<u64>::with_capacity(room)),
             workload.case(crossbeam, threads, ArrayQueue::new(room)),
             workload.case(mutex, threads, Limited::new(deque, room)),
         ]

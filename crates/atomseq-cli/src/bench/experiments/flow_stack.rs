@@ -49,7 +49,7 @@ fn cases(threads: usize) -> Vec<Case> {
         let vector = Mutexed::new(Vec::with_capacity(room));
         let [ours, crossbeam, mutex] = workload.cases;
         [
-            workload.case(ours, threads, Stack::<u64>::new(room)),
+            workload.case(ours, threads, Stack::<u64>::with_capacity(room)),
             workload.case(crossbeam, threads, ArrayQueue::new(room)),
             workload.case(mutex, threads, Limited::new(vector, room)),
         ]

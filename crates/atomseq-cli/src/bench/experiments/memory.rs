@@ -36,7 +36,10 @@ fn cases(threads: usize) -> Vec<Case> {
         Case::new("rseq", Borrowing::new(descriptors(threads))),
         Case::new(
             "rseq-pool",
-            Borrowing::new(percpu::Pool::new(threads * IDLE, new_block)),
+            Borrowing::new(percpu::Pool::with_capacity_per_cpu(
+                threads * IDLE,
+                new_block,
+            )),
         ),
         Case::new("malloc", Borrowing::new(Malloc)),
     ]

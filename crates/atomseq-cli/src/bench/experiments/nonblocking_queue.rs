@@ -45,7 +45,7 @@ fn cases(threads: usize) -> Vec<Case> {
     let kcas = Queue::<u64>::by_kcas(elements);
     let mutex = Mutexed::new(VecDeque::with_capacity(elements));
     vec![
-        Exchange::case("atomseq", threads, Queue::<u64>::new(elements)),
+        Exchange::case("atomseq", threads, Queue::<u64>::with_capacity(elements)),
         Exchange::case("atomseq-kcas", threads, kcas),
         Exchange::case("crossbeam-array", threads, ArrayQueue::new(elements)),
         Exchange::case("crossbeam-seg", threads, SegQueue::new()),

@@ -60,7 +60,7 @@ fn cases(threads: usize) -> Vec<Case> {
     let kcas = Stack::<u64>::forced(elements, Mechanism::Kcas);
     let herlihy = CopyingStack::new(elements, threads);
     vec![
-        Exchange::case("atomseq", threads, Stack::<u64>::new(elements)),
+        Exchange::case("atomseq", threads, Stack::<u64>::with_capacity(elements)),
         Exchange::case("atomseq-kcas", threads, kcas),
         Exchange::case("atomseq-linked", threads, LinkedStack::<u64>::new()),
         Exchange::case("treiber", threads, TreiberStack::new(elements)),

@@ -33,7 +33,10 @@ pub const IDLE: usize = 64;
 
 fn cases(threads: usize) -> Vec<Case> {
     vec![
-        Case::new("rseq", Borrowing::new(Pool::new(threads * IDLE, new_block))),
+        Case::new(
+            "rseq",
+            Borrowing::new(Pool::with_capacity_per_cpu(threads * IDLE, new_block)),
+        ),
         Case::new("malloc", Borrowing::new(Malloc)),
         Case::new(
             "crossbeam",
@@ -187,7 +190,7 @@ mod tests {
     #[test]
     fn the_check_tells_owned_blocks_from_shared_ones() {
         assert_eq!(judge(Malloc), Ok(()));
-        assert_eq!(judge(Pool::new(1, new_block)), Ok(()));
+        assert_eq!(judge(Pool::with_capacity_per_cpu(1, new_block)), Ok(()));
         let fault = judge(Careless::default()).unwrap_err();
         assert_eq!(fault, "8 blocks were given to two threads at once");
     }

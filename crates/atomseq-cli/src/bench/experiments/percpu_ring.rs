@@ -35,8 +35,12 @@ fn cases(threads: usize) -> Vec<Case> {
     // Any CPU may hold everything, where threads cannot be pinned.
     let room = threads * BURST;
     vec![
-        Relaying::case("rseq", threads, Ring::new(room)),
-        Relaying::case("rseq-single", threads, Single(Ring::new(room))),
+        Relaying::case("rseq", threads, Ring::with_capacity_per_cpu(room)),
+        Relaying::case(
+            "rseq-single",
+            threads,
+            Single(Ring::with_capacity_per_cpu(room)),
+        ),
         Relaying::case("crossbeam", threads, ArrayQueue::new(room)),
     ]
 }

@@ -41,7 +41,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 fn cases(threads: usize) -> Vec<Case> {
     let elements = elements(threads);
     vec![
-        Exchange::case("rseq", threads, Stack::new(elements)),
+        Exchange::case("rseq", threads, Stack::with_capacity_per_cpu(elements)),
         Exchange::case("rseq-list", threads, NodeList::new(elements)),
         Exchange::case("treiber", threads, TreiberStack::new(elements)),
         Exchange::case("mutex", threads, Mutexed::new(Vec::with_capacity(elements))),

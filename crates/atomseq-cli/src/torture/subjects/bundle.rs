@@ -35,9 +35,9 @@ impl Bundle {
         Bundle {
             counted: Counted::new(setting),
             recorded: Recorded::new(setting),
-            stack: Conserving::with(Stack::new(capacity), ledger.clone(), mood),
+            stack: Conserving::with(Stack::with_capacity_per_cpu(capacity), ledger.clone(), mood),
             queue: Conserving::with(Queue::new(), ledger.clone(), mood),
-            ring: Conserving::with(Ring::new(capacity), ledger.clone(), mood),
+            ring: Conserving::with(Ring::with_capacity_per_cpu(capacity), ledger.clone(), mood),
             listed: Listed::new(objects),
             pooled: Pooled::new(capacity, objects),
             ledger,

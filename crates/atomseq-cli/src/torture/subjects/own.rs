@@ -68,7 +68,7 @@ impl Own {
             2 => out(ledger, lane, || own.ring.pop().map(checked)),
             3 if lane.one_in(16) => {
                 lane.begin(Doing::Drain);
-                lane.totals[DRAINED] += own.counter.drain();
+                lane.totals[DRAINED] += own.counter.take();
                 Ok(())
             }
             3 => {
@@ -91,7 +91,7 @@ impl Own {
         left.try_for_each(|value| ledger.out(value).map(drop))?;
         drop(left);
         let total = |index: usize| lanes.iter().map(|lane| lane.totals[index]).sum::<u64>();
-        let left = own.counter.drain();
+        let left = own.counter.take();
         equal(
             "a counter did not keep what was added",
             total(DRAINED) + left,

@@ -51,7 +51,10 @@ impl Pooled {
     pub fn new(capacity: usize, count: usize) -> Pooled {
         let objects = Arc::new(Objects::new(count, POOL_SHELF));
         Pooled {
-            pool: Some(Pool::new(capacity, Store(objects.clone()))),
+            pool: Some(Pool::with_capacity_per_cpu(
+                capacity,
+                Store(objects.clone()),
+            )),
             objects,
         }
     }

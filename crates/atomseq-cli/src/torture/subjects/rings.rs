@@ -36,7 +36,7 @@ unsafe impl Sync for Ends {}
 
 impl Ends {
     fn new(capacity: usize) -> Ends {
-        let (producer, consumer) = Ring::new(capacity).into_ends();
+        let (producer, consumer) = Ring::with_capacity(capacity).into_ends();
         Ends {
             producer: UnsafeCell::new(producer),
             consumer: UnsafeCell::new((consumer, 0)),

@@ -95,7 +95,7 @@ impl Round for Counted {
         match lane.rng.u32(..100) {
             0 => {
                 lane.begin(Doing::Drain);
-                lane.totals[DRAINED] += self.drained.drain();
+                lane.totals[DRAINED] += self.drained.take();
             }
             1..4 => {
                 lane.begin(Doing::Sum);
@@ -123,7 +123,7 @@ impl Round for Counted {
             let law = Broken::new("the CPUs' parts are more than the sum");
             return Err(law.with("parts", by_cpu).with("sum", self.kept.sum()));
         }
-        let drained = total(DRAINED) + self.drained.drain();
+        let drained = total(DRAINED) + self.drained.take();
         equal(
             "what was drained is not what was added",
             drained,

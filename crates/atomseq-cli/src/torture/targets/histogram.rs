@@ -83,7 +83,7 @@ impl Recorded {
     fn look(&self, lane: &mut Lane) -> Checked {
         if self.is_drained {
             lane.begin(Doing::Drain);
-            add(&mut lane.totals[DRAINED..], &self.histogram.drain());
+            add(&mut lane.totals[DRAINED..], &self.histogram.take());
             return Ok(());
         }
         lane.begin(Doing::Sum);

@@ -34,7 +34,7 @@ fn round(setting: &mut Setting) -> Arc<dyn Round> {
         )),
         1 => {
             let queue = match mechanism {
-                Mechanism::Assisted => Queue::<u64>::new(capacity),
+                Mechanism::Assisted => Queue::<u64>::with_capacity(capacity),
                 Mechanism::Kcas => Queue::by_kcas(capacity),
             };
             Arc::new(Sharing::new(queue, setting))

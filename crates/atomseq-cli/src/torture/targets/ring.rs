@@ -23,10 +23,25 @@ fn round(setting: &mut Setting) -> Arc<dyn Round> {
     let most = 1 << setting.rng.u32(1..=10);
     let capacity = setting.rng.usize(1..=most);
     match setting.rng.u32(..6) {
-        0 => Arc::new(Conserving::new(Ring::<Box<Owned>>::new(capacity), setting)),
-        1 => Arc::new(Conserving::new(Ring::<Odd>::new(capacity), setting)),
-        2 => Arc::new(Conserving::new(Ring::<Wide<3>>::new(capacity), setting)),
-        3 => Arc::new(Conserving::new(Ring::<Wide<17>>::new(capacity), setting)),
-        _ => Arc::new(Conserving::new(Ring::<u64>::new(capacity), setting)),
+        0 => Arc::new(Conserving::new(
+            Ring::<Box<Owned>>::with_capacity_per_cpu(capacity),
+            setting,
+        )),
+        1 => Arc::new(Conserving::new(
+            Ring::<Odd>::with_capacity_per_cpu(capacity),
+            setting,
+        )),
+        2 => Arc::new(Conserving::new(
+            Ring::<Wide<3>>::with_capacity_per_cpu(capacity),
+            setting,
+        )),
+        3 => Arc::new(Conserving::new(
+            Ring::<Wide<17>>::with_capacity_per_cpu(capacity),
+            setting,
+        )),
+        _ => Arc::new(Conserving::new(
+            Ring::<u64>::with_capacity_per_cpu(capacity),
+            setting,
+        )),
     }
 }

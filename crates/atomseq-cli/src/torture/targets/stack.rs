@@ -22,7 +22,13 @@ fn round(setting: &mut Setting) -> Arc<dyn Round> {
     // From always full to never full.
     let capacity = 1 << setting.rng.u32(0..=10);
     match setting.rng.u32(..3) {
-        0 => Arc::new(Conserving::new(Stack::<Box<Owned>>::new(capacity), setting)),
-        _ => Arc::new(Conserving::new(Stack::<u64>::new(capacity), setting)),
+        0 => Arc::new(Conserving::new(
+            Stack::<Box<Owned>>::with_capacity_per_cpu(capacity),
+            setting,
+        )),
+        _ => Arc::new(Conserving::new(
+            Stack::<u64>::with_capacity_per_cpu(capacity),
+            setting,
+        )),
     }
 }

@@ -38,7 +38,7 @@ impl Nonblocking {
             ranks: List::new(),
         };
         Nonblocking {
-            lines: Queue::new(lines),
+            lines: Queue::with_capacity(lines),
             ranking: Ranking::new(lists, top),
         }
     }

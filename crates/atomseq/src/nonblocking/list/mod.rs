@@ -124,7 +124,7 @@ impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
     /// # Errors
     ///
     /// [`memory::Error::Zero`], [`TooLarge`](memory::Error::TooLarge), [`OutOfMemory`](memory::Error::OutOfMemory).
-    pub fn with_limit(entries: usize) -> Result<List<K, V>, memory::Error> {
+    pub fn try_with_limit(entries: usize) -> Result<List<K, V>, memory::Error> {
         List::made(Object::new(), Some(entries))
     }
 

@@ -122,7 +122,7 @@ impl<T: Send> OneVisitorList<T> {
     /// # Errors
     ///
     /// [`memory::Error::Zero`], [`TooLarge`](memory::Error::TooLarge), [`OutOfMemory`](memory::Error::OutOfMemory).
-    pub fn with_limit(values: usize) -> Result<OneVisitorList<T>, memory::Error> {
+    pub fn try_with_limit(values: usize) -> Result<OneVisitorList<T>, memory::Error> {
         OneVisitorList::made(Object::new(), Some(values))
     }
 

@@ -135,7 +135,7 @@ impl<T: Send + Sync> RefList<T> {
     /// # Errors
     ///
     /// [`memory::Error::Zero`], [`TooLarge`](memory::Error::TooLarge), [`OutOfMemory`](memory::Error::OutOfMemory).
-    pub fn with_limit(values: usize) -> Result<RefList<T>, memory::Error> {
+    pub fn try_with_limit(values: usize) -> Result<RefList<T>, memory::Error> {
         RefList::made(Object::new(), Some(values))
     }
 

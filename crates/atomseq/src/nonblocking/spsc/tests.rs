@@ -6,7 +6,7 @@ use super::*;
 #[test]
 fn the_first_comes_first_and_no_more_than_fit() {
     for capacity in [1, 2, 3, 7, 8] {
-        let mut ring = Ring::new(capacity);
+        let mut ring = Ring::with_capacity(capacity);
         let (mut producer, mut consumer) = ring.split();
         for start in 0..20 {
             for value in start..start + capacity {
@@ -25,7 +25,7 @@ fn the_first_comes_first_and_no_more_than_fit() {
 
 #[test]
 fn batches_cross_the_end() {
-    let mut ring = Ring::new(6);
+    let mut ring = Ring::with_capacity(6);
     let (mut producer, mut consumer) = ring.split();
     let mut next = 0;
     let mut expected = 0;
@@ -48,7 +48,7 @@ fn batches_cross_the_end() {
 
 #[test]
 fn elements_move_in_and_out_of_vectors() {
-    let mut ring = Ring::new(3);
+    let mut ring = Ring::with_capacity(3);
     let (mut producer, mut consumer) = ring.split();
     let mut boxes: Vec<Box<u32>> = (0..5).map(Box::new).collect();
     assert_eq!(producer.append(&mut boxes), 3);
@@ -63,7 +63,7 @@ fn elements_move_in_and_out_of_vectors() {
 #[test]
 fn what_is_left_is_dropped_once() {
     let value = Arc::new(());
-    let mut ring = Ring::new(5);
+    let mut ring = Ring::with_capacity(5);
     {
         let (mut producer, mut consumer) = ring.split();
         (0..4).for_each(|_| producer.push(value.clone()).unwrap());
@@ -82,12 +82,12 @@ fn what_is_left_is_dropped_once() {
 
 #[test]
 fn elements_without_a_size_are_counted() {
-    let mut ring = Ring::new(3);
+    let mut ring = Ring::with_capacity(3);
     let (mut producer, mut consumer) = ring.split();
     assert_eq!(producer.push_batch(&[(); 5]), 3);
     assert_eq!(consumer.drain().count(), 3);
     // Nor are there too many of them.
-    let mut ring = Ring::new(usize::MAX / 2);
+    let mut ring = Ring::with_capacity(usize::MAX / 2);
     let (mut producer, mut consumer) = ring.split();
     assert_eq!(producer.push(()), Ok(()));
     assert_eq!((consumer.pop(), consumer.pop()), (Some(()), None));
@@ -97,7 +97,7 @@ fn elements_without_a_size_are_counted() {
 #[test]
 fn as_many_elements_without_a_size_as_can_be_counted() {
     const MAX: usize = isize::MAX as usize;
-    let mut ring = Ring::<()>::new(MAX);
+    let mut ring = Ring::<()>::with_capacity(MAX);
     let (mut producer, mut consumer) = ring.split();
     // Positions go round within the second of these rounds.
     for _ in 0..3 {
@@ -113,22 +113,25 @@ fn as_many_elements_without_a_size_as_can_be_counted() {
     }
     assert_eq!(producer.push_batch(&[(); MAX]), MAX);
     for capacity in [MAX + 1, usize::MAX] {
-        let refused = Ring::<()>::try_new(capacity);
+        let refused = Ring::<()>::try_with_capacity(capacity);
         assert_eq!(refused.err(), Some(Error::OutOfMemory));
     }
 }
 
 #[test]
 fn what_cannot_be_is_refused() {
-    assert_eq!(Ring::<u8>::try_new(0).err(), Some(Error::ZeroCapacity));
+    assert_eq!(
+        Ring::<u8>::try_with_capacity(0).err(),
+        Some(Error::ZeroCapacity)
+    );
     for capacity in [usize::MAX, usize::MAX / 4] {
-        let made = Ring::<u64>::try_new(capacity).err();
+        let made = Ring::<u64>::try_with_capacity(capacity).err();
         assert_eq!(made, Some(Error::OutOfMemory));
     }
     assert_eq!(Ring::<u8>::from_iter([]).capacity(), 1);
     assert_eq!(Ring::from_iter(0..5).len(), 5);
     assert_eq!(
-        format!("{:?}", Ring::<u8>::new(2)),
+        format!("{:?}", Ring::<u8>::with_capacity(2)),
         "Ring { len: 0, capacity: 2 }"
     );
 }
@@ -137,7 +140,7 @@ fn what_cannot_be_is_refused() {
 #[test]
 fn two_threads_lose_and_tear_nothing() {
     const VALUES: u64 = 20_000;
-    let (mut producer, mut consumer) = Ring::new(7).into_ends();
+    let (mut producer, mut consumer) = Ring::with_capacity(7).into_ends();
     let thread = std::thread::spawn(move || {
         for value in 0..VALUES {
             while producer.push([value, !value]).is_err() {
@@ -171,7 +174,7 @@ fn an_end_that_goes_loses_and_doubles_nothing() {
     const TAKEN: usize = 100;
     for pushed in 0..2 * TAKEN {
         let value = Arc::new(());
-        let (mut producer, mut consumer) = Ring::new(1 + pushed % 5).into_ends();
+        let (mut producer, mut consumer) = Ring::with_capacity(1 + pushed % 5).into_ends();
         std::thread::scope(|scope| {
             let value = &value;
             scope.spawn(move || {
@@ -200,7 +203,7 @@ fn an_end_that_goes_loses_and_doubles_nothing() {
 /// As a producer leaves it that is stopped in `push`: the element is in its place, and is not there yet.
 #[test]
 fn an_element_that_is_half_in_keeps_nobody_waiting() {
-    let mut ring = Ring::new(4);
+    let mut ring = Ring::with_capacity(4);
     let (mut producer, mut consumer) = ring.split();
     producer.push(1).unwrap();
     let tail = producer.0.tail;
@@ -295,7 +298,7 @@ mod handlers {
         let _alone = ALONE
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
-        let (mut producer, mut consumer) = Ring::new(5).into_ends();
+        let (mut producer, mut consumer) = Ring::with_capacity(5).into_ends();
         PUSHED.store(0, Ordering::Relaxed);
         PRODUCER.store(&raw mut producer, Ordering::Relaxed);
         let mut expected = 0;
@@ -315,7 +318,7 @@ mod handlers {
         let _alone = ALONE
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
-        let (mut producer, mut consumer) = Ring::new(5).into_ends();
+        let (mut producer, mut consumer) = Ring::with_capacity(5).into_ends();
         POPPED.store(0, Ordering::Relaxed);
         CONSUMER.store(&raw mut consumer, Ordering::Relaxed);
         let mut pushed = 0;

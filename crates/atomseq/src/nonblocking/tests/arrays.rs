@@ -42,7 +42,7 @@ macro_rules! structure {
 
 structure!(Stack pop_back Stack::forced);
 structure!(Queue pop_front |capacity, mechanism| match mechanism {
-    Mechanism::Assisted => Queue::new(capacity),
+    Mechanism::Assisted => Queue::with_capacity(capacity),
     Mechanism::Kcas => Queue::by_kcas(capacity),
 });
 
@@ -221,12 +221,18 @@ fn holders_that_are_thrown_out_lose_nothing() {
 
 #[test]
 fn what_cannot_be_is_refused() {
-    assert_eq!(Stack::<u8>::try_new(0).err(), Some(Error::ZeroCapacity));
-    assert_eq!(Queue::<u8>::try_new(0).err(), Some(Error::ZeroCapacity));
+    assert_eq!(
+        Stack::<u8>::try_with_capacity(0).err(),
+        Some(Error::ZeroCapacity)
+    );
+    assert_eq!(
+        Queue::<u8>::try_with_capacity(0).err(),
+        Some(Error::ZeroCapacity)
+    );
     for capacity in [usize::MAX, usize::MAX / 16 + 1] {
         let errors = [
-            Stack::<u8>::try_new(capacity).err(),
-            Queue::<u8>::try_new(capacity).err(),
+            Stack::<u8>::try_with_capacity(capacity).err(),
+            Queue::<u8>::try_with_capacity(capacity).err(),
         ];
         assert_eq!(errors, [Some(Error::OutOfMemory); 2]);
     }
@@ -251,5 +257,5 @@ fn a_stack_says_which_mechanism_it_uses() {
         assert_eq!(used, mechanism.or_kcas());
     }
     let chosen = crate::dcas::mechanism();
-    assert_eq!(Stack::<u64>::new(1).mechanism(), chosen);
+    assert_eq!(Stack::<u64>::with_capacity(1).mechanism(), chosen);
 }

@@ -151,8 +151,8 @@ fn without_the_version_it_would() {
 
 #[test]
 fn a_limit_is_kept() {
-    assert!(LinkedStack::<u8>::with_limit(0).is_err());
-    let stack = LinkedStack::with_limit(100).unwrap();
+    assert!(LinkedStack::<u8>::try_with_limit(0).is_err());
+    let stack = LinkedStack::try_with_limit(100).unwrap();
     let pushed = (0..200).take_while(|value| stack.push(*value).is_ok());
     assert_eq!(pushed.count(), stack.limit());
     let refused = stack.push_back(7).unwrap_err();

@@ -35,7 +35,7 @@ fn lists_go_where_threads_go() {
 
 #[test]
 fn a_limit_is_kept_and_given_back() {
-    let list = List::<u64, u64>::with_limit(100).unwrap();
+    let list = List::<u64, u64>::try_with_limit(100).unwrap();
     assert_eq!(list.limit(), 100);
     let held = (0..200).take_while(|&key| list.insert(key, 0).is_ok());
     assert_eq!(held.count(), 100);
@@ -50,7 +50,7 @@ fn a_limit_is_kept_and_given_back() {
         list.insert(key, 0).unwrap();
     }
     assert_eq!(list.len(), 100);
-    let none = List::<u64>::with_limit(0).err();
+    let none = List::<u64>::try_with_limit(0).err();
     assert_eq!(none, Some(memory::Error::Zero));
 }
 
@@ -81,7 +81,7 @@ fn siblings_share_memory_and_nothing_else() {
         assert_eq!(keeper.find(&2), Ok(Some(())));
     }
     // Nodes of a list that is dropped are free for its siblings.
-    let keeper = List::<u64>::with_limit(50).unwrap();
+    let keeper = List::<u64>::try_with_limit(50).unwrap();
     for _ in 0..100 {
         let list = keeper.sibling();
         (0..50).for_each(|key| list.insert(key, ()).unwrap());

@@ -65,7 +65,7 @@ fn a_visitor_that_has_ended_is_passed_by() {
 
 #[test]
 fn a_limit_is_kept() {
-    let list = OneVisitorList::with_limit(2).unwrap();
+    let list = OneVisitorList::try_with_limit(2).unwrap();
     list.push_front(Box::new(1)).unwrap();
     list.push_front(Box::new(2)).unwrap();
     let refused = list.push_front(Box::new(3)).unwrap_err();

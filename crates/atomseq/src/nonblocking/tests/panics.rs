@@ -137,7 +137,7 @@ macro_rules! in_arrays {
 in_arrays! {
     Stack, stacks_lose_nothing, Stack::forced;
     Queue, queues_lose_nothing, |capacity, mechanism| match mechanism {
-        Mechanism::Assisted => Queue::new(capacity),
+        Mechanism::Assisted => Queue::with_capacity(capacity),
         Mechanism::Kcas => Queue::by_kcas(capacity),
     };
 }
@@ -271,7 +271,7 @@ fn lists_of_one_visitor_lose_nothing() {
 
 impl Structure for spsc::Ring<Value> {
     fn made(_mechanism: Mechanism) -> Self {
-        spsc::Ring::new(LIMIT)
+        spsc::Ring::with_capacity(LIMIT)
     }
 
     fn put(&mut self, value: Value) -> bool {

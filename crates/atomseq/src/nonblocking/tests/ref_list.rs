@@ -119,7 +119,7 @@ fn a_removed_visitor_goes_on_where_it_was() {
 fn standing_still_holds_up_one_value() {
     {
         let dropped = AtomicUsize::new(0);
-        let list = RefList::with_limit(8).unwrap();
+        let list = RefList::try_with_limit(8).unwrap();
         assert_eq!(list.limit(), 8);
         list.push_front(Counted::new(&dropped)).unwrap();
         let guard = list.pop_front().unwrap();
@@ -154,7 +154,7 @@ fn destructors_do_what_they_like() {
             }
         }
     }
-    let list = Arc::new(RefList::with_limit(2).unwrap());
+    let list = Arc::new(RefList::try_with_limit(2).unwrap());
     list.push_front(Again(Arc::clone(&list), 3)).unwrap();
     for _ in 0..3 {
         drop(list.pop_front());

@@ -11,7 +11,7 @@ fn everything<T: Send>(ring: &Ring<T>) -> Vec<T> {
 }
 
 fn elements_come_back<T: Copy + Send + Ord + fmt::Debug>(make: impl Fn(usize) -> T) {
-    let ring = Ring::new(100);
+    let ring = Ring::with_capacity_per_cpu(100);
     let made: Vec<T> = (0..40).map(&make).collect();
     for round in 0..10 {
         for element in &made[..round] {
@@ -40,7 +40,7 @@ fn elements_of_any_size_come_back() {
 
 #[test]
 fn elements_without_size_are_counted() {
-    let ring = Ring::new(3);
+    let ring = Ring::with_capacity_per_cpu(3);
     let pushed = ring.push_batch(&[(); 3]);
     assert_eq!(everything(&ring).len(), pushed);
 }
@@ -48,16 +48,16 @@ fn elements_without_size_are_counted() {
 #[test]
 fn more_elements_without_a_size_than_can_be_counted_are_refused() {
     const MAX: usize = isize::MAX as usize;
-    assert_eq!(Ring::<()>::new(MAX).capacity(), MAX);
+    assert_eq!(Ring::<()>::with_capacity_per_cpu(MAX).capacity(), MAX);
     for capacity in [MAX + 1, usize::MAX] {
-        let refused = Ring::<()>::try_new(capacity);
+        let refused = Ring::<()>::try_with_capacity_per_cpu(capacity);
         assert_eq!(refused.err(), Some(Error::TooLarge));
     }
 }
 
 #[test]
 fn holds_its_capacity_and_no_more() {
-    let ring = Ring::new(5);
+    let ring = Ring::with_capacity_per_cpu(5);
     let pushed = ring.push_batch(&[1u64; 100]);
     assert!(pushed >= 5 && pushed <= 5 * ring.cpus());
     assert_eq!(ring.len(), pushed);
@@ -66,7 +66,7 @@ fn holds_its_capacity_and_no_more() {
 
 #[test]
 fn oldest_first_around_the_end_of_the_buffer() {
-    let ring: Ring<usize> = Ring::new(4);
+    let ring: Ring<usize> = Ring::with_capacity_per_cpu(4);
     let held = ring.area.close_gate(0);
     let mut next = 0;
     for round in 0..20usize {
@@ -89,7 +89,7 @@ fn oldest_first_around_the_end_of_the_buffer() {
 
 #[test]
 fn vectors_move_in_and_out() {
-    let ring = Ring::new(8);
+    let ring = Ring::with_capacity_per_cpu(8);
     let mut vector: Vec<String> = (0..10).map(|number| number.to_string()).collect();
     let pushed = ring.append(&mut vector);
     assert!(pushed >= 8 && vector.len() == 10 - pushed);
@@ -102,7 +102,7 @@ fn vectors_move_in_and_out() {
 #[test]
 fn drops_what_it_holds_once() {
     let shared = Arc::new(());
-    let ring = Ring::new(8);
+    let ring = Ring::with_capacity_per_cpu(8);
     for _ in 0..5 {
         ring.push((shared.clone(), 0u8)).unwrap();
     }
@@ -120,13 +120,16 @@ fn drops_what_it_holds_once() {
 
 #[test]
 fn refuses_what_cannot_be() {
-    assert_eq!(Ring::<u8>::try_new(0).unwrap_err(), Error::ZeroCapacity);
     assert_eq!(
-        Ring::<u8>::try_new(usize::MAX).unwrap_err(),
+        Ring::<u8>::try_with_capacity_per_cpu(0).unwrap_err(),
+        Error::ZeroCapacity
+    );
+    assert_eq!(
+        Ring::<u8>::try_with_capacity_per_cpu(usize::MAX).unwrap_err(),
         Error::TooLarge
     );
     assert_eq!(
-        Ring::<[u64; 1000]>::try_new(1).unwrap_err(),
+        Ring::<[u64; 1000]>::try_with_capacity_per_cpu(1).unwrap_err(),
         Error::TooLarge
     );
 }

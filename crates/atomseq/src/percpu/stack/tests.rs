@@ -6,7 +6,7 @@ use super::*;
 
 #[test]
 fn last_in_first_out_on_each_cpu() {
-    let stack = Stack::new(3);
+    let stack = Stack::with_capacity_per_cpu(3);
     let mut held_back = 0;
     for value in 0..100usize {
         held_back += usize::from(stack.push(value).is_err());
@@ -19,7 +19,7 @@ fn last_in_first_out_on_each_cpu() {
 
 #[test]
 fn a_full_stack_gives_the_element_back() {
-    let stack = Stack::new(1);
+    let stack = Stack::with_capacity_per_cpu(1);
     let refused = (0..=stack.cpus()).find_map(|value| stack.push(Box::new(value)).err());
     assert!(refused.is_some());
 }
@@ -27,7 +27,7 @@ fn a_full_stack_gives_the_element_back() {
 #[test]
 fn drops_what_it_holds_once() {
     let shared = Arc::new(());
-    let stack = Stack::new(8);
+    let stack = Stack::with_capacity_per_cpu(8);
     for _ in 0..5 {
         stack.push(shared.clone()).unwrap();
     }
@@ -42,24 +42,27 @@ fn drops_what_it_holds_once() {
 
 #[test]
 fn refuses_what_cannot_be() {
-    assert_eq!(Stack::<usize>::try_new(0).unwrap_err(), Error::ZeroCapacity);
     assert_eq!(
-        Stack::<usize>::try_new(usize::MAX).unwrap_err(),
+        Stack::<usize>::try_with_capacity_per_cpu(0).unwrap_err(),
+        Error::ZeroCapacity
+    );
+    assert_eq!(
+        Stack::<usize>::try_with_capacity_per_cpu(usize::MAX).unwrap_err(),
         Error::TooLarge
     );
     assert_eq!(
-        Stack::<usize>::try_new(usize::MAX / 32).unwrap_err(),
+        Stack::<usize>::try_with_capacity_per_cpu(usize::MAX / 32).unwrap_err(),
         Error::TooLarge
     );
     assert_eq!(
-        Stack::<usize>::try_new(isize::MAX as usize / 1024).unwrap_err(),
+        Stack::<usize>::try_with_capacity_per_cpu(isize::MAX as usize / 1024).unwrap_err(),
         Error::OutOfMemory
     );
 }
 
 #[test]
 fn batches_keep_what_fits() {
-    let stack: Stack<usize> = Stack::new(4);
+    let stack: Stack<usize> = Stack::with_capacity_per_cpu(4);
     let words = [1, 2, 3].map(Place::new);
     let mut taken = [Place::EMPTY; 8];
     assert_eq!(stack.push_words(&words), 3);
@@ -74,7 +77,7 @@ fn batches_keep_what_fits() {
 #[test]
 fn words_leave_a_stack_that_nobody_else_uses() {
     let shared = Arc::new(());
-    let mut stack = Stack::new(8);
+    let mut stack = Stack::with_capacity_per_cpu(8);
     let pushed: Vec<_> = (0..8)
         .map(|number| Arc::new((number, shared.clone())))
         .collect();

@@ -108,12 +108,12 @@ macro_rules! drained {
 fn structures_lose_nothing() {
     const ROOM: usize = COUNT as usize;
     each_operation(
-        || Stack::<Box<Value>>::new(ROOM),
+        || Stack::<Box<Value>>::with_capacity_per_cpu(ROOM),
         |stack, value| assert!(stack.push(value.into()).is_ok()),
         drained!(Stack<Box<Value>>),
     );
     each_operation(
-        || Stack::<Converted>::new(ROOM),
+        || Stack::<Converted>::with_capacity_per_cpu(ROOM),
         |stack, value| assert!(stack.push(value.into()).is_ok()),
         drained!(Stack<Converted>),
     );
@@ -128,7 +128,7 @@ fn structures_lose_nothing() {
         drained!(Queue<Converted>),
     );
     each_operation(
-        || Ring::<Value>::new(ROOM),
+        || Ring::<Value>::with_capacity_per_cpu(ROOM),
         |ring, value| assert!(ring.push(value).is_ok()),
         drained!(Ring<Value>),
     );
@@ -163,7 +163,7 @@ impl Source<Box<Value>> for Dropping {
 #[test]
 fn pools_lose_nothing() {
     each_operation(
-        || Pool::new(8, Dropping),
+        || Pool::with_capacity_per_cpu(8, Dropping),
         |pool, value| pool.put(value.into()),
         drained!(Pool<Box<Value>, Dropping>),
     );

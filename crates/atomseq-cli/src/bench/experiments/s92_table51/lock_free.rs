@@ -80,7 +80,7 @@ macro_rules! array {
     ($($name:ident)*) => {$(
         impl Default for $name {
             fn default() -> Self {
-                Self(nonblocking::$name::new(CAPACITY as usize))
+                Self(nonblocking::$name::with_capacity(CAPACITY as usize))
             }
         }
 

@@ -44,12 +44,12 @@ pub static WAYS: [Way; 6] = [
     Way {
         case: "stack",
         completes: true,
-        make: || Box::new(Stack::<u64>::new(8)),
+        make: || Box::new(Stack::<u64>::with_capacity(8)),
     },
     Way {
         case: "queue",
         completes: true,
-        make: || Box::new(Queue::<u64>::new(8)),
+        make: || Box::new(Queue::<u64>::with_capacity(8)),
     },
     Way {
         case: "list",

@@ -13,7 +13,7 @@ fn add(counter: &Counter, amount: u64) -> Words {
 
 #[inline(never)]
 fn drain(counter: &Counter) -> Words {
-    vec![counter.drain()]
+    vec![counter.take()]
 }
 
 fn fresh() -> Counter {
