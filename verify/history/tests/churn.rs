@@ -94,9 +94,9 @@ fn memory_stays_what_it_was() {
         stays_small("List", |thread, round| {
             let key = (thread * 7 + round * 13) % 64;
             match round % 4 {
-                0 => _ = list.insert(key, round),
-                1 => _ = list.delete(&key),
-                2 => _ = list.put(key, round),
+                0 => _ = list.try_insert(key, round),
+                1 => _ = list.remove(&key),
+                2 => _ = list.insert(key, round),
                 _ => _ = list.pop_first(),
             }
         });

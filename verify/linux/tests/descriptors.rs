@@ -140,7 +140,7 @@ fn threads_without_memory_make_their_changes() {
                 let list = List::<u64>::forced(Mechanism::Kcas);
                 for value in (0..THREADS * EACH).rev() {
                     stack.push(value).expect("memory");
-                    list.insert(value, ()).expect("memory");
+                    list.try_insert(value, ()).expect("memory");
                 }
                 if !knows {
                     let (call, answer, when) =
@@ -160,7 +160,7 @@ fn threads_without_memory_make_their_changes() {
                             for step in 0..EACH {
                                 assert!(stack.pop().is_some());
                                 let key = thread * EACH + step;
-                                assert_eq!(list.delete(&key), Ok(Some(())));
+                                assert_eq!(list.remove(&key), Ok(Some(())));
                             }
                             count(2_000);
                         });
@@ -177,7 +177,7 @@ fn threads_without_memory_make_their_changes() {
                 scope.spawn(|| {
                     for value in 0..100 {
                         stack.push(value).expect("memory");
-                        list.insert(value, ()).expect("memory");
+                        list.try_insert(value, ()).expect("memory");
                     }
                 });
             });

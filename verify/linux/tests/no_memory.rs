@@ -173,7 +173,7 @@ const FALLIBLE: &[Constructor] = &[
         is_stable_made(List::<u64, u64>::try_with_limit(1000))
     }),
     ("nonblocking::List without order", 2, || {
-        is_stable_made(List::<u64, u64, Unordered>::unordered_with_limit(1000))
+        is_stable_made(List::<u64, u64, Unordered>::try_unordered_with_limit(1000))
     }),
     ("nonblocking::LinkedStack", 2, || {
         is_stable_made(LinkedStack::<u64>::try_with_limit(1000))

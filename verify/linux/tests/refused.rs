@@ -94,10 +94,10 @@ impl Shared {
         let _ = self.linked.push(value);
         self.linked.pop();
         let key = value % 8;
-        let _ = self.list.insert(key, value);
+        let _ = self.list.try_insert(key, value);
         // Dropped while it is in this thread's hands, it goes back into the list.
-        let _ = self.list.remove_for_change(&key);
-        let _ = self.list.delete(&key);
+        let _ = self.list.check_out(&key);
+        let _ = self.list.remove(&key);
         let _ = self.counted.push_front(value);
         drop(self.counted.pop_front());
         let _ = self.visited.push_front(value);

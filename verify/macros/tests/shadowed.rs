@@ -76,7 +76,7 @@ fn expansions_take_nothing_from_the_crate_that_is_called_core() {
         large: 1,
         small: [2; 8],
     };
-    assert!(list.insert(key, 3).is_ok() && list.contains(&key));
+    assert!(list.try_insert(key, 3).is_ok() && list.contains(&key));
     drop(atomseq::memory::Pool::<safe::Nothing>::new());
 
     let shelf = atomseq::dcas::Domain::new(safe::Shelf {

@@ -22,10 +22,10 @@ pub trait Ordered: Sync {
     fn insert(&self, key: u64, value: u64) -> bool;
 
     /// Takes a key out; its value.
-    fn delete(&self, key: u64) -> Option<u64>;
+    fn remove(&self, key: u64) -> Option<u64>;
 
     /// A key's value.
-    fn find(&self, key: u64) -> Option<u64>;
+    fn get(&self, key: u64) -> Option<u64>;
 }
 
 /// A list under this workload.
@@ -68,10 +68,10 @@ impl<L: Ordered + 'static> Subject for Coming<L> {
                 let key = self.key(thread, index);
                 let value = self
                     .list
-                    .delete(key)
+                    .remove(key)
                     .expect("nobody else takes this key out");
                 assert!(self.list.insert(key, value + 1), "{NO_MEMORY}");
-                black_box(self.list.find(self.key(neighbour, KEYS - 1 - index)));
+                black_box(self.list.get(self.key(neighbour, KEYS - 1 - index)));
             }
         }
         *counted += operations / KEYS as u64 * KEYS as u64;
@@ -80,7 +80,7 @@ impl<L: Ordered + 'static> Subject for Coming<L> {
     fn check(&self, operations: u64) -> Result<(), Fault> {
         let threads = self.counted.len();
         let keys = 0..(threads * KEYS) as u64;
-        let values: Vec<_> = keys.map(|key| self.list.find(key)).collect();
+        let values: Vec<_> = keys.map(|key| self.list.get(key)).collect();
         let missing = values.iter().filter(|value| value.is_none()).count();
         if missing > 0 {
             let keys = values.len();
@@ -119,12 +119,12 @@ mod tests {
             Some(key) == self.1 && value == 4 || self.0.insert(key, value + wrong)
         }
 
-        fn delete(&self, key: u64) -> Option<u64> {
-            self.0.delete(key)
+        fn remove(&self, key: u64) -> Option<u64> {
+            self.0.remove(key)
         }
 
-        fn find(&self, key: u64) -> Option<u64> {
-            self.0.find(key)
+        fn get(&self, key: u64) -> Option<u64> {
+            self.0.get(key)
         }
     }
 

@@ -555,7 +555,7 @@
 //! *Removed for change.* GC96 5.1 warns of a handler that retries until it finds a descriptor which its own thread has
 //! removed to change it: that would be a deadlock without any lock. So no operation here retries for such a reason. The entry keeps its
 //! place with the number of its changer beside it, set and cleared by one exchange of one word each, and every operation
-//! on its key says [`BeingChanged`](crate::nonblocking::BeingChanged), and whether by the thread that asks. Should the changer end, anybody may unlink
+//! on its key says [`CheckedOut`](crate::nonblocking::CheckedOut), and whether by the thread that asks. Should the changer end, anybody may unlink
 //! the node; the node itself stays its changer's, who might only have been slow, and finds out.
 //!
 //! *Counts.* S92's figure 5.7 raises the count of the node that a link leads to if neither has changed meanwhile. But a link in a

@@ -131,7 +131,7 @@
 //! * **A [`RefList`](crate::nonblocking::RefList)** takes values in at its front only: a visitor whose value was removed goes on by the order
 //!   in which values came. A [`OneVisitorList`](crate::nonblocking::OneVisitorList) takes them in behind any that is visited.
 //! * **A thread that ends** with an entry removed for change leaves the key taken until
-//!   [`forget_removed`](crate::nonblocking::List::forget_removed); one that ends with a guard or in a visit keeps that value.
+//!   [`forget_checkout`](crate::nonblocking::List::forget_checkout); one that ends with a guard or in a visit keeps that value.
 //! * **Memory** of nodes stays with the list, and those that share it, until the last is dropped.
 //!
 //! # Hold one gate at a time

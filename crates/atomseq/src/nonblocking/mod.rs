@@ -53,8 +53,7 @@ mod values;
 pub use error::Error;
 pub use linked_stack::LinkedStack;
 pub use list::{
-    Arrangement, Ascending, BeingChanged, GivenUp, IntoIter, Iter, List, Refused, Removed,
-    Unordered,
+    Arrangement, Ascending, CheckedOut, GivenUp, IntoIter, Iter, List, Refused, Removed, Unordered,
 };
 pub use one_visitor::{OneVisitorList, Visit};
 pub use plain::{Plain, plain};

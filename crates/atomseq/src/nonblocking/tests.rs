@@ -44,7 +44,7 @@ fn a_version_is_one_more_than_the_modifications() {
         stack.push(1).unwrap();
         domain.compare_exchange(Change::of(&domain, 0, 1)).unwrap();
         linked.push(1).unwrap();
-        list.insert(1, 1).unwrap();
+        list.try_insert(1, 1).unwrap();
         counted.push_front(1).unwrap();
         visited.push_front(1).unwrap();
         let [stack, others @ ..] = versions();

@@ -51,7 +51,7 @@ pub enum Answer {
     /// The key is there.
     Present,
     /// Somebody has removed the key for change.
-    BeingChanged,
+    CheckedOut,
     /// The value that is, or was, a key's.
     Value(Option<u64>),
     /// What was first.
@@ -140,7 +140,7 @@ impl Keys {
     /// The value of a key, unless somebody has removed it for change.
     fn settled(&self, key: u64) -> Result<Option<u64>, Answer> {
         match self.0.get(&key) {
-            Some(entry) if entry.being_changed => Err(Answer::BeingChanged),
+            Some(entry) if entry.being_changed => Err(Answer::CheckedOut),
             found => Ok(found.map(|entry| entry.value)),
         }
     }

@@ -3,7 +3,7 @@
 use std::mem::ManuallyDrop;
 
 use atomseq::dcas::Mechanism;
-use atomseq::nonblocking::{Ascending, BeingChanged, List, Refused, Removed};
+use atomseq::nonblocking::{Ascending, CheckedOut, List, Refused, Removed};
 use fastrand::Rng;
 
 use crate::models::keys::{Answer, Call, KEYS, Keys};
@@ -55,21 +55,21 @@ impl Subject for Ordered {
 
     fn operate(&self, call: &Call, hands: &mut Hands) -> Answer {
         match *call {
-            Call::Insert(key, value) => match self.0.insert(key, value) {
+            Call::Insert(key, value) => match self.0.try_insert(key, value) {
                 Ok(()) => Answer::Done,
                 Err(Refused::Present) => Answer::Present,
                 Err(refused) => being_changed(refused),
             },
             Call::Put(key, value) => self
                 .0
-                .put(key, value)
+                .insert(key, value)
                 .map_or_else(being_changed, Answer::Value),
             Call::Replace(key, value) => self
                 .0
                 .replace(&key, value)
                 .map_or_else(being_changed, Answer::Value),
-            Call::Find(key) => value(self.0.find(&key)),
-            Call::Delete(key) => value(self.0.delete(&key)),
+            Call::Find(key) => value(self.0.get(&key)),
+            Call::Delete(key) => value(self.0.remove(&key)),
             Call::TakeFirst => Answer::First(self.0.pop_first()),
             Call::Entries => {
                 let mut entries = [(0, 0); KEYS];
@@ -77,7 +77,7 @@ impl Subject for Ordered {
                 entries[count..].fill((0, 0));
                 Answer::Entries((entries, count))
             }
-            Call::RemoveForChange(key) => value(self.0.remove_for_change(&key).map(|removed| {
+            Call::RemoveForChange(key) => value(self.0.check_out(&key).map(|removed| {
                 let removed = removed?;
                 let value = removed.value();
                 // SAFETY: the list stays where it is and as it is until the history is over, and nobody uses it after that.
@@ -87,7 +87,7 @@ impl Subject for Ordered {
             })),
             Call::Reinsert(_, value) => {
                 let Held(removed) = hands.0.take().expect("chosen by what the lane holds");
-                let back = ManuallyDrop::into_inner(removed).reinsert(value);
+                let back = ManuallyDrop::into_inner(removed).check_in(value);
                 back.expect("nobody gives it up");
                 Answer::Done
             }
@@ -103,13 +103,13 @@ impl Subject for Ordered {
     }
 }
 
-fn value(found: Result<Option<u64>, BeingChanged>) -> Answer {
-    found.map_or(Answer::BeingChanged, Answer::Value)
+fn value(found: Result<Option<u64>, CheckedOut>) -> Answer {
+    found.map_or(Answer::CheckedOut, Answer::Value)
 }
 
 fn being_changed(refused: Refused) -> Answer {
     match refused {
-        Refused::BeingChanged(_) => Answer::BeingChanged,
+        Refused::CheckedOut(_) => Answer::CheckedOut,
         other => panic!("{other}"),
     }
 }

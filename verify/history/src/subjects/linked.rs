@@ -53,7 +53,7 @@ impl Subject for NewestFirst {
                 Answer::Put(self.0.push_front(value, value).is_ok())
             }
             Call::Delete(value) => {
-                Answer::Deleted(self.0.delete(&value).is_ok_and(|value| value.is_some()))
+                Answer::Deleted(self.0.remove(&value).is_ok_and(|value| value.is_some()))
             }
             Call::Count => Answer::Count(self.0.len()),
             Call::Look => Answer::Value(self.0.first().map(whole)),

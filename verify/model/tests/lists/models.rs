@@ -27,7 +27,7 @@ type Pair = [u64; 2];
 fn list_of(entries: &[(u64, Pair)]) -> Arc<List<u64, Pair>> {
     let list = List::new();
     for (key, value) in entries {
-        list.insert(*key, *value).unwrap();
+        list.try_insert(*key, *value).unwrap();
     }
     Arc::new(list)
 }
@@ -35,7 +35,7 @@ fn list_of(entries: &[(u64, Pair)]) -> Arc<List<u64, Pair>> {
 fn updates() {
     let list = Arc::new(List::<u64, u64>::new());
     let add = |list: &List<u64, u64>| {
-        list.put_with(1, |count| count.unwrap_or(0) + 1).unwrap();
+        list.insert_with(1, |count| count.unwrap_or(0) + 1).unwrap();
     };
     let other = beside(&list, add);
     add(&list);
@@ -53,13 +53,13 @@ fn no_update_is_lost() {
 fn searches() {
     let list = list_of(&[(1, [1, 1]), (2, [2, 2])]);
     let other = beside(&list, |list| {
-        assert_eq!(list.delete(&2), Ok(Some([2, 2])));
+        assert_eq!(list.remove(&2), Ok(Some([2, 2])));
         // Into the node that was just freed.
-        list.insert(3, [3, 3]).unwrap();
+        list.try_insert(3, [3, 3]).unwrap();
     });
-    let found = list.find(&2).unwrap();
+    let found = list.get(&2).unwrap();
     assert!(found.is_none_or(|value| value == [2, 2]), "another's value");
-    assert!(list.find(&1) == Ok(Some([1, 1])), "not found");
+    assert!(list.get(&1) == Ok(Some([1, 1])), "not found");
     other.join().unwrap();
     assert_eq!(list.snapshot(), [(1, [1, 1]), (3, [3, 3])]);
 }
@@ -72,7 +72,7 @@ fn a_search_finds_what_is_there() {
 
 fn same_key() {
     let list = list_of(&[]);
-    let insert = |list: &List<u64, Pair>| list.insert(7, [7, 7]).is_ok();
+    let insert = |list: &List<u64, Pair>| list.try_insert(7, [7, 7]).is_ok();
     let inserted = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&inserted);
     let other = beside(&list, move |list| {
@@ -94,9 +94,9 @@ fn a_key_is_there_once() {
 fn neighbours() {
     let list = list_of(&[(1, [1, 1]), (2, [2, 2]), (3, [3, 3])]);
     let other = beside(&list, |list| {
-        assert!(list.delete(&1).unwrap().is_some());
+        assert!(list.remove(&1).unwrap().is_some());
     });
-    assert!(list.delete(&2).unwrap().is_some());
+    assert!(list.remove(&2).unwrap().is_some());
     other.join().unwrap();
     assert_eq!(list.snapshot(), [(3, [3, 3])], "deleted, and still there");
 }
@@ -116,15 +116,15 @@ fn neighbours_are_deleted() {
 fn changes() {
     let list = list_of(&[(1, [0, 0])]);
     let other = beside(&list, |list| {
-        let removed = list.remove_for_change(&1).unwrap().unwrap();
-        removed.reinsert([5, 5]).unwrap();
+        let removed = list.check_out(&1).unwrap().unwrap();
+        removed.check_in([5, 5]).unwrap();
     });
-    if let Ok(found) = list.find(&1) {
+    if let Ok(found) = list.get(&1) {
         let value = found.expect("never deleted");
         assert!(value[0] == value[1], "torn");
     }
     other.join().unwrap();
-    assert_eq!(list.find(&1), Ok(Some([5, 5])));
+    assert_eq!(list.get(&1), Ok(Some([5, 5])));
 }
 
 #[test]
@@ -136,13 +136,13 @@ fn a_change_is_seen_whole_or_not() {
 fn given_up() {
     let list = list_of(&[(1, [1, 1])]);
     let other = beside(&list, |list| {
-        if list.forget_removed(&1) {
-            list.insert(1, [2, 2]).unwrap();
+        if list.forget_checkout(&1) {
+            list.try_insert(1, [2, 2]).unwrap();
         }
     });
-    let reinserted = match list.remove_for_change(&1) {
+    let reinserted = match list.check_out(&1) {
         Ok(Some(mut removed)) => match removed.set_key(9) {
-            Ok(()) => removed.reinsert([3, 3]).is_ok(),
+            Ok(()) => removed.check_in([3, 3]).is_ok(),
             Err(Refused::Absent) => false,
             Err(other) => panic!("{other}"),
         },
@@ -155,7 +155,7 @@ fn given_up() {
     assert!(left == both[..1] || left == both[1..] || left == both);
     assert_eq!(left.contains(&both[1]), reinserted);
     // The nodes are in the list or free: as many are left of three.
-    assert!(list.insert(5, [5, 5]).is_ok());
+    assert!(list.try_insert(5, [5, 5]).is_ok());
 }
 
 #[test]

@@ -51,17 +51,17 @@ fn cases(threads: usize) -> Vec<Case> {
 impl Ordered for List<u64, u64> {
     #[inline(always)]
     fn insert(&self, key: u64, value: u64) -> bool {
-        Self::insert(self, key, value).is_ok()
+        self.try_insert(key, value).is_ok()
     }
 
     #[inline(always)]
-    fn delete(&self, key: u64) -> Option<u64> {
-        Self::delete(self, &key).ok().flatten()
+    fn remove(&self, key: u64) -> Option<u64> {
+        Self::remove(self, &key).ok().flatten()
     }
 
     #[inline(always)]
-    fn find(&self, key: u64) -> Option<u64> {
-        Self::find(self, &key).ok().flatten()
+    fn get(&self, key: u64) -> Option<u64> {
+        Self::get(self, &key).ok().flatten()
     }
 }
 

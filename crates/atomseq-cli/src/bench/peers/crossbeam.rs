@@ -54,12 +54,12 @@ impl Ordered for SkipMap<u64, u64> {
     }
 
     #[inline(always)]
-    fn delete(&self, key: u64) -> Option<u64> {
+    fn remove(&self, key: u64) -> Option<u64> {
         self.remove(&key).map(|entry| *entry.value())
     }
 
     #[inline(always)]
-    fn find(&self, key: u64) -> Option<u64> {
+    fn get(&self, key: u64) -> Option<u64> {
         self.get(&key).map(|entry| *entry.value())
     }
 }

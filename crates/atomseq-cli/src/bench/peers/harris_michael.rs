@@ -157,7 +157,7 @@ impl Ordered for HarrisMichael {
     }
 
     #[inline(always)]
-    fn delete(&self, key: u64) -> Option<u64> {
+    fn remove(&self, key: u64) -> Option<u64> {
         loop {
             let place = self.search(key);
             let (node, next) = place.found?;
@@ -177,7 +177,7 @@ impl Ordered for HarrisMichael {
     }
 
     #[inline(always)]
-    fn find(&self, key: u64) -> Option<u64> {
+    fn get(&self, key: u64) -> Option<u64> {
         loop {
             let (node, next) = self.search(key).found?;
             let value = node.value.load(Ordering::Acquire);
@@ -200,8 +200,8 @@ mod tests {
             assert!(list.insert(key, key * 10));
         }
         assert!(!list.insert(3, 0));
-        assert_eq!((list.find(3), list.find(2)), (Some(30), None));
-        assert_eq!((list.delete(3), list.delete(3)), (Some(30), None));
+        assert_eq!((list.get(3), list.get(2)), (Some(30), None));
+        assert_eq!((list.remove(3), list.remove(3)), (Some(30), None));
         let mut link = list.head.load(Ordering::Relaxed);
         let mut keys = Vec::new();
         while let Some(node) = list.node(link) {
@@ -219,8 +219,8 @@ mod tests {
         let (node, next) = list.search(1).found.unwrap();
         node.link
             .store(after(next, next & ADDRESS) | DELETED, Ordering::Relaxed);
-        assert_eq!((list.find(1), list.find(2)), (None, Some(20)));
+        assert_eq!((list.get(1), list.get(2)), (None, Some(20)));
         assert!(list.insert(1, 11));
-        assert_eq!(list.find(1), Some(11));
+        assert_eq!(list.get(1), Some(11));
     }
 }

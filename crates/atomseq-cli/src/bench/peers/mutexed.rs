@@ -71,12 +71,12 @@ impl Ordered for Mutexed<BTreeMap<u64, u64>> {
     }
 
     #[inline(always)]
-    fn delete(&self, key: u64) -> Option<u64> {
+    fn remove(&self, key: u64) -> Option<u64> {
         self.lock().remove(&key)
     }
 
     #[inline(always)]
-    fn find(&self, key: u64) -> Option<u64> {
+    fn get(&self, key: u64) -> Option<u64> {
         self.lock().get(&key).copied()
     }
 }

@@ -63,7 +63,7 @@ impl Shared for LinkedStack<u64> {
 
 impl Shared for List<u64> {
     fn put(&self, value: u64) -> bool {
-        self.insert(value, ()).is_ok()
+        self.try_insert(value, ()).is_ok()
     }
 
     fn take(&self) -> Option<u64> {
@@ -71,7 +71,7 @@ impl Shared for List<u64> {
     }
 
     fn take_this(&self, value: u64) -> bool {
-        self.delete(&value).is_ok_and(|found| found.is_some())
+        self.remove(&value).is_ok_and(|found| found.is_some())
     }
 }
 
@@ -85,7 +85,7 @@ impl Shared for List<u64, (), Unordered> {
     }
 
     fn take_this(&self, value: u64) -> bool {
-        self.delete(&value).is_ok_and(|found| found.is_some())
+        self.remove(&value).is_ok_and(|found| found.is_some())
     }
 }
 

@@ -60,25 +60,25 @@ impl Lists {
 impl Ledger for Lists {
     fn change(&self, word: &Word, change: impl Fn(Known) -> Known) -> Known {
         let bucket = self.bucket(word);
-        let put = bucket.put_with(*word, |known| change(known.unwrap_or_default()));
+        let put = bucket.insert_with(*word, |known| change(known.unwrap_or_default()));
         // Nobody removes a word for change, so only memory can be missing.
         let known = put.unwrap_or_else(|refused| panic!("the logbook is full: {refused}"));
         known.unwrap_or_default()
     }
 
     fn known(&self, word: &Word) -> Known {
-        let found = self.bucket(word).find(word);
+        let found = self.bucket(word).get(word);
         found.ok().flatten().unwrap_or_default()
     }
 
     fn insert(&self, rank: Rank) {
-        let inserted = self.ranks.insert(rank, ());
+        let inserted = self.ranks.try_insert(rank, ());
         inserted
             .unwrap_or_else(|refused| panic!("the ranking cannot have another rank: {refused}"));
     }
 
     fn remove(&self, rank: &Rank) -> bool {
-        matches!(self.ranks.delete(rank), Ok(Some(())))
+        matches!(self.ranks.remove(rank), Ok(Some(())))
     }
 
     fn first(&self, ranks: &mut [Rank]) -> usize {

@@ -5,18 +5,18 @@ use std::fmt;
 use crate::memory;
 use crate::sync::this_thread;
 
-/// Somebody has [removed the entry for change](super::List::remove_for_change), and has not yet put it back.
+/// Somebody has [removed the entry for change](super::List::check_out), and has not yet put it back.
 ///
 /// Nothing waits for that, and in a signal handler nothing may: the handler may have interrupted the very thread
 /// that is to put it back (GC96 5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BeingChanged {
+pub struct CheckedOut {
     by_this_thread: bool,
 }
 
-impl BeingChanged {
-    pub(super) fn by(changer: u64) -> BeingChanged {
-        BeingChanged {
+impl CheckedOut {
+    pub(super) fn by(changer: u64) -> CheckedOut {
+        CheckedOut {
             by_this_thread: changer == this_thread(),
         }
     }
@@ -30,7 +30,7 @@ impl BeingChanged {
     }
 }
 
-impl fmt::Display for BeingChanged {
+impl fmt::Display for CheckedOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.by_this_thread {
             "this thread has removed the entry for change: go on without it, for it cannot come back meanwhile"
@@ -40,7 +40,7 @@ impl fmt::Display for BeingChanged {
     }
 }
 
-impl std::error::Error for BeingChanged {}
+impl std::error::Error for CheckedOut {}
 
 /// Why an entry was not put into a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,14 +51,14 @@ pub enum Refused {
     /// The key is not there.
     Absent,
     /// The key is there, but somebody has removed it for change.
-    BeingChanged(BeingChanged),
+    CheckedOut(CheckedOut),
     /// There is no memory for a node, or the limit is reached.
     Memory(memory::Error),
 }
 
-impl From<BeingChanged> for Refused {
-    fn from(being_changed: BeingChanged) -> Refused {
-        Refused::BeingChanged(being_changed)
+impl From<CheckedOut> for Refused {
+    fn from(being_changed: CheckedOut) -> Refused {
+        Refused::CheckedOut(being_changed)
     }
 }
 
@@ -75,7 +75,7 @@ impl fmt::Display for Refused {
                 f.write_str("the key is in the list: replace its value, or delete it first")
             }
             Refused::Absent => f.write_str("the key is not in the list: insert it"),
-            Refused::BeingChanged(being_changed) => being_changed.fmt(f),
+            Refused::CheckedOut(being_changed) => being_changed.fmt(f),
             Refused::Memory(error) => error.fmt(f),
         }
     }

@@ -13,7 +13,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// The closure is called in each attempt. If it changes the list itself, this never returns: go through [`iter`](List::iter)
     /// or a [`snapshot`](List::snapshot) then.
     ///
-    /// Allocates nothing. Entries that somebody has [removed for change](List::remove_for_change) are not among them, here
+    /// Allocates nothing. Entries that somebody has [removed for change](List::check_out) are not among them, here
     /// and wherever else a list is gone through.
     ///
     /// ```
@@ -128,7 +128,7 @@ impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
     ///     list.delete(&key)?;
     /// }
     /// assert!(list.is_empty());
-    /// # Ok::<(), atomseq::nonblocking::BeingChanged>(())
+    /// # Ok::<(), atomseq::nonblocking::CheckedOut>(())
     /// ```
     pub fn iter(&self) -> Iter<'_, K, V> {
         Iter {
@@ -224,7 +224,7 @@ impl<K: Plain + Ord, V: Plain> Extend<(K, V)> for List<K, V, Ascending> {
     /// If [`put`](List::put) refuses.
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
         for (key, value) in entries {
-            put_in(self.put(key, value));
+            put_in(self.insert(key, value));
         }
     }
 }

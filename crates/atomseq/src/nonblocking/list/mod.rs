@@ -17,7 +17,7 @@
 //!    unlinked, and a release fence; so who has read a part of what came later finds another version.
 //! 3. A node that somebody has unlinked is theirs alone: no other exchange since that version succeeds, and later walks
 //!    that count do not reach it. So it is freed once. One whose `changer` is set is its changer's: who unlinks that one
-//!    ([`List::forget_removed`]) leaves GIVEN_UP there and does not free it.
+//!    ([`List::forget_checkout`]) leaves GIVEN_UP there and does not free it.
 //! 4. The new node's link is set by the same exchange that links it, for under k-CAS nothing else may change a
 //!    covered word, and a free node's link is one.
 
@@ -37,7 +37,7 @@ mod removed;
 
 use arrangement::sealed::Found;
 pub use arrangement::{Arrangement, Ascending, Unordered};
-pub use error::{BeingChanged, Refused};
+pub use error::{CheckedOut, Refused};
 pub use iteration::{IntoIter, Iter};
 pub use removed::{GivenUp, Removed};
 
@@ -84,7 +84,7 @@ impl<K: Plain, V: Plain> nodes::Node for Node<K, V> {
 /// returns.
 ///
 /// Every operation may be called in a signal handler that interrupted any other one, but for those that return a `Vec`,
-/// allocate for the caller, or panic. See [`remove_for_change`](List::remove_for_change) for the one rule (GC96 5.1).
+/// allocate for the caller, or panic. See [`check_out`](List::check_out) for the one rule (GC96 5.1).
 ///
 /// ```
 /// use atomseq::nonblocking::{List, Refused};
@@ -138,7 +138,7 @@ impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
 impl<K: Plain + PartialEq, V: Plain> List<K, V, Unordered> {
     /// An empty list in which the newest entry comes first, without a limit. A key may be there several
     /// times; then the newest is found, and what looks for the key goes by that one alone, also while it is [removed for
-    /// change](List::remove_for_change).
+    /// change](List::check_out).
     ///
     /// ```
     /// let list = atomseq::nonblocking::List::unordered();
@@ -160,7 +160,9 @@ impl<K: Plain + PartialEq, V: Plain> List<K, V, Unordered> {
     /// # Errors
     ///
     /// As for [`with_limit`](List::with_limit).
-    pub fn unordered_with_limit(entries: usize) -> Result<List<K, V, Unordered>, memory::Error> {
+    pub fn try_unordered_with_limit(
+        entries: usize,
+    ) -> Result<List<K, V, Unordered>, memory::Error> {
         List::made(Object::new(), Some(entries))
     }
 
@@ -216,20 +218,20 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     ///
     /// # Errors
     ///
-    /// [`BeingChanged`]: somebody has removed it for change.
+    /// [`CheckedOut`]: somebody has removed it for change.
     #[inline]
-    pub fn find(&self, key: &K) -> Result<Option<V>, BeingChanged> {
-        self.find_between(key, |version| version)
+    pub fn get(&self, key: &K) -> Result<Option<V>, CheckedOut> {
+        self.get_between(key, |version| version)
     }
 
     /// As [`insert_between`](List::insert_between).
     #[doc(hidden)]
     #[inline]
-    pub fn find_between(
+    pub fn get_between(
         &self,
         key: &K,
         mut gap: impl FnMut(Version) -> Version,
-    ) -> Result<Option<V>, BeingChanged> {
+    ) -> Result<Option<V>, CheckedOut> {
         until_unchanged(|| {
             let version = between(self.chain.object.begin(), &mut gap);
             let found = match self.place(version, key)?.node {
@@ -243,27 +245,27 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
 
     /// Is the key there? It is also while somebody has removed it for change.
     pub fn contains(&self, key: &K) -> bool {
-        !matches!(self.find(key), Ok(None))
+        !matches!(self.get(key), Ok(None))
     }
 
     /// Takes a key's entry out and returns its value.
     ///
     /// # Errors
     ///
-    /// [`BeingChanged`]: somebody has removed it for change.
+    /// [`CheckedOut`]: somebody has removed it for change.
     #[inline]
-    pub fn delete(&self, key: &K) -> Result<Option<V>, BeingChanged> {
-        self.delete_between(key, |version| version)
+    pub fn remove(&self, key: &K) -> Result<Option<V>, CheckedOut> {
+        self.remove_between(key, |version| version)
     }
 
     /// As [`insert_between`](List::insert_between).
     #[doc(hidden)]
     #[inline]
-    pub fn delete_between(
+    pub fn remove_between(
         &self,
         key: &K,
         mut gap: impl FnMut(Version) -> Version,
-    ) -> Result<Option<V>, BeingChanged> {
+    ) -> Result<Option<V>, CheckedOut> {
         until_unchanged(|| {
             let version = between(self.chain.object.begin(), &mut gap);
             let place = self.place(version, key)?;
@@ -348,10 +350,10 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
 
     /// Has nobody removed it for change?
     #[inline(always)]
-    fn settled(&self, node: &Node<K, V>) -> Result<(), BeingChanged> {
+    fn settled(&self, node: &Node<K, V>) -> Result<(), CheckedOut> {
         match self.chain.load(&node.changer) {
             0 => Ok(()),
-            changer => Err(BeingChanged::by(changer)),
+            changer => Err(CheckedOut::by(changer)),
         }
     }
 }

@@ -12,16 +12,16 @@ impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
     ///
     /// # Errors
     ///
-    /// [`Refused::Present`], [`Refused::BeingChanged`]: the key is there. [`Refused::Memory`].
+    /// [`Refused::Present`], [`Refused::CheckedOut`]: the key is there. [`Refused::Memory`].
     #[inline]
-    pub fn insert(&self, key: K, value: V) -> Result<(), Refused> {
-        self.insert_between(key, value, |version| version)
+    pub fn try_insert(&self, key: K, value: V) -> Result<(), Refused> {
+        self.try_insert_between(key, value, |version| version)
     }
 
     /// The same, with `gap` between its first look and its exchange, each time: it may hand another version on.
     #[doc(hidden)]
     #[inline]
-    pub fn insert_between(
+    pub fn try_insert_between(
         &self,
         key: K,
         value: V,
@@ -31,7 +31,7 @@ impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
             None => Ok(value),
             Some(_) => Err(Refused::Present),
         };
-        self.put_between(key, refuse, gap).map(|_| ())
+        self.insert_between(key, refuse, gap).map(|_| ())
     }
 }
 
@@ -55,7 +55,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     ///
     /// # Errors
     ///
-    /// [`Refused::BeingChanged`], [`Refused::Memory`].
+    /// [`Refused::CheckedOut`], [`Refused::Memory`].
     pub fn replace(&self, key: &K, value: V) -> Result<Option<V>, Refused> {
         self.update(key, |_| value)
     }
@@ -71,7 +71,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// As for [`replace`](List::replace).
     pub fn update(&self, key: &K, mut change: impl FnMut(V) -> V) -> Result<Option<V>, Refused> {
         let only_if_there = |found: Option<V>| found.map(&mut change).ok_or(Refused::Absent);
-        match self.put_between(*key, only_if_there, |version| version) {
+        match self.insert_between(*key, only_if_there, |version| version) {
             Err(Refused::Absent) => Ok(None),
             put => put,
         }
@@ -82,8 +82,8 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// # Errors
     ///
     /// As for [`replace`](List::replace).
-    pub fn put(&self, key: K, value: V) -> Result<Option<V>, Refused> {
-        self.put_with(key, |_| value)
+    pub fn insert(&self, key: K, value: V) -> Result<Option<V>, Refused> {
+        self.insert_with(key, |_| value)
     }
 
     /// The same with what `make` makes of the value that is there, if one is.
@@ -102,15 +102,15 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// # Errors
     ///
     /// As for [`replace`](List::replace).
-    pub fn put_with(
+    pub fn insert_with(
         &self,
         key: K,
         mut make: impl FnMut(Option<V>) -> V,
     ) -> Result<Option<V>, Refused> {
-        self.put_between(key, |found| Ok(make(found)), |version| version)
+        self.insert_between(key, |found| Ok(make(found)), |version| version)
     }
 
-    fn put_between(
+    fn insert_between(
         &self,
         key: K,
         mut make: impl FnMut(Option<V>) -> Result<V, Refused>,

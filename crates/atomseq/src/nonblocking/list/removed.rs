@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 
-use super::{Arrangement, BeingChanged, GIVEN_UP, List, Node, Refused};
+use super::{Arrangement, CheckedOut, GIVEN_UP, List, Node, Refused};
 use crate::dcas::Version;
 use crate::memory::Allocated;
 use crate::nonblocking::Plain;
@@ -17,13 +17,13 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// reinserted*). `None`: the key is not there.
     ///
     /// Removing and reinserting are one exchange of one word each, and nothing is allocated or freed. Meanwhile the entry
-    /// is in no [snapshot](List::snapshot), and its key keeps its place: who asks for it gets [`BeingChanged`] at
+    /// is in no [snapshot](List::snapshot), and its key keeps its place: who asks for it gets [`CheckedOut`] at
     /// once. Nothing in here ever waits for it to come back, and this is the rule of GC96 5.1: **a signal handler never
     /// retries on an entry that its own thread has removed for change.** Whoever wants to try again
     /// asks first whose it is:
     ///
     /// ```
-    /// use atomseq::nonblocking::{BeingChanged, List};
+    /// use atomseq::nonblocking::{CheckedOut, List};
     ///
     /// /// For threads and handlers alike.
     /// fn look(list: &List<u64, u64>, key: u64) -> Option<u64> {
@@ -38,26 +38,26 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     ///
     /// let list = List::new();
     /// list.insert(1, 10).unwrap();
-    /// let removed = list.remove_for_change(&1)?.unwrap();
+    /// let removed = list.check_out(&1)?.unwrap();
     /// assert_eq!(look(&list, 1), None);
     /// let value = removed.value() + 5;
     /// removed.reinsert(value).unwrap();
     /// assert_eq!(look(&list, 1), Some(15));
-    /// # Ok::<(), BeingChanged>(())
+    /// # Ok::<(), CheckedOut>(())
     /// ```
     ///
     /// (A handler must not wait for other threads' either, if these may wait for its own thread.)
     ///
     /// Of a thread that ends with an entry in its hands, the key stays taken until somebody calls
-    /// [`forget_removed`](List::forget_removed).
+    /// [`forget_checkout`](List::forget_checkout).
     ///
     /// Where keys may repeat, the newest entry of the key is the one that counts, here and for all others that look for a key. While it
-    /// is removed for change they return [`BeingChanged`], also if older entries of the key are there.
+    /// is removed for change they return [`CheckedOut`], also if older entries of the key are there.
     ///
     /// # Errors
     ///
-    /// [`BeingChanged`]: somebody else has, or this thread.
-    pub fn remove_for_change(&self, key: &K) -> Result<Option<Removed<'_, K, V, A>>, BeingChanged> {
+    /// [`CheckedOut`]: somebody else has, or this thread.
+    pub fn check_out(&self, key: &K) -> Result<Option<Removed<'_, K, V, A>>, CheckedOut> {
         until_unchanged(|| {
             let version = self.chain.object.begin();
             let Some(node) = self.place(version, key)?.node else {
@@ -87,7 +87,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// where keys may repeat. `false`: there is none now.
     ///
     /// For what a thread had in its hands when it ended. Its node is lost until the list is dropped.
-    pub fn forget_removed(&self, key: &K) -> bool {
+    pub fn forget_checkout(&self, key: &K) -> bool {
         until_unchanged(|| {
             let version = self.chain.object.begin();
             let is_removed = |node| self.settled(node).is_err();
@@ -103,14 +103,14 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     }
 }
 
-/// An entry that its holder has [removed for change](List::remove_for_change). Dropped, it goes back as
+/// An entry that its holder has [removed for change](List::check_out). Dropped, it goes back as
 /// it was.
 ///
 /// It stays in its thread, for that is what others are told about it:
 ///
 /// ```compile_fail,E0277
 /// let list = atomseq::nonblocking::List::from_iter([(1, 10)]);
-/// let removed = list.remove_for_change(&1);
+/// let removed = list.check_out(&1);
 /// std::thread::scope(|scope| {
 ///     scope.spawn(move || drop(removed));
 /// });
@@ -125,7 +125,7 @@ pub struct Removed<'a, K: Plain, V: Plain, A: Arrangement<K>> {
     here: PhantomData<*const ()>,
 }
 
-/// The entry was deleted meanwhile: by [`forget_removed`](List::forget_removed), which took its holder for ended.
+/// The entry was deleted meanwhile: by [`forget_checkout`](List::forget_checkout), which took its holder for ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GivenUp;
 
@@ -153,7 +153,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> Removed<'_, K, V, A> {
     /// # Errors
     ///
     /// [`GivenUp`].
-    pub fn reinsert(self, value: V) -> Result<(), GivenUp> {
+    pub fn check_in(self, value: V) -> Result<(), GivenUp> {
         // Nobody's look at it counts while the changer is set.
         self.node.value.store(value);
         ManuallyDrop::new(self).put_back()
@@ -166,7 +166,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> Removed<'_, K, V, A> {
     ///
     /// # Errors
     ///
-    /// [`Refused::Present`] and [`Refused::BeingChanged`]: the new key is there, where keys may not repeat.
+    /// [`Refused::Present`] and [`Refused::CheckedOut`]: the new key is there, where keys may not repeat.
     /// [`Refused::Memory`]. [`Refused::Absent`]: the entry was given up. It has its old key then.
     pub fn set_key(&mut self, key: K) -> Result<(), Refused> {
         if A::compare(&self.key, &key).is_there() {
@@ -210,7 +210,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> Removed<'_, K, V, A> {
     /// # Errors
     ///
     /// [`GivenUp`]: it is deleted already.
-    pub fn delete(self) -> Result<(), GivenUp> {
+    pub fn remove(self) -> Result<(), GivenUp> {
         let removed = ManuallyDrop::new(self);
         removed.list.delete_removed(removed.node)
     }

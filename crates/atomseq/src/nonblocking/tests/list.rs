@@ -13,7 +13,7 @@ mod races;
 fn list_of(mechanism: Mechanism, keys: &[u64]) -> List<u64, u64> {
     let list = List::forced(mechanism);
     for &key in keys {
-        list.insert(key, key * 10).unwrap();
+        list.try_insert(key, key * 10).unwrap();
     }
     list
 }
@@ -37,17 +37,17 @@ fn lists_go_where_threads_go() {
 fn a_limit_is_kept_and_given_back() {
     let list = List::<u64, u64>::try_with_limit(100).unwrap();
     assert_eq!(list.limit(), 100);
-    let held = (0..200).take_while(|&key| list.insert(key, 0).is_ok());
+    let held = (0..200).take_while(|&key| list.try_insert(key, 0).is_ok());
     assert_eq!(held.count(), 100);
     let full = Err(Refused::Memory(memory::Error::LimitReached));
-    assert_eq!(list.insert(1000, 0), full);
-    assert_eq!(list.insert(50, 0), Err(Refused::Present));
-    assert_eq!(list.put(50, 1), full.map(|()| None));
+    assert_eq!(list.try_insert(1000, 0), full);
+    assert_eq!(list.try_insert(50, 0), Err(Refused::Present));
+    assert_eq!(list.insert(50, 1), full.map(|()| None));
     assert_eq!(list.len(), 100);
     // What goes comes back, again and again.
     for key in 1000..11_000 {
         list.pop_first().unwrap();
-        list.insert(key, 0).unwrap();
+        list.try_insert(key, 0).unwrap();
     }
     assert_eq!(list.len(), 100);
     let none = List::<u64>::try_with_limit(0).err();
@@ -60,13 +60,13 @@ fn siblings_share_memory_and_nothing_else() {
         let one = list_of(mechanism, &[1, 2, 3]);
         let other = one.sibling();
         assert_eq!(other.mechanism(), one.mechanism());
-        other.insert(2, 7).unwrap();
-        assert_eq!(one.delete(&2), Ok(Some(20)));
+        other.try_insert(2, 7).unwrap();
+        assert_eq!(one.remove(&2), Ok(Some(20)));
         assert_eq!(other.snapshot(), [(2, 7)]);
         assert_eq!(one.snapshot(), [(1, 10), (3, 30)]);
         drop(one);
         for key in 10..100 {
-            other.insert(key, key).unwrap();
+            other.try_insert(key, key).unwrap();
         }
         assert_eq!(other.len(), 91);
     }
@@ -74,17 +74,17 @@ fn siblings_share_memory_and_nothing_else() {
     for mechanism in MECHANISMS {
         let keeper = List::<u64>::made(Object::forced(mechanism), Some(1)).unwrap();
         let list = keeper.sibling();
-        list.insert(1, ()).unwrap();
-        std::mem::forget(list.remove_for_change(&1));
+        list.try_insert(1, ()).unwrap();
+        std::mem::forget(list.check_out(&1));
         drop(list);
-        keeper.insert(2, ()).unwrap();
-        assert_eq!(keeper.find(&2), Ok(Some(())));
+        keeper.try_insert(2, ()).unwrap();
+        assert_eq!(keeper.get(&2), Ok(Some(())));
     }
     // Nodes of a list that is dropped are free for its siblings.
     let keeper = List::<u64>::try_with_limit(50).unwrap();
     for _ in 0..100 {
         let list = keeper.sibling();
-        (0..50).for_each(|key| list.insert(key, ()).unwrap());
+        (0..50).for_each(|key| list.try_insert(key, ()).unwrap());
     }
 }
 
@@ -102,7 +102,7 @@ fn a_walk_in_circles_ends() {
             steps += 1;
             assert!(steps < 1000, "it goes on for ever");
             let key = node.key.load();
-            let value = list.delete(&key).unwrap().unwrap();
+            let value = list.remove(&key).unwrap().unwrap();
             // The pool gives out again what was freed last.
             list.push_front(key, value).unwrap();
             false
@@ -118,8 +118,8 @@ fn a_walk_in_circles_ends() {
 fn what_a_late_search_reads_does_not_count() {
     for mechanism in MECHANISMS {
         let list = List::<u64, u64>::made(Object::forced(mechanism), Some(3)).unwrap();
-        list.insert(1, 10).unwrap();
-        list.insert(2, 20).unwrap();
+        list.try_insert(1, 10).unwrap();
+        list.try_insert(2, 20).unwrap();
         let chain = &list.chain;
         let search = |version| chain.seek(version, &chain.head, |node| node.key.load() == 2);
         let version = chain.object.begin();
@@ -127,12 +127,12 @@ fn what_a_late_search_reads_does_not_count() {
         assert!(chain.check(version).is_ok());
         assert_eq!((node.key.load(), node.value.load()), (2, 20));
 
-        list.delete(&2).unwrap();
+        list.remove(&2).unwrap();
         assert_eq!((node.key.load(), node.value.load()), (2, 20));
         assert!(chain.check(version).is_err());
         // As many nodes as there are.
         for key in [3, 4] {
-            list.insert(key, 7 * key).unwrap();
+            list.try_insert(key, 7 * key).unwrap();
         }
         let key = node.key.load();
         assert!(key >= 3 && node.value.load() == 7 * key);
@@ -152,10 +152,10 @@ fn collections_come_and_go() {
     let mut list = List::unordered();
     list.extend([(1u8, 1u8), (2, 2), (1, 3)]);
     assert_eq!(list.snapshot(), [(1, 3), (2, 2), (1, 1)]);
-    assert_eq!(list.find(&1), Ok(Some(3)));
-    assert_eq!(list.delete(&1), Ok(Some(3)));
-    assert_eq!(list.find(&1), Ok(Some(1)));
-    assert_eq!(list.put(1, 9), Ok(Some(1)));
-    assert_eq!(list.put(7, 7), Ok(None));
+    assert_eq!(list.get(&1), Ok(Some(3)));
+    assert_eq!(list.remove(&1), Ok(Some(3)));
+    assert_eq!(list.get(&1), Ok(Some(1)));
+    assert_eq!(list.insert(1, 9), Ok(Some(1)));
+    assert_eq!(list.insert(7, 7), Ok(None));
     assert_eq!(Vec::from_iter(list), [(7, 7), (2, 2), (1, 9)]);
 }

@@ -395,8 +395,8 @@ fn settled<A: Arrangement<Key>>(list: &List<Key, u64, A>) -> usize {
     let numbers = entries(list).into_iter();
     numbers
         .map(|(number, value)| {
-            assert_eq!(list.find(&key(number)), Ok(Some(value)));
-            assert_eq!(list.delete(&key(number)), Ok(Some(value)));
+            assert_eq!(list.get(&key(number)), Ok(Some(value)));
+            assert_eq!(list.remove(&key(number)), Ok(Some(value)));
         })
         .count()
 }
@@ -404,17 +404,17 @@ fn settled<A: Arrangement<Key>>(list: &List<Key, u64, A>) -> usize {
 #[test]
 fn lists_in_order_are_as_before() {
     each_change::<Ascending>(
-        |list, number| list.insert(key(number), number * 10),
+        |list, number| list.try_insert(key(number), number * 10),
         &[
-            ("insert", |list| list.insert(key(7), 70).unwrap()),
+            ("insert", |list| list.try_insert(key(7), 70).unwrap()),
             ("put", |list| {
-                list.put(key(3), 31).unwrap();
+                list.insert(key(3), 31).unwrap();
             }),
             ("find", |list| {
-                list.find(&key(3)).unwrap();
+                list.get(&key(3)).unwrap();
             }),
             ("delete", |list| {
-                list.delete(&key(3)).unwrap();
+                list.remove(&key(3)).unwrap();
             }),
             ("update", |list| {
                 let change = |value| {
@@ -428,7 +428,7 @@ fn lists_in_order_are_as_before() {
                     call();
                     value.unwrap_or(0) + 1
                 };
-                list.put_with(key(7), make).unwrap();
+                list.insert_with(key(7), make).unwrap();
             }),
             ("fold", |list| {
                 let add = |sum: Sum, _, value| {
@@ -441,23 +441,23 @@ fn lists_in_order_are_as_before() {
                 assert_eq!(list.iter().map(|(_, value)| value).sum::<u64>(), 100);
                 // Each entry is looked for.
                 for (key, _) in list {
-                    list.remove_for_change(&key).unwrap();
+                    list.check_out(&key).unwrap();
                 }
             }),
-            ("remove_for_change", |list| {
-                let removed = list.remove_for_change(&key(3)).unwrap().unwrap();
-                removed.reinsert(31).unwrap();
+            ("check_out", |list| {
+                let removed = list.check_out(&key(3)).unwrap().unwrap();
+                removed.check_in(31).unwrap();
             }),
             ("set_key", |list| {
-                let mut removed = list.remove_for_change(&key(3)).unwrap().unwrap();
+                let mut removed = list.check_out(&key(3)).unwrap().unwrap();
                 removed.set_key(key(7)).unwrap();
             }),
             ("set_key to one that is there", |list| {
-                let mut removed = list.remove_for_change(&key(3)).unwrap().unwrap();
+                let mut removed = list.check_out(&key(3)).unwrap().unwrap();
                 assert_eq!(removed.set_key(key(4)), Err(Refused::Present));
             }),
-            ("forget_removed", |list| {
-                assert!(!list.forget_removed(&key(3)));
+            ("forget_checkout", |list| {
+                assert!(!list.forget_checkout(&key(3)));
             }),
         ],
     );
@@ -469,13 +469,13 @@ fn lists_in_no_order_are_as_before() {
         |list, number| list.push_front(key(number), number * 10),
         &[
             ("find", |list| {
-                list.find(&key(3)).unwrap();
+                list.get(&key(3)).unwrap();
             }),
             ("put", |list| {
-                list.put(key(9), 90).unwrap();
+                list.insert(key(9), 90).unwrap();
             }),
             ("set_key", |list| {
-                let mut removed = list.remove_for_change(&key(3)).unwrap().unwrap();
+                let mut removed = list.check_out(&key(3)).unwrap().unwrap();
                 removed.set_key(key(4)).unwrap();
             }),
         ],

@@ -11,7 +11,7 @@ mod plain;
 #[path = "../../../../../crates/atomseq/src/nonblocking/ref_list/mod.rs"]
 mod ref_list;
 
-pub use list::{BeingChanged, List, Refused};
+pub use list::{CheckedOut, List, Refused};
 pub use one_visitor::OneVisitorList;
 pub use plain::Plain;
 pub use ref_list::{NoMemory, Ref, RefList};

@@ -190,11 +190,11 @@ impl Store for Queue<u64> {
 
 impl Store for List<u64, u64> {
     fn push(&self, element: u64) -> bool {
-        self.insert(element, 0).is_ok()
+        self.try_insert(element, 0).is_ok()
     }
 
     fn take(&self, element: u64) -> bool {
-        matches!(self.delete(&element), Ok(Some(_)))
+        matches!(self.remove(&element), Ok(Some(_)))
     }
 
     fn len(&self) -> usize {

@@ -8,34 +8,34 @@ use super::*;
 fn an_entry_that_is_being_changed_says_so() {
     for mechanism in MECHANISMS {
         let list = list_of(mechanism, &[1, 2, 3]);
-        let removed = list.remove_for_change(&2).unwrap().unwrap();
+        let removed = list.check_out(&2).unwrap().unwrap();
         assert_eq!((removed.key(), removed.value()), (2, 20));
 
-        let mine = list.find(&2).unwrap_err();
+        let mine = list.get(&2).unwrap_err();
         assert!(mine.by_this_thread());
-        assert_eq!(list.find(&2), Err(mine));
-        assert_eq!(list.delete(&2), Err(mine));
+        assert_eq!(list.get(&2), Err(mine));
+        assert_eq!(list.remove(&2), Err(mine));
+        assert_eq!(list.try_insert(2, 0), Err(mine.into()));
         assert_eq!(list.insert(2, 0), Err(mine.into()));
-        assert_eq!(list.put(2, 0), Err(mine.into()));
         assert_eq!(list.update(&2, |value| value), Err(mine.into()));
-        assert_eq!(list.remove_for_change(&2).err(), Some(mine));
+        assert_eq!(list.check_out(&2).err(), Some(mine));
         assert!(list.contains(&2));
         std::thread::scope(|scope| {
-            let others = scope.spawn(|| list.find(&2).unwrap_err().by_this_thread());
+            let others = scope.spawn(|| list.get(&2).unwrap_err().by_this_thread());
             assert!(!others.join().unwrap());
         });
 
         // The others are there as always, on both sides of it.
         assert_eq!(list.snapshot(), [(1, 10), (3, 30)]);
-        assert_eq!(list.put(1, 11), Ok(Some(10)));
-        assert_eq!(list.delete(&3), Ok(Some(30)));
-        list.insert(4, 40).unwrap();
+        assert_eq!(list.insert(1, 11), Ok(Some(10)));
+        assert_eq!(list.remove(&3), Ok(Some(30)));
+        list.try_insert(4, 40).unwrap();
         assert_eq!(list.pop_first(), Some((1, 11)));
-        list.insert(0, 0).unwrap();
+        list.try_insert(0, 0).unwrap();
 
-        removed.reinsert(25).unwrap();
+        removed.check_in(25).unwrap();
         assert_eq!(list.snapshot(), [(0, 0), (2, 25), (4, 40)]);
-        assert_eq!(list.find(&2), Ok(Some(25)));
+        assert_eq!(list.get(&2), Ok(Some(25)));
     }
 }
 
@@ -43,15 +43,11 @@ fn an_entry_that_is_being_changed_says_so() {
 fn dropped_it_goes_back_and_deleted_it_is_gone() {
     for mechanism in MECHANISMS {
         let list = list_of(mechanism, &[1, 2]);
-        drop(list.remove_for_change(&1).unwrap());
-        assert_eq!(list.find(&1), Ok(Some(10)));
-        list.remove_for_change(&1)
-            .unwrap()
-            .unwrap()
-            .delete()
-            .unwrap();
+        drop(list.check_out(&1).unwrap());
+        assert_eq!(list.get(&1), Ok(Some(10)));
+        list.check_out(&1).unwrap().unwrap().remove().unwrap();
         assert_eq!(list.snapshot(), [(2, 20)]);
-        assert!(list.remove_for_change(&1).unwrap().is_none());
+        assert!(list.check_out(&1).unwrap().is_none());
     }
 }
 
@@ -59,22 +55,22 @@ fn dropped_it_goes_back_and_deleted_it_is_gone() {
 fn another_key_is_another_place() {
     for mechanism in MECHANISMS {
         let list = list_of(mechanism, &[1, 2, 3]);
-        let mut removed = list.remove_for_change(&1).unwrap().unwrap();
+        let mut removed = list.check_out(&1).unwrap().unwrap();
         assert_eq!(removed.set_key(3), Err(Refused::Present));
-        let other = list.remove_for_change(&2).unwrap().unwrap();
-        assert!(matches!(removed.set_key(2), Err(Refused::BeingChanged(_))));
+        let other = list.check_out(&2).unwrap().unwrap();
+        assert!(matches!(removed.set_key(2), Err(Refused::CheckedOut(_))));
         drop(other);
         assert_eq!(removed.set_key(1), Ok(()));
         assert_eq!(removed.set_key(5), Ok(()));
         // The old one is free, the new one taken.
-        assert_eq!(list.insert(1, 0), Ok(()));
-        assert!(list.find(&5).unwrap_err().by_this_thread());
+        assert_eq!(list.try_insert(1, 0), Ok(()));
+        assert!(list.get(&5).unwrap_err().by_this_thread());
         assert_eq!(removed.key(), 5);
-        removed.reinsert(55).unwrap();
+        removed.check_in(55).unwrap();
         assert_eq!(list.snapshot(), [(1, 0), (2, 20), (3, 30), (5, 55)]);
 
         // Without a change of the value.
-        let mut removed = list.remove_for_change(&3).unwrap().unwrap();
+        let mut removed = list.check_out(&3).unwrap().unwrap();
         removed.set_key(9).unwrap();
         drop(removed);
         assert_eq!(list.snapshot(), [(1, 0), (2, 20), (5, 55), (9, 30)]);
@@ -86,7 +82,7 @@ fn another_key_is_another_place() {
 fn another_key_is_in_front_where_there_is_no_order() {
     let mut list = List::unordered();
     list.extend([(1, 1), (2, 2), (3, 3)]);
-    let mut removed = list.remove_for_change(&1).unwrap().unwrap();
+    let mut removed = list.check_out(&1).unwrap().unwrap();
     removed.set_key(2).unwrap();
     drop(removed);
     assert_eq!(list.snapshot(), [(2, 1), (3, 3), (2, 2)]);
@@ -97,14 +93,14 @@ fn another_key_is_in_front_where_there_is_no_order() {
 fn what_an_ended_thread_had_is_forgotten() {
     for mechanism in MECHANISMS {
         let list = list_of(mechanism, &[1, 2, 3]);
-        assert!(!list.forget_removed(&2) && !list.forget_removed(&7));
+        assert!(!list.forget_checkout(&2) && !list.forget_checkout(&7));
         std::thread::scope(|scope| {
-            scope.spawn(|| std::mem::forget(list.remove_for_change(&2)));
+            scope.spawn(|| std::mem::forget(list.check_out(&2)));
         });
-        assert!(list.find(&2).is_err());
-        assert!(list.forget_removed(&2) && !list.forget_removed(&2));
-        assert_eq!(list.find(&2), Ok(None));
-        list.insert(2, 22).unwrap();
+        assert!(list.get(&2).is_err());
+        assert!(list.forget_checkout(&2) && !list.forget_checkout(&2));
+        assert_eq!(list.get(&2), Ok(None));
+        list.try_insert(2, 22).unwrap();
         assert_eq!(list.snapshot(), [(1, 10), (2, 22), (3, 30)]);
     }
 }
@@ -117,11 +113,11 @@ fn what_an_ended_thread_had_is_forgotten_behind_newer_entries() {
         let push = |key, value| list.push_front(key, value).unwrap();
         push(1, 9);
         push(1, 10);
-        std::mem::forget(list.remove_for_change(&1));
+        std::mem::forget(list.check_out(&1));
         push(1, 11);
         push(2, 20);
         push(1, 12);
-        assert!(list.forget_removed(&1) && !list.forget_removed(&1));
+        assert!(list.forget_checkout(&1) && !list.forget_checkout(&1));
         assert_eq!(list.snapshot(), [(1, 12), (2, 20), (1, 11), (1, 9)]);
     }
 }
@@ -131,21 +127,21 @@ fn who_was_taken_for_ended_finds_out() {
     for mechanism in MECHANISMS {
         let list = list_of(mechanism, &[1, 2, 3]);
         let give_up = |key| {
-            let removed = list.remove_for_change(&key).unwrap().unwrap();
-            assert!(list.forget_removed(&key));
+            let removed = list.check_out(&key).unwrap().unwrap();
+            assert!(list.forget_checkout(&key));
             removed
         };
-        assert_eq!(give_up(1).reinsert(5), Err(GivenUp));
-        assert_eq!(give_up(2).delete(), Err(GivenUp));
+        assert_eq!(give_up(1).check_in(5), Err(GivenUp));
+        assert_eq!(give_up(2).remove(), Err(GivenUp));
         let mut removed = give_up(3);
         assert_eq!(removed.set_key(7), Err(Refused::Absent));
         drop(removed);
         assert!(list.is_empty());
         // Their nodes are as good as new.
         for key in 0..100 {
-            list.insert(key, key).unwrap();
+            list.try_insert(key, key).unwrap();
         }
-        assert!((0..100).all(|key| list.find(&key) == Ok(Some(key))));
+        assert!((0..100).all(|key| list.get(&key) == Ok(Some(key))));
     }
 }
 
@@ -161,16 +157,16 @@ fn a_handler_never_waits_for_its_own_thread() {
 
     extern "C" fn handler(_: i32) {
         let list = LIST.get().expect("made before");
-        let mine = |being_changed: BeingChanged| being_changed.by_this_thread();
+        let mine = |being_changed: CheckedOut| being_changed.by_this_thread();
         let answers = [
             // Whoever retried here would do so for ever.
-            (0..1000).all(|_| list.find(&2).is_err()),
-            list.find(&2).is_err_and(mine),
-            list.delete(&2).is_err_and(mine),
-            matches!(list.insert(2, 1), Err(Refused::BeingChanged(changing)) if mine(changing)),
-            list.remove_for_change(&2).is_err_and(mine),
-            list.insert(4, 40).is_ok(),
-            list.put_with(1, |value| value.unwrap_or(0) + 1).is_ok(),
+            (0..1000).all(|_| list.get(&2).is_err()),
+            list.get(&2).is_err_and(mine),
+            list.remove(&2).is_err_and(mine),
+            matches!(list.try_insert(2, 1), Err(Refused::CheckedOut(changing)) if mine(changing)),
+            list.check_out(&2).is_err_and(mine),
+            list.try_insert(4, 40).is_ok(),
+            list.insert_with(1, |value| value.unwrap_or(0) + 1).is_ok(),
             list.fold(0, |count, _, _| count + 1) == 3,
         ];
         let right = answers.iter().filter(|answer| **answer).count();
@@ -186,10 +182,10 @@ fn a_handler_never_waits_for_its_own_thread() {
             handler as extern "C" fn(i32) as libc::sighandler_t,
         )
     };
-    let removed = list.remove_for_change(&2).unwrap().unwrap();
+    let removed = list.check_out(&2).unwrap().unwrap();
     // SAFETY: to this thread, which has a handler for it.
     unsafe { libc::raise(libc::SIGURG) };
     assert_eq!(ANSWERS.load(Ordering::Relaxed), 8);
-    removed.reinsert(21).unwrap();
+    removed.check_in(21).unwrap();
     assert_eq!(list.snapshot(), [(1, 11), (2, 21), (3, 30), (4, 40)]);
 }

@@ -9,24 +9,26 @@ type AtTheKey = fn(&Numbers);
 /// What a closure does with the list, at other keys than 1; another thing each time it is called.
 const ELSEWHERE: [(&str, Elsewhere); 7] = [
     ("replaces", |list, call| {
-        list.put(2, call).unwrap();
+        list.insert(2, call).unwrap();
     }),
-    ("inserts", |list, call| list.insert(100 + call, 0).unwrap()),
+    ("inserts", |list, call| {
+        list.try_insert(100 + call, 0).unwrap()
+    }),
     ("deletes and inserts", |list, call| {
-        list.delete(&3).unwrap();
-        list.insert(3, call).unwrap();
+        list.remove(&3).unwrap();
+        list.try_insert(3, call).unwrap();
     }),
     ("counts", |list, _| {
         let count = |count: Option<u64>| count.unwrap_or(0) + 1;
-        list.put_with(4, count).unwrap();
+        list.insert_with(4, count).unwrap();
     }),
     ("removes for change", |list, call| {
-        let removed = list.remove_for_change(&2).unwrap().unwrap();
-        removed.reinsert(call).unwrap();
+        let removed = list.check_out(&2).unwrap().unwrap();
+        removed.check_in(call).unwrap();
     }),
     ("changes within a change", |list, call| {
         let change = |value| {
-            list.put(3, call + value).unwrap();
+            list.insert(3, call + value).unwrap();
             value + 1
         };
         list.update(&2, change).unwrap();
@@ -40,14 +42,14 @@ const ELSEWHERE: [(&str, Elsewhere); 7] = [
 /// What a closure does at key 1, the same each time it is called.
 const AT_THE_KEY: [(&str, AtTheKey); 3] = [
     ("stores", |list| {
-        list.put(1, 5).unwrap();
+        list.insert(1, 5).unwrap();
     }),
     ("deletes", |list| {
-        list.delete(&1).unwrap();
+        list.remove(&1).unwrap();
     }),
     ("deletes and inserts", |list| {
-        list.delete(&1).unwrap();
-        list.insert(1, 6).unwrap();
+        list.remove(&1).unwrap();
+        list.try_insert(1, 6).unwrap();
     }),
 ];
 
@@ -62,7 +64,7 @@ fn calls(list: &Numbers, by_update: bool, act: impl Fn(u64)) -> u64 {
     };
     match by_update {
         true => list.update(&1, |value| add_one(Some(value))).unwrap(),
-        false => list.put_with(1, add_one).unwrap(),
+        false => list.insert_with(1, add_one).unwrap(),
     };
     calls
 }
@@ -73,11 +75,11 @@ fn a_closure_may_change_the_list_at_other_keys() {
         for (name, act) in ELSEWHERE {
             for (keys, by_update) in [([1, 2, 3], true), ([1, 2, 3], false), ([0, 2, 3], false)] {
                 let list = list_of(mechanism, &keys);
-                let before = list.find(&1).unwrap();
+                let before = list.get(&1).unwrap();
                 let calls = calls(&list, by_update, |call| act(&list, call));
                 assert_eq!(calls, 1, "{name}");
                 let after = before.unwrap_or(0) + 1;
-                assert_eq!(list.find(&1), Ok(Some(after)), "{name}");
+                assert_eq!(list.get(&1), Ok(Some(after)), "{name}");
             }
         }
     }
@@ -93,8 +95,8 @@ fn a_closure_may_change_its_key_to_the_same_each_time() {
             assert!(calls <= 2, "{name}: {calls} calls");
             let left = list_of(mechanism, &[1, 2]);
             act(&left);
-            let value = left.find(&1).unwrap().unwrap_or(0);
-            assert_eq!(list.find(&1), Ok(Some(value + 1)), "{name}");
+            let value = left.get(&1).unwrap().unwrap_or(0);
+            assert_eq!(list.get(&1), Ok(Some(value + 1)), "{name}");
         }
     }
 }
@@ -103,15 +105,15 @@ fn a_closure_may_change_its_key_to_the_same_each_time() {
 #[test]
 fn a_closure_is_called_again_for_an_equal_value() {
     let list = List::<u64, f64>::new();
-    list.insert(1, 0.0).unwrap();
+    list.try_insert(1, 0.0).unwrap();
     let mut seen = Vec::new();
     let keep = |value: f64| {
         seen.push(value.is_sign_negative());
         assert!(seen.len() < 10, "it is called again and again");
-        list.put(1, -0.0).unwrap();
+        list.insert(1, -0.0).unwrap();
         value
     };
     list.update(&1, keep).unwrap();
     assert_eq!(seen, [false, true]);
-    assert!(list.find(&1).unwrap().unwrap().is_sign_negative());
+    assert!(list.get(&1).unwrap().unwrap().is_sign_negative());
 }

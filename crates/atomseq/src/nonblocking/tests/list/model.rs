@@ -14,13 +14,13 @@ fn both(list: &List<u64, u64>, model: &mut Model, which: usize, key: u64, value:
             model.entry(key).or_insert(value);
             let refused = Err(Refused::Present);
             assert_eq!(
-                list.insert(key, value),
+                list.try_insert(key, value),
                 if there { refused } else { Ok(()) }
             );
         }
-        1 => assert_eq!(list.delete(&key), Ok(model.remove(&key))),
-        2 => assert_eq!(list.find(&key), Ok(model.get(&key).copied())),
-        3 => assert_eq!(list.put(key, value), Ok(model.insert(key, value))),
+        1 => assert_eq!(list.remove(&key), Ok(model.remove(&key))),
+        2 => assert_eq!(list.get(&key), Ok(model.get(&key).copied())),
+        3 => assert_eq!(list.insert(key, value), Ok(model.insert(key, value))),
         4 => {
             let before = model.get(&key).copied();
             model.entry(key).and_modify(|there| *there = value);
@@ -33,12 +33,12 @@ fn both(list: &List<u64, u64>, model: &mut Model, which: usize, key: u64, value:
         }
         6 => assert_eq!(list.pop_first(), model.pop_first()),
         _ => {
-            let removed = list.remove_for_change(&key).unwrap();
+            let removed = list.check_out(&key).unwrap();
             assert_eq!(removed.is_some(), model.contains_key(&key));
             if let Some(removed) = removed {
                 model.insert(key, removed.value() + value);
                 let value = removed.value() + value;
-                removed.reinsert(value).unwrap();
+                removed.check_in(value).unwrap();
             }
         }
     }
@@ -111,11 +111,11 @@ fn where_keys_repeat_it_does_what_a_sequence_does() {
                     model.insert(0, entry);
                 }
                 3 => {
-                    let found = list.find(&key).ok();
+                    let found = list.get(&key).ok();
                     assert_eq!(found, settled.map(|place| place.map(|at| model[at].value)));
                 }
                 4 => {
-                    let deleted = list.delete(&key).ok();
+                    let deleted = list.remove(&key).ok();
                     let at = settled.map(|place| place.map(|at| model.remove(at).value));
                     assert_eq!(deleted, at);
                 }
@@ -125,7 +125,7 @@ fn where_keys_repeat_it_does_what_a_sequence_does() {
                     let entry = entry.map(|entry| (entry.key, entry.value));
                     assert_eq!(list.pop_first(), entry);
                 }
-                6 => match (list.remove_for_change(&key), settled) {
+                6 => match (list.check_out(&key), settled) {
                     (Err(_), None) | (Ok(None), Some(None)) => (),
                     (Ok(Some(removed)), Some(Some(at))) => {
                         assert_eq!(removed.value(), model[at].value);
@@ -139,16 +139,16 @@ fn where_keys_repeat_it_does_what_a_sequence_does() {
                     let entry = model.iter_mut().find(|entry| entry.number == number);
                     match entry {
                         Some(entry) => {
-                            removed.reinsert(value).unwrap();
+                            removed.check_in(value).unwrap();
                             (entry.value, entry.is_removed) = (value, false);
                         }
-                        None => assert_eq!(removed.reinsert(value), Err(GivenUp)),
+                        None => assert_eq!(removed.check_in(value), Err(GivenUp)),
                     }
                 }
                 _ => {
                     let is_removed = |entry: &Repeated| entry.key == key && entry.is_removed;
                     let at = model.iter().position(is_removed);
-                    assert_eq!(list.forget_removed(&key), at.is_some());
+                    assert_eq!(list.forget_checkout(&key), at.is_some());
                     at.map(|at| model.remove(at));
                 }
             }
@@ -167,8 +167,8 @@ fn long_lists_are_searched_to_the_end() {
     for mechanism in MECHANISMS {
         let keys = Vec::from_iter(0..200);
         let list = list_of(mechanism, &keys);
-        assert!(keys.iter().all(|key| list.find(key) == Ok(Some(key * 10))));
-        assert_eq!(list.find(&200), Ok(None));
+        assert!(keys.iter().all(|key| list.get(key) == Ok(Some(key * 10))));
+        assert_eq!(list.get(&200), Ok(None));
         assert_eq!(list.len(), 200);
     }
 }
@@ -203,16 +203,16 @@ fn come_between(mechanism: Mechanism, which: usize, inner: usize, inner_key: u64
     // As late as it can be: the operation inside comes first.
     match which {
         0 => {
-            let done = list.insert_between(3, 7, gap);
+            let done = list.try_insert_between(3, 7, gap);
             assert_eq!(done.is_ok(), !model.contains_key(&3));
             model.entry(3).or_insert(7);
         }
         1 => {
-            let deleted = list.delete_between(&3, gap);
+            let deleted = list.remove_between(&3, gap);
             assert_eq!(deleted, Ok(model.remove(&3)));
         }
         2 => {
-            let found = list.find_between(&3, gap);
+            let found = list.get_between(&3, gap);
             assert_eq!(found, Ok(model.get(&3).copied()));
         }
         _ => {
@@ -232,13 +232,13 @@ fn a_stale_version_changes_nothing() {
     for mechanism in MECHANISMS {
         let list = list_of(mechanism, &[1]);
         let stale = list.version();
-        list.put(2, 20).unwrap();
+        list.insert(2, 20).unwrap();
         let mut attempts = 0;
         let mut gap = |version| {
             attempts += 1;
             if attempts == 1 { stale } else { version }
         };
-        list.insert_between(3, 30, &mut gap).unwrap();
+        list.try_insert_between(3, 30, &mut gap).unwrap();
         assert_eq!(list.snapshot(), [(1, 10), (2, 20), (3, 30)]);
         assert!(attempts >= 2);
     }

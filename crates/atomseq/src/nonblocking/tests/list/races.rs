@@ -27,22 +27,22 @@ fn nothing_is_lost_or_doubled() {
             for step in 0..1_000 * SCALE {
                 let (key, value) = (random(seed) as u64 % 12, number << 32 | step as u64);
                 match random(seed) % 5 {
-                    0 if list.insert(key, value).is_ok() => _ = add(&put, value),
+                    0 if list.try_insert(key, value).is_ok() => _ = add(&put, value),
                     1 => {
-                        if let Ok(Some(value)) = list.delete(&key) {
+                        if let Ok(Some(value)) = list.remove(&key) {
                             add(&taken, value);
                         }
                     }
                     2 => {
-                        if let Ok(before) = list.put(key, value) {
+                        if let Ok(before) = list.insert(key, value) {
                             add(&put, value);
                             add(&taken, before.unwrap_or(0));
                         }
                     }
                     3 => {
-                        if let Ok(Some(removed)) = list.remove_for_change(&key) {
+                        if let Ok(Some(removed)) = list.check_out(&key) {
                             let before = removed.value();
-                            removed.reinsert(value).unwrap();
+                            removed.check_in(value).unwrap();
                             add(&put, value);
                             add(&taken, before);
                         }
@@ -68,7 +68,8 @@ fn every_update_counts() {
         by_threads(|number| {
             for step in 0..times {
                 let key = (number + step) % 3;
-                list.put_with(key, |count| count.unwrap_or(0) + 1).unwrap();
+                list.insert_with(key, |count| count.unwrap_or(0) + 1)
+                    .unwrap();
             }
         });
         assert_eq!(list.fold(0, |sum, _, count| sum + count), THREADS * times);
@@ -84,7 +85,7 @@ fn nothing_is_torn() {
         let all = |value| [value; 6];
         let is_whole = |value: [u64; 6]| assert_eq!(value, all(value[0]));
         for key in [0, 5, 9, 20] {
-            list.insert(key, all(0)).unwrap();
+            list.try_insert(key, all(0)).unwrap();
         }
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -101,7 +102,7 @@ fn nothing_is_torn() {
                         assert!(last.replace(key).is_none_or(|last| last < key));
                     }
                     assert_eq!(last, Some(20));
-                    list.find(&0).unwrap().map(is_whole).unwrap();
+                    list.get(&0).unwrap().map(is_whole).unwrap();
                 }
             });
             for number in 0..2 {
@@ -111,17 +112,17 @@ fn nothing_is_torn() {
                         let value = all(number << 32 | step);
                         if number == 0 {
                             let (from, to) = (5 + step % 2, 6 - step % 2);
-                            list.insert(to, value).unwrap();
-                            list.delete(&from).unwrap().unwrap();
+                            list.try_insert(to, value).unwrap();
+                            list.remove(&from).unwrap().unwrap();
                         } else {
-                            list.put(0, value).unwrap();
-                            list.insert(3, value).unwrap();
-                            if let Ok(Some(removed)) = list.remove_for_change(&9) {
+                            list.insert(0, value).unwrap();
+                            list.try_insert(3, value).unwrap();
+                            if let Ok(Some(removed)) = list.check_out(&9) {
                                 std::mem::forget(removed);
-                                list.forget_removed(&9);
-                                list.insert(9, value).unwrap();
+                                list.forget_checkout(&9);
+                                list.try_insert(9, value).unwrap();
                             }
-                            list.delete(&3).unwrap().unwrap();
+                            list.remove(&3).unwrap().unwrap();
                         }
                     }
                     done.store(true, Ordering::Relaxed);
@@ -136,21 +137,21 @@ fn nothing_is_torn() {
 fn what_is_changed_in_place_is_not_seen_half_done() {
     for mechanism in MECHANISMS {
         let list = List::<u64, [u64; 6]>::forced(mechanism);
-        list.insert(1, [0; 6]).unwrap();
+        list.try_insert(1, [0; 6]).unwrap();
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
-                    if let Ok(found) = list.find(&1) {
+                    if let Ok(found) = list.get(&1) {
                         let value = found.expect("never deleted");
                         assert_eq!(value, [value[0]; 6]);
                     }
                 }
             });
             for step in 1..=2_000 * SCALE as u64 {
-                let removed = list.remove_for_change(&1).unwrap().unwrap();
+                let removed = list.check_out(&1).unwrap().unwrap();
                 assert_eq!(removed.value(), [step - 1; 6]);
-                removed.reinsert([step; 6]).unwrap();
+                removed.check_in([step; 6]).unwrap();
             }
             done.store(true, Ordering::Relaxed);
         });
