@@ -208,7 +208,7 @@ mod word;
 pub use atomseq_macros::sequence;
 pub use sequence::set_restart_limit;
 pub use status::status;
-pub use word::Word;
+pub use word::AsWord;
 
 /// What generated code and the crates in `verify/` reach into; no part of the interface.
 #[doc(hidden)]

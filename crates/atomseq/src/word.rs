@@ -17,7 +17,7 @@ pub(crate) type Invariant<T> = PhantomData<fn(T) -> T>;
 ///
 /// `from_word(into_word(value))` gives the value back, ownership included, and a word that is
 /// dropped without `from_word` is only leaked.
-pub unsafe trait Word: Sized {
+pub unsafe trait AsWord: Sized {
     /// Gives the value up for its word.
     fn into_word(self) -> usize;
 
@@ -32,7 +32,7 @@ pub unsafe trait Word: Sized {
 macro_rules! integers {
     ($($integer:ty)*) => {$(
         // SAFETY: an integer no wider than a word survives the casts.
-        unsafe impl Word for $integer {
+        unsafe impl AsWord for $integer {
             #[inline]
             fn into_word(self) -> usize {
                 self as usize
@@ -52,7 +52,7 @@ integers!(u64 i64);
 macro_rules! pointers {
     ($([$($parameter:tt)*] $pointer:ty, |$value:ident| $into:expr, |$address:ident| $from:expr;)*) => {$(
         // SAFETY: the pointer is given up and taken back as an address, its provenance exposed.
-        unsafe impl<$($parameter)*> Word for $pointer {
+        unsafe impl<$($parameter)*> AsWord for $pointer {
             #[inline]
             fn into_word(self) -> usize {
                 let $value = self;
@@ -83,7 +83,7 @@ pointers! {
 mod tests {
     use super::*;
 
-    fn round_trip<T: Word>(value: T) -> T {
+    fn round_trip<T: AsWord>(value: T) -> T {
         // SAFETY: the word is taken back once, as its own type.
         unsafe { T::from_word(value.into_word()) }
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
-use atomseq::dcas::{Change, Domain, Mechanism, Word};
+use atomseq::dcas::{Cell, Change, Domain, Mechanism};
 use fastrand::Rng;
 
 use crate::models::ends::{self, Ends};
@@ -174,12 +174,12 @@ impl Subject for Unversioned {
 }
 
 /// A domain whose words are looked at one after the other.
-pub struct Torn(Domain<[Word; WORDS]>);
+pub struct Torn(Domain<[Cell; WORDS]>);
 
 impl Torn {
     /// Zeros.
     pub fn fresh(mechanism: Mechanism) -> (Torn, Registers) {
-        let words = Domain::forced(std::array::from_fn(|_| Word::new(0)), mechanism);
+        let words = Domain::forced(std::array::from_fn(|_| Cell::new(0)), mechanism);
         (Torn(words), Registers::zeros(0, true))
     }
 }
@@ -212,12 +212,12 @@ impl Subject for Torn {
 }
 
 /// A domain that compares what is only compared before it changes the rest, and not with it.
-pub struct Beforehand(Domain<[Word; WORDS]>);
+pub struct Beforehand(Domain<[Cell; WORDS]>);
 
 impl Beforehand {
     /// Zeros.
     pub fn fresh(mechanism: Mechanism) -> (Beforehand, Registers) {
-        let words = Domain::forced(std::array::from_fn(|_| Word::new(0)), mechanism);
+        let words = Domain::forced(std::array::from_fn(|_| Cell::new(0)), mechanism);
         (Beforehand(words), Registers::zeros(0, true))
     }
 }
@@ -247,7 +247,7 @@ impl Subject for Beforehand {
             ),
             registers::Call::ExchangeAll([(compared, value, _), first, second]) => {
                 let change = |(word, old, new): (usize, u64, u64)| {
-                    let word: &Word = &self.0[word];
+                    let word: &Cell = &self.0[word];
                     Change::of(word, old, new)
                 };
                 let is_so = self.0.load(&self.0[compared]) == value;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use atomseq::Word;
+use atomseq::AsWord;
 use atomseq::dcas::Mechanism;
 use atomseq::nonblocking::{LinkedStack, List, OneVisitorList, Queue, RefList, Stack, Unordered};
 
@@ -114,7 +114,7 @@ fn memory_stays_what_it_was() {
 }
 
 /// A queue by k-CAS, or as the processor allows.
-fn queue_by<T: Word>(mechanism: Mechanism, capacity: usize) -> Queue<T> {
+fn queue_by<T: AsWord>(mechanism: Mechanism, capacity: usize) -> Queue<T> {
     match mechanism {
         Mechanism::Assisted => Queue::with_capacity(capacity),
         Mechanism::Kcas => Queue::by_kcas(capacity),

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 
-use atomseq::dcas::{Change, Domain, Mechanism, Word};
+use atomseq::dcas::{Cell, Change, Domain, Mechanism};
 use atomseq::internals::knows_who_has_ended;
 use atomseq::nonblocking::{LinkedStack, List};
 use verify_linux::{Answer, Circumstances, Refusal, When, exit_code, in_fresh_process, refuse};
 
 /// Changes two words that nobody else knows, so many times.
 fn count(times: u64) {
-    let words = Domain::wide([0, 0].map(Word::new));
+    let words = Domain::wide([0, 0].map(Cell::new));
     let [a, b] = &*words;
     for value in 0..times {
         let next = value + 1;

@@ -1,7 +1,7 @@
 //! Forks: a child goes on as its parent did, and finds no gate closed by a thread that it does not have.
 #![cfg(atomseq_sections)]
 
-use atomseq::dcas::{Change, Domain, Mechanism, Word};
+use atomseq::dcas::{Cell, Change, Domain, Mechanism};
 use atomseq::internals::{
     SignalsBlocked, cpu_id, current_cpu, has_ended, membarrier_rseq, start, thread_name,
 };
@@ -598,7 +598,7 @@ fn nobody_says_that_a_parents_thread_has_ended() {
 
 /// Two words on one page together with what guards them, so that a child has them as they were at one time.
 #[repr(align(4096))]
-struct OnePage(Domain<[Word; 2]>);
+struct OnePage(Domain<[Cell; 2]>);
 
 const SUM: u64 = 1_000_000;
 
@@ -638,7 +638,7 @@ fn a_child_goes_on_with_what_threads_had_half_done() {
         Circumstances::default(),
         || {
             for mechanism in [Mechanism::Assisted, Mechanism::Kcas] {
-                let page = OnePage(Domain::forced([Word::new(SUM), Word::new(0)], mechanism));
+                let page = OnePage(Domain::forced([Cell::new(SUM), Cell::new(0)], mechanism));
                 let page = Box::new(page);
                 let [a, b] = &*page.0;
                 // For certain, to begin with.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use atomseq::dcas::{Change, Domain, Mechanism, Word};
+use atomseq::dcas::{Cell, Change, Domain, Mechanism};
 use atomseq::memory::Pool;
 use atomseq::mutex::{Condvar, Mutex, Semaphore};
 use atomseq::nonblocking::{LinkedStack, List, OneVisitorList, Queue, RefList, Stack};
@@ -59,7 +59,7 @@ const ROUNDS: u64 = if cfg!(debug_assertions) {
 
 /// Structures that threads share, by one mechanism.
 struct Shared {
-    domain: Domain<[Word; 2]>,
+    domain: Domain<[Cell; 2]>,
     linked: LinkedStack<u64>,
     list: List<u64, u64>,
     counted: RefList<u64>,
@@ -71,7 +71,7 @@ struct Shared {
 impl Shared {
     fn new(mechanism: Mechanism) -> Shared {
         Shared {
-            domain: Domain::forced([Word::new(0), Word::new(0)], mechanism),
+            domain: Domain::forced([Cell::new(0), Cell::new(0)], mechanism),
             linked: LinkedStack::forced(mechanism),
             list: List::forced(mechanism),
             counted: RefList::forced(mechanism),

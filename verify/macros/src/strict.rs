@@ -23,7 +23,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-use atomseq::dcas::{Covered, Word};
+use atomseq::dcas::{Cell, Covered};
 use atomseq::local::Counter;
 
 atomseq::nonblocking::plain! {
@@ -50,7 +50,7 @@ atomseq::memory::descriptor! {
 #[derive(Covered, Debug)]
 pub struct Shelf<T> {
     /// The first.
-    pub word: Word,
+    pub word: Cell,
     /// The others.
     pub more: T,
 }

@@ -8,7 +8,7 @@ extern crate self as std;
 /// The macros' callers, who have an `asm!` of their own as well.
 #[forbid(unsafe_code)]
 mod safe {
-    use atomseq::dcas::{Covered, Word};
+    use atomseq::dcas::{Cell, Covered};
     use atomseq::local::{Counter, per_thread};
 
     #[allow(unused_macros)]
@@ -38,7 +38,7 @@ mod safe {
 
     #[derive(Covered)]
     pub struct Shelf {
-        pub word: Word,
+        pub word: Cell,
     }
 }
 
@@ -80,7 +80,7 @@ fn expansions_take_nothing_from_the_crate_that_is_called_core() {
     drop(atomseq::memory::Pool::<safe::Nothing>::new());
 
     let shelf = atomseq::dcas::Domain::new(safe::Shelf {
-        word: atomseq::dcas::Word::new(7),
+        word: atomseq::dcas::Cell::new(7),
     });
     assert_eq!(shelf.load(&shelf.word), 7);
 

@@ -18,7 +18,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use atomseq::Word;
+use atomseq::AsWord;
 use atomseq::percpu::{Batch, Source};
 
 /// Blocks have room for two words and are aligned to it.
@@ -47,7 +47,7 @@ impl Block {
 unsafe impl Send for Block {}
 
 // SAFETY: the word is that of the pointer.
-unsafe impl Word for Block {
+unsafe impl AsWord for Block {
     #[inline]
     fn into_word(self) -> usize {
         self.0.into_word()

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Word, kcas};
+use super::{Cell, kcas};
 use crate::platform;
 use crate::sync::Ordering;
 
@@ -22,9 +22,9 @@ use crate::sync::Ordering;
 /// ```
 #[repr(C, align(16))]
 pub struct Adjacent {
-    words: [Word; 2],
+    words: [Cell; 2],
     /// By k-CAS, the version that covers both.
-    version: Word,
+    version: Cell,
     by_hardware: bool,
 }
 
@@ -33,11 +33,11 @@ impl Adjacent {
     ///
     /// # Panics
     ///
-    /// If a value is larger than [`Word::MAX`].
+    /// If a value is larger than [`Cell::MAX`].
     pub fn new(first: u64, second: u64) -> Adjacent {
         Adjacent {
-            words: [Word::new(first), Word::new(second)],
-            version: Word::new(0),
+            words: [Cell::new(first), Cell::new(second)],
+            version: Cell::new(0),
             by_hardware: platform::has_double_width(),
         }
     }
@@ -89,7 +89,7 @@ impl Adjacent {
     ///
     /// # Panics
     ///
-    /// If a new value is larger than [`Word::MAX`].
+    /// If a new value is larger than [`Cell::MAX`].
     #[inline]
     pub fn compare_exchange(
         &self,
@@ -97,7 +97,7 @@ impl Adjacent {
         new: (u64, u64),
     ) -> Result<(), (u64, u64)> {
         assert!(
-            (new.0 | new.1) <= Word::MAX,
+            (new.0 | new.1) <= Cell::MAX,
             "a covered word holds values below 2^63"
         );
         if self.by_hardware {
@@ -152,7 +152,7 @@ impl Adjacent {
     ///
     /// # Panics
     ///
-    /// If a new value is larger than [`Word::MAX`].
+    /// If a new value is larger than [`Cell::MAX`].
     pub fn fetch_update(
         &self,
         mut update: impl FnMut((u64, u64)) -> Option<(u64, u64)>,

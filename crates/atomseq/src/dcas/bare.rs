@@ -1,17 +1,17 @@
 //! k-CAS of two words without anything around it, to measure it by itself.
 
-use super::{Word, kcas};
+use super::{Cell, kcas};
 
 /// Two words that change together by k-CAS. Without `RECLAIMS` descriptors are used again whether they are free or not, and the
 /// thread does not say which are: what is left is what k-CAS costs without reclamation.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Bare<const RECLAIMS: bool> {
-    first: Word,
-    version: Word,
+    first: Cell,
+    version: Cell,
     /// Of a cache line of its own, as the words of others that it is compared with.
     _rest: [u64; 14],
-    second: Word,
+    second: Cell,
 }
 
 impl<const RECLAIMS: bool> Bare<RECLAIMS> {
@@ -40,14 +40,14 @@ impl<const RECLAIMS: bool> Bare<RECLAIMS> {
     ///
     /// # Panics
     ///
-    /// If a new value is larger than [`Word::MAX`].
+    /// If a new value is larger than [`Cell::MAX`].
     #[inline]
     pub unsafe fn exchange(&self, old: [u64; 2], new: [u64; 2]) -> bool {
         assert!(
-            (new[0] | new[1]) <= Word::MAX,
+            (new[0] | new[1]) <= Cell::MAX,
             "a covered word holds values below 2^63"
         );
-        let part = |index: usize, word: &Word| kcas::Part {
+        let part = |index: usize, word: &Cell| kcas::Part {
             word: word.raw(),
             old: old[index],
             new: new[index],

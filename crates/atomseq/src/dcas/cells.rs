@@ -3,7 +3,7 @@
 //! There a covered word holds 63 bits. The top bits have an array of words of their own.
 
 use super::object::Object;
-use super::{StableWord, Word};
+use super::{Cell, StableWord};
 use crate::heap::zeros;
 
 /// Values that an object covers that uses k-CAS; zeros at first.
@@ -35,7 +35,7 @@ impl Cells {
     /// What has to be stored where.
     pub(super) fn halves(&self, index: usize, value: u64) -> [(&StableWord, u64); 2] {
         [
-            (&self.words[index], value & Word::MAX),
+            (&self.words[index], value & Cell::MAX),
             (&self.tops[index], value >> 63),
         ]
     }

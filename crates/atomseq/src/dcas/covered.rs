@@ -2,55 +2,55 @@
 
 use std::marker::PhantomData;
 
-use super::Word;
+use super::Cell;
 
 pub use atomseq_macros::Covered;
 
-/// What a [`Domain`](super::Domain) may own: [`Word`]s, arrays and tuples of them, plain numbers beside them, and structs of
+/// What a [`Domain`](super::Domain) may own: [`Cell`]s, arrays and tuples of them, plain numbers beside them, and structs of
 /// such, by `#[derive(Covered)]`.
 ///
 /// ```
-/// use atomseq::dcas::{Covered, Domain, Word};
+/// use atomseq::dcas::{Covered, Domain, Cell};
 ///
 /// #[derive(Covered)]
 /// struct Shelf<const N: usize> {
 ///     places: u32,
-///     taken: Word,
-///     numbers: [Word; N],
+///     taken: Cell,
+///     numbers: [Cell; N],
 /// }
-/// let shelf = Domain::new(Shelf { places: 3, taken: Word::new(0), numbers: <[Word; 3]>::default() });
+/// let shelf = Domain::new(Shelf { places: 3, taken: Cell::new(0), numbers: <[Cell; 3]>::default() });
 /// assert_eq!(shelf.load(&shelf.numbers[2]), 0);
 /// ```
 ///
 /// By k-CAS, a thread that helps another's operation may still be at a word when that operation is over, and whoever
 /// lent the word for it has gone on. So no word may be dropped, moved or set anew before nobody has the domain any more, and
-/// what gives out `&mut Word` by way of a shared reference is refused:
+/// what gives out `&mut Cell` by way of a shared reference is refused:
 ///
 /// ```compile_fail,E0277
-/// # use atomseq::dcas::{Domain, Word};
-/// let domain = Domain::new(std::sync::Mutex::new(Word::new(1)));
+/// # use atomseq::dcas::{Domain, Cell};
+/// let domain = Domain::new(std::sync::Mutex::new(Cell::new(1)));
 /// ```
 ///
 /// Nor may a word be in two domains, for neither would know of the other's changes:
 ///
 /// ```compile_fail,E0277
-/// # use atomseq::dcas::{Domain, Word};
-/// let domain = Domain::new(Domain::new(Word::new(1)));
+/// # use atomseq::dcas::{Domain, Cell};
+/// let domain = Domain::new(Domain::new(Cell::new(1)));
 /// ```
 ///
 /// # Safety
 ///
-/// Whoever has a shared reference to it, and no other, can neither get a `&mut Word` to one of the words that lie in it nor have one dropped
+/// Whoever has a shared reference to it, and no other, can neither get a `&mut Cell` to one of the words that lie in it nor have one dropped
 /// or moved. `each_word` visits each of those words, and no word of another domain.
 pub unsafe trait Covered {
     /// Hands each word in it to `visit`.
-    fn each_word(&mut self, visit: &mut dyn FnMut(&mut Word));
+    fn each_word(&mut self, visit: &mut dyn FnMut(&mut Cell));
 }
 
-// SAFETY: a word itself has no other way to give out `&mut Word`.
-unsafe impl Covered for Word {
+// SAFETY: a word itself has no other way to give out `&mut Cell`.
+unsafe impl Covered for Cell {
     #[inline]
-    fn each_word(&mut self, visit: &mut dyn FnMut(&mut Word)) {
+    fn each_word(&mut self, visit: &mut dyn FnMut(&mut Cell)) {
         visit(self);
     }
 }
@@ -58,7 +58,7 @@ unsafe impl Covered for Word {
 // SAFETY: so many of what is covered, and nothing else.
 unsafe impl<C: Covered, const N: usize> Covered for [C; N] {
     #[inline]
-    fn each_word(&mut self, visit: &mut dyn FnMut(&mut Word)) {
+    fn each_word(&mut self, visit: &mut dyn FnMut(&mut Cell)) {
         for covered in self {
             covered.each_word(visit);
         }
@@ -71,7 +71,7 @@ macro_rules! tuples {
         unsafe impl<$($name: Covered),*> Covered for ($($name,)*) {
             #[inline]
             #[allow(non_snake_case, reason = "the names of the types serve for the values")]
-            fn each_word(&mut self, visit: &mut dyn FnMut(&mut Word)) {
+            fn each_word(&mut self, visit: &mut dyn FnMut(&mut Cell)) {
                 let ($($name,)*) = self;
                 $($name.each_word(visit);)*
                 let _ = visit;
@@ -97,7 +97,7 @@ macro_rules! without_words {
         // SAFETY: there is no word in it.
         unsafe impl Covered for $type {
             #[inline]
-            fn each_word(&mut self, _visit: &mut dyn FnMut(&mut Word)) {}
+            fn each_word(&mut self, _visit: &mut dyn FnMut(&mut Cell)) {}
         }
     )*};
 }
@@ -109,7 +109,7 @@ without_words! {
 // SAFETY: there is nothing in it.
 unsafe impl<T: ?Sized> Covered for PhantomData<T> {
     #[inline]
-    fn each_word(&mut self, _visit: &mut dyn FnMut(&mut Word)) {}
+    fn each_word(&mut self, _visit: &mut dyn FnMut(&mut Cell)) {}
 }
 
 #[cfg(test)]
@@ -120,23 +120,23 @@ mod tests {
     struct Nothing;
 
     #[derive(Covered)]
-    struct Two(Word, u8, Word);
+    struct Two(Cell, u8, Cell);
 
     #[derive(Covered)]
     struct Many<C, const N: usize> {
         _name: &'static str,
         several: [C; N],
-        pair: (Word, Word),
+        pair: (Cell, Cell),
         _nothing: Nothing,
     }
 
     #[test]
     fn each_word_is_visited_once() {
-        let two = || Two(Word::new(1), 9, Word::new(1));
+        let two = || Two(Cell::new(1), 9, Cell::new(1));
         let mut many = Many {
             _name: "many",
             several: [two(), two(), two()],
-            pair: (Word::new(1), Word::new(1)),
+            pair: (Cell::new(1), Cell::new(1)),
             _nothing: Nothing,
         };
         let mut visits = 0;

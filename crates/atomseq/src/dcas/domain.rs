@@ -4,20 +4,20 @@ use std::fmt;
 use std::ops::Deref;
 
 use super::object::Object;
-use super::{Change, Changed, Covered, Mechanism, StableWord, Word};
+use super::{Cell, Change, Changed, Covered, Mechanism, StableWord};
 
 /// Words that change together, and the version number of all of them (GC96 5.1).
 ///
-/// `T` is whatever holds the words: a [`Word`], an array or a structure of them ([`Covered`]). The domain owns it;
+/// `T` is whatever holds the words: a [`Cell`], an array or a structure of them ([`Covered`]). The domain owns it;
 /// its operations take words inside it. Scope `Machine`; [the module](super) says what progress and
 /// cost each [`Mechanism`] has.
 ///
 /// ```
-/// use atomseq::dcas::{Change, Covered, Domain, Word};
+/// use atomseq::dcas::{Change, Covered, Domain, Cell};
 ///
 /// #[derive(Covered)]
-/// struct Account { balance: Word, entries: Word }
-/// let account = Domain::new(Account { balance: Word::new(10), entries: Word::new(0) });
+/// struct Account { balance: Cell, entries: Cell }
+/// let account = Domain::new(Account { balance: Cell::new(10), entries: Cell::new(0) });
 ///
 /// let [balance, entries] = account.snapshot([&account.balance, &account.entries]).0;
 /// account.compare_exchange_pair(
@@ -59,9 +59,9 @@ impl<T: Covered> Domain<T> {
     /// process has chosen for the others.
     ///
     /// ```
-    /// use atomseq::dcas::{Change, Domain, Word};
+    /// use atomseq::dcas::{Change, Domain, Cell};
     ///
-    /// let ring: Domain<[Word; 3]> = Domain::wide(std::array::from_fn(|place| Word::new(place as u64)));
+    /// let ring: Domain<[Cell; 3]> = Domain::wide(std::array::from_fn(|place| Cell::new(place as u64)));
     /// let turn = [0, 1, 2].map(|place| Change::of(&ring[place], place as u64, (place as u64 + 1) % 3));
     /// ring.compare_exchange_all(&turn)?;
     /// assert_eq!(ring.snapshot([&ring[0], &ring[1], &ring[2]]).0, [1, 2, 0]);
@@ -85,7 +85,7 @@ impl<T: Covered> Domain<T> {
         self.object.count_modification();
         if self.mechanism() == Mechanism::Kcas {
             // They may go to another domain, and one of the other mechanism at that.
-            self.covered.each_word(&mut Word::settle);
+            self.covered.each_word(&mut Cell::settle);
         }
         &mut self.covered
     }
@@ -127,7 +127,7 @@ impl<T: Covered> Domain<T> {
     ///
     /// If the word is not inside the domain.
     #[inline]
-    pub fn load(&self, word: &Word) -> u64 {
+    pub fn load(&self, word: &Cell) -> u64 {
         self.snapshot([word]).0[0]
     }
 
@@ -139,11 +139,11 @@ impl<T: Covered> Domain<T> {
     ///
     /// If a word is not inside the domain.
     #[inline]
-    pub fn snapshot<const N: usize>(&self, words: [&Word; N]) -> ([u64; N], Version) {
+    pub fn snapshot<const N: usize>(&self, words: [&Cell; N]) -> ([u64; N], Version) {
         for word in words {
             self.check(word.stable());
         }
-        self.object.snapshot(words.map(Word::stable))
+        self.object.snapshot(words.map(Cell::stable))
     }
 
     /// The version, which says how many modifications there were, a useful and sometimes necessary statistic (GC96 5.3): 1 is that of a
@@ -166,7 +166,7 @@ impl<T: Covered> Domain<T> {
     ///
     /// # Panics
     ///
-    /// If a word is not inside the domain, both are the same, or a value is larger than [`Word::MAX`].
+    /// If a word is not inside the domain, both are the same, or a value is larger than [`Cell::MAX`].
     #[inline]
     pub fn compare_exchange_pair(
         &self,
@@ -204,11 +204,11 @@ impl<T: Covered> Domain<T> {
     /// for the version. In any other, up to two are, with the progress of [`compare_exchange_pair`](Domain::compare_exchange_pair).
     ///
     /// ```
-    /// use atomseq::dcas::{Change, Changed, Covered, Domain, Word};
+    /// use atomseq::dcas::{Change, Changed, Covered, Domain, Cell};
     ///
     /// #[derive(Covered)]
-    /// struct Shelf { open: Word, left: Word, sold: Word }
-    /// let shelf = Domain::new(Shelf { open: Word::new(1), left: Word::new(9), sold: Word::new(0) });
+    /// struct Shelf { open: Cell, left: Cell, sold: Cell }
+    /// let shelf = Domain::new(Shelf { open: Cell::new(1), left: Cell::new(9), sold: Cell::new(0) });
     ///
     /// // One is sold, if the shelf is open.
     /// let sale = |left, sold| shelf.compare_exchange_all(&[
@@ -226,7 +226,7 @@ impl<T: Covered> Domain<T> {
     ///
     /// # Panics
     ///
-    /// If a word is not inside the domain, is changed twice, or a value is larger than [`Word::MAX`]; or if more words change than
+    /// If a word is not inside the domain, is changed twice, or a value is larger than [`Cell::MAX`]; or if more words change than
     /// this domain can change at once.
     pub fn compare_exchange_all(&self, changes: &[Change<'_>]) -> Result<(), Changed> {
         let changing = changes.iter().filter(|change| change.old != change.new);
@@ -270,8 +270,8 @@ impl<T: Covered> Domain<T> {
     pub fn store_pair_if(
         &self,
         version: Version,
-        first: (&Word, u64),
-        second: (&Word, u64),
+        first: (&Cell, u64),
+        second: (&Cell, u64),
     ) -> Result<(), Changed> {
         self.check_pair(
             Change::of(first.0, 0, first.1),
@@ -291,10 +291,10 @@ impl<T: Covered> Domain<T> {
     ///
     /// # Panics
     ///
-    /// If the word is not inside the domain, or a value is larger than [`Word::MAX`].
+    /// If the word is not inside the domain, or a value is larger than [`Cell::MAX`].
     pub fn fetch_update(
         &self,
-        word: &Word,
+        word: &Cell,
         mut update: impl FnMut(u64) -> Option<u64>,
     ) -> Result<u64, u64> {
         let mut old = self.load(word);
@@ -322,7 +322,7 @@ impl<T: Covered> Domain<T> {
     fn check_change(&self, change: Change<'_>) {
         self.check(change.word);
         assert!(
-            (change.old | change.new) <= Word::MAX,
+            (change.old | change.new) <= Cell::MAX,
             "a covered word holds values below 2^63"
         );
     }

@@ -1,6 +1,6 @@
 //! Double compare-and-swap: two independent words, compared and changed at once.
 //!
-//! A [`Domain`] owns [`Word`]s and has a version number (GC96 5.1). Its operations compare and change
+//! A [`Domain`] owns [`Cell`]s and has a version number (GC96 5.1). Its operations compare and change
 //! one or two of the words, or up to eight (see [`Domain::compare_exchange_all`]), read several as they were at one time, or change two if nothing has
 //! changed since a version. No thread that is preempted, ended or interrupted inside one of them
 //! keeps the others waiting, and all may be called from a signal handler that interrupted another
@@ -83,7 +83,7 @@ pub use covered::Covered;
 pub use domain::{Domain, Version};
 pub use mechanism::{AlreadyChosen, Mechanism, force_kcas, mechanism};
 pub use packed::Packed;
-pub use word::Word;
+pub use word::Cell;
 
 pub(crate) use backoff::Backoff;
 pub(crate) use cells::Cells;
@@ -101,7 +101,7 @@ pub struct Change<'a> {
 impl<'a> Change<'a> {
     /// From this value to that. The same twice only compares.
     #[inline]
-    pub fn of(word: &'a Word, old: u64, new: u64) -> Change<'a> {
+    pub fn of(word: &'a Cell, old: u64, new: u64) -> Change<'a> {
         Change {
             word: word.stable(),
             old,
@@ -111,7 +111,7 @@ impl<'a> Change<'a> {
 
     /// That it is this value, and stays.
     #[inline]
-    pub fn compare(word: &'a Word, value: u64) -> Change<'a> {
+    pub fn compare(word: &'a Cell, value: u64) -> Change<'a> {
         Change::of(word, value, value)
     }
 }

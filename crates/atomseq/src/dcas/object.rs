@@ -15,7 +15,7 @@
 use super::assisted::{self, Line};
 use super::contention;
 use super::mechanism::{Mechanism, mechanism};
-use super::{Cells, Change, StableWord, Version, Word, kcas};
+use super::{Cell, Cells, Change, StableWord, Version, kcas};
 use crate::sync::Ordering;
 
 /// One version number, and the mechanism by which it and what it covers change together.
@@ -24,7 +24,7 @@ use crate::sync::Ordering;
 pub(crate) struct Object {
     line: Line,
     /// The version, under k-CAS.
-    version: Word,
+    version: Cell,
     mechanism: Mechanism,
 }
 
@@ -42,7 +42,7 @@ impl Object {
     fn made(mechanism: Mechanism) -> Object {
         Object {
             line: Line::new(),
-            version: Word::new(1),
+            version: Cell::new(1),
             mechanism,
         }
     }
@@ -205,7 +205,7 @@ impl Object {
     ///
     /// # Safety
     ///
-    /// As for [`compare_exchange_pair`](Object::compare_exchange_pair). Under k-CAS the values are at most [`Word::MAX`].
+    /// As for [`compare_exchange_pair`](Object::compare_exchange_pair). Under k-CAS the values are at most [`Cell::MAX`].
     #[inline(always)]
     pub unsafe fn store_pair_if(
         &self,

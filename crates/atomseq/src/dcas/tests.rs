@@ -6,14 +6,14 @@ use super::*;
 
 #[derive(Covered)]
 struct Pair {
-    a: Word,
-    b: Word,
+    a: Cell,
+    b: Cell,
 }
 
 fn pair(a: u64, b: u64) -> Domain<Pair> {
     Domain::new(Pair {
-        a: Word::new(a),
-        b: Word::new(b),
+        a: Cell::new(a),
+        b: Cell::new(b),
     })
 }
 
@@ -24,8 +24,8 @@ fn by_each<T: Covered>(make: impl Fn() -> T) -> [Domain<T>; 2] {
 
 fn words() -> Pair {
     Pair {
-        a: Word::new(1),
-        b: Word::new(2),
+        a: Cell::new(1),
+        b: Cell::new(2),
     }
 }
 
@@ -111,7 +111,7 @@ fn prove_by_version(domain: &Domain<Pair>) {
 
 #[test]
 fn any_number_is_compared_and_two_are_changed() {
-    for domain in by_each(|| std::array::from_fn::<_, 20, _>(|place| Word::new(place as u64))) {
+    for domain in by_each(|| std::array::from_fn::<_, 20, _>(|place| Cell::new(place as u64))) {
         let version = domain.version();
         let mut changes: [Change<'_>; 20] =
             std::array::from_fn(|place| Change::compare(&domain[place], place as u64));
@@ -134,7 +134,7 @@ fn any_number_is_compared_and_two_are_changed() {
 
 #[test]
 fn a_wide_domain_changes_up_to_eight() {
-    let domain: Domain<[Word; MAX_CHANGES + 1]> = Domain::wide(Default::default());
+    let domain: Domain<[Cell; MAX_CHANGES + 1]> = Domain::wide(Default::default());
     for count in 0..=MAX_CHANGES {
         let before = domain.version().number();
         let round = |old: u64, new| -> Vec<Change<'_>> {
@@ -151,7 +151,7 @@ fn a_wide_domain_changes_up_to_eight() {
         let changes = if count > 0 { 2 } else { 0 };
         assert_eq!(domain.version().number(), before + changes);
     }
-    let words: [&Word; MAX_CHANGES + 1] = std::array::from_fn(|place| &domain[place]);
+    let words: [&Cell; MAX_CHANGES + 1] = std::array::from_fn(|place| &domain[place]);
     assert_eq!(domain.snapshot(words).0, [0; MAX_CHANGES + 1]);
 }
 
@@ -194,7 +194,7 @@ fn words_that_leave_a_domain_take_their_values_along() {
 #[test]
 #[should_panic(expected = "no more than 8 words at once")]
 fn more_words_than_a_wide_domain_changes_are_refused() {
-    let domain: Domain<[Word; MAX_CHANGES + 1]> = Domain::wide(Default::default());
+    let domain: Domain<[Cell; MAX_CHANGES + 1]> = Domain::wide(Default::default());
     let changes: [Change<'_>; MAX_CHANGES + 1] =
         std::array::from_fn(|place| Change::of(&domain[place], 0, 1));
     let _ = domain.compare_exchange_all(&changes);
@@ -211,8 +211,8 @@ fn a_word_that_changes_twice_is_refused() {
 /// Words whose sum never changes, five of them at once, while others change two and read all.
 #[test]
 fn wide_exchanges_lose_nothing() {
-    let domain: Domain<[Word; 6]> = Domain::wide(std::array::from_fn(|_| Word::new(100_000)));
-    let all: [&Word; 6] = std::array::from_fn(|place| &domain[place]);
+    let domain: Domain<[Cell; 6]> = Domain::wide(std::array::from_fn(|_| Cell::new(100_000)));
+    let all: [&Cell; 6] = std::array::from_fn(|place| &domain[place]);
     std::thread::scope(|scope| {
         for first in 0..4 {
             let domain = &domain;
@@ -381,14 +381,14 @@ fn many_throw_out_one() {
 /// Words whose sum never changes: every snapshot must show it, and every transfer must count once.
 #[test]
 fn transfers_lose_nothing() {
-    for domain in by_each(|| std::array::from_fn::<_, WORDS, _>(|_| Word::new(1000))) {
+    for domain in by_each(|| std::array::from_fn::<_, WORDS, _>(|_| Cell::new(1000))) {
         transfer(&domain);
     }
 }
 
 const WORDS: usize = 4;
 
-fn transfer(domain: &Domain<[Word; WORDS]>) {
+fn transfer(domain: &Domain<[Cell; WORDS]>) {
     let stop = AtomicBool::new(false);
     let done = AtomicU64::new(0);
     std::thread::scope(|scope| {
@@ -428,7 +428,7 @@ fn transfer(domain: &Domain<[Word; WORDS]>) {
             .collect();
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                let words: [&Word; WORDS] = std::array::from_fn(|index| &domain[index]);
+                let words: [&Cell; WORDS] = std::array::from_fn(|index| &domain[index]);
                 assert_eq!(domain.snapshot(words).0.iter().sum::<u64>(), 4000);
             }
         });
@@ -437,7 +437,7 @@ fn transfer(domain: &Domain<[Word; WORDS]>) {
         }
         stop.store(true, Ordering::Relaxed);
     });
-    let words: [&Word; WORDS] = std::array::from_fn(|index| &domain[index]);
+    let words: [&Cell; WORDS] = std::array::from_fn(|index| &domain[index]);
     assert_eq!(domain.snapshot(words).0.iter().sum::<u64>(), 4000);
     assert!(domain.version().number() > done.load(Ordering::Relaxed));
 }

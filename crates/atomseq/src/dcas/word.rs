@@ -10,18 +10,18 @@ use super::kcas;
 /// A word that is changed through its [`Domain`](super::Domain) and in no other way: it has no
 /// compare-and-swap of its own.
 ///
-/// Holds values below 2^63 ([`Word::MAX`]): numbers, or addresses of this process.
+/// Holds values below 2^63 ([`Cell::MAX`]): numbers, or addresses of this process.
 ///
 /// ```compile_fail,E0599
 /// use std::sync::atomic::Ordering;
 ///
-/// let word = atomseq::dcas::Word::new(1);
+/// let word = atomseq::dcas::Cell::new(1);
 /// word.compare_exchange(1, 2, Ordering::SeqCst, Ordering::SeqCst);
 /// ```
 #[repr(transparent)]
-pub struct Word(StableWord);
+pub struct Cell(StableWord);
 
-impl Word {
+impl Cell {
     /// The largest value.
     pub const MAX: u64 = kcas::MARK - 1;
 
@@ -29,10 +29,10 @@ impl Word {
     ///
     /// # Panics
     ///
-    /// If the value is larger than [`MAX`](Word::MAX).
-    pub const fn new(value: u64) -> Word {
-        assert!(value <= Word::MAX, "a covered word holds values below 2^63");
-        Word(StableWord(AtomicU64::new(value)))
+    /// If the value is larger than [`MAX`](Cell::MAX).
+    pub const fn new(value: u64) -> Cell {
+        assert!(value <= Cell::MAX, "a covered word holds values below 2^63");
+        Cell(StableWord(AtomicU64::new(value)))
     }
 
     /// The value, of a word that nobody else has.
@@ -44,9 +44,9 @@ impl Word {
     ///
     /// # Panics
     ///
-    /// If the value is larger than [`MAX`](Word::MAX).
+    /// If the value is larger than [`MAX`](Cell::MAX).
     pub fn set(&mut self, value: u64) {
-        *self = Word::new(value);
+        *self = Cell::new(value);
     }
 
     /// Puts the value itself into a word that nobody else has, where a thread that exited inside k-CAS has left a reference.
@@ -68,17 +68,17 @@ impl Word {
     }
 }
 
-impl Default for Word {
-    fn default() -> Word {
-        Word::new(0)
+impl Default for Cell {
+    fn default() -> Cell {
+        Cell::new(0)
     }
 }
 
-impl fmt::Debug for Word {
+impl fmt::Debug for Cell {
     /// What it holds at some time, which nothing relates to what other words hold. This may be a value that the word never has: that of an
     /// exchange under way that is rolled back. [`Domain::load`](super::Domain::load) shows values only.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Word")
+        f.debug_tuple("Cell")
             .field(&kcas::load(self.raw()))
             .finish()
     }

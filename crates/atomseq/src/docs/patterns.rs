@@ -444,20 +444,20 @@
 //! the version is still that one, and else begin again.
 //!
 //! ```
-//! use atomseq::dcas::{Covered, Domain, Word};
+//! use atomseq::dcas::{Covered, Domain, Cell};
 //!
 //! #[derive(Covered)]
 //! struct Words<const N: usize> {
-//!     height: Word,
-//!     cells: [Word; N],
+//!     height: Cell,
+//!     cells: [Cell; N],
 //! }
 //!
 //! pub struct Stack<const N: usize>(Domain<Words<N>>);
 //!
 //! impl<const N: usize> Stack<N> {
 //!     pub fn new() -> Stack<N> {
-//!         let cells = std::array::from_fn(|_| Word::new(0));
-//!         Stack(Domain::new(Words { height: Word::new(0), cells }))
+//!         let cells = std::array::from_fn(|_| Cell::new(0));
+//!         Stack(Domain::new(Words { height: Cell::new(0), cells }))
 //!     }
 //!
 //!     pub fn push(&self, value: u64) -> Result<(), u64> {

@@ -51,7 +51,7 @@ use std::mem::needs_drop;
 use super::drain::Drain;
 use super::place::{Place, address, check_capacity};
 use super::scope::Interruptible;
-use crate::Word;
+use crate::AsWord;
 use crate::scope::SameThread;
 use crate::sequence::model::Program;
 use crate::word::Invariant;
@@ -199,7 +199,7 @@ pub(super) const SEQUENCES: &[&Program] = &[
 /// });
 /// ```
 #[repr(C)]
-pub struct Map<K: Word + Copy, V: Word, const N: usize> {
+pub struct Map<K: AsWord + Copy, V: AsWord, const N: usize> {
     inserted: Place,
     removed: Place,
     entries: [Entry; N],
@@ -238,11 +238,13 @@ const ENTRIES: usize = 16;
 
 // SAFETY: every operation keeps to what the file's head says; values pass through as words. `Send`: a
 // handler may end up with what the thread put in, and the other way round.
-unsafe impl<K: Word + Copy + Send, V: Word + Send, const N: usize> Interruptible for Map<K, V, N> {
+unsafe impl<K: AsWord + Copy + Send, V: AsWord + Send, const N: usize> Interruptible
+    for Map<K, V, N>
+{
     const NEEDS_DROP: bool = needs_drop::<V>();
 }
 
-impl<K: Word + Copy, V: Word, const N: usize> Map<K, V, N> {
+impl<K: AsWord + Copy, V: AsWord, const N: usize> Map<K, V, N> {
     /// An empty map. `N` of zero does not compile.
     pub const fn new() -> Map<K, V, N> {
         const { check_capacity(N) };
@@ -355,7 +357,7 @@ impl<K: Word + Copy, V: Word, const N: usize> Map<K, V, N> {
     }
 }
 
-impl<K: Word + Copy, V: Word, const N: usize> Drop for Map<K, V, N> {
+impl<K: AsWord + Copy, V: AsWord, const N: usize> Drop for Map<K, V, N> {
     fn drop(&mut self) {
         if needs_drop::<V>() {
             let mut values = self.drain();
@@ -364,13 +366,13 @@ impl<K: Word + Copy, V: Word, const N: usize> Drop for Map<K, V, N> {
     }
 }
 
-impl<K: Word + Copy, V: Word, const N: usize> Default for Map<K, V, N> {
+impl<K: AsWord + Copy, V: AsWord, const N: usize> Default for Map<K, V, N> {
     fn default() -> Map<K, V, N> {
         Map::new()
     }
 }
 
-impl<K: Word + Copy, V: Word, const N: usize> fmt::Debug for Map<K, V, N> {
+impl<K: AsWord + Copy, V: AsWord, const N: usize> fmt::Debug for Map<K, V, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Map")
             .field("len", &self.len())

@@ -16,7 +16,7 @@ use std::mem::needs_drop;
 use super::drain::{Drain, Take};
 use super::place::{Place, address, check_power_of_two};
 use super::scope::Interruptible;
-use crate::Word;
+use crate::AsWord;
 use crate::scope::SameThread;
 use crate::sequence::model::Program;
 use crate::word::Invariant;
@@ -76,7 +76,7 @@ pub(super) const SEQUENCES: &[&Program] = &[&push::MODEL, &pop::MODEL, &length::
 /// });
 /// ```
 #[repr(C)]
-pub struct Queue<T: Word, const N: usize> {
+pub struct Queue<T: AsWord, const N: usize> {
     head: Place,
     tail: Place,
     array: [Place; N],
@@ -93,11 +93,11 @@ const _: () = {
 
 // SAFETY: every operation is one sequence, and elements pass through it as words. `Send`: a handler
 // may end up with what the thread put in, and the other way round.
-unsafe impl<T: Word + Send, const N: usize> Interruptible for Queue<T, N> {
+unsafe impl<T: AsWord + Send, const N: usize> Interruptible for Queue<T, N> {
     const NEEDS_DROP: bool = needs_drop::<T>();
 }
 
-impl<T: Word, const N: usize> Queue<T, N> {
+impl<T: AsWord, const N: usize> Queue<T, N> {
     /// An empty queue. `N` that is not a power of two does not compile.
     pub const fn new() -> Queue<T, N> {
         const { check_power_of_two(N) };
@@ -158,13 +158,13 @@ impl<T: Word, const N: usize> Queue<T, N> {
     }
 }
 
-impl<T: Word, const N: usize> Take<T> for Queue<T, N> {
+impl<T: AsWord, const N: usize> Take<T> for Queue<T, N> {
     fn take(&self, _cursor: &mut usize) -> Option<T> {
         self.pop()
     }
 }
 
-impl<T: Word, const N: usize> Drop for Queue<T, N> {
+impl<T: AsWord, const N: usize> Drop for Queue<T, N> {
     fn drop(&mut self) {
         if needs_drop::<T>() {
             let mut values = self.drain();
@@ -173,13 +173,13 @@ impl<T: Word, const N: usize> Drop for Queue<T, N> {
     }
 }
 
-impl<T: Word, const N: usize> Default for Queue<T, N> {
+impl<T: AsWord, const N: usize> Default for Queue<T, N> {
     fn default() -> Queue<T, N> {
         Queue::new()
     }
 }
 
-impl<T: Word, const N: usize> fmt::Debug for Queue<T, N> {
+impl<T: AsWord, const N: usize> fmt::Debug for Queue<T, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Queue")
             .field("len", &self.len())

@@ -17,7 +17,7 @@ use std::mem::needs_drop;
 use super::drain::{Drain, Take};
 use super::place::{Place, address, check_capacity};
 use super::scope::Interruptible;
-use crate::Word;
+use crate::AsWord;
 use crate::scope::SameThread;
 use crate::sequence::model::Program;
 use crate::word::Invariant;
@@ -77,7 +77,7 @@ pub(super) const SEQUENCES: &[&Program] = &[&push::MODEL, &pop::MODEL, &height::
 /// });
 /// ```
 #[repr(C)]
-pub struct Stack<T: Word, const N: usize> {
+pub struct Stack<T: AsWord, const N: usize> {
     pushed: Place,
     popped: Place,
     array: [Place; N],
@@ -94,11 +94,11 @@ const _: () = {
 
 // SAFETY: every operation is one sequence, and elements pass through it as words. `Send`: a handler
 // may end up with what the thread put in, and the other way round.
-unsafe impl<T: Word + Send, const N: usize> Interruptible for Stack<T, N> {
+unsafe impl<T: AsWord + Send, const N: usize> Interruptible for Stack<T, N> {
     const NEEDS_DROP: bool = needs_drop::<T>();
 }
 
-impl<T: Word, const N: usize> Stack<T, N> {
+impl<T: AsWord, const N: usize> Stack<T, N> {
     /// An empty stack. `N` of zero does not compile.
     pub const fn new() -> Stack<T, N> {
         const { check_capacity(N) };
@@ -159,13 +159,13 @@ impl<T: Word, const N: usize> Stack<T, N> {
     }
 }
 
-impl<T: Word, const N: usize> Take<T> for Stack<T, N> {
+impl<T: AsWord, const N: usize> Take<T> for Stack<T, N> {
     fn take(&self, _cursor: &mut usize) -> Option<T> {
         self.pop()
     }
 }
 
-impl<T: Word, const N: usize> Drop for Stack<T, N> {
+impl<T: AsWord, const N: usize> Drop for Stack<T, N> {
     fn drop(&mut self) {
         if needs_drop::<T>() {
             let mut values = self.drain();
@@ -174,13 +174,13 @@ impl<T: Word, const N: usize> Drop for Stack<T, N> {
     }
 }
 
-impl<T: Word, const N: usize> Default for Stack<T, N> {
+impl<T: AsWord, const N: usize> Default for Stack<T, N> {
     fn default() -> Stack<T, N> {
         Stack::new()
     }
 }
 
-impl<T: Word, const N: usize> fmt::Debug for Stack<T, N> {
+impl<T: AsWord, const N: usize> fmt::Debug for Stack<T, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stack")
             .field("len", &self.len())

@@ -16,15 +16,15 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// A word, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Word {
+pub(crate) struct PageState {
     pub first: u16,
     pub used: u16,
     pub tag: u32,
 }
 
-impl Word {
-    pub fn of(word: u64) -> Word {
-        Word {
+impl PageState {
+    pub fn of(word: u64) -> PageState {
+        PageState {
             first: word as u16,
             used: (word >> 16) as u16,
             tag: (word >> 32) as u32,
@@ -36,8 +36,8 @@ impl Word {
     }
 
     /// The next word, whatever else changes.
-    pub fn next(self) -> Word {
-        Word {
+    pub fn next(self) -> PageState {
+        PageState {
             tag: self.tag.wrapping_add(1),
             ..self
         }
@@ -54,13 +54,13 @@ pub(crate) trait Free {
     /// How many descriptors there are.
     fn capacity(&self) -> usize;
 
-    fn load(&self) -> Word {
+    fn load(&self) -> PageState {
         // SeqCst: pairs with the exchanges below, in the order that `hints` tells of.
-        Word::of(self.word().load(Ordering::SeqCst))
+        PageState::of(self.word().load(Ordering::SeqCst))
     }
 
     /// Replaces the word, if it is still the old one.
-    fn exchange(&self, old: Word, new: Word) -> bool {
+    fn exchange(&self, old: PageState, new: PageState) -> bool {
         // SeqCst, for the order of `hints`; includes the Release of links, for takers to acquire.
         let order = Ordering::SeqCst;
         let exchanged =
@@ -86,7 +86,7 @@ pub(crate) trait Free {
                 continue;
             };
             let used = word.used + count as u16;
-            let left = Word {
+            let left = PageState {
                 first,
                 used,
                 ..word.next()
@@ -121,7 +121,7 @@ pub(crate) trait Free {
             let link = word.first.wrapping_sub(index as u16).wrapping_sub(1);
             // Relaxed: released by the exchange.
             self.link(index).store(u32::from(link), Ordering::Relaxed);
-            let more = Word {
+            let more = PageState {
                 first: index as u16,
                 used: word.used - 1,
                 ..word.next()

@@ -90,7 +90,7 @@ impl<'a> Page<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::free::Word;
+    use crate::memory::free::PageState;
     use crate::platform;
     use std::collections::BTreeSet;
 
@@ -130,12 +130,12 @@ mod tests {
 
     #[test]
     fn words_survive() {
-        let word = Word {
+        let word = PageState {
             first: 0xabcd,
             used: 0x1234,
             tag: u32::MAX,
         };
-        assert_eq!(Word::of(word.word()), word);
+        assert_eq!(PageState::of(word.word()), word);
         assert_eq!(word.next().tag, 0);
     }
 

@@ -3,7 +3,7 @@
 //! A trim notes the tag of a page that it finds all free, and when that was. A later one that finds the same tag knows that the
 //! page has been free all the time. Either may be held up anywhere, and overtaken by others; `moment` has the rules.
 
-use super::free::{Free, Word};
+use super::free::{Free, PageState};
 use super::moment::Moment;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -18,17 +18,17 @@ pub(super) struct Seen(u64);
 const GIVEN_BACK: u64 = 1 << 31;
 
 impl Seen {
-    pub fn free(word: Word, when: Moment) -> Seen {
+    pub fn free(word: PageState, when: Moment) -> Seen {
         Seen(u64::from(word.tag) << 32 | u64::from(when.word()))
     }
 
     /// The page has no memory.
-    pub fn given_back(word: Word) -> Seen {
+    pub fn given_back(word: PageState) -> Seen {
         Seen(u64::from(word.tag) << 32 | GIVEN_BACK)
     }
 
     /// Is it of the page as it is?
-    fn is_of(self, word: Word) -> bool {
+    fn is_of(self, word: PageState) -> bool {
         (self.0 >> 32) as u32 == word.tag
     }
 
@@ -51,7 +51,7 @@ pub(super) fn free_for_longer(
     noted: &AtomicU64,
     now: impl Fn() -> Option<Moment>,
     stable: u32,
-) -> Option<Word> {
+) -> Option<PageState> {
     let word = page.load();
     if word.used != 0 {
         return None;

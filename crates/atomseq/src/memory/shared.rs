@@ -8,7 +8,7 @@ use super::chunk::Chunk;
 use super::free::Free;
 use super::layout::{CHUNKS, Geometry, Header, first_page};
 use super::page::{BATCH, Page};
-use crate::Word;
+use crate::AsWord;
 use crate::growth::Growth;
 use crate::percpu::{Batch, Source};
 
@@ -20,7 +20,7 @@ pub(super) struct Address(pub NonNull<u8>);
 unsafe impl Send for Address {}
 
 // SAFETY: as a pointer, whose provenance is exposed.
-unsafe impl Word for Address {
+unsafe impl AsWord for Address {
     #[inline]
     fn into_word(self) -> usize {
         self.0.into_word()

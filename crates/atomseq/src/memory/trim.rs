@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 
 use super::chunk::Chunk;
 use super::descriptor::Descriptor;
-use super::free::{Free, Word};
+use super::free::{Free, PageState};
 use super::moment::{Moment, whole_milliseconds};
 use super::page::Page;
 use super::pool::Pool;
@@ -103,8 +103,8 @@ impl<N: Fn() -> Option<Moment>> Trim<'_, N> {
         self.give_back(chunk, number, page, word)
     }
 
-    fn give_back(&self, chunk: &Chunk, number: usize, page: Page<'_>, word: Word) -> usize {
-        let taken = Word {
+    fn give_back(&self, chunk: &Chunk, number: usize, page: Page<'_>, word: PageState) -> usize {
+        let taken = PageState {
             used: page.capacity as u16,
             ..word.next()
         };
@@ -118,7 +118,7 @@ impl<N: Fn() -> Option<Moment>> Trim<'_, N> {
         if !discarded {
             relink(page);
         }
-        let free = Word {
+        let free = PageState {
             first: 0,
             used: 0,
             ..taken.next()

@@ -22,7 +22,7 @@
 //!
 //! What several threads may see at once is a matter of types:
 //!
-//! * Array structures hold one-word values ([`Word`](crate::Word): integers, `Box`, `Arc`, addresses). A value
+//! * Array structures hold one-word values ([`AsWord`](crate::AsWord): integers, `Box`, `Arc`, addresses). A value
 //!   is somebody's own only after the exchange that takes it out; what was read before counts for nothing.
 //! * A [`LinkedStack`] holds anything that may go from thread to thread: a value is seen by whoever took its node off, and by
 //!   nobody before. A [`spsc::Ring`](spsc) likewise.

@@ -15,7 +15,7 @@ use std::marker::PhantomData;
 use std::mem::needs_drop;
 
 use super::{Error, check_capacity};
-use crate::Word;
+use crate::AsWord;
 use crate::word::Invariant;
 use crate::{drops, platform};
 
@@ -53,7 +53,7 @@ mod ring;
 /// let queue = atomseq::nonblocking::Queue::<*mut u8>::new(4);
 /// std::thread::spawn(move || queue.pop());
 /// ```
-pub struct Queue<T: Word> {
+pub struct Queue<T: AsWord> {
     form: Form,
     values: Invariant<T>,
 }
@@ -68,11 +68,11 @@ enum Form {
 }
 
 // SAFETY: values move between threads, and are never shared.
-unsafe impl<T: Word + Send> Send for Queue<T> {}
+unsafe impl<T: AsWord + Send> Send for Queue<T> {}
 // SAFETY: as above; changes are atomic.
-unsafe impl<T: Word + Send> Sync for Queue<T> {}
+unsafe impl<T: AsWord + Send> Sync for Queue<T> {}
 
-impl<T: Word> Queue<T> {
+impl<T: AsWord> Queue<T> {
     /// A queue of up to `capacity` values.
     ///
     /// # Panics
@@ -174,7 +174,7 @@ impl<T: Word> Queue<T> {
     }
 }
 
-impl<T: Word> Drop for Queue<T> {
+impl<T: AsWord> Drop for Queue<T> {
     fn drop(&mut self) {
         if needs_drop::<T>() {
             drops::each(|| Queue::pop(self).is_some());
@@ -183,7 +183,7 @@ impl<T: Word> Drop for Queue<T> {
 }
 
 /// A queue that is full of these values, the first one first.
-impl<T: Word> FromIterator<T> for Queue<T> {
+impl<T: AsWord> FromIterator<T> for Queue<T> {
     /// # Panics
     ///
     /// As [`new`](Queue::new); not for no values: then there is room for one.
@@ -198,7 +198,7 @@ impl<T: Word> FromIterator<T> for Queue<T> {
     }
 }
 
-impl<T: Word> fmt::Debug for Queue<T> {
+impl<T: AsWord> fmt::Debug for Queue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Queue")
             .field("len", &self.len())

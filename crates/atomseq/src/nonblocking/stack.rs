@@ -17,7 +17,7 @@ use std::mem::needs_drop;
 
 use super::array::{Array, CELL, Put, Take};
 use super::{Error, check_capacity};
-use crate::Word;
+use crate::AsWord;
 use crate::dcas::shadow::{ABORTED, BUSY, DONE, HIGHEST_CPU, REFUSED, STATES, UNREGISTERED};
 use crate::dcas::{Cells, Mechanism, Object, StableWord, Version, mechanism};
 use crate::drops;
@@ -137,7 +137,7 @@ pub(super) const SEQUENCES: &[&Program] = &[
 /// ```compile_fail,E0277
 /// let stack = atomseq::nonblocking::Stack::<String>::new(4);
 /// ```
-pub struct Stack<T: Word> {
+pub struct Stack<T: AsWord> {
     form: Form,
     values: Invariant<T>,
 }
@@ -148,11 +148,11 @@ enum Form {
 }
 
 // SAFETY: values move between threads, and are never shared.
-unsafe impl<T: Word + Send> Send for Stack<T> {}
+unsafe impl<T: AsWord + Send> Send for Stack<T> {}
 // SAFETY: as above; changes are atomic.
-unsafe impl<T: Word + Send> Sync for Stack<T> {}
+unsafe impl<T: AsWord + Send> Sync for Stack<T> {}
 
-impl<T: Word> Stack<T> {
+impl<T: AsWord> Stack<T> {
     /// A stack of up to `capacity` values.
     ///
     /// # Panics
@@ -378,7 +378,7 @@ impl Covered {
     }
 }
 
-impl<T: Word> Drop for Stack<T> {
+impl<T: AsWord> Drop for Stack<T> {
     fn drop(&mut self) {
         if needs_drop::<T>() {
             drops::each(|| Stack::pop(self).is_some());
@@ -387,7 +387,7 @@ impl<T: Word> Drop for Stack<T> {
 }
 
 /// A stack that is full of these values, the last one on top.
-impl<T: Word> FromIterator<T> for Stack<T> {
+impl<T: AsWord> FromIterator<T> for Stack<T> {
     /// # Panics
     ///
     /// As [`new`](Stack::new); not for no values: then there is room for one.
@@ -402,7 +402,7 @@ impl<T: Word> FromIterator<T> for Stack<T> {
     }
 }
 
-impl<T: Word> fmt::Debug for Stack<T> {
+impl<T: AsWord> fmt::Debug for Stack<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stack")
             .field("len", &self.len())

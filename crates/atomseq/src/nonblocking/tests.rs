@@ -1,7 +1,7 @@
 //! Every structure by each mechanism.
 
 use super::*;
-use crate::dcas::{Change, Domain, Mechanism, Version, Word};
+use crate::dcas::{Cell, Change, Domain, Mechanism, Version};
 
 mod arrays;
 mod linked;
@@ -28,7 +28,7 @@ fn a_version_is_one_more_than_the_modifications() {
         let (stack, linked) = (Stack::forced(4, mechanism), LinkedStack::forced(mechanism));
         let (list, counted) = (List::forced(mechanism), RefList::forced(mechanism));
         let visited = OneVisitorList::forced(mechanism);
-        let domain = Domain::forced(Word::new(0), mechanism);
+        let domain = Domain::forced(Cell::new(0), mechanism);
         let versions = || {
             [
                 stack.version(),

@@ -5,7 +5,7 @@ use std::iter::FusedIterator;
 
 use super::spsc::Ring;
 use super::{LinkedStack, OneVisitorList, Queue, RefList, Stack};
-use crate::Word;
+use crate::AsWord;
 
 /// Takes the values out of a structure that nobody else has: what `into_iter` makes of a [`Stack`], a [`LinkedStack`], a [`Queue`],
 /// a [`RefList`], a [`OneVisitorList`] or an [`spsc::Ring`](Ring). They come in the order in which the structure gives them; what is left when
@@ -61,8 +61,8 @@ macro_rules! values {
 }
 
 values! {
-    Stack<T: Word>, |stack| stack.pop(), |stack| exactly(stack.len());
-    Queue<T: Word>, |queue| queue.pop(), |queue| exactly(queue.len());
+    Stack<T: AsWord>, |stack| stack.pop(), |stack| exactly(stack.len());
+    Queue<T: AsWord>, |queue| queue.pop(), |queue| exactly(queue.len());
     Ring<T>, |ring| ring.split().1.pop(), |ring| exactly(ring.len());
     LinkedStack<T: Send>, |stack| stack.pop(), |_| UNCOUNTED;
     OneVisitorList<T: Send>, |list| list.pop_front(), |_| UNCOUNTED;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-use crate::Word;
+use crate::AsWord;
 use crate::drops;
 use crate::word::Invariant;
 
@@ -48,14 +48,14 @@ impl Place {
 ///     batch
 /// }
 /// ```
-pub struct Batch<T: Word> {
+pub struct Batch<T: AsWord> {
     words: [Place; CAPACITY],
     len: usize,
     /// Invariant: words go back to the type that they came from.
     elements: PhantomData<(T, Invariant<T>)>,
 }
 
-impl<T: Word> Batch<T> {
+impl<T: AsWord> Batch<T> {
     /// How many elements fit.
     pub const CAPACITY: usize = CAPACITY;
 
@@ -121,7 +121,7 @@ impl<T: Word> Batch<T> {
     }
 }
 
-impl<T: Word> Iterator for Batch<T> {
+impl<T: AsWord> Iterator for Batch<T> {
     type Item = T;
 
     fn next(&mut self) -> Option<T> {
@@ -133,21 +133,21 @@ impl<T: Word> Iterator for Batch<T> {
     }
 }
 
-impl<T: Word> ExactSizeIterator for Batch<T> {}
+impl<T: AsWord> ExactSizeIterator for Batch<T> {}
 
-impl<T: Word> Default for Batch<T> {
+impl<T: AsWord> Default for Batch<T> {
     fn default() -> Batch<T> {
         Batch::new()
     }
 }
 
-impl<T: Word> Drop for Batch<T> {
+impl<T: AsWord> Drop for Batch<T> {
     fn drop(&mut self) {
         drops::each(|| self.pop().is_some());
     }
 }
 
-impl<T: Word> fmt::Debug for Batch<T> {
+impl<T: AsWord> fmt::Debug for Batch<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Batch").field("len", &self.len).finish()
     }

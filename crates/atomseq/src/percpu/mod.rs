@@ -17,7 +17,7 @@
 //! atomic addition, so both are wait-free. That of the others closes the gate of this CPU, so it
 //! waits while another thread holds that gate: a thief, a drain, or another slow path. None of
 //! their operations runs code of yours while it holds a gate: `steal` and `drain` convert what they
-//! took ([`Word::from_word`](crate::Word::from_word), [`Owner::from_node`]) when the gate is open again.
+//! took ([`AsWord::from_word`](crate::AsWord::from_word), [`Owner::from_node`]) when the gate is open again.
 //!
 //! # Cost
 //!

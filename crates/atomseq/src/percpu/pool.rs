@@ -17,7 +17,7 @@ use super::depot::Depot;
 use super::error::Error;
 use super::remote::Drain;
 use super::stack::Stack;
-use crate::Word;
+use crate::AsWord;
 use crate::drops;
 use crate::sequence::Closed;
 
@@ -25,7 +25,7 @@ use crate::sequence::Closed;
 ///
 /// Any `Fn() -> T` is a source that makes objects one at a time and drops those it gets back.
 /// Behind a pool in an allocator, a source must not allocate through it.
-pub trait Source<T: Word> {
+pub trait Source<T: AsWord> {
     /// Adds objects to an empty batch: at least one, or none if there are no more.
     ///
     /// Of these one is returned, as many as fit stay on this CPU, and the others go to the depot. There a batch is half the
@@ -36,7 +36,7 @@ pub trait Source<T: Word> {
     fn spill(&self, batch: &mut Batch<T>);
 }
 
-impl<T: Word, F: Fn() -> T> Source<T> for F {
+impl<T: AsWord, F: Fn() -> T> Source<T> for F {
     fn refill(&self, batch: &mut Batch<T>) {
         // An empty batch has room; if not, the object is dropped and the batch is as good.
         let _ = batch.push(self());
@@ -71,13 +71,13 @@ impl<T: Word, F: Fn() -> T> Source<T> for F {
 /// buffers.put(buffer);
 /// assert_eq!(buffers.cached(), 1);
 /// ```
-pub struct Pool<T: Word, S: Source<T>> {
+pub struct Pool<T: AsWord, S: Source<T>> {
     cache: Stack<T>,
     depot: Depot,
     source: S,
 }
 
-impl<T: Word, S: Source<T>> Pool<T, S> {
+impl<T: AsWord, S: Source<T>> Pool<T, S> {
     /// A pool that caches up to `capacity` objects a CPU; and as many again of all CPUs, at most, in
     /// the depot, or eight batches where that is more.
     ///
@@ -315,18 +315,18 @@ impl<T: Word, S: Source<T>> Pool<T, S> {
 }
 
 /// Moves as many words onto this CPU's stack as there is room for, none if its gate is closed; returns how many.
-fn push_at_once<T: Word>(cache: &Stack<T>, words: &[Place]) -> usize {
+fn push_at_once<T: AsWord>(cache: &Stack<T>, words: &[Place]) -> usize {
     cache.push_words_at_once(words).unwrap_or(0)
 }
 
 /// A batch from the depot; it is empty if there is none.
-fn from<T: Word>(depot: &Depot) -> Batch<T> {
+fn from<T: AsWord>(depot: &Depot) -> Batch<T> {
     let mut batch = Batch::new();
     batch.extend_words(usize::MAX, |words| depot.take(words));
     batch
 }
 
-impl<T: Word, S: Source<T>> Drop for Pool<T, S> {
+impl<T: AsWord, S: Source<T>> Drop for Pool<T, S> {
     fn drop(&mut self) {
         let mut cpus = 0..self.cache.cpus();
         let mut cpu = cpus.next();
@@ -351,7 +351,7 @@ impl<T: Word, S: Source<T>> Drop for Pool<T, S> {
     }
 }
 
-impl<T: Word, S: Source<T> + fmt::Debug> fmt::Debug for Pool<T, S> {
+impl<T: AsWord, S: Source<T> + fmt::Debug> fmt::Debug for Pool<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pool")
             .field("cached", &self.cached())
@@ -369,7 +369,7 @@ impl<T: Word, S: Source<T> + fmt::Debug> fmt::Debug for Pool<T, S> {
 /// already have passed that CPU. Of a CPU that it is taking from, it returns the newest, and [as many older ones
 /// stay](super::Stack::drain). It returns every object only if the pool is not used meanwhile.
 /// Objects that were taken out but not asked for are dropped with the iterator.
-pub struct PoolDrain<'a, T: Word> {
+pub struct PoolDrain<'a, T: AsWord> {
     cpus: Drain<'a, T>,
     depot: &'a Depot,
     /// How many more batches it takes from the depot.
@@ -378,7 +378,7 @@ pub struct PoolDrain<'a, T: Word> {
     batch: Batch<T>,
 }
 
-impl<T: Word> Iterator for PoolDrain<'_, T> {
+impl<T: AsWord> Iterator for PoolDrain<'_, T> {
     type Item = T;
 
     fn next(&mut self) -> Option<T> {
@@ -396,9 +396,9 @@ impl<T: Word> Iterator for PoolDrain<'_, T> {
     }
 }
 
-impl<T: Word> FusedIterator for PoolDrain<'_, T> {}
+impl<T: AsWord> FusedIterator for PoolDrain<'_, T> {}
 
-impl<T: Word> fmt::Debug for PoolDrain<'_, T> {
+impl<T: AsWord> fmt::Debug for PoolDrain<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PoolDrain")
             .field("cpus", &self.cpus)
@@ -408,12 +408,12 @@ impl<T: Word> fmt::Debug for PoolDrain<'_, T> {
 }
 
 /// An object on loan from a [`Pool`]; dropped, it goes back.
-pub struct Lease<'a, T: Word, S: Source<T>> {
+pub struct Lease<'a, T: AsWord, S: Source<T>> {
     pool: &'a Pool<T, S>,
     object: Option<T>,
 }
 
-impl<T: Word, S: Source<T>> Lease<'_, T, S> {
+impl<T: AsWord, S: Source<T>> Lease<'_, T, S> {
     /// Keeps the object: it does not go back.
     pub fn into_inner(mut self) -> T {
         self.object
@@ -422,7 +422,7 @@ impl<T: Word, S: Source<T>> Lease<'_, T, S> {
     }
 }
 
-impl<T: Word, S: Source<T>> Deref for Lease<'_, T, S> {
+impl<T: AsWord, S: Source<T>> Deref for Lease<'_, T, S> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -432,7 +432,7 @@ impl<T: Word, S: Source<T>> Deref for Lease<'_, T, S> {
     }
 }
 
-impl<T: Word, S: Source<T>> DerefMut for Lease<'_, T, S> {
+impl<T: AsWord, S: Source<T>> DerefMut for Lease<'_, T, S> {
     fn deref_mut(&mut self) -> &mut T {
         self.object
             .as_mut()
@@ -440,7 +440,7 @@ impl<T: Word, S: Source<T>> DerefMut for Lease<'_, T, S> {
     }
 }
 
-impl<T: Word, S: Source<T>> Drop for Lease<'_, T, S> {
+impl<T: AsWord, S: Source<T>> Drop for Lease<'_, T, S> {
     fn drop(&mut self) {
         if let Some(object) = self.object.take() {
             self.pool.put(object);
@@ -448,7 +448,7 @@ impl<T: Word, S: Source<T>> Drop for Lease<'_, T, S> {
     }
 }
 
-impl<T: Word + fmt::Debug, S: Source<T>> fmt::Debug for Lease<'_, T, S> {
+impl<T: AsWord + fmt::Debug, S: Source<T>> fmt::Debug for Lease<'_, T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Lease").field(&**self).finish()
     }

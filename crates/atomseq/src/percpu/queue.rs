@@ -34,7 +34,7 @@ use super::memory;
 use super::remote::{self, Drain, Raw, Take};
 use crate::sequence::model::Program;
 use crate::word::Invariant;
-use crate::{Word, drops};
+use crate::{AsWord, drops};
 
 const HEAD: usize = WORDS;
 const TAIL: usize = WORDS + 8;
@@ -185,18 +185,18 @@ const LARGEST_CHUNK: usize = 1 << 20;
 /// }
 /// assert_eq!(jobs.drain().map(u64::from).sum::<u64>(), 499_500);
 /// ```
-pub struct Queue<T: Word> {
+pub struct Queue<T: AsWord> {
     area: Area,
     chunks: Chunks,
     elements: Invariant<T>,
 }
 
 // SAFETY: elements move between threads as values, never by reference.
-unsafe impl<T: Word + Send> Send for Queue<T> {}
+unsafe impl<T: AsWord + Send> Send for Queue<T> {}
 // SAFETY: as above; the sequences and the gates make concurrent use atomic.
-unsafe impl<T: Word + Send> Sync for Queue<T> {}
+unsafe impl<T: AsWord + Send> Sync for Queue<T> {}
 
-impl<T: Word> Queue<T> {
+impl<T: AsWord> Queue<T> {
     /// An empty queue.
     ///
     /// # Panics
@@ -402,7 +402,7 @@ unsafe fn chain(cells: NonNull<Cell>, count: usize) -> (usize, usize) {
     (at(0), at(count - 1))
 }
 
-impl<T: Word + Send> Take<T> for Queue<T> {
+impl<T: AsWord + Send> Take<T> for Queue<T> {
     fn area(&self) -> &Area {
         &self.area
     }
@@ -434,7 +434,7 @@ impl<T: Word + Send> Take<T> for Queue<T> {
     }
 }
 
-impl<T: Word> Drop for Queue<T> {
+impl<T: AsWord> Drop for Queue<T> {
     fn drop(&mut self) {
         let mut words = (0..self.area.cpus()).flat_map(|cpu| {
             let (mut cell, tail) = (self.area.peek(cpu, 0), self.area.peek(cpu, 1));
@@ -459,13 +459,13 @@ impl<T: Word> Drop for Queue<T> {
     }
 }
 
-impl<T: Word> Default for Queue<T> {
+impl<T: AsWord> Default for Queue<T> {
     fn default() -> Queue<T> {
         Queue::new()
     }
 }
 
-impl<T: Word> fmt::Debug for Queue<T> {
+impl<T: AsWord> fmt::Debug for Queue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Queue")
             .field("is_empty", &self.is_empty())

@@ -20,7 +20,7 @@ use super::batch::Place;
 use super::error::Error;
 use super::gate::GateGuard;
 use super::remote::{self, Drain, Raw, Take};
-use crate::Word;
+use crate::AsWord;
 use crate::distance::distance;
 use crate::drops;
 use crate::sequence::{Closed, model::Program};
@@ -99,7 +99,7 @@ pub(super) const SEQUENCES: &[&Program] = &[
 /// assert_eq!(block.len(), 64);
 /// assert!(free.drain().next().is_none());
 /// ```
-pub struct Stack<T: Word> {
+pub struct Stack<T: AsWord> {
     area: Area,
     /// In bytes.
     capacity: usize,
@@ -107,11 +107,11 @@ pub struct Stack<T: Word> {
 }
 
 // SAFETY: elements move between threads as values, never by reference.
-unsafe impl<T: Word + Send> Send for Stack<T> {}
+unsafe impl<T: AsWord + Send> Send for Stack<T> {}
 // SAFETY: as above; the sequences and the gates make concurrent use atomic.
-unsafe impl<T: Word + Send> Sync for Stack<T> {}
+unsafe impl<T: AsWord + Send> Sync for Stack<T> {}
 
-impl<T: Word> Stack<T> {
+impl<T: AsWord> Stack<T> {
     /// A stack of up to `capacity` elements a CPU.
     ///
     /// # Panics
@@ -353,7 +353,7 @@ impl<T: Word> Stack<T> {
     }
 }
 
-impl<T: Word + Send> Take<T> for Stack<T> {
+impl<T: AsWord + Send> Take<T> for Stack<T> {
     fn area(&self) -> &Area {
         &self.area
     }
@@ -378,7 +378,7 @@ impl<T: Word + Send> Take<T> for Stack<T> {
     }
 }
 
-impl<T: Word> Drop for Stack<T> {
+impl<T: AsWord> Drop for Stack<T> {
     fn drop(&mut self) {
         let mut places = (0..self.area.cpus()).flat_map(|cpu| {
             let bottom = self.area.bulk(cpu).as_ptr().cast::<Place>();
@@ -394,7 +394,7 @@ impl<T: Word> Drop for Stack<T> {
     }
 }
 
-impl<T: Word> fmt::Debug for Stack<T> {
+impl<T: AsWord> fmt::Debug for Stack<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stack")
             .field("len", &self.len())

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use super::lock::FOR_GOOD;
 use super::remote::Take;
 use super::*;
-use crate::Word;
+use crate::AsWord;
 
 mod panics;
 
@@ -70,7 +70,7 @@ impl Drop for Witness {
 }
 
 // SAFETY: the word is the number.
-unsafe impl Word for Witness {
+unsafe impl AsWord for Witness {
     fn into_word(self) -> usize {
         users_code();
         let word = self.0;

@@ -1,6 +1,6 @@
 //! One function for each operation that has a fast path, so that the executable holds it by name.
 
-use atomseq::dcas::{Change, Domain, Version, Word};
+use atomseq::dcas::{Cell, Change, Domain, Version};
 use atomseq::mutex::{Biased, OnCpu, TestAndSet};
 use atomseq::nonblocking;
 use atomseq::percpu::{Counter, Histogram, Link, List, Node, Pool, Queue, Ring, Stack};
@@ -27,7 +27,7 @@ pub struct Structures {
     pool: Pool<usize, fn() -> usize>,
     flag: OnCpu,
     lock: Biased<usize>,
-    domain: Domain<[Word; 2]>,
+    domain: Domain<[Cell; 2]>,
     shared_stack: &'static nonblocking::Stack<usize>,
     shared_queue: &'static nonblocking::Queue<usize>,
 }
@@ -92,7 +92,7 @@ pub fn run() {
         pool: Pool::with_capacity_per_cpu(4, || 7),
         flag: OnCpu::CLEAR,
         lock: Biased::new(0),
-        domain: Domain::new([Word::new(1), Word::new(1)]),
+        domain: Domain::new([Cell::new(1), Cell::new(1)]),
         shared_stack: Box::leak(Box::new(nonblocking::Stack::with_capacity(4))),
         shared_queue: Box::leak(Box::new(nonblocking::Queue::with_capacity(4))),
     };

@@ -1,15 +1,15 @@
 //! OS-assisted DCAS. An interruption ends its sequences, and whoever comes next undoes what they did: whatever interferes
 //! then comes before the operation or after it, as for the others.
 
-use atomseq::dcas::{Change, Domain, Mechanism, Word};
+use atomseq::dcas::{Cell, Change, Domain, Mechanism};
 
 use crate::scenario::{Check, Fresh, Scenario, Words};
 
 /// Where it is, it stays.
-struct Pair(Box<Domain<[Word; 2]>>);
+struct Pair(Box<Domain<[Cell; 2]>>);
 
 impl std::ops::Deref for Pair {
-    type Target = Domain<[Word; 2]>;
+    type Target = Domain<[Cell; 2]>;
 
     fn deref(&self) -> &Self::Target {
         &self.0
@@ -17,7 +17,7 @@ impl std::ops::Deref for Pair {
 }
 
 fn fresh() -> Pair {
-    let words = [Word::new(1), Word::new(2)];
+    let words = [Cell::new(1), Cell::new(2)];
     let pair = Pair(Box::new(Domain::forced(words, Mechanism::Assisted)));
     assert_eq!(pair.mechanism(), Mechanism::Assisted);
     pair

@@ -2,7 +2,7 @@
 
 use std::cell::UnsafeCell;
 
-use atomseq::Word;
+use atomseq::AsWord;
 use atomseq::dcas::Mechanism;
 use atomseq::nonblocking::spsc::{Consumer, Producer, Ring};
 use atomseq::nonblocking::{Queue, Stack};
@@ -26,9 +26,9 @@ fn capacity(rng: &mut Rng) -> usize {
 macro_rules! bounded {
     ($($(#[$attribute:meta])* $name:ident: $structure:ident by $made:expr, $put:ident;)*) => {$(
         $(#[$attribute])*
-        pub struct $name<E: Element + Word>($structure<E>);
+        pub struct $name<E: Element + AsWord>($structure<E>);
 
-        impl<E: Element + Word> $name<E> {
+        impl<E: Element + AsWord> $name<E> {
             /// An empty one, under this mechanism.
             pub fn fresh(mechanism: Mechanism, rng: &mut Rng) -> ($name<E>, Ends) {
                 let capacity = capacity(rng);
@@ -37,7 +37,7 @@ macro_rules! bounded {
             }
         }
 
-        impl<E: Element + Word> Subject for $name<E> {
+        impl<E: Element + AsWord> Subject for $name<E> {
             type Model = Ends;
             type Memory = ();
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use atomseq::dcas::{Adjacent, Change, Covered, Domain, Mechanism, Version, Word};
+use atomseq::dcas::{Adjacent, Cell, Change, Covered, Domain, Mechanism, Version};
 use fastrand::Rng;
 
 use crate::models::registers::{Answer, Call, Registers, WORDS};
@@ -12,12 +12,12 @@ use crate::record::{Subject, lane_of};
 const MAX: u64 = 2;
 
 /// Three words in one domain.
-pub struct Words(Domain<[Word; WORDS]>);
+pub struct Words(Domain<[Cell; WORDS]>);
 
 impl Words {
     /// Zeros, under this mechanism.
     pub fn fresh(mechanism: Mechanism) -> (Words, Registers) {
-        let words = Domain::forced(std::array::from_fn(|_| Word::new(0)), mechanism);
+        let words = Domain::forced(std::array::from_fn(|_| Cell::new(0)), mechanism);
         let version = words.version().number();
         let exact = words.mechanism() == Mechanism::Kcas;
         (Words(words), Registers::zeros(version, exact))
@@ -122,7 +122,7 @@ impl Subject for Words {
 pub struct Twins(Box<Domain<Equal>>);
 
 #[derive(Covered)]
-struct Equal([Word; WORDS]);
+struct Equal([Cell; WORDS]);
 
 /// How often a destructor has looked, and how often the words were not equal.
 static LOOKS: AtomicUsize = AtomicUsize::new(0);
@@ -140,7 +140,7 @@ impl Drop for Equal {
 impl Twins {
     /// Zeros, under this mechanism.
     pub fn fresh(mechanism: Mechanism) -> (Twins, Registers) {
-        let zeros = Equal(std::array::from_fn(|_| Word::new(0)));
+        let zeros = Equal(std::array::from_fn(|_| Cell::new(0)));
         // In a box: it stays where it is when the history moves.
         let twins = Box::new(Domain::forced(zeros, mechanism));
         let version = twins.version().number();

@@ -81,7 +81,7 @@ pub(crate) mod inner {
             where
                 C: crate::language::marker::Send,
             {
-                pub(crate) word: crate::library::dcas::Word,
+                pub(crate) word: crate::library::dcas::Cell,
                 pub(crate) more: [C; N],
                 pub(crate) held: crate::language::marker::PhantomData<&'a ()>,
             }
@@ -92,7 +92,7 @@ pub(crate) mod inner {
 }
 
 #[derive(library::dcas::Covered)]
-struct Pair(library::dcas::Word, library::dcas::Word);
+struct Pair(library::dcas::Cell, library::dcas::Cell);
 
 library::nonblocking::plain! {
     #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -224,13 +224,13 @@ fn structures() {
     check(matches(library::nonblocking::List::insert(&list, key, 3)));
     drop_pool(library::memory::Pool::<Entry>::new());
     let pair = library::dcas::Domain::new(Pair(
-        library::dcas::Word::new(7),
-        library::dcas::Word::new(8),
+        library::dcas::Cell::new(7),
+        library::dcas::Cell::new(8),
     ));
     check(library::dcas::Domain::load(&pair, &pair.1) == 8);
     drop_shelf(library::dcas::Domain::new(inner::Shelf {
-        word: library::dcas::Word::new(7),
-        more: [library::dcas::Word::new(7), library::dcas::Word::new(8)],
+        word: library::dcas::Cell::new(7),
+        more: [library::dcas::Cell::new(7), library::dcas::Cell::new(8)],
         held: language::marker::PhantomData,
     }));
 }

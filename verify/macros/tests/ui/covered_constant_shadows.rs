@@ -2,14 +2,14 @@
 #![forbid(unsafe_code)]
 #![allow(non_upper_case_globals)]
 
-use atomseq::dcas::{Covered, Word};
+use atomseq::dcas::{Covered, Cell};
 
 const __atomseq_field_0: () = ();
 
 #[derive(Covered)]
 struct Shelf {
     _nothing: (),
-    word: Word,
+    word: Cell,
 }
 
 fn main() {

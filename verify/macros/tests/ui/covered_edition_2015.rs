@@ -2,19 +2,19 @@
 //! for every type.
 #![forbid(unsafe_code)]
 
-use ::atomseq::dcas::{Covered, Word};
+use ::atomseq::dcas::{Covered, Cell};
 
 mod atomseq {
     pub mod dcas {
         pub trait Covered {
-            fn each_word(&mut self, _: &mut dyn FnMut(&mut ::atomseq::dcas::Word)) {}
+            fn each_word(&mut self, _: &mut dyn FnMut(&mut ::atomseq::dcas::Cell)) {}
         }
 
         impl<T> Covered for T {}
     }
 }
 
-type Held = std::sync::Mutex<Word>;
+type Held = std::sync::Mutex<Cell>;
 
 verify_edition_2015::shelf! { #[derive(Covered)] Shelf }
 

@@ -3,12 +3,12 @@
 
 use std::cell::Cell;
 
-use atomseq::dcas::{Covered, Word};
+use atomseq::dcas::{Covered, Cell};
 
 #[derive(Covered)]
-#[verify_hostile::replaces(Word, Cell<Word>)]
+#[verify_hostile::replaces(Cell, Cell<Cell>)]
 struct Shelf {
-    word: Word,
+    word: Cell,
 }
 
 fn main() {}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use shuttle::thread;
 
-use super::free::{Free, Word};
+use super::free::{Free, PageState};
 use super::hints::{Hints, Map};
 use super::sync::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use super::{Orders, fails, holds};
@@ -60,9 +60,9 @@ impl Free for Page {
     }
 
     /// As in the library, or with every tag 0.
-    fn exchange(&self, old: Word, new: Word) -> bool {
+    fn exchange(&self, old: PageState, new: PageState) -> bool {
         let tag = if self.protected.by_tags { new.tag } else { 0 };
-        let new = Word { tag, ..new }.word();
+        let new = PageState { tag, ..new }.word();
         self.word
             .compare_exchange(old.word(), new, SeqCst, SeqCst)
             .is_ok()

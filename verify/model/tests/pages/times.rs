@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use shuttle::thread;
 
-use super::free::{Free, Word};
+use super::free::{Free, PageState};
 use super::moment::Moment;
 use super::seen::{self, Seen};
 use super::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -102,7 +102,7 @@ impl Page {
         let Some(word) = seen::free_for_longer(self, &self.seen, now, TIME as u32) else {
             return;
         };
-        let taken = Word {
+        let taken = PageState {
             used: 1,
             ..word.next()
         };
@@ -115,7 +115,7 @@ impl Page {
         let freed = self.freed.load(SeqCst);
         let free_for = read.get() as i64 - freed as i64;
         assert!(free_for > TIME as i64, "gone after {free_for}");
-        let free = Word {
+        let free = PageState {
             first: 0,
             used: 0,
             ..taken.next()

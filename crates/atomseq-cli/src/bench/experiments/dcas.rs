@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use atomseq::dcas::{Adjacent, Change, Covered, Domain, Mechanism, Word};
+use atomseq::dcas::{Adjacent, Cell, Change, Covered, Domain, Mechanism};
 use crossbeam_utils::CachePadded;
 
 use super::{Experiment, Method, Threads};
@@ -105,14 +105,14 @@ pub trait Pair: Sync {
 #[derive(Covered, Default)]
 #[repr(align(128))]
 pub struct Padded {
-    word: Word,
+    word: Cell,
 }
 
 impl Deref for Padded {
-    type Target = Word;
+    type Target = Cell;
 
     #[inline(always)]
-    fn deref(&self) -> &Word {
+    fn deref(&self) -> &Cell {
         &self.word
     }
 }

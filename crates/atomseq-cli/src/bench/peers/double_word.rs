@@ -6,13 +6,13 @@
 //! 8 % longer.
 
 #[cfg(atomseq_sections)]
-use atomseq::dcas::{Adjacent, Word};
+use atomseq::dcas::{Adjacent, Cell};
 #[cfg(not(atomseq_sections))]
 use portable_atomic::{AtomicU128, Ordering};
 
 /// What the first word holds at most.
 #[cfg(atomseq_sections)]
-pub const MAX: u64 = Word::MAX;
+pub const MAX: u64 = Cell::MAX;
 /// What the first word holds at most.
 #[cfg(not(atomseq_sections))]
 pub const MAX: u64 = u64::MAX;

@@ -1,6 +1,6 @@
 //! Rounds on words of one domain, between which amounts move.
 
-use atomseq::dcas::{Change, Changed, Domain, Mechanism, Word};
+use atomseq::dcas::{Cell, Change, Changed, Domain, Mechanism};
 
 use crate::torture::harness::Round;
 use crate::torture::harness::lane::{Doing, Lane};
@@ -15,12 +15,12 @@ const AT_FIRST: u64 = 1_000_000;
 const MOVES: usize = 0;
 
 /// Words of one domain, between which amounts move: their sum stays.
-pub struct Accounts(Domain<[Word; ACCOUNTS]>);
+pub struct Accounts(Domain<[Cell; ACCOUNTS]>);
 
 impl Accounts {
     /// All of them alike.
     pub fn new(mechanism: Mechanism) -> Accounts {
-        let words = std::array::from_fn(|_| Word::new(AT_FIRST));
+        let words = std::array::from_fn(|_| Cell::new(AT_FIRST));
         Accounts(Domain::forced(words, mechanism))
     }
 

@@ -1,6 +1,6 @@
 //! The structures that hold values, behind one interface.
 
-use atomseq::Word;
+use atomseq::AsWord;
 use atomseq::percpu::{Queue, Ring, Stack};
 
 use super::element::Element;
@@ -75,8 +75,8 @@ macro_rules! containers {
 }
 
 containers! {
-    Stack: Lifo, [+ Word] {}
-    Queue: Fifo, [+ Word] {}
+    Stack: Lifo, [+ AsWord] {}
+    Queue: Fifo, [+ AsWord] {}
     Ring: Fifo, [] {
         fn push_many(&self, elements: &mut Vec<E>) {
             E::push_many(self, elements);

@@ -17,7 +17,7 @@ enum Wanted {
 }
 
 impl Line {
-    /// Word by word, so that the fast path puts nothing together for it.
+    /// Cell by word, so that the fast path puts nothing together for it.
     #[cold]
     #[inline(never)]
     #[allow(clippy::too_many_arguments, reason = "they stay in registers")]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use super::{FREE, GONE, Map, pair};
-use crate::Word;
+use crate::AsWord;
 use crate::local::drain::Take;
 use crate::local::points::point;
 use crate::word::Invariant;
@@ -19,7 +19,7 @@ fn key_word(index: usize, entries: usize, word: usize) -> Option<usize> {
     }
 }
 
-impl<K: Word + Copy, V: Word, const N: usize> Take<(K, V)> for Map<K, V, N> {
+impl<K: AsWord + Copy, V: AsWord, const N: usize> Take<(K, V)> for Map<K, V, N> {
     fn take(&self, cursor: &mut usize) -> Option<(K, V)> {
         while *cursor < N + 2 {
             let version = self.version();
@@ -44,7 +44,7 @@ trait Entries {
     fn next_pair(&self, next: &mut usize) -> Option<(usize, usize)>;
 }
 
-impl<K: Word + Copy, V: Word, const N: usize> Entries for Map<K, V, N> {
+impl<K: AsWord + Copy, V: AsWord, const N: usize> Entries for Map<K, V, N> {
     fn next_pair(&self, next: &mut usize) -> Option<(usize, usize)> {
         while *next < N + 2 {
             let index = *next;
@@ -61,13 +61,13 @@ impl<K: Word + Copy, V: Word, const N: usize> Entries for Map<K, V, N> {
 }
 
 /// The pairs of a [`Map`]; made by [`Map::iter`].
-pub struct Iter<'a, K: Word + Copy, V: Word + Copy> {
+pub struct Iter<'a, K: AsWord + Copy, V: AsWord + Copy> {
     entries: &'a dyn Entries,
     next: usize,
     pairs: Invariant<(K, V)>,
 }
 
-impl<'a, K: Word + Copy, V: Word + Copy> Iter<'a, K, V> {
+impl<'a, K: AsWord + Copy, V: AsWord + Copy> Iter<'a, K, V> {
     pub(super) fn new<const N: usize>(map: &'a Map<K, V, N>) -> Iter<'a, K, V> {
         Iter {
             entries: map,
@@ -77,7 +77,7 @@ impl<'a, K: Word + Copy, V: Word + Copy> Iter<'a, K, V> {
     }
 }
 
-impl<K: Word + Copy, V: Word + Copy> Iterator for Iter<'_, K, V> {
+impl<K: AsWord + Copy, V: AsWord + Copy> Iterator for Iter<'_, K, V> {
     type Item = (K, V);
 
     fn next(&mut self) -> Option<(K, V)> {
@@ -87,13 +87,13 @@ impl<K: Word + Copy, V: Word + Copy> Iterator for Iter<'_, K, V> {
     }
 }
 
-impl<K: Word + Copy, V: Word + Copy> fmt::Debug for Iter<'_, K, V> {
+impl<K: AsWord + Copy, V: AsWord + Copy> fmt::Debug for Iter<'_, K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Iter")
     }
 }
 
-impl<'a, K: Word + Copy, V: Word + Copy, const N: usize> IntoIterator for &'a Map<K, V, N> {
+impl<'a, K: AsWord + Copy, V: AsWord + Copy, const N: usize> IntoIterator for &'a Map<K, V, N> {
     type Item = (K, V);
     type IntoIter = Iter<'a, K, V>;
 

@@ -1,7 +1,7 @@
 //! The entries of a map: where a key is looked for, and how one gets in and out.
 
 use super::{ENTRIES, Entry, FREE, Full, GONE, Map, PRESENT, claim, free, remove, version};
-use crate::Word;
+use crate::AsWord;
 use crate::local::place::address;
 use crate::local::points::point;
 
@@ -31,7 +31,7 @@ pub(super) struct Room {
     is_crowded: bool,
 }
 
-impl<K: Word + Copy, V: Word, const N: usize> Map<K, V, N> {
+impl<K: AsWord + Copy, V: AsWord, const N: usize> Map<K, V, N> {
     /// Where to look for a key.
     #[inline]
     pub(super) fn way(key: K) -> Way {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::Word;
+use crate::AsWord;
 
 /// The map is full: what was to go in with a new key comes back.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl<V> fmt::Display for Full<V> {
 impl<V> std::error::Error for Full<V> {}
 
 /// Integers, which [`Map::add`](super::Map::add) can add up.
-pub trait Integer: Word + Copy + sealed::Sealed {}
+pub trait Integer: AsWord + Copy + sealed::Sealed {}
 
 mod sealed {
     pub trait Sealed {}

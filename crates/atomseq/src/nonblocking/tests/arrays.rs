@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::Word;
+use crate::AsWord;
 
 /// What both are, and what they should do.
-trait Structure<T: Word>: Sync + Sized {
+trait Structure<T: AsWord>: Sync + Sized {
     fn forced(capacity: usize, mechanism: Mechanism) -> Self;
     fn push(&self, value: T) -> Result<(), T>;
     fn pop(&self) -> Option<T>;
@@ -19,7 +19,7 @@ trait Structure<T: Word>: Sync + Sized {
 
 macro_rules! structure {
     ($name:ident $next:ident $forced:expr) => {
-        impl<T: Word + Send> Structure<T> for $name<T> {
+        impl<T: AsWord + Send> Structure<T> for $name<T> {
             fn forced(capacity: usize, mechanism: Mechanism) -> Self {
                 let forced: fn(usize, Mechanism) -> $name<T> = $forced;
                 forced(capacity, mechanism)

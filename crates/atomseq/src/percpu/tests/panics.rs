@@ -12,7 +12,7 @@ struct Converted {
 }
 
 // SAFETY: the word of a box.
-unsafe impl Word for Converted {
+unsafe impl AsWord for Converted {
     fn into_word(self) -> usize {
         self._value.into_word()
     }

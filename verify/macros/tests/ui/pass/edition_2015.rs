@@ -2,9 +2,9 @@
 #![allow(dead_code)]
 
 mod honest {
-    use atomseq::dcas::{Covered, Word};
+    use atomseq::dcas::{Covered, Cell};
 
-    type Held = Word;
+    type Held = Cell;
 
     verify_edition_2015::shelf! { #[derive(Covered)] Shelf }
 }

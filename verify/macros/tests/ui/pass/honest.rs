@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
-use atomseq::dcas::{Covered, Word};
+use atomseq::dcas::{Covered, Cell};
 use atomseq::memory::{Pool, descriptor};
 use atomseq::nonblocking::{List, plain};
 
@@ -60,7 +60,7 @@ where
     C: Copy,
 {
     field_0: [C; N],
-    visit: Word,
+    visit: Cell,
     _name: &'static str,
     _borrowed: std::marker::PhantomData<&'a ()>,
 }

@@ -33,7 +33,7 @@ mod shadowed {
 
     #[derive(::atomseq::dcas::Covered)]
     struct Shelf {
-        word: ::atomseq::dcas::Word,
+        word: ::atomseq::dcas::Cell,
     }
 
     ::atomseq::local::per_thread! {

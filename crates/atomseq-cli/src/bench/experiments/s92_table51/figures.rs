@@ -7,7 +7,7 @@ use std::ops::Deref;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use atomseq::dcas::{Change, Covered, Domain, Version, Word};
+use atomseq::dcas::{Cell, Change, Covered, Domain, Version};
 
 use super::{Attempts, CAPACITY, Pair, plain};
 
@@ -22,7 +22,7 @@ struct Figure<T: Covered> {
 
 impl<T: Covered> Figure<T> {
     /// With these words, of which the first one is 0.
-    fn new(words: T, first: fn(&T) -> &Word) -> Self {
+    fn new(words: T, first: fn(&T) -> &Cell) -> Self {
         let domain = Box::new(Domain::new(words));
         let over = domain.version();
         // Nothing changes but the version, and nobody else has the domain.
@@ -38,8 +38,8 @@ impl<T: Covered> Figure<T> {
     #[inline(always)]
     fn change<'w, const RETRY: bool, const N: usize, R>(
         &self,
-        look: [&Word; N],
-        mut attempt: impl FnMut([u64; N]) -> Option<([(&'w Word, u64); 2], R)>,
+        look: [&Cell; N],
+        mut attempt: impl FnMut([u64; N]) -> Option<([(&'w Cell, u64); 2], R)>,
     ) -> Option<(R, Attempts)> {
         let mut attempts = 0;
         loop {
@@ -66,8 +66,8 @@ impl<T: Covered> Deref for Figure<T> {
 }
 
 /// So many words of value 0.
-fn words<const N: usize>() -> [Word; N] {
-    array::from_fn(|_| Word::new(0))
+fn words<const N: usize>() -> [Cell; N] {
+    array::from_fn(|_| Cell::new(0))
 }
 
 /// What an operation that did nothing returns.
@@ -78,8 +78,8 @@ pub struct Stack<const RETRY: bool>(Figure<StackWords>);
 
 #[derive(Covered)]
 struct StackWords {
-    height: Word,
-    cells: [Word; LENGTH],
+    height: Cell,
+    cells: [Cell; LENGTH],
 }
 
 impl<const RETRY: bool> Default for Stack<RETRY> {
@@ -121,9 +121,9 @@ pub struct Queue<const RETRY: bool>(Figure<QueueWords>);
 
 #[derive(Covered)]
 struct QueueWords {
-    head: Word,
-    tail: Word,
-    cells: [Word; LENGTH + 1],
+    head: Cell,
+    tail: Cell,
+    cells: [Cell; LENGTH + 1],
 }
 
 impl<const RETRY: bool> Default for Queue<RETRY> {
@@ -179,8 +179,8 @@ pub struct List<const RETRY: bool> {
 
 #[derive(Covered)]
 struct ListWords {
-    first: Word,
-    next: [Word; LENGTH],
+    first: Cell,
+    next: [Cell; LENGTH],
 }
 
 impl<const RETRY: bool> Default for List<RETRY> {
