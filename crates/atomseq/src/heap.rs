@@ -7,7 +7,7 @@ use std::process::abort;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::memory::Descriptor;
+use crate::type_stable::Descriptor;
 
 /// Moves a value into a box; drops it if there is no memory.
 pub(crate) fn boxed<T>(value: T) -> Option<Box<T>> {

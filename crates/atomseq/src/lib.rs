@@ -189,7 +189,6 @@ mod growth;
 mod heap;
 pub mod local;
 mod mappings;
-pub mod memory;
 pub mod mutex;
 pub mod nonblocking;
 pub mod percpu;
@@ -198,6 +197,7 @@ pub mod sequence;
 pub mod signal;
 pub mod status;
 mod sync;
+pub mod type_stable;
 /// What unit tests of several modules use.
 #[cfg(test)]
 mod tests {

@@ -22,7 +22,7 @@ pub(crate) struct Pair {
 }
 
 // SAFETY: two descriptors, one after the other, and nothing else.
-unsafe impl crate::memory::Descriptor for Pair {}
+unsafe impl crate::type_stable::Descriptor for Pair {}
 
 impl Pair {
     #[inline(always)]

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use atomseq::dcas::force_kcas;
-use atomseq::memory::{Cache, Error, Pool};
 use atomseq::nonblocking::{LinkedStack, Queue, Stack};
 use atomseq::percpu::{Counter, Queue as PerCpuQueue, Ring, Stack as PerCpuStack};
+use atomseq::type_stable::{Cache, Error, Pool};
 use verify_linux::{
     ANSWERED, Answer, Circumstances, Refusal, When, answer_traps, exit_code, in_fresh_process,
     refuse,

@@ -12,10 +12,10 @@ use std::ptr::null_mut;
 use std::sync::atomic::AtomicU64;
 
 use atomseq::dcas::{Mechanism, force_kcas};
-use atomseq::memory;
 use atomseq::nonblocking::{self, LinkedStack, List, OneVisitorList, RefList, Unordered, spsc};
 use atomseq::percpu::{self, Link, Node};
 use atomseq::signal;
+use atomseq::type_stable;
 use verify_linux::{Circumstances, exit_code, in_fresh_process, killed_in_fresh_process};
 
 thread_local! {
@@ -95,8 +95,8 @@ fn is_per_cpu_made<T>(made: Result<T, percpu::Error>) -> bool {
 }
 
 /// The same of what lies in type-stable memory.
-fn is_stable_made<T>(made: Result<T, memory::Error>) -> bool {
-    is_made(made, memory::Error::OutOfMemory)
+fn is_stable_made<T>(made: Result<T, type_stable::Error>) -> bool {
+    is_made(made, type_stable::Error::OutOfMemory)
 }
 
 /// The same of a structure in an array.
@@ -148,17 +148,21 @@ const FALLIBLE: &[Constructor] = &[
         }))
     }),
     ("memory::Pool", 0, || {
-        is_stable_made(memory::Pool::<AtomicU64>::options().build())
+        is_stable_made(type_stable::Pool::<AtomicU64>::options().build())
     }),
     ("memory::Pool with a limit", 0, || {
-        is_stable_made(memory::Pool::<AtomicU64>::options().limit(1000).build())
+        is_stable_made(
+            type_stable::Pool::<AtomicU64>::options()
+                .limit(1000)
+                .build(),
+        )
     }),
     ("a descriptor", 0, || {
-        let pool = memory::Pool::<AtomicU64>::options().build();
+        let pool = type_stable::Pool::<AtomicU64>::options().build();
         pool.is_ok_and(|pool| is_stable_made(pool.allocate()))
     }),
     ("memory::Cache", 0, || {
-        is_stable_made(memory::Cache::new(1000, |_: &AtomicU64| ()))
+        is_stable_made(type_stable::Cache::new(1000, |_: &AtomicU64| ()))
     }),
     ("nonblocking::Queue", 1, || {
         is_array_made(nonblocking::Queue::<u64>::try_with_capacity(100))
@@ -217,7 +221,7 @@ const INFALLIBLE: &[Constructor] = &[
         panics_not(|| percpu::Stack::<u64>::with_capacity_per_cpu(10_000))
     }),
     ("memory::Pool::new", 0, || {
-        panics_not(memory::Pool::<AtomicU64>::new)
+        panics_not(type_stable::Pool::<AtomicU64>::new)
     }),
     ("nonblocking::Queue::new", 1, || {
         panics_not(|| nonblocking::Queue::<u64>::with_capacity(100))

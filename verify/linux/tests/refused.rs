@@ -9,10 +9,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use atomseq::dcas::{Cell, Change, Domain, Mechanism};
-use atomseq::memory::Pool;
 use atomseq::mutex::{Condvar, Mutex, Semaphore};
 use atomseq::nonblocking::{LinkedStack, List, OneVisitorList, Queue, RefList, Stack};
 use atomseq::percpu;
+use atomseq::type_stable::Pool;
 use verify_linux::{
     ANSWERED, Answer, Circumstances, Refusal, When, answer_traps, in_fresh_process, library_source,
     library_sources, refuse, without_tests,

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use atomseq::memory::Pool;
 use atomseq::percpu::{Counter, Stack};
+use atomseq::type_stable::Pool;
 use verify_linux::{
     Answer, Circumstances, Refusal, When, end_trapped_call, in_fresh_process, install_answer,
     refuse, second_argument, trapped_call,

@@ -7,7 +7,7 @@ use atomseq::mutex::{Biased, Condvar, Mutex, OnCpu, Semaphore};
 use atomseq::percpu::{self, Area, Counter, Histogram, Link, Node, Ring};
 use atomseq::signal::{self, Event};
 use atomseq::status::{Reason, Registrant};
-use atomseq::{memory, nonblocking};
+use atomseq::{nonblocking, type_stable};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::ffi::{CString, OsStr};
 use std::fmt::Display;
@@ -654,7 +654,7 @@ struct Given {
     ring: OnceLock<Ring<usize>>,
     queue: OnceLock<percpu::Queue<usize>>,
     pool: OnceLock<percpu::Pool<usize, fn() -> usize>>,
-    descriptors: OnceLock<memory::Pool<AtomicU32>>,
+    descriptors: OnceLock<type_stable::Pool<AtomicU32>>,
     linked: OnceLock<nonblocking::LinkedStack<usize>>,
 }
 
@@ -696,7 +696,7 @@ impl Given {
         keep(&self.pool, || {
             percpu::Pool::try_with_capacity_per_cpu(4, usize::default as _)
         });
-        keep(&self.descriptors, || memory::Pool::options().build());
+        keep(&self.descriptors, || type_stable::Pool::options().build());
         keep(&self.linked, || {
             nonblocking::LinkedStack::try_with_limit(1000)
         });

@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
-use atomseq::memory::Pool;
+use atomseq::type_stable::Pool;
 use verify_linux::{Circumstances, in_fresh_process};
 
 /// Few enough that no CPU keeps any.

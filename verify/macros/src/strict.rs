@@ -37,7 +37,7 @@ atomseq::nonblocking::plain! {
     }
 }
 
-atomseq::memory::descriptor! {
+atomseq::type_stable::descriptor! {
     /// An entry.
     #[derive(Debug, Default)]
     pub struct Entry {

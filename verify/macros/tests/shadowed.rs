@@ -32,7 +32,7 @@ mod safe {
         }
     }
 
-    atomseq::memory::descriptor! {
+    atomseq::type_stable::descriptor! {
         pub struct Nothing {}
     }
 
@@ -77,7 +77,7 @@ fn expansions_take_nothing_from_the_crate_that_is_called_core() {
         small: [2; 8],
     };
     assert!(list.try_insert(key, 3).is_ok() && list.contains(&key));
-    drop(atomseq::memory::Pool::<safe::Nothing>::new());
+    drop(atomseq::type_stable::Pool::<safe::Nothing>::new());
 
     let shelf = atomseq::dcas::Domain::new(safe::Shelf {
         word: atomseq::dcas::Cell::new(7),

@@ -10,7 +10,7 @@ use std::sync::atomic::{
 use std::thread;
 use std::time::{Duration, Instant};
 
-use atomseq::memory::{Allocated, Cache, Pool, Reference, descriptor};
+use atomseq::type_stable::{Allocated, Cache, Pool, Reference, descriptor};
 use verify_stress::lengthened;
 use verify_stress::torment::{self, Victim};
 

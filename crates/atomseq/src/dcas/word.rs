@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::memory::Descriptor;
 use crate::sync::{AtomicU64, Ordering};
+use crate::type_stable::Descriptor;
 
 use super::kcas;
 

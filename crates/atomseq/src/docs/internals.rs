@@ -376,7 +376,7 @@
 //!
 //! # Type-stable memory
 //!
-//! A [`memory::Pool`](crate::memory::Pool) is a [`percpu::Pool`](crate::percpu::Pool) of addresses over pages that all
+//! A [`memory::Pool`](crate::type_stable::Pool) is a [`percpu::Pool`](crate::percpu::Pool) of addresses over pages that all
 //! CPUs share:
 //!
 //! ```text

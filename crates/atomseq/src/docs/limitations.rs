@@ -69,29 +69,29 @@
 //!
 //! # Type-stable memory
 //!
-//! * **A limit counts all.** Of a [`memory::Pool`](crate::memory::Pool) with a limit, an allocation may fail although something
+//! * **A limit counts all.** Of a [`memory::Pool`](crate::type_stable::Pool) with a limit, an allocation may fail although something
 //!   is free: up to 32 descriptors are in the hands of each thread that is just filling or emptying a CPU's
 //!   stack, and a page's in those of a trim; and an allocation looks at one place after another, so it may miss
 //!   a descriptor that moves meanwhile. Give a limit some room.
 //! * **A thread that ends** inside an allocation or a free, by a system call of its own, may take up to 32 free descriptors
 //!   with it for good, and the room for them between the CPUs; a trim a page. What it had allocated is found by an audit. So may
 //!   a fork: the child does not get what other threads of its parent had in their hands just then.
-//! * **A [`Cache`](crate::memory::Cache) has no audit.** A thread that ends inside [`load`](crate::memory::Cache::load) or
-//!   [`write_back`](crate::memory::Cache::write_back), by a system call of its own, may take one of the limit's descriptors with it for
-//!   good. What was loaded there then stays [being written back](crate::memory::Gone::BeingWrittenBack): so it does after a
+//! * **A [`Cache`](crate::type_stable::Cache) has no audit.** A thread that ends inside [`load`](crate::type_stable::Cache::load) or
+//!   [`write_back`](crate::type_stable::Cache::write_back), by a system call of its own, may take one of the limit's descriptors with it for
+//!   good. What was loaded there then stays [being written back](crate::type_stable::Gone::BeingWrittenBack): so it does after a
 //!   `siglongjmp` out of the owner's `write_back`, and in the child of a fork during one.
 //! * **Address space.** Chunks double, and stay until the pool is dropped. A pool maps 16 pages at first, each of up to eight descriptors
 //!   where they are larger than a page of the system; later up to twice what it needs. Of pages, up to an eighth is not used, and mappings
 //!   are rounded up by up to an eighth. A limit ends the last chunk: so a pool takes up to a third more than its limit needs, and a few
 //!   pages of the system. Where the system does not overcommit, addresses count.
-//! * **Pages go back** only on Linux, only to a [`trim`](crate::memory::Pool::trim), and as a whole: one descriptor that is in use keeps a
+//! * **Pages go back** only on Linux, only to a [`trim`](crate::type_stable::Pool::trim), and as a whole: one descriptor that is in use keeps a
 //!   page. Memory that the program has locked stays. A stray write through an old address gives a page that
 //!   went back its memory again, until it is used and trimmed once more.
-//! * **Least recently used** means a look at every descriptor of a [`Cache`](crate::memory::Cache) for each one written back:
+//! * **Least recently used** means a look at every descriptor of a [`Cache`](crate::type_stable::Cache) for each one written back:
 //!   fine for thousands. For more, choose yourself, among the first few.
 //! * **After a fork into another time namespace** (`unshare` or `setns` with `CLONE_NEWTIME`), the child's monotonic clock may be ahead of
 //!   its parent's. Then the difference counts as time that has passed: a `trim` in the child gives back what was freed less than
-//!   [`stable_for`](crate::memory::Options::stable_for) ago, and an audit finds descriptors unclaimed that are not that old.
+//!   [`stable_for`](crate::type_stable::Options::stable_for) ago, and an audit finds descriptors unclaimed that are not that old.
 //! * **Tags of pages** have 32 bits. A thread that is stopped after it has read which descriptors of a page are free, and wakes when exactly
 //!   a multiple of 2^32 changes of that page have passed, may find as many free and the same one first. Then
 //!   it is deceived, and may take a descriptor that is in use. At ten million changes of one page a second, 2^32 take seven minutes.
@@ -470,7 +470,7 @@
 //!   is no safe way to go on. Where atomseq registers threads itself and `rseq` is forbidden later,
 //!   new threads use the slow path; a thread that is registered stays so. With glibc it ends as usual. With other C
 //!   libraries its end aborts the process with a sentence, for the kernel would write to storage that is gone: keep `rseq` allowed there. Where `clock_gettime` is refused, a wait with a deadline ends at once, a
-//!   [`memory::Pool`](crate::memory::Pool) gives no page back and finds nothing unclaimed, as no time seems to pass, and a thread that
+//!   [`memory::Pool`](crate::type_stable::Pool) gives no page back and finds nothing unclaimed, as no time seems to pass, and a thread that
 //!   meets contention yields. k-CAS asks `getpid`, `gettid` and `tgkill` (of no signal) at any time: a filter may answer
 //!   with an error, but must not end the process. So it may where masks use `getpid`, `gettid`, `rt_tgsigqueueinfo`,
 //!   `rt_sigpending` and `tgkill` for what they defer.

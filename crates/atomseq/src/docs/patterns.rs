@@ -366,12 +366,12 @@
 //! # 10. Readers that nobody waits for
 //!
 //! Memory that others may be reading cannot be freed: so readers count themselves, or announce what they read,
-//! or the memory waits for an epoch to end. With [type-stable memory](crate::memory) it is freed at once, and readers
+//! or the memory waits for an epoch to end. With [type-stable memory](crate::type_stable) it is freed at once, and readers
 //! look afterwards whether what they have read counts. Below, a setting is replaced as a whole; readers execute no
 //! atomic instruction, and memory does not grow however slow they are.
 //!
 //! ```
-//! use atomseq::memory::{Allocated, Pool, descriptor};
+//! use atomseq::type_stable::{Allocated, Pool, descriptor};
 //! use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 //!
 //! descriptor! {
@@ -500,5 +500,5 @@
 //! Look before you store, never the other way round: what is between the two may run again. Do not wait for another
 //! operation in there. What takes more than two words is made of duplicates: build the new one where nobody looks, and
 //! exchange the word that leads to it, as [`List::replace`](crate::nonblocking::List::replace) does. What owns memory
-//! goes into [type-stable memory](crate::memory), so that who comes late reads an old value and no other type.
+//! goes into [type-stable memory](crate::type_stable), so that who comes late reads an old value and no other type.
 //! [`nonblocking::Stack`](crate::nonblocking::Stack) is this stack with less to check and to store.

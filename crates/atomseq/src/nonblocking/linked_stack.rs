@@ -21,7 +21,7 @@ use super::NoMemory;
 use super::nodes::{self, Chain, address, between, until_unchanged};
 use crate::dcas::{Mechanism, Object, StableWord, Version};
 use crate::drops;
-use crate::memory::{self, Descriptor};
+use crate::type_stable::{self, Descriptor};
 
 /// A node.
 #[repr(C)]
@@ -88,7 +88,7 @@ impl<T: Send> LinkedStack<T> {
     /// # Errors
     ///
     /// [`memory::Error::Zero`], [`TooLarge`](memory::Error::TooLarge), [`OutOfMemory`](memory::Error::OutOfMemory).
-    pub fn try_with_limit(values: usize) -> Result<LinkedStack<T>, memory::Error> {
+    pub fn try_with_limit(values: usize) -> Result<LinkedStack<T>, type_stable::Error> {
         LinkedStack::made(Object::new(), Some(values))
     }
 
@@ -102,7 +102,7 @@ impl<T: Send> LinkedStack<T> {
     pub(super) fn made(
         object: Object,
         limit: Option<usize>,
-    ) -> Result<LinkedStack<T>, memory::Error> {
+    ) -> Result<LinkedStack<T>, type_stable::Error> {
         Ok(LinkedStack {
             chain: Chain::new(object, limit)?,
             tail: StableWord::default(),

@@ -16,8 +16,8 @@ use std::ptr::with_exposed_provenance;
 use crate::dcas::{Mechanism, Object, StableWord, Version};
 use crate::drops;
 use crate::heap::{Shared, boxed};
-use crate::memory::{Allocated, Descriptor, Error, Pool};
 use crate::sync::spin_loop;
+use crate::type_stable::{Allocated, Descriptor, Error, Pool};
 
 /// After so many nodes a walk looks whether its version still is.
 const STEPS: usize = 64;

@@ -4,10 +4,10 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use atomseq::memory;
 use atomseq::percpu::{
     Batch, Counter, Histogram, Link, List, Node, Pool, Queue, RawNode, Ring, Source, Stack,
 };
+use atomseq::type_stable;
 
 use super::watch::watched;
 
@@ -43,8 +43,8 @@ struct Structures {
     queue: Queue<usize>,
     ring: Ring<[u8; 24]>,
     pool: Pool<usize, Numbers>,
-    descriptors: memory::Pool<AtomicUsize>,
-    cache: memory::Cache<AtomicUsize, fn(&AtomicUsize)>,
+    descriptors: type_stable::Pool<AtomicUsize>,
+    cache: type_stable::Cache<AtomicUsize, fn(&AtomicUsize)>,
 }
 
 fn write_back(victim: &AtomicUsize) {
@@ -62,12 +62,12 @@ impl Structures {
             queue: Queue::new(),
             ring: Ring::with_capacity_per_cpu(20),
             pool: Pool::with_capacity_per_cpu(8, Numbers),
-            descriptors: memory::Pool::options()
+            descriptors: type_stable::Pool::options()
                 .cached(8)
                 .stable_for(Duration::ZERO)
                 .build()
                 .unwrap(),
-            cache: memory::Cache::new(10, write_back as fn(&AtomicUsize)).unwrap(),
+            cache: type_stable::Cache::new(10, write_back as fn(&AtomicUsize)).unwrap(),
         })
     }
 

@@ -2,14 +2,14 @@
 #![forbid(unsafe_code)]
 #![allow(non_upper_case_globals)]
 
-atomseq::memory::descriptor! {
+atomseq::type_stable::descriptor! {
     #[derive(PartialEq, Eq)]
     pub struct Empty {}
 }
 
 const key: &'static Empty = &Empty {};
 
-atomseq::memory::descriptor! {
+atomseq::type_stable::descriptor! {
     pub struct Entry {
         pub key: &'static Empty,
     }

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-atomseq::memory::descriptor! {
+atomseq::type_stable::descriptor! {
     #[verify_hostile::adds_a_field]
     pub struct Entry {
         pub key: AtomicU64,

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
-atomseq::memory::descriptor! {
+atomseq::type_stable::descriptor! {
     #[repr(packed)]
     pub struct Entry {
         pub small: AtomicU8,

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-atomseq::memory::descriptor! {
+atomseq::type_stable::descriptor! {
     #[verify_hostile::replaces(AtomicU64, &'static AtomicU64)]
     pub struct Entry {
         pub key: AtomicU64,

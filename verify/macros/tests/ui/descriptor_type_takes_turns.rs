@@ -1,7 +1,7 @@
 //! A type that is another one where it is checked.
 #![forbid(unsafe_code)]
 
-atomseq::memory::descriptor! {
+atomseq::type_stable::descriptor! {
     struct Changing {
         key: verify_hostile::takes_turns!(),
     }

@@ -52,7 +52,7 @@ impl Version {
 pub struct StableWord(AtomicU64);
 
 // SAFETY: an atomic word.
-unsafe impl crate::memory::Descriptor for StableWord {}
+unsafe impl crate::type_stable::Descriptor for StableWord {}
 
 #[derive(Debug)]
 pub struct Object {

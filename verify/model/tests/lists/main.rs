@@ -16,9 +16,9 @@ mod explore;
 mod figure_5_7;
 #[path = "../../../../crates/atomseq/src/heap.rs"]
 mod heap;
-mod memory;
 mod models;
 mod nonblocking;
+mod type_stable;
 
 /// What the sources of the library are built on. All threads of a model run on one, so what is done between two steps is
 /// done at once.

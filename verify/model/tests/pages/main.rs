@@ -1,4 +1,4 @@
-//! The pages of `atomseq::memory` under shuttle: threads that take and put descriptors, and note
+//! The pages of `atomseq::type_stable` under shuttle: threads that take and put descriptors, and note
 //! where there are any, in every order of steps of a small model, and in a great many of the
 //! others; trims and audits that ask how long a page was free, and a descriptor unclaimed, on a
 //! clock that is stepped as well; searches for a vacant place. The library's own sources, over
@@ -11,19 +11,19 @@
     reason = "the library uses more of these files than the models do"
 )]
 
-#[path = "../../../../crates/atomseq/src/memory/free.rs"]
+#[path = "../../../../crates/atomseq/src/type_stable/free.rs"]
 mod free;
-#[path = "../../../../crates/atomseq/src/memory/hints.rs"]
+#[path = "../../../../crates/atomseq/src/type_stable/hints.rs"]
 mod hints;
 mod models;
-#[path = "../../../../crates/atomseq/src/memory/moment.rs"]
+#[path = "../../../../crates/atomseq/src/type_stable/moment.rs"]
 mod moment;
-#[path = "../../../../crates/atomseq/src/memory/seen.rs"]
+#[path = "../../../../crates/atomseq/src/type_stable/seen.rs"]
 mod seen;
 mod times;
-#[path = "../../../../crates/atomseq/src/memory/unclaimed.rs"]
+#[path = "../../../../crates/atomseq/src/type_stable/unclaimed.rs"]
 mod unclaimed;
-#[path = "../../../../crates/atomseq/src/memory/vacancies.rs"]
+#[path = "../../../../crates/atomseq/src/type_stable/vacancies.rs"]
 mod vacancies;
 mod vacant;
 

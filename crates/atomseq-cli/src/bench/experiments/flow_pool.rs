@@ -2,7 +2,7 @@
 //!
 //! What carries the blocks is the same queue in all cases, so a ratio is nearer to one than that of the pools alone.
 
-use atomseq::{memory, percpu};
+use atomseq::{percpu, type_stable};
 use crossbeam_queue::ArrayQueue;
 
 use super::memory::Descriptor;
@@ -50,7 +50,7 @@ fn cases(threads: usize) -> Vec<Case> {
         case(
             "type-stable-pool",
             threads,
-            memory::Pool::<Descriptor>::new(),
+            type_stable::Pool::<Descriptor>::new(),
         ),
         case("malloc", threads, Malloc),
         case("mimalloc", threads, Mimalloc),

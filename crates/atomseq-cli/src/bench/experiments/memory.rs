@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use atomseq::{memory, percpu};
+use atomseq::{percpu, type_stable};
 
 use super::percpu_pool::{Borrowing, IDLE, new_block};
 use super::{Block, Blocks, Experiment, Method, Threads};
@@ -49,8 +49,8 @@ fn cases(threads: usize) -> Vec<Case> {
 pub type Descriptor = [AtomicU64; 8];
 
 /// A pool whose CPUs keep as many free ones as the others' do.
-fn descriptors(threads: usize) -> memory::Pool<Descriptor> {
-    let options = memory::Pool::options().cached(threads * IDLE);
+fn descriptors(threads: usize) -> type_stable::Pool<Descriptor> {
+    let options = type_stable::Pool::options().cached(threads * IDLE);
     options.build().expect("memory for a few stacks")
 }
 
@@ -68,7 +68,7 @@ impl Owned {
     }
 }
 
-impl Blocks for memory::Pool<Descriptor> {
+impl Blocks for type_stable::Pool<Descriptor> {
     type Block = Owned;
 
     #[inline(always)]

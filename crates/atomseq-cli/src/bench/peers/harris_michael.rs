@@ -9,7 +9,7 @@
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use atomseq::memory::{Pool, descriptor};
+use atomseq::type_stable::{Pool, descriptor};
 use crossbeam_utils::CachePadded;
 
 use crate::bench::ordered::Ordered;

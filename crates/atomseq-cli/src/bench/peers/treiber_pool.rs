@@ -4,7 +4,7 @@
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use atomseq::memory::{Pool, descriptor};
+use atomseq::type_stable::{Pool, descriptor};
 use crossbeam_utils::{Backoff, CachePadded};
 
 use super::double_word::DoubleWord;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use atomseq::memory::{Error, Pool};
+use atomseq::type_stable::{Error, Pool};
 
 use crate::torture::harness::lane::{Doing, Lane, MAX_HELD};
 use crate::torture::harness::law::{Broken, Checked};

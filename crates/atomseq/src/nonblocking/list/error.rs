@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::memory;
 use crate::sync::this_thread;
+use crate::type_stable;
 
 /// Somebody has [removed the entry for change](super::List::check_out), and has not yet put it back.
 ///
@@ -53,7 +53,7 @@ pub enum Refused {
     /// The key is there, but somebody has removed it for change.
     CheckedOut(CheckedOut),
     /// There is no memory for a node, or the limit is reached.
-    Memory(memory::Error),
+    Memory(type_stable::Error),
 }
 
 impl From<CheckedOut> for Refused {
@@ -62,8 +62,8 @@ impl From<CheckedOut> for Refused {
     }
 }
 
-impl From<memory::Error> for Refused {
-    fn from(error: memory::Error) -> Refused {
+impl From<type_stable::Error> for Refused {
+    fn from(error: type_stable::Error) -> Refused {
         Refused::Memory(error)
     }
 }

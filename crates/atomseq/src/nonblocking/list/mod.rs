@@ -27,7 +27,7 @@ use std::marker::PhantomData;
 use super::nodes::{self, Chain, Changed, Place, between, until_unchanged};
 use super::plain::{Plain, Words};
 use crate::dcas::{Mechanism, Object, StableWord, Version};
-use crate::memory::{self, Descriptor};
+use crate::type_stable::{self, Descriptor};
 
 mod arrangement;
 mod error;
@@ -124,7 +124,7 @@ impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
     /// # Errors
     ///
     /// [`memory::Error::Zero`], [`TooLarge`](memory::Error::TooLarge), [`OutOfMemory`](memory::Error::OutOfMemory).
-    pub fn try_with_limit(entries: usize) -> Result<List<K, V>, memory::Error> {
+    pub fn try_with_limit(entries: usize) -> Result<List<K, V>, type_stable::Error> {
         List::made(Object::new(), Some(entries))
     }
 
@@ -162,7 +162,7 @@ impl<K: Plain + PartialEq, V: Plain> List<K, V, Unordered> {
     /// As for [`with_limit`](List::with_limit).
     pub fn try_unordered_with_limit(
         entries: usize,
-    ) -> Result<List<K, V, Unordered>, memory::Error> {
+    ) -> Result<List<K, V, Unordered>, type_stable::Error> {
         List::made(Object::new(), Some(entries))
     }
 
@@ -177,7 +177,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     pub(super) fn made(
         object: Object,
         limit: Option<usize>,
-    ) -> Result<List<K, V, A>, memory::Error> {
+    ) -> Result<List<K, V, A>, type_stable::Error> {
         Ok(List {
             chain: Chain::new(object, limit)?,
             arrangement: PhantomData,

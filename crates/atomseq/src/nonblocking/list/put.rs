@@ -2,10 +2,10 @@
 
 use super::{Arrangement, Ascending, List, Node, Refused, Unordered};
 use crate::dcas::{StableWord, Version};
-use crate::memory::Allocated;
 use crate::nonblocking::Plain;
 use crate::nonblocking::nodes::{Changed, Place, address, between, until_unchanged};
 use crate::nonblocking::plain;
+use crate::type_stable::Allocated;
 
 impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
     /// Inserts an entry at its place.

@@ -6,11 +6,11 @@ use std::mem::ManuallyDrop;
 
 use super::{Arrangement, CheckedOut, GIVEN_UP, List, Node, Refused};
 use crate::dcas::Version;
-use crate::memory::Allocated;
 use crate::nonblocking::Plain;
 use crate::nonblocking::nodes::{Changed, until_unchanged};
 use crate::sync::this_thread;
 use crate::sync::{Ordering, fence};
+use crate::type_stable::Allocated;
 
 impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// Removes an entry for change: its holder alone may change it, and puts it back (GC96 5.1's *removed, modified and

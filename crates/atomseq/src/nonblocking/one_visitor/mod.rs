@@ -18,7 +18,7 @@ use std::mem::MaybeUninit;
 use super::NoMemory;
 use super::nodes::{self, Chain, Changed, Place, address, until_unchanged};
 use crate::dcas::{Mechanism, Object, StableWord, Version};
-use crate::memory::{self, Descriptor};
+use crate::type_stable::{self, Descriptor};
 
 mod visit;
 
@@ -122,7 +122,7 @@ impl<T: Send> OneVisitorList<T> {
     /// # Errors
     ///
     /// [`memory::Error::Zero`], [`TooLarge`](memory::Error::TooLarge), [`OutOfMemory`](memory::Error::OutOfMemory).
-    pub fn try_with_limit(values: usize) -> Result<OneVisitorList<T>, memory::Error> {
+    pub fn try_with_limit(values: usize) -> Result<OneVisitorList<T>, type_stable::Error> {
         OneVisitorList::made(Object::new(), Some(values))
     }
 
@@ -136,7 +136,7 @@ impl<T: Send> OneVisitorList<T> {
     pub(super) fn made(
         object: Object,
         limit: Option<usize>,
-    ) -> Result<OneVisitorList<T>, memory::Error> {
+    ) -> Result<OneVisitorList<T>, type_stable::Error> {
         let chain = Chain::new(object, limit)?;
         Ok(OneVisitorList { chain })
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{Ref, RefList};
-use crate::memory;
+use crate::type_stable;
 
 /// There is no memory for a node, or the limit is reached; with the value that was to go into the list.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub struct NoMemory<T> {
     /// What was to go into the list.
     pub value: T,
     /// Why it did not.
-    pub reason: memory::Error,
+    pub reason: type_stable::Error,
 }
 
 impl<T> fmt::Display for NoMemory<T> {

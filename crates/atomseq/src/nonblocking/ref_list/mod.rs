@@ -26,8 +26,8 @@ use std::mem::MaybeUninit;
 
 use super::nodes::{self, Chain, Changed, NO_ADDRESS, address, until_unchanged};
 use crate::dcas::{Mechanism, Object, StableWord, Version};
-use crate::memory::{self, Descriptor};
 use crate::sync::{AtomicU64, Ordering};
+use crate::type_stable::{self, Descriptor};
 
 mod collection;
 mod guard;
@@ -135,7 +135,7 @@ impl<T: Send + Sync> RefList<T> {
     /// # Errors
     ///
     /// [`memory::Error::Zero`], [`TooLarge`](memory::Error::TooLarge), [`OutOfMemory`](memory::Error::OutOfMemory).
-    pub fn try_with_limit(values: usize) -> Result<RefList<T>, memory::Error> {
+    pub fn try_with_limit(values: usize) -> Result<RefList<T>, type_stable::Error> {
         RefList::made(Object::new(), Some(values))
     }
 
@@ -145,7 +145,10 @@ impl<T: Send + Sync> RefList<T> {
         RefList::made(Object::forced(mechanism), None).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    pub(super) fn made(object: Object, limit: Option<usize>) -> Result<RefList<T>, memory::Error> {
+    pub(super) fn made(
+        object: Object,
+        limit: Option<usize>,
+    ) -> Result<RefList<T>, type_stable::Error> {
         let chain = Chain::new(object, limit)?;
         Ok(RefList { chain })
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::dcas::Object;
-use crate::memory;
+use crate::type_stable;
 
 mod changes;
 mod closures;
@@ -39,7 +39,7 @@ fn a_limit_is_kept_and_given_back() {
     assert_eq!(list.limit(), 100);
     let held = (0..200).take_while(|&key| list.try_insert(key, 0).is_ok());
     assert_eq!(held.count(), 100);
-    let full = Err(Refused::Memory(memory::Error::LimitReached));
+    let full = Err(Refused::Memory(type_stable::Error::LimitReached));
     assert_eq!(list.try_insert(1000, 0), full);
     assert_eq!(list.try_insert(50, 0), Err(Refused::Present));
     assert_eq!(list.insert(50, 1), full.map(|()| None));
@@ -51,7 +51,7 @@ fn a_limit_is_kept_and_given_back() {
     }
     assert_eq!(list.len(), 100);
     let none = List::<u64>::try_with_limit(0).err();
-    assert_eq!(none, Some(memory::Error::Zero));
+    assert_eq!(none, Some(type_stable::Error::Zero));
 }
 
 #[test]

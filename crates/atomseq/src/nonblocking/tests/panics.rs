@@ -7,8 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::*;
 use crate::dcas::Object;
-use crate::memory::Cache;
 use crate::tests::panics::{THERE, Value, call, each_call, panics, there};
+use crate::type_stable::Cache;
 
 const LIMIT: usize = 9;
 

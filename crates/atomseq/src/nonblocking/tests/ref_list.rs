@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::*;
-use crate::memory;
+use crate::type_stable;
 
 fn list_of<T: Send + Sync>(
     mechanism: Mechanism,
@@ -135,7 +135,7 @@ fn standing_still_holds_up_one_value() {
             .collect();
         assert!(held.iter().all(Result::is_ok));
         let refused = list.push_front(Counted::new(&dropped)).unwrap_err();
-        assert_eq!(refused.reason, memory::Error::LimitReached);
+        assert_eq!(refused.reason, type_stable::Error::LimitReached);
         assert!(refused.value.is_alive());
     }
 }

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
 use atomseq::dcas::{Covered, Cell};
-use atomseq::memory::{Pool, descriptor};
+use atomseq::type_stable::{Pool, descriptor};
 use atomseq::nonblocking::{List, plain};
 
 plain! {

@@ -25,7 +25,7 @@ mod shadowed {
         }
     }
 
-    ::atomseq::memory::descriptor! {
+    ::atomseq::type_stable::descriptor! {
         struct Entry {
             key: ::std::sync::atomic::AtomicU64,
         }

@@ -75,7 +75,7 @@ impl<T: Descriptor, F: Fn(&T) + Sync> WriteBack<T> for F {
 /// One choice has one lifetime, and no candidate of another choice, which may be that of another cache, has the same:
 ///
 /// ```compile_fail
-/// use atomseq::memory::Candidate;
+/// use atomseq::type_stable::Candidate;
 ///
 /// fn of_another<'a, T>(candidate: Candidate<'static, T>) -> Candidate<'a, T> {
 ///     candidate
@@ -83,7 +83,7 @@ impl<T: Descriptor, F: Fn(&T) + Sync> WriteBack<T> for F {
 /// ```
 ///
 /// ```compile_fail
-/// use atomseq::memory::Candidate;
+/// use atomseq::type_stable::Candidate;
 ///
 /// fn of_another<'a, 'b>(candidate: Candidate<'a, &'static u64>) -> Candidate<'a, &'b u64> {
 ///     candidate
@@ -141,7 +141,7 @@ unsafe impl<T: Descriptor> Descriptor for Entry<T> {}
 /// it, in vain, a few times before it looks. Usable in signal handlers if the owner is.
 ///
 /// ```
-/// use atomseq::memory::Cache;
+/// use atomseq::type_stable::Cache;
 /// use std::sync::atomic::{AtomicU64, Ordering};
 /// use std::sync::Mutex;
 ///
@@ -161,7 +161,7 @@ unsafe impl<T: Descriptor> Descriptor for Entry<T> {}
 /// assert_eq!(*disk.lock().unwrap(), [2]);
 /// assert!(two.get().is_err() && one.get().is_ok());
 /// # drop(pages);
-/// # Ok::<(), atomseq::memory::Error>(())
+/// # Ok::<(), atomseq::type_stable::Error>(())
 /// ```
 pub struct Cache<T: Descriptor, W: WriteBack<T>> {
     /// Stable for ever: generations must not begin anew. No CPU keeps free descriptors for itself:
@@ -409,7 +409,7 @@ impl<'cache, T: Descriptor, W: WriteBack<T>> Loaded<'cache, T, W> {
     /// Uses it.
     ///
     /// ```
-    /// use atomseq::memory::{Cache, Gone};
+    /// use atomseq::type_stable::{Cache, Gone};
     /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     ///
     /// let disk = AtomicU64::new(0);
@@ -427,7 +427,7 @@ impl<'cache, T: Descriptor, W: WriteBack<T>> Loaded<'cache, T, W> {
     /// assert_eq!(disk.load(Relaxed), 7);
     /// # drop(another);
     /// # drop(pages);
-    /// # Ok::<(), atomseq::memory::Error>(())
+    /// # Ok::<(), atomseq::type_stable::Error>(())
     /// ```
     ///
     /// # Errors

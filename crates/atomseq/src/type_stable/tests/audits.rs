@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::clock::refusal;
-use crate::memory::moment::Moment;
+use crate::type_stable::moment::Moment;
 
 const TIME: Duration = Duration::from_millis(15);
 

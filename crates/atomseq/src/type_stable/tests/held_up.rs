@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::*;
-use crate::memory::moment::Moment;
+use crate::type_stable::moment::Moment;
 
 /// How long pages stay, and claims hold, in milliseconds.
 const TIME: u64 = 20;

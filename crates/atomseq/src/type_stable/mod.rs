@@ -6,7 +6,7 @@
 //! reading.
 //!
 //! ```
-//! use atomseq::memory::{Pool, descriptor};
+//! use atomseq::type_stable::{Pool, descriptor};
 //! use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 //!
 //! descriptor! {
@@ -28,7 +28,7 @@
 //!     drop(session);
 //! });
 //! assert!(!reference.is_current());
-//! # Ok::<(), atomseq::memory::Error>(())
+//! # Ok::<(), atomseq::type_stable::Error>(())
 //! ```
 //!
 //! # Why it is sound

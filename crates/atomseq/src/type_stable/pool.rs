@@ -130,7 +130,7 @@ impl<T: Descriptor> Options<T> {
 /// allocator; [the module](super) tells the rest.
 ///
 /// ```
-/// use atomseq::memory::Pool;
+/// use atomseq::type_stable::Pool;
 /// use std::sync::atomic::{AtomicUsize, Ordering};
 ///
 /// let pool = Pool::<[AtomicUsize; 4]>::new();
@@ -166,7 +166,7 @@ impl<T: Descriptor> Pool<T> {
     /// What a pool can be told.
     ///
     /// ```
-    /// use atomseq::memory::Pool;
+    /// use atomseq::type_stable::Pool;
     /// use std::sync::atomic::AtomicU64;
     /// use std::time::Duration;
     ///
@@ -175,7 +175,7 @@ impl<T: Descriptor> Pool<T> {
     ///     .stable_for(Duration::from_secs(1))
     ///     .build()?;
     /// assert_eq!(pool.limit(), 1000);
-    /// # Ok::<(), atomseq::memory::Error>(())
+    /// # Ok::<(), atomseq::type_stable::Error>(())
     /// ```
     pub fn options() -> Options<T> {
         Options {

@@ -41,13 +41,13 @@ unsafe impl<T> Descriptor for AtomicPtr<T> {}
 // SAFETY: as many descriptors one after the other, and nothing else.
 unsafe impl<D: Descriptor, const N: usize> Descriptor for [D; N] {}
 
-/// Declares a struct that is a [`Descriptor`](crate::memory::Descriptor): each of its fields has to be
+/// Declares a struct that is a [`Descriptor`](crate::type_stable::Descriptor): each of its fields has to be
 /// one, such as an atomic or an array of atomics.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, AtomicUsize};
 ///
-/// atomseq::memory::descriptor! {
+/// atomseq::type_stable::descriptor! {
 ///     /// An entry of a list.
 ///     pub struct Entry {
 ///         /// The address of the next one.
@@ -55,13 +55,13 @@ unsafe impl<D: Descriptor, const N: usize> Descriptor for [D; N] {}
 ///         keys: [AtomicU64; 4],
 ///     }
 /// }
-/// let pool = atomseq::memory::Pool::<Entry>::new();
+/// let pool = atomseq::type_stable::Pool::<Entry>::new();
 /// ```
 ///
 /// Anything else is refused, for a reader of a free descriptor could meet it half changed:
 ///
 /// ```compile_fail,E0277
-/// atomseq::memory::descriptor! {
+/// atomseq::type_stable::descriptor! {
 ///     struct Entry {
 ///         name: String,
 ///     }
@@ -73,7 +73,7 @@ unsafe impl<D: Descriptor, const N: usize> Descriptor for [D; N] {}
 /// `#[cfg]` before the macro:
 ///
 /// ```compile_fail,E0026
-/// atomseq::memory::descriptor! {
+/// atomseq::type_stable::descriptor! {
 ///     struct Entry {
 ///         key: std::sync::atomic::AtomicU64,
 ///         #[cfg(any())]
@@ -95,14 +95,14 @@ macro_rules! __descriptor {
         const _: () = {
             // SAFETY: what follows compiles only if it is a struct of these fields and no others, each of which is a
             // descriptor.
-            unsafe impl $crate::memory::Descriptor for $name {}
+            unsafe impl $crate::type_stable::Descriptor for $name {}
 
             // By `$crate` alone: any other name, `::core` included, may mean something else where this is expanded. And
             // without the types that were given: an attribute may have changed them, and a macro in a type's place may
             // expand to another type each time.
-            $crate::memory::check_fields::<$name>(|__atomseq_descriptor| {
+            $crate::type_stable::check_fields::<$name>(|__atomseq_descriptor| {
                 let $name { $($field: _,)* } = __atomseq_descriptor;
-                $($crate::memory::check_field(&__atomseq_descriptor.$field);)*
+                $($crate::type_stable::check_field(&__atomseq_descriptor.$field);)*
             });
         };
     };

@@ -152,7 +152,7 @@ impl Chunk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::layout::first_page;
+    use crate::type_stable::layout::first_page;
     use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
     use std::sync::atomic::AtomicUsize;
 
@@ -248,7 +248,7 @@ mod tests {
     /// Of addresses, which count where the system does not overcommit.
     #[test]
     fn a_limited_pool_takes_little_more_than_its_descriptors() {
-        fn check<T: crate::memory::Descriptor>() {
+        fn check<T: crate::type_stable::Descriptor>() {
             for limit in (1..40).chain([100, 500, 1000]) {
                 let geometry = Geometry::of::<T>(Some(limit)).unwrap();
                 let chunks = (0..).map(|chunk| (first_page(chunk), geometry.pages_of_chunk(chunk)));

@@ -90,8 +90,8 @@ impl<'a> Page<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::free::PageState;
     use crate::platform;
+    use crate::type_stable::free::PageState;
     use std::collections::BTreeSet;
 
     const SIZES: Geometry = Geometry {

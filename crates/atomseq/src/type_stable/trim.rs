@@ -48,7 +48,7 @@ impl<T: Descriptor> Pool<T> {
     /// are stable for ever, and where the system refuses to tell the time that has to pass.
     ///
     /// ```
-    /// use atomseq::memory::Pool;
+    /// use atomseq::type_stable::Pool;
     /// use std::sync::atomic::AtomicU64;
     /// use std::time::Duration;
     ///
@@ -60,7 +60,7 @@ impl<T: Descriptor> Pool<T> {
     /// let bytes = pool.trim();
     /// # #[cfg(atomseq_sections)]
     /// assert!(bytes >= 10_000 * 64);
-    /// # Ok::<(), atomseq::memory::Error>(())
+    /// # Ok::<(), atomseq::type_stable::Error>(())
     /// ```
     pub fn trim(&self) -> usize {
         self.trim_by(platform::discard, super::now)

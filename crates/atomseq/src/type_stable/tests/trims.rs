@@ -48,8 +48,8 @@ mod on_linux {
 
     use super::*;
     use crate::clock::refusal;
-    use crate::memory::moment::Moment;
     use crate::platform;
+    use crate::type_stable::moment::Moment;
 
     #[test]
     fn pages_go_back_after_the_time_and_not_before() {
@@ -154,7 +154,7 @@ mod on_linux {
         }
         let pool = stable_for(0);
         let references = churn(&pool, 10_000);
-        assert_eq!(pool.trim_by(refuse, crate::memory::now), 0);
+        assert_eq!(pool.trim_by(refuse, crate::type_stable::now), 0);
         assert!(references.iter().all(|reference| contents(reference) == 7));
         assert_eq!(all(&pool).len(), 20_000);
     }
@@ -223,7 +223,7 @@ mod on_linux {
     }
 
     /// How a reader of an old address ends in a child of this process, after a trim by `discard`.
-    fn reader_ends(discard: crate::memory::trim::Discard) -> i32 {
+    fn reader_ends(discard: crate::type_stable::trim::Discard) -> i32 {
         let pool = stable_for(0);
         let references = churn(&pool, 10_000);
         // SAFETY: the child reads memory and leaves, without asking for anything that a thread of the parent may hold: the trim
@@ -231,7 +231,7 @@ mod on_linux {
         let child = unsafe { libc::fork() };
         assert!(child >= 0);
         if child == 0 {
-            pool.trim_by(discard, crate::memory::now);
+            pool.trim_by(discard, crate::type_stable::now);
             let all_zero = references.iter().all(|reference| contents(reference) == 0);
             // SAFETY: ends the child.
             unsafe { libc::_exit(if all_zero { 0 } else { 1 }) };

@@ -61,7 +61,7 @@ impl<T: Descriptor> Pool<T> {
     /// audits at the same time, both may find a descriptor; one can reclaim it.
     ///
     /// ```
-    /// use atomseq::memory::Pool;
+    /// use atomseq::type_stable::Pool;
     /// use std::sync::atomic::AtomicU64;
     /// use std::time::Duration;
     ///
@@ -82,7 +82,7 @@ impl<T: Descriptor> Pool<T> {
     /// }
     /// assert_eq!(found, 1);
     /// assert_eq!(pool.allocated().count(), 1);
-    /// # Ok::<(), atomseq::memory::Error>(())
+    /// # Ok::<(), atomseq::type_stable::Error>(())
     /// ```
     pub fn audit<'pool>(
         &'pool self,
