@@ -52,15 +52,15 @@ fn the_protocol_holds() {
     for name in [
         "exchange",
         "store_pair_if",
-        "undo",
-        "undo_here",
+        "roll_back",
+        "roll_back_here",
         "free_here",
     ] {
         let exits = (0..program(name).exits.len()).map(Some).chain([None]);
         missed.extend(
             exits
                 .filter(|way| {
-                    !ways_out.contains(&(name, *way)) && (name, *way) != ("undo", Some(0))
+                    !ways_out.contains(&(name, *way)) && (name, *way) != ("roll_back", Some(0))
                 })
                 .map(|way| (name, way)),
         );
@@ -93,9 +93,9 @@ fn without_the_fence_it_does_not_hold() {
 #[test]
 fn without_undoing_it_does_not_hold() {
     is_found_out(
-        "no undo",
+        "no roll_back",
         Rules {
-            undo: false,
+            roll_back: false,
             ..Rules::all()
         },
     );
@@ -198,13 +198,13 @@ fn recovery_from_another_cpu_is_found_out() {
     is_found_out(
         "undone from anywhere",
         Rules {
-            undo_here: anywhere(rules.undo_here),
+            roll_back_here: anywhere(rules.roll_back_here),
             ..rules
         },
     );
-    // From elsewhere, it says that there is nothing to undo.
-    let nothing = changed(rules.undo_here, |steps| {
-        let Step::Exit { exit, .. } = &mut steps[asks(rules.undo_here)] else {
+    // From elsewhere, it says that there is nothing to roll_back.
+    let nothing = changed(rules.roll_back_here, |steps| {
+        let Step::Exit { exit, .. } = &mut steps[asks(rules.roll_back_here)] else {
             unreachable!("found as one");
         };
         *exit = 2;
@@ -212,7 +212,7 @@ fn recovery_from_another_cpu_is_found_out() {
     is_found_out(
         "freed from anywhere",
         Rules {
-            undo_here: nothing,
+            roll_back_here: nothing,
             free_here: anywhere(rules.free_here),
             ..rules
         },
@@ -234,7 +234,7 @@ fn recovery_without_a_look_is_found_out() {
         is_found_out(
             what,
             Rules {
-                undo_here: without(rules.undo_here, which),
+                roll_back_here: without(rules.roll_back_here, which),
                 ..rules
             },
         );

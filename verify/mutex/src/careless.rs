@@ -38,7 +38,7 @@ unsafe impl TestAndSet for LooksThenSets {
         self.0.swap(0, Ordering::SeqCst);
     }
 
-    fn settle(&self) {}
+    fn waiter_barrier(&self) {}
 }
 
 /// Excludes, but neither its holder nor its waiters see to it that one of them sees the other.
@@ -70,5 +70,5 @@ unsafe impl TestAndSet for Unpaired {
         compiler_fence(Ordering::SeqCst);
     }
 
-    fn settle(&self) {}
+    fn waiter_barrier(&self) {}
 }

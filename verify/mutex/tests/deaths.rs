@@ -90,8 +90,8 @@ unsafe impl TestAndSet for Panics {
         unsafe { self.0.clear_then_look() }
     }
 
-    fn settle(&self) {
-        self.0.settle();
+    fn waiter_barrier(&self) {
+        self.0.waiter_barrier();
     }
 }
 
@@ -270,8 +270,8 @@ unsafe impl TestAndSet for ExitsAwake {
         unsafe { self.0.clear_then_look() }
     }
 
-    fn settle(&self) {
-        self.0.settle();
+    fn waiter_barrier(&self) {
+        self.0.waiter_barrier();
     }
 
     fn blocks(&self) {

@@ -123,12 +123,12 @@ macro_rules! by {
             unsafe fn clear_then_look(&self) {
                 // Release: as in `clear`.
                 self.0.store(0, Ordering::Release);
-                // Pairs with the fence in `settle`.
+                // Pairs with the fence in `waiter_barrier`.
                 fence(Ordering::SeqCst);
             }
 
             #[inline(always)]
-            fn settle(&self) {
+            fn waiter_barrier(&self) {
                 // Pairs with the fence in `clear_then_look`.
                 fence(Ordering::SeqCst);
             }

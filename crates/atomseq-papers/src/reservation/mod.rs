@@ -221,12 +221,12 @@ macro_rules! by {
             #[inline(always)]
             unsafe fn clear_then_look(&self) {
                 lamport::clear(&self.flag);
-                // Pairs with the fence in `settle`.
+                // Pairs with the fence in `waiter_barrier`.
                 S::fence();
             }
 
             #[inline(always)]
-            fn settle(&self) {
+            fn waiter_barrier(&self) {
                 // Pairs with the fence in `clear_then_look`.
                 S::fence();
             }

@@ -8,9 +8,9 @@
 //!
 //! exchange   a section: FREE(v) -> HELD(v, cpu) by compare-and-swap; compare; log; log.version = FREE(v); store;
 //!            FREE(v+1), the last instruction, on every way out
-//! settle     HELD or CLAIM -> CLAIM(v, me); fence; if it is still mine: undo by a section, if log.version = FREE(v);
+//! revoke     HELD or CLAIM -> CLAIM(v, me); fence; if it is still mine: roll_back by a section, if log.version = FREE(v);
 //!            FREE(v+1)
-//! undo here  a section: HELD(v, this very cpu); undo, if log.version = FREE(v); FREE(v+1)
+//! roll_back here  a section: HELD(v, this very cpu); roll_back, if log.version = FREE(v); FREE(v+1)
 //! read       FREE(v); loads; still FREE(v)
 //! ```
 //!
@@ -29,7 +29,7 @@
 //!    claim fences all CPUs. Undoing twice is undoing once, for the log does not change from claim to claim.
 //! 6. log.version is written after the rest of the log and before the words: if it is not FREE(v), no word was
 //!    changed. A version begins nowhere with a log of its own.
-//! 7. A section that runs on the CPU of a holder has interrupted it, so it may undo at once, without a claim and a fence. Should
+//! 7. A section that runs on the CPU of a holder has interrupted it, so it may roll_back at once, without a claim and a fence. Should
 //!    somebody claim the lock meanwhile, the fence for that CPU ends this section as well, or finds that it has freed
 //!    the lock.
 //! 8. A reader that sees FREE(v) before and after its loads has seen no word that a holder of v or later changed, and
@@ -57,14 +57,14 @@ use sequences::{DONE, exchange, store_pair_if};
 /// The largest number of a CPU that an id holds.
 pub(crate) const HIGHEST_CPU: usize = ID as usize;
 
-/// Where the words of a [`Line`] lie.
+/// Where the words of a [`RevocableLock`] lie.
 const LOG: usize = 8;
 const SPARE: usize = 48;
 
 /// What a domain has besides its words: one cache line.
 #[repr(C, align(64))]
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct RevocableLock {
     lock: AtomicU64,
     log: [AtomicU64; 5],
     /// The second word of an exchange of one: always 0.
@@ -80,9 +80,9 @@ pub(super) struct Part {
     pub(super) new: u64,
 }
 
-impl Line {
-    pub(super) fn new() -> Line {
-        Line {
+impl RevocableLock {
+    pub(super) fn new() -> RevocableLock {
+        RevocableLock {
             // No log is of version 1.
             lock: AtomicU64::new(VERSION),
             log: std::array::from_fn(|_| AtomicU64::new(0)),
@@ -123,7 +123,7 @@ impl Line {
     ///
     /// # Safety
     ///
-    /// As for [`exchange`](Line::exchange).
+    /// As for [`exchange`](RevocableLock::exchange).
     #[inline(always)]
     pub(super) unsafe fn store_pair_if(&self, version: u64, first: Part, second: Part) -> bool {
         // SAFETY: the line and the words are valid for loads and stores, and the steps reach nothing else.
@@ -149,7 +149,7 @@ impl Line {
         }
     }
 
-    /// Goes to a later version than that of [`begin`](Line::begin). For an exclusive owner.
+    /// Goes to a later version than that of [`begin`](RevocableLock::begin). For an exclusive owner.
     pub(super) fn set_version(&mut self, version: u64) {
         self.lock.store(version << 16, Ordering::Relaxed);
     }

@@ -2,7 +2,7 @@
 //!
 //! There a covered word holds 63 bits. The top bits have an array of words of their own.
 
-use super::object::Object;
+use super::versioned_words::VersionedWords;
 use super::{Cell, StableWord};
 use crate::heap::zeros;
 
@@ -28,7 +28,7 @@ impl Cells {
     }
 
     /// The value of a cell; counts only if the object is still at the version of the beginning.
-    pub fn load(&self, object: &Object, index: usize) -> u64 {
+    pub fn load(&self, object: &VersionedWords, index: usize) -> u64 {
         object.load(&self.words[index]) | object.load(&self.tops[index]) << 63
     }
 

@@ -30,7 +30,7 @@ struct Met {
 
 /// Gives way to those who have changed an object. It may yield the CPU.
 #[cold]
-pub(super) fn give_way<T>(object: &T) {
+pub(super) fn back_off<T>(object: &T) {
     let met = met();
     let address = &raw const *object as u64;
     let level = met.next_level(address, nanoseconds());
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_thread_that_is_not_told_the_time_yields_in_the_end() {
         let object = 0_u64;
-        refusal::during(|| (0..=LAST).for_each(|_| give_way(&object)));
+        refusal::during(|| (0..=LAST).for_each(|_| back_off(&object)));
         assert_eq!(met().level.load(Ordering::Relaxed), LAST);
     }
 
@@ -145,7 +145,7 @@ mod tests {
     fn what_was_met_is_remembered_from_call_to_call() {
         let object = 0_u64;
         met().remember(&raw const object as u64, u64::MAX, LAST);
-        give_way(&object);
+        back_off(&object);
         assert_eq!(met().level.load(Ordering::Relaxed), LAST - 1);
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
-use super::object::Object;
+use super::versioned_words::VersionedWords;
 use super::{Cell, Change, Changed, Covered, Mechanism, StableWord};
 
 /// Words that change together, and the version number of all of them (GC96 5.1).
@@ -29,7 +29,7 @@ use super::{Cell, Change, Changed, Covered, Mechanism, StableWord};
 /// ```
 #[repr(C)]
 pub struct Domain<T: Covered> {
-    object: Object,
+    object: VersionedWords,
     covered: T,
 }
 
@@ -51,7 +51,7 @@ impl Version {
 impl<T: Covered> Domain<T> {
     /// A domain with these words. Starts atomseq up, and chooses the [`Mechanism`] unless that is done.
     pub fn new(covered: T) -> Domain<T> {
-        let object = Object::new();
+        let object = VersionedWords::new();
         Domain { object, covered }
     }
 
@@ -75,7 +75,7 @@ impl<T: Covered> Domain<T> {
     /// work here.
     #[doc(hidden)]
     pub fn forced(covered: T, mechanism: Mechanism) -> Domain<T> {
-        let object = Object::forced(mechanism);
+        let object = VersionedWords::forced(mechanism);
         Domain { object, covered }
     }
 
@@ -85,7 +85,7 @@ impl<T: Covered> Domain<T> {
         self.object.count_modification();
         if self.mechanism() == Mechanism::Kcas {
             // They may go to another domain, and one of the other mechanism at that.
-            self.covered.each_word(&mut Cell::settle);
+            self.covered.each_word(&mut Cell::resolve);
         }
         &mut self.covered
     }

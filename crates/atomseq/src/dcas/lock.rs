@@ -18,7 +18,7 @@ const PATIENCE: usize = 32;
 const PAUSES: usize = 8;
 
 /// Waits until the lock is no longer as it was seen; `false`: it still is, after a while.
-pub(super) fn changes(lock: &AtomicU64, seen: u64) -> bool {
+pub(super) fn wait_for_change(lock: &AtomicU64, seen: u64) -> bool {
     (0..PATIENCE).any(|_| {
         let changed = lock.load(Ordering::Relaxed) != seen;
         if !changed {

@@ -71,9 +71,9 @@ mod homes;
 mod kcas;
 mod lock;
 mod mechanism;
-mod object;
 mod packed;
 pub(crate) mod shadow;
+mod versioned_words;
 mod word;
 
 pub use adjacent::Adjacent;
@@ -87,7 +87,7 @@ pub use word::Cell;
 
 pub(crate) use backoff::Backoff;
 pub(crate) use cells::Cells;
-pub(crate) use object::Object;
+pub(crate) use versioned_words::VersionedWords;
 pub(crate) use word::StableWord;
 
 /// One word's part in an exchange.

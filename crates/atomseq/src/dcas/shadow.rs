@@ -10,7 +10,7 @@
 //!
 //! change  a section: FREE(v, …), the state of v; FREE(v, …) -> HELD(v, cpu) by compare-and-swap; stores where nobody looks;
 //!         the other state; FREE(v+1, cpu), the last instruction
-//! settle  HELD or CLAIM -> CLAIM(v, me); fence; CLAIM(v, me) -> FREE(v, 0), by compare-and-swap
+//! revoke  HELD or CLAIM -> CLAIM(v, me); fence; CLAIM(v, me) -> FREE(v, 0), by compare-and-swap
 //! read    FREE(v, …); the state of v; still the same
 //! ```
 //!
@@ -158,13 +158,13 @@ impl Shadow {
                     }
                 }
                 Some(BUSY) => {
-                    if !self.make_way() && (!first || self.is_at_work(change)) {
+                    if !self.ensure_free() && (!first || self.is_at_work(change)) {
                         backoff.spin();
                     }
                     first = false;
                 }
                 // Perhaps it had claimed: then it finds out now that this is so on its CPU.
-                Some(ABORTED) if restarts.again() => _ = self.make_way(),
+                Some(ABORTED) if restarts.again() => _ = self.ensure_free(),
                 Some(UNREGISTERED) if !registered => {
                     registered = true;
                     platform::register_this_thread();
@@ -223,7 +223,7 @@ impl Shadow {
     }
 
     /// Sees to it that the lock was free for a moment. Was somebody thrown out for that?
-    fn make_way(&self) -> bool {
+    fn ensure_free(&self) -> bool {
         // Relaxed: what follows only compares it.
         let seen = self.lock.load(Ordering::Relaxed);
         seen & STATE != 0 && self.wait_or_settle(seen)
@@ -250,16 +250,16 @@ impl Shadow {
             REVOKED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             return true;
         }
-        let is_stuck = !lock::changes(&self.lock, seen);
+        let is_stuck = !lock::wait_for_change(&self.lock, seen);
         if is_stuck {
-            self.settle(seen);
+            self.revoke(seen);
         }
         is_stuck
     }
 
     /// Throws out whoever has the lock as it was seen. Returns when the lock was otherwise for a moment at least.
     #[cold]
-    fn settle(&self, seen: u64) {
+    fn revoke(&self, seen: u64) {
         let free = seen & !BELOW_VERSION;
         let generation = u64::from(platform::generation()) & ID;
         // AcqRel: the fence that follows is a system call, which orders more. Release, to free it: pairs with the acquire of

@@ -50,7 +50,7 @@ impl Cell {
     }
 
     /// Puts the value itself into a word that nobody else has, where a thread that exited inside k-CAS has left a reference.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn resolve(&mut self) {
         let value = self.get_mut();
         if self.raw().load(Ordering::Relaxed) != value {
             self.set(value);

@@ -127,12 +127,12 @@ unsafe impl<M: TestAndSet> TestAndSet for Counted<M> {
     }
 
     #[inline(always)]
-    fn settle(&self) {
-        self.mechanism.settle();
+    fn waiter_barrier(&self) {
+        self.mechanism.waiter_barrier();
     }
 
-    fn is_settled(&self) -> bool {
-        self.mechanism.is_settled()
+    fn has_waiter_barrier(&self) -> bool {
+        self.mechanism.has_waiter_barrier()
     }
 
     #[cold]

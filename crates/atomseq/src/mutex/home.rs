@@ -8,7 +8,7 @@ use crate::platform;
 use crate::sequence::model::Program;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
-pub(super) use super::settling::settle;
+pub(super) use super::barrier::waiter_barrier;
 pub(super) use crate::platform::{
     SignalsBlocked, current_cpu, generation, membarrier_rseq, register_this_thread,
 };
@@ -56,7 +56,7 @@ pub(super) fn take_at_home(flag: &Bias) -> bool {
     unsafe { take::on_cpu(std::ptr::from_ref(flag) as usize) == Ok(true) }
 }
 
-/// Clears a flag: makes it `free` in one of its two ways. [`settle`], called by whoever wants to be seen by what the caller does
+/// Clears a flag: makes it `free` in one of its two ways. [`waiter_barrier`], called by whoever wants to be seen by what the caller does
 /// next, stands for a barrier here.
 #[inline(always)]
 pub(super) fn clear(flag: &Bias, free: usize) {
@@ -66,7 +66,7 @@ pub(super) fn clear(flag: &Bias, free: usize) {
         // The processor may make the next load earlier, the compiler may not.
         compiler_fence(Ordering::SeqCst);
     } else {
-        // SeqCst: pairs with the fence in `settling`.
+        // SeqCst: pairs with the fence in `barrier`.
         flag.held.swap(free, Ordering::SeqCst);
     }
 }

@@ -99,6 +99,7 @@
 //! **Memory.** `unlock` reads the lock once more after it was let go: with the guard it holds a reference, so nothing safe can free it
 //! before. Do not free a lock by raw pointer in another thread on the grounds that that thread could lock it.
 
+mod barrier;
 mod bias;
 mod chosen;
 mod condvar;
@@ -111,7 +112,6 @@ mod parking;
 mod permits;
 mod relinquish;
 mod semaphore;
-mod settling;
 mod spin;
 mod test_and_set;
 

@@ -4,7 +4,7 @@
 //! ```text
 //! release   if the word is HANDED: make it WAITING; clear the flag, then look at the word; if it is WAITING: make it
 //!           NOBODY, wake one
-//! acquire   announce: make the word WAITING; settle; test-and-set; or sleep while the word is WAITING, and announce again
+//! acquire   announce: make the word WAITING; waiter_barrier; test-and-set; or sleep while the word is WAITING, and announce again
 //! hand over make the word HANDED instead of clearing the flag, wake one: who has slept and then replaces HANDED by its
 //!           announcement, holds it
 //! ```
@@ -37,7 +37,7 @@ pub(super) trait Flag {
     /// Is it set?
     fn is_set(&self) -> bool;
     /// Between an announcement and the test-and-set after it.
-    fn settle(&self);
+    fn waiter_barrier(&self);
     /// Clears it, before a look at the announcement.
     ///
     /// # Safety
@@ -73,7 +73,7 @@ pub(super) fn acquire(
             return true;
         }
         if expected != HANDED {
-            flag.settle();
+            flag.waiter_barrier();
             // Whoever sets it here leaves WAITING behind, for it cannot know whether it was the only one.
             if flag.test_and_set() {
                 return true;
@@ -98,7 +98,7 @@ pub(super) fn acquire(
 
 /// Makes the word WAITING; returns what it was. Of one who has not slept, HANDED stays: it is for those who have.
 fn announce(word: &AtomicU32, slept: bool) -> u32 {
-    // SeqCst: before the test-and-set, with the fence in `settle`. Acquire: pairs with the Release in `hand_over`.
+    // SeqCst: before the test-and-set, with the fence in `waiter_barrier`. Acquire: pairs with the Release in `hand_over`.
     if slept {
         return word.swap(WAITING, Ordering::SeqCst);
     }

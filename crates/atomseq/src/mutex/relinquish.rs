@@ -119,7 +119,7 @@ impl<M: TestAndSet> RawMutex<M> {
         if !M::Scope::WAITING_HELPS {
             return deadline.in_vain();
         }
-        let settled = self.flag.is_settled();
+        let settled = self.flag.has_waiter_barrier();
         parking::acquire(
             &Parked(&self.flag),
             &self.waiting,
@@ -146,8 +146,8 @@ impl<M: TestAndSet> Flag for Parked<'_, M> {
     }
 
     #[inline(always)]
-    fn settle(&self) {
-        self.0.settle();
+    fn waiter_barrier(&self) {
+        self.0.waiter_barrier();
     }
 
     #[inline(always)]

@@ -69,7 +69,7 @@ pub unsafe trait TestAndSet {
     fn is_set(&self) -> bool;
 
     /// Clears it, and lets no load after that be made before: whoever announces itself, then calls
-    /// [`settle`](TestAndSet::settle) and still finds it set is seen by the load that follows.
+    /// [`waiter_barrier`](TestAndSet::waiter_barrier) and still finds it set is seen by the load that follows.
     ///
     /// # Safety
     ///
@@ -78,11 +78,11 @@ pub unsafe trait TestAndSet {
 
     /// For a waiter that has just announced itself, before it looks once more: pairs with
     /// [`clear_then_look`](TestAndSet::clear_then_look). A mechanism may make this the dear side of the pair.
-    fn settle(&self);
+    fn waiter_barrier(&self);
 
-    /// Can [`settle`](TestAndSet::settle) do what it should in this process? Where it cannot, waiters look again every
+    /// Can [`waiter_barrier`](TestAndSet::waiter_barrier) do what it should in this process? Where it cannot, waiters look again every
     /// millisecond.
-    fn is_settled(&self) -> bool {
+    fn has_waiter_barrier(&self) -> bool {
         true
     }
 

@@ -19,7 +19,7 @@ use std::mem::MaybeUninit;
 
 use super::NoMemory;
 use super::nodes::{self, Chain, address, between, until_unchanged};
-use crate::dcas::{Mechanism, Object, StableWord, Version};
+use crate::dcas::{Mechanism, StableWord, Version, VersionedWords};
 use crate::drops;
 use crate::type_stable::{self, Descriptor};
 
@@ -80,7 +80,7 @@ impl<T: Send> LinkedStack<T> {
     ///
     /// If there is no memory, or values are so large that no page holds one.
     pub fn new() -> LinkedStack<T> {
-        LinkedStack::made(Object::new(), None).unwrap_or_else(|error| panic!("{error}"))
+        LinkedStack::made(VersionedWords::new(), None).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// The same, of up to so many values: see [`Pool::limit`](memory::Options::limit).
@@ -89,18 +89,18 @@ impl<T: Send> LinkedStack<T> {
     ///
     /// [`memory::Error::Zero`], [`TooLarge`](memory::Error::TooLarge), [`OutOfMemory`](memory::Error::OutOfMemory).
     pub fn try_with_limit(values: usize) -> Result<LinkedStack<T>, type_stable::Error> {
-        LinkedStack::made(Object::new(), Some(values))
+        LinkedStack::made(VersionedWords::new(), Some(values))
     }
 
     /// By this mechanism whatever was chosen, to test and to compare.
     #[doc(hidden)]
     pub fn forced(mechanism: Mechanism) -> LinkedStack<T> {
-        let made = LinkedStack::made(Object::forced(mechanism), None);
+        let made = LinkedStack::made(VersionedWords::forced(mechanism), None);
         made.unwrap_or_else(|error| panic!("{error}"))
     }
 
     pub(super) fn made(
-        object: Object,
+        object: VersionedWords,
         limit: Option<usize>,
     ) -> Result<LinkedStack<T>, type_stable::Error> {
         Ok(LinkedStack {
@@ -266,7 +266,7 @@ impl<T: Send> LinkedStack<T> {
 impl<T: Send> Drop for LinkedStack<T> {
     fn drop(&mut self) {
         /// Undoes what a thread has left half done that exited in the middle, also if a value panics when it is dropped.
-        struct Finish<'a>(&'a Object);
+        struct Finish<'a>(&'a VersionedWords);
 
         impl Drop for Finish<'_> {
             fn drop(&mut self) {

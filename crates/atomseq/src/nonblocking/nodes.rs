@@ -13,7 +13,7 @@
 use std::ops::Deref;
 use std::ptr::with_exposed_provenance;
 
-use crate::dcas::{Mechanism, Object, StableWord, Version};
+use crate::dcas::{Mechanism, StableWord, Version, VersionedWords};
 use crate::drops;
 use crate::heap::{Shared, boxed};
 use crate::sync::spin_loop;
@@ -47,12 +47,12 @@ pub(super) struct Place<'a, N> {
 
 /// A version number, and the head of the list that it covers. They stay where they are when the list is moved.
 pub(super) struct Anchor {
-    pub(super) object: Object,
+    pub(super) object: VersionedWords,
     pub(super) head: StableWord,
 }
 
 impl Anchor {
-    fn new(object: Object) -> Result<Box<Anchor>, Error> {
+    fn new(object: VersionedWords) -> Result<Box<Anchor>, Error> {
         let head = StableWord::default();
         boxed(Anchor { object, head }).ok_or(Error::OutOfMemory)
     }
@@ -80,7 +80,7 @@ impl<N: Node> Deref for Chain<N> {
 }
 
 impl<N: Node> Chain<N> {
-    pub(super) fn new(object: Object, limit: Option<usize>) -> Result<Chain<N>, Error> {
+    pub(super) fn new(object: VersionedWords, limit: Option<usize>) -> Result<Chain<N>, Error> {
         let options = Pool::options();
         let pool = match limit {
             Some(limit) => options.limit(limit).build()?,
@@ -99,7 +99,7 @@ impl<N: Node> Chain<N> {
     /// An empty one with nodes from the same memory.
     pub(super) fn sibling(&self) -> Result<Chain<N>, Error> {
         Ok(Chain {
-            anchor: Anchor::new(Object::forced(self.memory.mechanism))?,
+            anchor: Anchor::new(VersionedWords::forced(self.memory.mechanism))?,
             memory: self.memory.clone(),
         })
     }
@@ -216,7 +216,7 @@ impl<N: Node> Chain<N> {
 
     #[cold]
     fn forestalled(&self) -> Result<(), Changed> {
-        self.object.give_way();
+        self.object.back_off();
         Err(Changed::Forestalled)
     }
 

@@ -221,7 +221,7 @@ impl<T: Plain> Words<T> {
         let mut copy = MaybeUninit::<Padded<T>>::uninit();
         let words = copy.as_mut_ptr().cast::<u64>();
         for index in 0..Self::COUNT {
-            // Relaxed: pairs with the fence in `Object::is_still`, before the version is looked at.
+            // Relaxed: pairs with the fence in `VersionedWords::is_still`, before the version is looked at.
             let word = self.word(index).load(Ordering::Relaxed);
             // SAFETY: a word of the copy, which is as large and as aligned as this.
             unsafe { words.add(index).write(word) };

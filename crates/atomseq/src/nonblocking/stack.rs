@@ -19,7 +19,7 @@ use super::array::{Array, CELL, Put, Take};
 use super::{Error, check_capacity};
 use crate::AsWord;
 use crate::dcas::shadow::{ABORTED, BUSY, DONE, HIGHEST_CPU, REFUSED, STATES, UNREGISTERED};
-use crate::dcas::{Cells, Mechanism, Object, StableWord, Version, mechanism};
+use crate::dcas::{Cells, Mechanism, StableWord, Version, VersionedWords, mechanism};
 use crate::drops;
 use crate::sequence::model::Program;
 use crate::word::Invariant;
@@ -324,14 +324,14 @@ const POP: Take = Take {
 
 /// The stack by k-CAS: words that a version covers.
 struct Covered {
-    object: Object,
+    object: VersionedWords,
     height: StableWord,
     cells: Cells,
 }
 
 impl Covered {
     fn new(capacity: usize) -> Option<Covered> {
-        let object = Object::forced(Mechanism::Kcas);
+        let object = VersionedWords::forced(Mechanism::Kcas);
         Some(Covered {
             cells: Cells::new(capacity)?,
             height: StableWord::default(),

@@ -31,7 +31,7 @@ pub struct Rules {
     /// A fence ends the sections on its CPUs.
     pub fence: bool,
     /// What has been logged is undone.
-    pub undo: bool,
+    pub roll_back: bool,
     /// A claim tells which call made it; otherwise on which CPU it was made.
     pub claim_by_call: bool,
     /// A reader looks at the lock again.
@@ -43,8 +43,8 @@ pub struct Rules {
     /// What undoes either.
     pub undoing: &'static Program,
     /// What does so on the CPU of the one that it undoes.
-    pub undo_here: &'static Program,
-    /// What frees the lock there, if there is nothing to undo.
+    pub roll_back_here: &'static Program,
+    /// What frees the lock there, if there is nothing to roll_back.
     pub free_here: &'static Program,
 }
 
@@ -53,13 +53,13 @@ impl Rules {
     pub fn all() -> Rules {
         Rules {
             fence: true,
-            undo: true,
+            roll_back: true,
             claim_by_call: true,
             validate: true,
             exchange: program("exchange"),
             store_pair_if: program("store_pair_if"),
-            undoing: program("undo"),
-            undo_here: program("undo_here"),
+            undoing: program("roll_back"),
+            roll_back_here: program("roll_back_here"),
             free_here: program("free_here"),
         }
     }

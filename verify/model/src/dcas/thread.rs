@@ -41,7 +41,7 @@ pub(super) enum At {
     /// Undoes by a section, if the holder's CPU is its own: about to begin that, and in it.
     BeginUndoHere(usize),
     UndoingHere(usize, Attempt),
-    /// Likewise frees the lock, for there is nothing to undo.
+    /// Likewise frees the lock, for there is nothing to roll_back.
     BeginFreeHere(usize),
     FreeingHere(usize, Attempt),
     Claim(usize),
@@ -54,7 +54,7 @@ pub(super) enum At {
         claim: usize,
         log: Vec<usize>,
     },
-    /// Nothing to undo: gives back.
+    /// Nothing to roll_back: gives back.
     GiveBack(usize),
     BeginUndo {
         claim: usize,
@@ -145,10 +145,11 @@ impl Thread {
             }
             At::Look => self.look(task, memory),
             At::BeginUndoHere(seen) => {
-                let attempt = Attempt::new(rules.undo_here, &[LINE, seen, seen & !BELOW_VERSION]);
-                self.undo_here(rules, memory, seen, attempt)
+                let attempt =
+                    Attempt::new(rules.roll_back_here, &[LINE, seen, seen & !BELOW_VERSION]);
+                self.roll_back_here(rules, memory, seen, attempt)
             }
-            At::UndoingHere(seen, attempt) => self.undo_here(rules, memory, seen, attempt),
+            At::UndoingHere(seen, attempt) => self.roll_back_here(rules, memory, seen, attempt),
             At::BeginFreeHere(seen) => {
                 let freed = (seen & !BELOW_VERSION) + VERSION;
                 let attempt = Attempt::new(rules.free_here, &[LINE, seen, freed]);
@@ -192,7 +193,7 @@ impl Thread {
                 log.push(memory.load(LINE + 8 + 8 * log.len()));
                 self.at = if log.len() < 5 {
                     At::ReadLog { claim, log }
-                } else if log[4] == claim & !BELOW_VERSION && rules.undo {
+                } else if log[4] == claim & !BELOW_VERSION && rules.roll_back {
                     At::BeginUndo { claim, log }
                 } else {
                     At::GiveBack(claim)
@@ -210,13 +211,13 @@ impl Thread {
                 let freed = (claim & !BELOW_VERSION) + VERSION;
                 let arguments = [LINE, claim, freed, log[0], log[1], log[2], log[3]];
                 let attempt = Attempt::new(rules.undoing, &arguments);
-                self.undo(rules, memory, claim, log, attempt)
+                self.roll_back(rules, memory, claim, log, attempt)
             }
             At::Undoing {
                 claim,
                 log,
                 attempt,
-            } => self.undo(rules, memory, claim, log, attempt),
+            } => self.roll_back(rules, memory, claim, log, attempt),
             At::Reading(seen, mut words) => {
                 if words.len() < 2 {
                     words.push(memory.load([FIRST, SECOND][words.len()]));
@@ -323,14 +324,14 @@ impl Thread {
         Effect::Nothing
     }
 
-    fn undo_here(
+    fn roll_back_here(
         &mut self,
         rules: &Rules,
         memory: &mut Memory,
         seen: usize,
         mut attempt: Attempt,
     ) -> Effect {
-        let program = rules.undo_here;
+        let program = rules.roll_back_here;
         let mut way_out = None;
         if !advance(program, &mut attempt, &mut way_out, memory, self.cpu) {
             self.at = At::UndoingHere(seen, attempt);
@@ -367,7 +368,7 @@ impl Thread {
         Effect::Left(program.name, way_out, Ending::Other)
     }
 
-    fn undo(
+    fn roll_back(
         &mut self,
         rules: &Rules,
         memory: &mut Memory,

@@ -107,7 +107,7 @@ macro_rules! library {
 
         /// Nobody sleeps here.
         mod contention {
-            pub fn give_way<T>(_object: &T) {}
+            pub fn back_off<T>(_object: &T) {}
         }
 
         mod backoff {
@@ -123,7 +123,7 @@ macro_rules! library {
         }
 
         pub struct This;
-        pub struct Line(assisted::Line);
+        pub struct Line(assisted::RevocableLock);
         pub struct Shadow(shadow::Shadow);
 
         struct Push<'a>(usize, &'a crate::models::Cells, u64, &'static str);
@@ -180,7 +180,7 @@ macro_rules! library {
             type Shadow = Shadow;
 
             fn line() -> Line {
-                Line(assisted::Line::new())
+                Line(assisted::RevocableLock::new())
             }
 
             fn begin(line: &Line) -> u64 {

@@ -55,22 +55,22 @@ pub struct StableWord(AtomicU64);
 unsafe impl crate::type_stable::Descriptor for StableWord {}
 
 #[derive(Debug)]
-pub struct Object {
+pub struct VersionedWords {
     version: AtomicU64,
 }
 
 /// What the link of a removed node holds.
 const REMOVED: u64 = crate::nonblocking::NO_ADDRESS;
 
-impl Object {
-    pub fn new() -> Object {
-        Object {
+impl VersionedWords {
+    pub fn new() -> VersionedWords {
+        VersionedWords {
             version: AtomicU64::new(1),
         }
     }
 
-    pub fn forced(_mechanism: Mechanism) -> Object {
-        Object::new()
+    pub fn forced(_mechanism: Mechanism) -> VersionedWords {
+        VersionedWords::new()
     }
 
     pub fn mechanism(&self) -> Mechanism {
@@ -144,7 +144,7 @@ impl Object {
     }
 
     /// Nobody sleeps here.
-    pub fn give_way(&self) {}
+    pub fn back_off(&self) {}
 }
 
 /// The words of figure 5.7, without a version.

@@ -139,7 +139,7 @@ pub fn membarrier_rseq(cpu: usize) {
 }
 
 /// The barrier.
-pub fn settle() {
+pub fn waiter_barrier() {
     let (machine, _) = here();
     if machine.protections.barrier {
         machine.cpus.iter().for_each(|cpu| cpu.on(|| ()));

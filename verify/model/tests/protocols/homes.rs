@@ -85,8 +85,8 @@ impl Flag for Lock {
         self.flag.is_set()
     }
 
-    fn settle(&self) {
-        self.flag.settle();
+    fn waiter_barrier(&self) {
+        self.flag.waiter_barrier();
     }
 
     unsafe fn clear_then_look(&self) {

@@ -15,9 +15,9 @@ use crate::{notification, parking, permits};
 enum Fences {
     /// An interlocked exchange on either side.
     Both,
-    /// The holder stores and looks, and the store stays in its buffer meanwhile; `settle` drains all buffers.
+    /// The holder stores and looks, and the store stays in its buffer meanwhile; `waiter_barrier` drains all buffers.
     Asymmetric,
-    /// The same, and `settle` does nothing.
+    /// The same, and `waiter_barrier` does nothing.
     Neither,
 }
 
@@ -25,7 +25,7 @@ enum Fences {
 struct Lock {
     flag: AtomicU32,
     word: AtomicU32,
-    /// The holder's CPU: what `settle` interrupts it with comes before or after its store, not in the middle.
+    /// The holder's CPU: what `waiter_barrier` interrupts it with comes before or after its store, not in the middle.
     cpu: Mutex<()>,
     fences: Fences,
 }
@@ -46,7 +46,7 @@ impl Flag for Lock {
         self.flag.load(Ordering::Relaxed) != CLEAR
     }
 
-    fn settle(&self) {
+    fn waiter_barrier(&self) {
         fence(Ordering::SeqCst);
         if self.fences == Fences::Asymmetric {
             let _interrupted = self.cpu.lock().unwrap();

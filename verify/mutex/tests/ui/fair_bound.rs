@@ -21,8 +21,8 @@ unsafe impl TestAndSet for Owned {
     unsafe fn clear_then_look(&self) {
         unsafe { self.0.clear_then_look() }
     }
-    fn settle(&self) {
-        self.0.settle()
+    fn waiter_barrier(&self) {
+        self.0.waiter_barrier()
     }
 }
 

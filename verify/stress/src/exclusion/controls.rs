@@ -77,7 +77,7 @@ unsafe impl TestAndSet for VisitedUnfenced {
         self.held.swap(0, Ordering::SeqCst);
     }
 
-    fn settle(&self) {}
+    fn waiter_barrier(&self) {}
 }
 
 /// A lock that goes where its type does not let it.

@@ -41,5 +41,5 @@ unsafe impl TestAndSet for Unprotected {
         self.0.swap(0, Ordering::SeqCst);
     }
 
-    fn settle(&self) {}
+    fn waiter_barrier(&self) {}
 }

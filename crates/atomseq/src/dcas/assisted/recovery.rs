@@ -6,8 +6,8 @@
 
 use std::sync::atomic::{AtomicU64 as Count, Ordering::Relaxed};
 
-use super::Line;
-use super::sequences::{DONE, LOST, UNLOGGED, undo, undo_here};
+use super::RevocableLock;
+use super::sequences::{DONE, LOST, UNLOGGED, roll_back, roll_back_here};
 use crate::dcas::claimants::Claimant;
 use crate::dcas::lock::{self, BELOW_VERSION, CLAIM, HELD, ID, LOCKED, STATE, VERSION};
 use crate::platform;
@@ -17,23 +17,23 @@ use crate::sync::{AtomicU64, Ordering};
 pub(in crate::dcas) static REVOKED: Count = Count::new(0);
 pub(in crate::dcas) static UNDONE: Count = Count::new(0);
 
-impl Line {
+impl RevocableLock {
     /// Waits until the lock is no longer as it was seen; not for ever: after a while, throws out whoever has it, and says so.
     #[cold]
     pub(super) fn wait_or_settle(&self, seen: u64) -> bool {
-        if self.is_undone_here(seen) {
+        if self.roll_back_here(seen) {
             return true;
         }
-        let is_stuck = !lock::changes(&self.lock, seen);
+        let is_stuck = !lock::wait_for_change(&self.lock, seen);
         if is_stuck {
-            self.settle(seen);
+            self.revoke(seen);
         }
         is_stuck
     }
 
     /// Undoes what the holder has done if its CPU is this one, as when a signal handler has interrupted it, or the next
     /// thread there: without a fence.
-    fn is_undone_here(&self, seen: u64) -> bool {
+    fn roll_back_here(&self, seen: u64) -> bool {
         if !lock::is_held_here(seen) {
             return false;
         }
@@ -41,7 +41,7 @@ impl Line {
         let free = seen & !BELOW_VERSION;
         // SAFETY: the section goes on only while the lock is held on its own CPU. Then the exchange that wrote the log is not over,
         // so its words are valid (see the top); and who takes the lock away fences this CPU before doing anything else.
-        let told = unsafe { undo_here::on_cpu(line, seen as usize, free as usize) };
+        let told = unsafe { roll_back_here::on_cpu(line, seen as usize, free as usize) };
         match told {
             Ok(DONE) => _ = UNDONE.fetch_add(1, Relaxed),
             Ok(UNLOGGED) if lock::try_free_here(&self.lock, seen, free.wrapping_add(VERSION)) => {}
@@ -52,7 +52,7 @@ impl Line {
     }
 
     /// Waits for whoever has the lock, or throws it out. Was somebody thrown out?
-    pub(super) fn make_way(&self) -> bool {
+    pub(super) fn ensure_free(&self) -> bool {
         // Acquire: pairs with the release that freed the lock.
         let seen = self.lock.load(Ordering::Acquire);
         seen & BELOW_VERSION != 0 && self.wait_or_settle(seen)
@@ -61,7 +61,7 @@ impl Line {
     /// Throws out whoever has the lock as it was seen, and undoes what they had done. Returns when the lock was
     /// otherwise for a moment at least.
     #[cold]
-    fn settle(&self, seen: u64) {
+    fn revoke(&self, seen: u64) {
         let generation = u64::from(platform::generation()) & ID;
         let stop: fn(u64) = match seen & STATE {
             HELD => |cpu| platform::membarrier_rseq(cpu as usize),
@@ -115,7 +115,7 @@ impl Line {
         // SAFETY: while the lock is this claim, the exchange that wrote the log is not over, so its words are valid (see the top);
         // the section looks at the lock first, and who takes the claim away fences it.
         let told = unsafe {
-            undo::on_cpu(
+            roll_back::on_cpu(
                 line,
                 claim as usize,
                 freed as usize,

@@ -1,6 +1,6 @@
 //! The sections of OS-assisted DCAS: what changes words, and what undoes that.
 
-use super::{HIGHEST_CPU, LOG, Line, SPARE};
+use super::{HIGHEST_CPU, LOG, RevocableLock, SPARE};
 use crate::dcas::lock::{BELOW_VERSION, HELD, ID, VERSION};
 use crate::sequence::model::Program;
 
@@ -64,7 +64,7 @@ crate::sequence! {
     }
 
     /// Puts back what an exchange that will never end had changed.
-    pub(super) unsafe fn undo(
+    pub(super) unsafe fn roll_back(
         line: Word, claim: Word, freed: Word, first: Word, old_first: Word, second: Word, old_second: Word,
     ) -> Word {
         if cpu() > HIGHEST_CPU { return UNREGISTERED }
@@ -76,7 +76,7 @@ crate::sequence! {
     }
 
     /// The same for a holder whose CPU this is: it does not run, and will not go on.
-    pub(super) unsafe fn undo_here(line: Word, held: Word, free: Word) -> Word {
+    pub(super) unsafe fn roll_back_here(line: Word, held: Word, free: Word) -> Word {
         let own = cpu();
         if own != (held & 0x3fff) { return ELSEWHERE }
         if load(line) != held { return LOST }
@@ -94,13 +94,15 @@ crate::sequence! {
 
 const _: () =
     assert!(VERSION == 0x1_0000 && BELOW_VERSION == 0xffff && HELD == 0x4000 && ID == 0x3fff);
-const _: () = assert!(LOG == std::mem::offset_of!(Line, log));
-const _: () = assert!(SPARE == std::mem::offset_of!(Line, spare) && size_of::<Line>() == 64);
+const _: () = assert!(LOG == std::mem::offset_of!(RevocableLock, log));
+const _: () = assert!(
+    SPARE == std::mem::offset_of!(RevocableLock, spare) && size_of::<RevocableLock>() == 64
+);
 
 /// For the checkers in `verify/`.
 pub(in crate::dcas) const SEQUENCES: &[&Program] = &[
     &exchange::MODEL,
     &store_pair_if::MODEL,
-    &undo::MODEL,
-    &undo_here::MODEL,
+    &roll_back::MODEL,
+    &roll_back_here::MODEL,
 ];

@@ -1,7 +1,7 @@
 //! The ways that an exchange takes when its section did not do it at once: again, in others' way, or without sections.
 
 use super::sequences::{ABORTED, BUSY, CHANGED, DONE, UNREGISTERED};
-use super::{Line, Part};
+use super::{Part, RevocableLock};
 use crate::dcas::contention;
 use crate::dcas::lock::{self, BELOW_VERSION, VERSION};
 use crate::platform;
@@ -16,7 +16,7 @@ enum Wanted {
     Since(u64, Part, Part),
 }
 
-impl Line {
+impl RevocableLock {
     /// Cell by word, so that the fast path puts nothing together for it.
     #[cold]
     #[inline(never)]
@@ -80,14 +80,14 @@ impl Line {
                 Some(DONE) => return true,
                 Some(CHANGED) => return false,
                 Some(BUSY) => {
-                    if !self.make_way() {
-                        contention::give_way(self);
+                    if !self.ensure_free() {
+                        contention::back_off(self);
                     }
                 }
                 Some(ABORTED) if restarts.again() => {
                     // Perhaps it had claimed: then nobody frees the lock but who throws it out. Not at once: a fence ends
                     // whatever section runs there by now.
-                    self.make_way();
+                    self.ensure_free();
                     if let Wanted::Since(free, ..) = wanted {
                         if self.is_over(free) {
                             return false;
@@ -106,7 +106,7 @@ impl Line {
         }
     }
 
-    /// Is the version gone for good? While it is not, somebody may still undo what this call has logged, so the call must
+    /// Is the version gone for good? While it is not, somebody may still roll_back what this call has logged, so the call must
     /// not return; `false` if the version is free, and so this call never had it.
     fn is_over(&self, free: u64) -> bool {
         loop {

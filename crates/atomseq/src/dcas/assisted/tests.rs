@@ -5,13 +5,13 @@ const LAST: u64 = (1 << 48) - 1;
 
 /// Two words of 1 and 2, and a line at the last version.
 struct Old {
-    line: Line,
+    line: RevocableLock,
     words: [AtomicU64; 2],
 }
 
 impl Old {
     fn new() -> Old {
-        let line = Line::new();
+        let line = RevocableLock::new();
         line.lock.store(LAST << 16, Ordering::SeqCst);
         let words = [1, 2].map(AtomicU64::new);
         Old { line, words }

@@ -41,7 +41,7 @@ pub(super) fn take_slowly(flag: &Bias, policy: &impl Policy) -> bool {
         let home = flag.home.load(Ordering::Acquire);
         let taken = match home {
             INTERLOCKED => exchange(flag),
-            UNSET => settle_down(flag),
+            UNSET => set_first_home(flag),
             home if home >= SPECIAL => await_claim(flag, home),
             home if tries < TRIES && home == current_cpu() => {
                 tries += 1;
@@ -67,7 +67,7 @@ fn exchange(flag: &Bias) -> Option<bool> {
 }
 
 /// Decides, for whoever comes first, where it is at home.
-fn settle_down(flag: &Bias) -> Option<bool> {
+fn set_first_home(flag: &Bias) -> Option<bool> {
     if can_be_fenced() {
         // Release: pairs with the Acquire of whoever finds it there, who relies on what start-up found.
         // Relaxed: the loop looks again.
@@ -116,7 +116,7 @@ fn await_claim(flag: &Bias, home: usize) -> Option<bool> {
         let claim = Claim::of(flag, home)?;
         // Relaxed: nobody else is near it.
         let next = match flag.held.load(Ordering::Relaxed) {
-            // The claim was one of `settle_down`'s.
+            // The claim was one of `set_first_home`'s.
             FREE if !can_be_fenced() => {
                 flag.held.store(FREE_INTERLOCKED, Ordering::Relaxed);
                 INTERLOCKED

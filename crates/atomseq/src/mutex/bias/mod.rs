@@ -163,8 +163,8 @@ impl Bias {
 
     /// Between a waiter's announcement and its next look.
     #[cold]
-    pub fn settle(&self) {
-        home::settle();
+    pub fn waiter_barrier(&self) {
+        home::waiter_barrier();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::compiler_fence;
 
-use crate::mutex::{TestAndSet, settling};
+use crate::mutex::{TestAndSet, barrier};
 use crate::platform;
 use crate::scope::Machine;
 use crate::sync::{AtomicU32, Ordering};
@@ -47,17 +47,17 @@ unsafe impl TestAndSet for Interlocked {
             // The processor may make the next load earlier, the compiler may not: the waiter's barrier stands for it.
             compiler_fence(Ordering::SeqCst);
         } else {
-            // SeqCst: pairs with the fence in `settling`.
+            // SeqCst: pairs with the fence in `barrier`.
             self.0.swap(0, Ordering::SeqCst);
         }
     }
 
     #[inline(always)]
-    fn settle(&self) {
-        settling::settle();
+    fn waiter_barrier(&self) {
+        barrier::waiter_barrier();
     }
 
-    fn is_settled(&self) -> bool {
-        settling::is_settled()
+    fn has_waiter_barrier(&self) -> bool {
+        barrier::is_available()
     }
 }

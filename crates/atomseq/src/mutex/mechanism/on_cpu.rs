@@ -1,7 +1,7 @@
 //! By a sequence that threads of the same CPU cannot come between.
 
 use crate::mutex::bias::{Bias, Policy};
-use crate::mutex::{Interventions, TestAndSet, settling};
+use crate::mutex::{Interventions, TestAndSet, barrier};
 use crate::scope::SameCpu;
 use crate::sequence;
 
@@ -62,12 +62,12 @@ unsafe impl TestAndSet for OnCpu {
     }
 
     #[inline(always)]
-    fn settle(&self) {
-        self.0.settle();
+    fn waiter_barrier(&self) {
+        self.0.waiter_barrier();
     }
 
-    fn is_settled(&self) -> bool {
-        settling::is_settled()
+    fn has_waiter_barrier(&self) -> bool {
+        barrier::is_available()
     }
 
     /// All sequences' of the process.

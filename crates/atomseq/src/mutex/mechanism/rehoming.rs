@@ -2,7 +2,7 @@
 
 use crate::mutex::bias::{Bias, INTERLOCKED, Policy};
 use crate::mutex::home::current_cpu;
-use crate::mutex::{Interventions, TestAndSet, settling};
+use crate::mutex::{Interventions, TestAndSet, barrier};
 use crate::scope::Machine;
 use crate::sequence;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
@@ -158,12 +158,12 @@ unsafe impl TestAndSet for BiasedFlag {
     }
 
     #[inline(always)]
-    fn settle(&self) {
-        self.flag.settle();
+    fn waiter_barrier(&self) {
+        self.flag.waiter_barrier();
     }
 
-    fn is_settled(&self) -> bool {
-        settling::is_settled()
+    fn has_waiter_barrier(&self) -> bool {
+        barrier::is_available()
     }
 
     /// All sequences' of the process.

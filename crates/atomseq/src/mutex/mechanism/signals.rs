@@ -95,7 +95,7 @@ macro_rules! by {
             }
 
             #[inline(always)]
-            fn settle(&self) {}
+            fn waiter_barrier(&self) {}
 
             /// All sequences' and masks' of the process.
             fn interventions() -> Interventions {

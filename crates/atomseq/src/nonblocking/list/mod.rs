@@ -26,7 +26,7 @@ use std::marker::PhantomData;
 
 use super::nodes::{self, Chain, Changed, Place, between, until_unchanged};
 use super::plain::{Plain, Words};
-use crate::dcas::{Mechanism, Object, StableWord, Version};
+use crate::dcas::{Mechanism, StableWord, Version, VersionedWords};
 use crate::type_stable::{self, Descriptor};
 
 mod arrangement;
@@ -115,7 +115,7 @@ impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
     ///
     /// If there is no memory, or keys and values are so large that no page holds them.
     pub fn new() -> List<K, V> {
-        List::made(Object::new(), None).unwrap_or_else(|error| panic!("{error}"))
+        List::made(VersionedWords::new(), None).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// The same, of up to so many entries, and those that are on their way in: see
@@ -125,13 +125,14 @@ impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
     ///
     /// [`memory::Error::Zero`], [`TooLarge`](memory::Error::TooLarge), [`OutOfMemory`](memory::Error::OutOfMemory).
     pub fn try_with_limit(entries: usize) -> Result<List<K, V>, type_stable::Error> {
-        List::made(Object::new(), Some(entries))
+        List::made(VersionedWords::new(), Some(entries))
     }
 
     /// By this mechanism whatever was chosen, to test and to compare.
     #[doc(hidden)]
     pub fn forced(mechanism: Mechanism) -> List<K, V> {
-        List::made(Object::forced(mechanism), None).unwrap_or_else(|error| panic!("{error}"))
+        List::made(VersionedWords::forced(mechanism), None)
+            .unwrap_or_else(|error| panic!("{error}"))
     }
 }
 
@@ -152,7 +153,7 @@ impl<K: Plain + PartialEq, V: Plain> List<K, V, Unordered> {
     ///
     /// As for [`new`](List::new).
     pub fn unordered() -> List<K, V, Unordered> {
-        List::made(Object::new(), None).unwrap_or_else(|error| panic!("{error}"))
+        List::made(VersionedWords::new(), None).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// The same, of up to so many entries: see [`with_limit`](List::with_limit).
@@ -163,19 +164,20 @@ impl<K: Plain + PartialEq, V: Plain> List<K, V, Unordered> {
     pub fn try_unordered_with_limit(
         entries: usize,
     ) -> Result<List<K, V, Unordered>, type_stable::Error> {
-        List::made(Object::new(), Some(entries))
+        List::made(VersionedWords::new(), Some(entries))
     }
 
     /// By this mechanism whatever was chosen, to test and to compare.
     #[doc(hidden)]
     pub fn unordered_forced(mechanism: Mechanism) -> List<K, V, Unordered> {
-        List::made(Object::forced(mechanism), None).unwrap_or_else(|error| panic!("{error}"))
+        List::made(VersionedWords::forced(mechanism), None)
+            .unwrap_or_else(|error| panic!("{error}"))
     }
 }
 
 impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     pub(super) fn made(
-        object: Object,
+        object: VersionedWords,
         limit: Option<usize>,
     ) -> Result<List<K, V, A>, type_stable::Error> {
         Ok(List {
@@ -236,7 +238,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
             let version = between(self.chain.object.begin(), &mut gap);
             let found = match self.place(version, key)?.node {
                 None => Ok(None),
-                Some(node) => self.settled(node).map(|()| Some(node.value.load())),
+                Some(node) => self.checked_in(node).map(|()| Some(node.value.load())),
             };
             self.chain.check(version)?;
             Ok(found)
@@ -273,7 +275,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
                 self.chain.check(version)?;
                 return Ok(Ok(None));
             };
-            if let Err(being_changed) = self.settled(node) {
+            if let Err(being_changed) = self.checked_in(node) {
                 self.chain.check(version)?;
                 return Ok(Err(being_changed));
             }
@@ -350,7 +352,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
 
     /// Has nobody removed it for change?
     #[inline(always)]
-    fn settled(&self, node: &Node<K, V>) -> Result<(), CheckedOut> {
+    fn checked_in(&self, node: &Node<K, V>) -> Result<(), CheckedOut> {
         match self.chain.load(&node.changer) {
             0 => Ok(()),
             changer => Err(CheckedOut::by(changer)),

@@ -124,7 +124,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         let put = until_unchanged(|| {
             let version = between(self.chain.object.begin(), &mut gap);
             let Place { link, node } = self.place(version, &key)?;
-            let value = match node.map_or(Ok(()), |node| self.settled(node)) {
+            let value = match node.map_or(Ok(()), |node| self.checked_in(node)) {
                 Err(being_changed) => Err(Refused::from(being_changed)),
                 Ok(()) => Ok(node.map(|node| node.value.load())),
             };

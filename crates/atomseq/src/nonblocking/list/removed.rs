@@ -64,14 +64,14 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
                 self.chain.check(version)?;
                 return Ok(Ok(None));
             };
-            if let Err(being_changed) = self.settled(node) {
+            if let Err(being_changed) = self.checked_in(node) {
                 self.chain.check(version)?;
                 return Ok(Err(being_changed));
             }
             let (key, value) = (node.key.load(), node.value.load());
             self.chain
                 .compare_exchange(version, (&node.changer, this_thread()))?;
-            // Release: before what the holder stores; pairs with the acquire fence in `Object::is_still`.
+            // Release: before what the holder stores; pairs with the acquire fence in `VersionedWords::is_still`.
             fence(Ordering::Release);
             Ok(Ok(Some(Removed {
                 list: self,
@@ -90,7 +90,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     pub fn forget_checkout(&self, key: &K) -> bool {
         until_unchanged(|| {
             let version = self.chain.object.begin();
-            let is_removed = |node| self.settled(node).is_err();
+            let is_removed = |node| self.checked_in(node).is_err();
             let place = self.place_of(version, key, is_removed)?;
             let Some(node) = place.node else {
                 return self.chain.check(version).map(|()| false);
@@ -181,7 +181,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> Removed<'_, K, V, A> {
                 _ if chain.load(&self.node.changer) == GIVEN_UP => Some(Refused::Absent),
                 Some(_) if A::NEW_ONES_FIRST => None,
                 Some(node) => Some(
-                    list.settled(node)
+                    list.checked_in(node)
                         .map_or_else(Refused::from, |()| Refused::Present),
                 ),
                 None => None,
@@ -216,7 +216,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> Removed<'_, K, V, A> {
     }
 
     fn put_back(&self) -> Result<(), GivenUp> {
-        self.list.settle(self.node, |version| {
+        self.list.resolve(self.node, |version| {
             self.list
                 .chain
                 .compare_exchange(version, (&self.node.changer, 0))
@@ -269,7 +269,7 @@ impl<K: Plain, V: Plain, A> Drop for Marked<'_, K, V, A> {
 impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// Unlinks a node that this thread has removed for change, and frees it.
     fn delete_removed(&self, node: &Node<K, V>) -> Result<(), GivenUp> {
-        self.settle(node, |version| {
+        self.resolve(node, |version| {
             let is_it = |other: &Node<K, V>| std::ptr::eq(other, node);
             let link = self.chain.seek(version, &self.chain.head, is_it)?.link;
             let behind = self.chain.load(&node.next);
@@ -282,7 +282,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     }
 
     /// Ends what a removal for change began, by an exchange; if the node was given up, by freeing it.
-    fn settle(
+    fn resolve(
         &self,
         node: &Node<K, V>,
         mut exchange: impl FnMut(Version) -> Result<(), Changed>,

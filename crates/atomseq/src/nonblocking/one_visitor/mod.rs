@@ -17,7 +17,7 @@ use std::mem::MaybeUninit;
 
 use super::NoMemory;
 use super::nodes::{self, Chain, Changed, Place, address, until_unchanged};
-use crate::dcas::{Mechanism, Object, StableWord, Version};
+use crate::dcas::{Mechanism, StableWord, Version, VersionedWords};
 use crate::type_stable::{self, Descriptor};
 
 mod visit;
@@ -114,7 +114,7 @@ impl<T: Send> OneVisitorList<T> {
     ///
     /// If there is no memory, or values are so large that no page holds one.
     pub fn new() -> OneVisitorList<T> {
-        OneVisitorList::made(Object::new(), None).unwrap_or_else(|error| panic!("{error}"))
+        OneVisitorList::made(VersionedWords::new(), None).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// The same, of up to so many values: see [`Pool::limit`](memory::Options::limit).
@@ -123,18 +123,18 @@ impl<T: Send> OneVisitorList<T> {
     ///
     /// [`memory::Error::Zero`], [`TooLarge`](memory::Error::TooLarge), [`OutOfMemory`](memory::Error::OutOfMemory).
     pub fn try_with_limit(values: usize) -> Result<OneVisitorList<T>, type_stable::Error> {
-        OneVisitorList::made(Object::new(), Some(values))
+        OneVisitorList::made(VersionedWords::new(), Some(values))
     }
 
     /// By this mechanism whatever was chosen, to test and to compare.
     #[doc(hidden)]
     pub fn forced(mechanism: Mechanism) -> OneVisitorList<T> {
-        let made = OneVisitorList::made(Object::forced(mechanism), None);
+        let made = OneVisitorList::made(VersionedWords::forced(mechanism), None);
         made.unwrap_or_else(|error| panic!("{error}"))
     }
 
     pub(super) fn made(
-        object: Object,
+        object: VersionedWords,
         limit: Option<usize>,
     ) -> Result<OneVisitorList<T>, type_stable::Error> {
         let chain = Chain::new(object, limit)?;

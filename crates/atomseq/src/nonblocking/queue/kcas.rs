@@ -1,10 +1,10 @@
 //! The queue where the processor compares no two words at once: by k-CAS, a cell and one end change together.
 
-use crate::dcas::{Cells, Mechanism, Object, StableWord};
+use crate::dcas::{Cells, Mechanism, StableWord, VersionedWords};
 
 /// The queue by k-CAS: words that a version covers. Both ends are counts of what went through them.
 pub(super) struct Covered {
-    object: Object,
+    object: VersionedWords,
     first: StableWord,
     end: StableWord,
     cells: Cells,
@@ -14,7 +14,7 @@ pub(super) struct Covered {
 impl Covered {
     /// `None` if there is no memory for so many cells.
     pub(super) fn new(cells: usize, capacity: usize) -> Option<Covered> {
-        let object = Object::forced(Mechanism::Kcas);
+        let object = VersionedWords::forced(Mechanism::Kcas);
         Some(Covered {
             cells: Cells::new(cells)?,
             first: StableWord::default(),

@@ -25,7 +25,7 @@ use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 
 use super::nodes::{self, Chain, Changed, NO_ADDRESS, address, until_unchanged};
-use crate::dcas::{Mechanism, Object, StableWord, Version};
+use crate::dcas::{Mechanism, StableWord, Version, VersionedWords};
 use crate::sync::{AtomicU64, Ordering};
 use crate::type_stable::{self, Descriptor};
 
@@ -126,7 +126,7 @@ impl<T: Send + Sync> RefList<T> {
     ///
     /// If there is no memory, or values are so large that no page holds one.
     pub fn new() -> RefList<T> {
-        RefList::made(Object::new(), None).unwrap_or_else(|error| panic!("{error}"))
+        RefList::made(VersionedWords::new(), None).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// The same, of up to so many values, removed ones that somebody has a guard of included: see
@@ -136,17 +136,18 @@ impl<T: Send + Sync> RefList<T> {
     ///
     /// [`memory::Error::Zero`], [`TooLarge`](memory::Error::TooLarge), [`OutOfMemory`](memory::Error::OutOfMemory).
     pub fn try_with_limit(values: usize) -> Result<RefList<T>, type_stable::Error> {
-        RefList::made(Object::new(), Some(values))
+        RefList::made(VersionedWords::new(), Some(values))
     }
 
     /// By this mechanism whatever was chosen, to test and to compare.
     #[doc(hidden)]
     pub fn forced(mechanism: Mechanism) -> RefList<T> {
-        RefList::made(Object::forced(mechanism), None).unwrap_or_else(|error| panic!("{error}"))
+        RefList::made(VersionedWords::forced(mechanism), None)
+            .unwrap_or_else(|error| panic!("{error}"))
     }
 
     pub(super) fn made(
-        object: Object,
+        object: VersionedWords,
         limit: Option<usize>,
     ) -> Result<RefList<T>, type_stable::Error> {
         let chain = Chain::new(object, limit)?;

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::*;
-use crate::dcas::Object;
+use crate::dcas::VersionedWords;
 use crate::tests::panics::{THERE, Value, call, each_call, panics, there};
 use crate::type_stable::Cache;
 
@@ -54,7 +54,7 @@ fn of<S>(structure: &Option<S>) -> &S {
 
 impl Structure for LinkedStack<Value> {
     fn made(mechanism: Mechanism) -> Self {
-        LinkedStack::made(Object::forced(mechanism), Some(LIMIT)).unwrap()
+        LinkedStack::made(VersionedWords::forced(mechanism), Some(LIMIT)).unwrap()
     }
 
     fn put(&mut self, value: Value) -> bool {
@@ -144,7 +144,7 @@ in_arrays! {
 
 impl Structure for RefList<Value> {
     fn made(mechanism: Mechanism) -> Self {
-        RefList::made(Object::forced(mechanism), Some(LIMIT)).unwrap()
+        RefList::made(VersionedWords::forced(mechanism), Some(LIMIT)).unwrap()
     }
 
     fn put(&mut self, value: Value) -> bool {
@@ -226,7 +226,7 @@ fn lists_with_guards_lose_nothing() {
 
 impl Structure for OneVisitorList<Value> {
     fn made(mechanism: Mechanism) -> Self {
-        OneVisitorList::made(Object::forced(mechanism), Some(LIMIT)).unwrap()
+        OneVisitorList::made(VersionedWords::forced(mechanism), Some(LIMIT)).unwrap()
     }
 
     fn put(&mut self, value: Value) -> bool {
@@ -368,7 +368,7 @@ fn each_change<A: Arrangement<Key>>(put: Put<A>, changes: &[Change<A>]) {
     for mechanism in MECHANISMS {
         for (name, change) in changes {
             let planned = each_call(name, |after| {
-                let list = List::made(Object::forced(mechanism), Some(LIMIT)).unwrap();
+                let list = List::made(VersionedWords::forced(mechanism), Some(LIMIT)).unwrap();
                 (1..=4).for_each(|number| put(&list, number).unwrap());
                 let before = entries(&list);
                 let panicked = panics(after, || change(&list));

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! holder    clear the flag; look who waits
-//! waiter    announce itself; settle; look at the flag
+//! waiter    announce itself; waiter_barrier; look at the flag
 //! ```
 //!
 //! On Linux the holder's side is a store and a load, which its processor may make in the other order: the waiter, before it
@@ -14,7 +14,7 @@ use crate::sync::{Ordering, fence};
 
 /// Between a waiter's announcement and its next look at the flag.
 #[inline(always)]
-pub(super) fn settle() {
+pub(super) fn waiter_barrier() {
     if !platform::ORDERS_ALL {
         // SeqCst: pairs with the holder's exchange. If what the waiter does to the flag now comes before that exchange,
         // then so does this fence, and the load after the exchange finds the announcement.
@@ -24,7 +24,7 @@ pub(super) fn settle() {
     }
 }
 
-/// Does [`settle`] do what it should in this process? Where it does not, waiters have to look again by themselves.
-pub(super) fn is_settled() -> bool {
+/// Does [`waiter_barrier`] do what it should in this process? Where it does not, waiters have to look again by themselves.
+pub(super) fn is_available() -> bool {
     !platform::ORDERS_ALL || platform::can_order_all()
 }

@@ -1,10 +1,10 @@
 //! A version number (GC96 5.1) and the words that it covers, wherever they lie: what [`Domain`](super::Domain) and the
 //! structures in `nonblocking/` are made of.
 //!
-//! A structure's operation is always the same: [`begin`](Object::begin), look at covered words with
-//! [`load`](Object::load), change one or two of them by [`store_pair_if`](Object::store_pair_if), and
+//! A structure's operation is always the same: [`begin`](VersionedWords::begin), look at covered words with
+//! [`load`](VersionedWords::load), change one or two of them by [`store_pair_if`](VersionedWords::store_pair_if), and
 //! do it all again if that fails. What was looked at without a change counts if
-//! [`is_still`](Object::is_still) says so. Every change changes the version, so no word that comes back to an old
+//! [`is_still`](VersionedWords::is_still) says so. Every change changes the version, so no word that comes back to an old
 //! value deceives anybody.
 //!
 //! Words that are not covered, such as the contents of a node in type-stable memory, count likewise,
@@ -12,7 +12,7 @@
 //! unlinked: a release fence lies between the change that unlinked it and the first store of the next
 //! owner, which pairs with the acquire fence in `is_still`.
 
-use super::assisted::{self, Line};
+use super::assisted::{self, RevocableLock};
 use super::contention;
 use super::mechanism::{Mechanism, mechanism};
 use super::{Cell, Cells, Change, StableWord, Version, kcas};
@@ -21,27 +21,27 @@ use crate::sync::Ordering;
 /// One version number, and the mechanism by which it and what it covers change together.
 #[repr(C)]
 #[derive(Debug)]
-pub(crate) struct Object {
-    line: Line,
+pub(crate) struct VersionedWords {
+    line: RevocableLock,
     /// The version, under k-CAS.
     version: Cell,
     mechanism: Mechanism,
 }
 
-impl Object {
+impl VersionedWords {
     /// By the [`mechanism`] of this process.
-    pub fn new() -> Object {
-        Object::made(mechanism())
+    pub fn new() -> VersionedWords {
+        VersionedWords::made(mechanism())
     }
 
     /// By this mechanism whatever was chosen, to test and to compare; by k-CAS if the other one does not work here.
-    pub fn forced(mechanism: Mechanism) -> Object {
-        Object::made(mechanism.or_kcas())
+    pub fn forced(mechanism: Mechanism) -> VersionedWords {
+        VersionedWords::made(mechanism.or_kcas())
     }
 
-    fn made(mechanism: Mechanism) -> Object {
-        Object {
-            line: Line::new(),
+    fn made(mechanism: Mechanism) -> VersionedWords {
+        VersionedWords {
+            line: RevocableLock::new(),
             version: Cell::new(1),
             mechanism,
         }
@@ -133,7 +133,7 @@ impl Object {
     ///
     /// # Safety
     ///
-    /// As for [`compare_exchange_pair`](Object::compare_exchange_pair).
+    /// As for [`compare_exchange_pair`](VersionedWords::compare_exchange_pair).
     #[inline]
     pub unsafe fn compare_exchange(&self, change: Change<'_>) -> bool {
         // SAFETY: the caller's promise; the other word is the line's own.
@@ -150,7 +150,7 @@ impl Object {
     ///
     /// # Safety
     ///
-    /// As for [`compare_exchange_pair`](Object::compare_exchange_pair), of those that change; there are at most [`MAX_CHANGES`](super::MAX_CHANGES), and
+    /// As for [`compare_exchange_pair`](VersionedWords::compare_exchange_pair), of those that change; there are at most [`MAX_CHANGES`](super::MAX_CHANGES), and
     /// under OS-assisted DCAS two.
     pub unsafe fn compare_exchange_all(&self, changes: &[Change<'_>]) -> bool {
         loop {
@@ -195,7 +195,7 @@ impl Object {
                 return true;
             }
             if self.mechanism == Mechanism::Kcas {
-                self.give_way();
+                self.back_off();
             }
         }
     }
@@ -205,7 +205,7 @@ impl Object {
     ///
     /// # Safety
     ///
-    /// As for [`compare_exchange_pair`](Object::compare_exchange_pair). Under k-CAS the values are at most [`Cell::MAX`].
+    /// As for [`compare_exchange_pair`](VersionedWords::compare_exchange_pair). Under k-CAS the values are at most [`Cell::MAX`].
     #[inline(always)]
     pub unsafe fn store_pair_if(
         &self,
@@ -229,7 +229,7 @@ impl Object {
     ///
     /// # Safety
     ///
-    /// As for [`store_pair_if`](Object::store_pair_if).
+    /// As for [`store_pair_if`](VersionedWords::store_pair_if).
     #[inline(always)]
     pub unsafe fn store_if(&self, version: Version, word: (&StableWord, u64)) -> bool {
         // SAFETY: the caller's promise; the other word is the line's own.
@@ -244,7 +244,7 @@ impl Object {
         }
     }
 
-    /// [`store_pair_if`](Object::store_pair_if) of a cell, which holds any 64 bits, and a word, of an object that uses
+    /// [`store_pair_if`](VersionedWords::store_pair_if) of a cell, which holds any 64 bits, and a word, of an object that uses
     /// k-CAS for certain: without a copy of the other way.
     ///
     /// # Safety
@@ -265,7 +265,7 @@ impl Object {
         unsafe { self.since_kcas(version, [low, high, word]) }
     }
 
-    /// [`store_if`](Object::store_if), of an object that uses k-CAS for certain.
+    /// [`store_if`](VersionedWords::store_if), of an object that uses k-CAS for certain.
     ///
     /// # Safety
     ///
@@ -277,8 +277,8 @@ impl Object {
 
     /// For who was forestalled: lets the others get on with it for a while, longer if it goes on like that. It may yield
     /// the CPU.
-    pub fn give_way(&self) {
-        contention::give_way(self);
+    pub fn back_off(&self) {
+        contention::back_off(self);
     }
 
     /// Leaves the object as a thread does that is stopped for ever inside `compare_exchange_pair`: see
@@ -319,7 +319,7 @@ impl Object {
             if unsafe { self.try_kcas(version, changes) } {
                 return true;
             }
-            self.give_way();
+            self.back_off();
         }
     }
 
