@@ -141,7 +141,7 @@ mod tests {
         };
         let mut visits = 0;
         many.each_word(&mut |word| {
-            visits += word.get_mut();
+            visits += word.value();
             word.set(0);
         });
         assert_eq!(visits, 8);

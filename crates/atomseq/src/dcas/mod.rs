@@ -61,6 +61,7 @@ mod assisted;
 mod backoff;
 mod bare;
 mod blocks;
+mod cell;
 mod cells;
 mod claimants;
 mod contention;
@@ -74,21 +75,20 @@ mod mechanism;
 mod packed;
 pub(crate) mod shadow;
 mod versioned_words;
-mod word;
 
 pub use adjacent::Adjacent;
 #[doc(hidden)]
 pub use bare::Bare;
+pub use cell::Cell;
 pub use covered::Covered;
 pub use domain::{Domain, Version};
 pub use mechanism::{AlreadyChosen, Mechanism, force_kcas, mechanism};
 pub use packed::Packed;
-pub use word::Cell;
 
 pub(crate) use backoff::Backoff;
+pub(crate) use cell::StableWord;
 pub(crate) use cells::Cells;
 pub(crate) use versioned_words::VersionedWords;
-pub(crate) use word::StableWord;
 
 /// One word's part in an exchange.
 #[derive(Clone, Copy, Debug)]

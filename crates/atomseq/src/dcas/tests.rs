@@ -322,7 +322,7 @@ impl Drop for Witness {
     fn drop(&mut self) {
         // SAFETY: the test keeps the place until the domain has been dropped.
         let seen = unsafe { AtomicU64::from_ptr(self.seen as *mut u64) };
-        let [a, b] = [self.pair.a.get_mut(), self.pair.b.get_mut()];
+        let [a, b] = [self.pair.a.value(), self.pair.b.value()];
         seen.store(a << 32 | b, Ordering::Relaxed);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::place::{Place, address};
+use super::place::{SequenceWord, address};
 use super::scope::Interruptible;
 use crate::scope::SameThread;
 use crate::sequence::model::Program;
@@ -42,7 +42,7 @@ pub(super) const SEQUENCES: &[&Program] = &[&add::MODEL, &drain::MODEL];
 /// ```
 #[repr(C)]
 pub struct Counter {
-    value: Place,
+    value: SequenceWord,
     scope: SameThread,
 }
 
@@ -53,7 +53,7 @@ impl Counter {
     /// A counter at zero.
     pub const fn new() -> Counter {
         Counter {
-            value: Place::zero(),
+            value: SequenceWord::zero(),
             scope: SameThread::new(),
         }
     }

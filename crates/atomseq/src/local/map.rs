@@ -49,7 +49,7 @@ use std::marker::PhantomData;
 use std::mem::needs_drop;
 
 use super::drain::Drain;
-use super::place::{Place, address, check_capacity};
+use super::place::{SequenceWord, address, check_capacity};
 use super::scope::Interruptible;
 use crate::AsWord;
 use crate::scope::SameThread;
@@ -200,8 +200,8 @@ pub(super) const SEQUENCES: &[&Program] = &[
 /// ```
 #[repr(C)]
 pub struct Map<K: AsWord + Copy, V: AsWord, const N: usize> {
-    inserted: Place,
-    removed: Place,
+    inserted: SequenceWord,
+    removed: SequenceWord,
     entries: [Entry; N],
     /// For the key whose word is [`FREE`], and for the one whose word is [`GONE`].
     special: [Entry; 2],
@@ -220,15 +220,15 @@ const _: () = {
 /// A key and its value, as [`KEY`] and [`VALUE`] say.
 #[repr(C)]
 struct Entry {
-    key: Place,
-    value: Place,
+    key: SequenceWord,
+    value: SequenceWord,
 }
 
 impl Entry {
     const fn free() -> Entry {
         Entry {
-            key: Place::zero(),
-            value: Place::zero(),
+            key: SequenceWord::zero(),
+            value: SequenceWord::zero(),
         }
     }
 }
@@ -249,8 +249,8 @@ impl<K: AsWord + Copy, V: AsWord, const N: usize> Map<K, V, N> {
     pub const fn new() -> Map<K, V, N> {
         const { check_capacity(N) };
         Map {
-            inserted: Place::zero(),
-            removed: Place::zero(),
+            inserted: SequenceWord::zero(),
+            removed: SequenceWord::zero(),
             entries: [const { Entry::free() }; N],
             special: [const { Entry::free() }; 2],
             pairs: (PhantomData, PhantomData),

@@ -77,12 +77,12 @@ mod counter;
 mod drain;
 mod map;
 mod per_thread;
-mod place;
 mod points;
 mod queue;
 mod ring;
 mod scope;
 mod stack;
+mod word;
 
 pub use crate::scope::SameThread;
 pub use counter::Counter;

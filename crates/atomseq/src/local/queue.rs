@@ -14,7 +14,7 @@ use std::marker::PhantomData;
 use std::mem::needs_drop;
 
 use super::drain::{Drain, Take};
-use super::place::{Place, address, check_power_of_two};
+use super::place::{SequenceWord, address, check_power_of_two};
 use super::scope::Interruptible;
 use crate::AsWord;
 use crate::scope::SameThread;
@@ -77,9 +77,9 @@ pub(super) const SEQUENCES: &[&Program] = &[&push::MODEL, &pop::MODEL, &length::
 /// ```
 #[repr(C)]
 pub struct Queue<T: AsWord, const N: usize> {
-    head: Place,
-    tail: Place,
-    array: [Place; N],
+    head: SequenceWord,
+    tail: SequenceWord,
+    array: [SequenceWord; N],
     elements: Invariant<T>,
     scope: SameThread,
 }
@@ -102,9 +102,9 @@ impl<T: AsWord, const N: usize> Queue<T, N> {
     pub const fn new() -> Queue<T, N> {
         const { check_power_of_two(N) };
         Queue {
-            head: Place::zero(),
-            tail: Place::zero(),
-            array: [const { Place::zero() }; N],
+            head: SequenceWord::zero(),
+            tail: SequenceWord::zero(),
+            array: [const { SequenceWord::zero() }; N],
             elements: PhantomData,
             scope: SameThread::new(),
         }

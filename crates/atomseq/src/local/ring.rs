@@ -31,7 +31,7 @@ use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit, needs_drop};
 
 use super::drain::{Drain, Take};
-use super::place::{Place, address, check_power_of_two};
+use super::place::{SequenceWord, address, check_power_of_two};
 use super::points::point;
 use super::scope::Interruptible;
 use crate::scope::SameThread;
@@ -138,8 +138,8 @@ const MAX_WORDS: usize = 512;
 /// ```
 #[repr(C)]
 pub struct Ring<T, const N: usize> {
-    head: Place,
-    tail: Place,
+    head: SequenceWord,
+    tail: SequenceWord,
     buffer: [Cell<T>; N],
     scope: SameThread,
 }
@@ -203,8 +203,8 @@ impl<T, const N: usize> Ring<T, N> {
     pub const fn new() -> Ring<T, N> {
         const { check_power_of_two(N) };
         Ring {
-            head: Place::zero(),
-            tail: Place::zero(),
+            head: SequenceWord::zero(),
+            tail: SequenceWord::zero(),
             buffer: [const { Cell::new(Padded::new(MaybeUninit::uninit())) }; N],
             scope: SameThread::new(),
         }

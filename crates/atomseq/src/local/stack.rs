@@ -15,7 +15,7 @@ use std::marker::PhantomData;
 use std::mem::needs_drop;
 
 use super::drain::{Drain, Take};
-use super::place::{Place, address, check_capacity};
+use super::place::{SequenceWord, address, check_capacity};
 use super::scope::Interruptible;
 use crate::AsWord;
 use crate::scope::SameThread;
@@ -78,9 +78,9 @@ pub(super) const SEQUENCES: &[&Program] = &[&push::MODEL, &pop::MODEL, &height::
 /// ```
 #[repr(C)]
 pub struct Stack<T: AsWord, const N: usize> {
-    pushed: Place,
-    popped: Place,
-    array: [Place; N],
+    pushed: SequenceWord,
+    popped: SequenceWord,
+    array: [SequenceWord; N],
     elements: Invariant<T>,
     scope: SameThread,
 }
@@ -103,9 +103,9 @@ impl<T: AsWord, const N: usize> Stack<T, N> {
     pub const fn new() -> Stack<T, N> {
         const { check_capacity(N) };
         Stack {
-            pushed: Place::zero(),
-            popped: Place::zero(),
-            array: [const { Place::zero() }; N],
+            pushed: SequenceWord::zero(),
+            popped: SequenceWord::zero(),
+            array: [const { SequenceWord::zero() }; N],
             elements: PhantomData,
             scope: SameThread::new(),
         }

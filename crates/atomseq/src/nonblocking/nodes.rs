@@ -40,7 +40,7 @@ pub(super) enum Changed {
 }
 
 /// Where a walk has ended: the link that leads to a node, and the node; none at the end of the list.
-pub(super) struct Place<'a, N> {
+pub(super) struct Position<'a, N> {
     pub(super) link: &'a StableWord,
     pub(super) node: Option<&'a N>,
 }
@@ -145,16 +145,16 @@ impl<N: Node> Chain<N> {
         version: Version,
         from: &'a StableWord,
         mut found: impl FnMut(&'a N) -> bool,
-    ) -> Result<Place<'a, N>, Changed> {
+    ) -> Result<Position<'a, N>, Changed> {
         let mut link = from;
         loop {
             for _ in 0..STEPS {
                 let Some(node) = self.node(self.load(link)) else {
-                    return Ok(Place { link, node: None });
+                    return Ok(Position { link, node: None });
                 };
                 if found(node) {
                     let node = Some(node);
-                    return Ok(Place { link, node });
+                    return Ok(Position { link, node });
                 }
                 link = node.next();
             }

@@ -81,7 +81,7 @@ pub use producer::Producer;
 pub struct Ring<T> {
     head: Position,
     tail: Position,
-    places: Box<[Place<T>]>,
+    places: Box<[Slot<T>]>,
     capacity: usize,
 }
 
@@ -90,7 +90,7 @@ pub struct Ring<T> {
 #[derive(Default)]
 struct Position(AtomicUsize);
 
-type Place<T> = UnsafeCell<MaybeUninit<T>>;
+type Slot<T> = UnsafeCell<MaybeUninit<T>>;
 
 // SAFETY: elements move between threads as values.
 unsafe impl<T: Send> Send for Ring<T> {}
@@ -116,7 +116,7 @@ impl<T> Ring<T> {
         check_capacity(capacity)?;
         let count = capacity.checked_next_power_of_two();
         let count = count.ok_or(Error::OutOfMemory)?;
-        let mut places = Vec::<Place<T>>::new();
+        let mut places = Vec::<Slot<T>>::new();
         let reserved = places.try_reserve_exact(count);
         reserved.map_err(|_| Error::OutOfMemory)?;
         // SAFETY: there is room for so many, and a place need not be initialized. One by one, places without a size, of which there
@@ -192,7 +192,7 @@ impl<T> Ring<T> {
     /// The places of so many positions, no more than there are places, from this one on: those up to the end, and the rest, from
     /// the beginning. Slices, since what points to one place must not be used for the next.
     #[inline(always)]
-    fn stretches(&self, position: usize, count: usize) -> [&[Place<T>]; 2] {
+    fn stretches(&self, position: usize, count: usize) -> [&[Slot<T>]; 2] {
         let from_there = &self.places[position & self.mask()..];
         let to_the_end = from_there.len().min(count);
         let rest = &self.places[..count - to_the_end];
@@ -206,7 +206,7 @@ impl<T> Ring<T> {
 ///
 /// So many elements lie at `from`, and nobody else uses the places.
 #[inline(always)]
-unsafe fn fill<T>(places: &[Place<T>], from: *const T) {
+unsafe fn fill<T>(places: &[Slot<T>], from: *const T) {
     // SAFETY: the caller's promise; a place is as large as an element.
     unsafe {
         let start = UnsafeCell::raw_get(places.as_ptr()).cast::<T>();
@@ -220,7 +220,7 @@ unsafe fn fill<T>(places: &[Place<T>], from: *const T) {
 ///
 /// They are there, nobody else uses the places, and there is room for so many at `into`.
 #[inline(always)]
-unsafe fn empty<T>(places: &[Place<T>], into: *mut T) {
+unsafe fn empty<T>(places: &[Slot<T>], into: *mut T) {
     // SAFETY: as above.
     unsafe {
         let start = UnsafeCell::raw_get(places.as_ptr()).cast::<T>();

@@ -13,15 +13,15 @@ const CAPACITY: usize = 32;
 /// An element's word as arrays hold it: in eight bytes, also where a word has four.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-pub(super) struct Place(MaybeUninit<usize>);
+pub(super) struct ElementWord(MaybeUninit<usize>);
 
-impl Place {
+impl ElementWord {
     /// A place with nothing in it.
-    pub(super) const EMPTY: Place = Place(MaybeUninit::uninit());
+    pub(super) const EMPTY: ElementWord = ElementWord(MaybeUninit::uninit());
 
     /// A place with a word in it.
-    pub(super) const fn new(word: usize) -> Place {
-        Place(MaybeUninit::new(word))
+    pub(super) const fn new(word: usize) -> ElementWord {
+        ElementWord(MaybeUninit::new(word))
     }
 
     /// The word in the place.
@@ -49,7 +49,7 @@ impl Place {
 /// }
 /// ```
 pub struct Batch<T: AsWord> {
-    words: [Place; CAPACITY],
+    words: [ElementWord; CAPACITY],
     len: usize,
     /// Invariant: words go back to the type that they came from.
     elements: PhantomData<(T, Invariant<T>)>,
@@ -62,7 +62,7 @@ impl<T: AsWord> Batch<T> {
     /// An empty batch.
     pub const fn new() -> Batch<T> {
         Batch {
-            words: [Place::EMPTY; CAPACITY],
+            words: [ElementWord::EMPTY; CAPACITY],
             len: 0,
             elements: PhantomData,
         }
@@ -92,7 +92,7 @@ impl<T: AsWord> Batch<T> {
         if self.is_full() {
             return Err(element);
         }
-        self.words[self.len] = Place::new(element.into_word());
+        self.words[self.len] = ElementWord::new(element.into_word());
         self.len += 1;
         Ok(())
     }
@@ -104,7 +104,7 @@ impl<T: AsWord> Batch<T> {
         Some(unsafe { T::from_word(self.words[self.len].word()) })
     }
 
-    pub(super) fn words(&self) -> &[Place] {
+    pub(super) fn words(&self) -> &[ElementWord] {
         &self.words[..self.len]
     }
 
@@ -115,7 +115,11 @@ impl<T: AsWord> Batch<T> {
     }
 
     /// Fills the batch up to `most` elements by something that writes words and says how many.
-    pub(super) fn extend_words(&mut self, most: usize, fill: impl FnOnce(&mut [Place]) -> usize) {
+    pub(super) fn extend_words(
+        &mut self,
+        most: usize,
+        fill: impl FnOnce(&mut [ElementWord]) -> usize,
+    ) {
         let room = most.min(Self::CAPACITY - self.len);
         self.len += fill(&mut self.words[self.len..self.len + room]);
     }

@@ -16,7 +16,7 @@ use std::slice;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use self::shelf::{CELLS, Shelf};
-use super::batch::Place;
+use super::batch::ElementWord;
 use super::error::Error;
 use super::memory;
 use crate::platform;
@@ -91,7 +91,7 @@ impl Depot {
     }
 
     /// Puts a batch of words in; `false` if it is larger than a cell, or no cell is free.
-    pub fn put(&self, words: &[Place]) -> bool {
+    pub fn put(&self, words: &[ElementWord]) -> bool {
         words.len() <= self.room
             && self.nearest().any(|index| {
                 let shelf = self.shelf(index);
@@ -105,7 +105,7 @@ impl Depot {
     /// # Panics
     ///
     /// If `words` has less room than a cell.
-    pub fn take(&self, words: &mut [Place]) -> usize {
+    pub fn take(&self, words: &mut [ElementWord]) -> usize {
         assert!(words.len() >= self.room);
         let taken = self.nearest().find_map(|index| {
             let shelf = self.shelf(index);
@@ -158,12 +158,12 @@ impl Drop for Depot {
 
 /// The bytes of a cell: whole cache lines.
 fn stride(room: usize) -> usize {
-    (size_of::<Place>() * (1 + room)).next_multiple_of(64)
+    (size_of::<ElementWord>() * (1 + room)).next_multiple_of(64)
 }
 
 /// The length of a batch, and behind it the words.
 #[derive(Clone, Copy)]
-struct Cell(NonNull<Place>);
+struct Cell(NonNull<ElementWord>);
 
 impl Cell {
     fn length(&self) -> &AtomicUsize {
@@ -179,7 +179,7 @@ impl Cell {
     /// # Safety
     ///
     /// The cell is this thread's alone, and the words fit.
-    unsafe fn fill(self, words: &[Place]) {
+    unsafe fn fill(self, words: &[ElementWord]) {
         // SAFETY: the caller's promise; the words lie behind the length.
         unsafe {
             self.0
@@ -193,7 +193,7 @@ impl Cell {
     /// # Safety
     ///
     /// The cell is this thread's alone, was filled, and `into` has room for its words.
-    unsafe fn empty(self, into: &mut [Place]) -> usize {
+    unsafe fn empty(self, into: &mut [ElementWord]) -> usize {
         let len = self.len();
         // SAFETY: the caller's promise: `fill` has written so many.
         let words = unsafe { slice::from_raw_parts(self.0.add(1).as_ptr(), len) };

@@ -12,7 +12,7 @@ use std::fmt;
 use std::iter::FusedIterator;
 use std::ops::{Deref, DerefMut};
 
-use super::batch::{Batch, Place};
+use super::batch::{Batch, ElementWord};
 use super::depot::Depot;
 use super::error::Error;
 use super::remote::Drain;
@@ -269,7 +269,7 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
 
     #[cold]
     #[inline(never)]
-    fn refill(&self, keep: impl FnOnce(&Stack<T>, &[Place]) -> usize) -> Option<T> {
+    fn refill(&self, keep: impl FnOnce(&Stack<T>, &[ElementWord]) -> usize) -> Option<T> {
         let mut batch = from(&self.depot);
         if batch.is_empty() {
             self.source.refill(&mut batch);
@@ -281,7 +281,7 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
     fn keep_all_but_one(
         &self,
         mut batch: Batch<T>,
-        keep: impl FnOnce(&Stack<T>, &[Place]) -> usize,
+        keep: impl FnOnce(&Stack<T>, &[ElementWord]) -> usize,
     ) -> Option<T> {
         let object = batch.pop();
         if !batch.is_empty() {
@@ -294,7 +294,7 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
 
     #[cold]
     #[inline(never)]
-    fn spill(&self, object: T, take: impl FnOnce(&Stack<T>, &mut [Place]) -> usize) {
+    fn spill(&self, object: T, take: impl FnOnce(&Stack<T>, &mut [ElementWord]) -> usize) {
         let mut batch = Batch::new();
         // One place is left for the object itself.
         batch.extend_words(self.depot.room() - 1, |words| take(&self.cache, words));
@@ -307,7 +307,7 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
     fn put_away(&self, mut batch: Batch<T>) {
         let pieces = batch.words().chunks(self.depot.room());
         let put = pieces.take_while(|piece| self.depot.put(piece));
-        batch.forget_first(put.map(<[Place]>::len).sum());
+        batch.forget_first(put.map(<[ElementWord]>::len).sum());
         if !batch.is_empty() {
             self.source.spill(&mut batch);
         }
@@ -315,7 +315,7 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
 }
 
 /// Moves as many words onto this CPU's stack as there is room for, none if its gate is closed; returns how many.
-fn push_at_once<T: AsWord>(cache: &Stack<T>, words: &[Place]) -> usize {
+fn push_at_once<T: AsWord>(cache: &Stack<T>, words: &[ElementWord]) -> usize {
     cache.push_words_at_once(words).unwrap_or(0)
 }
 

@@ -27,7 +27,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::area::{Area, WORDS};
-use super::batch::Place;
+use super::batch::ElementWord;
 use super::error::Error;
 use super::gate::GateGuard;
 use super::memory;
@@ -80,9 +80,9 @@ pub(super) const SEQUENCES: &[&Program] = &[&push::MODEL, &pop::MODEL, &grow::MO
 /// The address of the next cell, a word and the cell's number, as [`LINK`], [`VALUE`] and [`NUMBER`] say.
 #[repr(C)]
 struct Cell {
-    link: Place,
-    value: Place,
-    number: Place,
+    link: ElementWord,
+    value: ElementWord,
+    number: ElementWord,
 }
 
 /// Cells each CPU starts with.
@@ -218,7 +218,7 @@ impl<T: AsWord> Queue<T> {
             // SAFETY: the bulk has room for these cells, and nobody else has the area yet.
             let (first, last) = unsafe { chain(cells, FIRST_CELLS) };
             // SAFETY: the last of the chain; its link closes the ring.
-            unsafe { (*(last as *mut Cell)).link = Place::new(first) };
+            unsafe { (*(last as *mut Cell)).link = ElementWord::new(first) };
             area.set(cpu, HEAD, first);
             area.set(cpu, TAIL, first);
         }
@@ -393,9 +393,9 @@ unsafe fn chain(cells: NonNull<Cell>, count: usize) -> (usize, usize) {
         // SAFETY: the caller's promise.
         unsafe {
             cells.add(index).write(Cell {
-                link: Place::new(at(index + 1)),
-                value: Place::EMPTY,
-                number: Place::new(0),
+                link: ElementWord::new(at(index + 1)),
+                value: ElementWord::EMPTY,
+                number: ElementWord::new(0),
             })
         };
     }

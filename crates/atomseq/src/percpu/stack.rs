@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 use std::slice;
 
 use super::area::{Area, WORDS};
-use super::batch::Place;
+use super::batch::ElementWord;
 use super::error::Error;
 use super::gate::GateGuard;
 use super::remote::{self, Drain, Raw, Take};
@@ -250,7 +250,7 @@ impl<T: AsWord> Stack<T> {
     }
 
     /// Moves as many of the words onto this CPU's stack as there is room for; returns how many.
-    pub(super) fn push_words(&self, words: &[Place]) -> usize {
+    pub(super) fn push_words(&self, words: &[ElementWord]) -> usize {
         let (from, count) = (words.as_ptr() as usize, words.len());
         self.push_words_at_once(words).unwrap_or_else(|_| {
             // SAFETY: as there.
@@ -260,14 +260,14 @@ impl<T: AsWord> Stack<T> {
     }
 
     /// The same for who waits for nobody: if the gate is closed, nothing was done.
-    pub(super) fn push_words_at_once(&self, words: &[Place]) -> Result<usize, Closed> {
+    pub(super) fn push_words_at_once(&self, words: &[ElementWord]) -> Result<usize, Closed> {
         let (from, count) = (words.as_ptr() as usize, words.len());
         // SAFETY: reads `count` words from the slice; otherwise as in `push`.
         unsafe { push_batch::on_cpu(self.area.slots(), self.capacity, from, count) }
     }
 
     /// Moves words off this CPU's stack, as many as there are and fit; returns how many.
-    pub(super) fn pop_words(&self, words: &mut [Place]) -> usize {
+    pub(super) fn pop_words(&self, words: &mut [ElementWord]) -> usize {
         self.pop_words_at_once(words).unwrap_or_else(|_| {
             let (to, count) = (words.as_mut_ptr() as usize, words.len());
             // SAFETY: as there.
@@ -277,17 +277,17 @@ impl<T: AsWord> Stack<T> {
     }
 
     /// The same for who waits for nobody: if the gate is closed, nothing was done.
-    pub(super) fn pop_words_at_once(&self, words: &mut [Place]) -> Result<usize, Closed> {
+    pub(super) fn pop_words_at_once(&self, words: &mut [ElementWord]) -> Result<usize, Closed> {
         let (to, count) = (words.as_mut_ptr() as usize, words.len());
         // SAFETY: writes at most `count` words to the slice, which nobody else sees.
         unsafe { pop_batch::on_cpu(self.area.slots(), to, count) }
     }
 
     /// The same from any CPU's stack, which nobody else uses now: so it closes no gate.
-    pub(super) fn pop_words_from(&mut self, cpu: usize, words: &mut [Place]) -> usize {
+    pub(super) fn pop_words_from(&mut self, cpu: usize, words: &mut [ElementWord]) -> usize {
         let height = self.len_on(cpu);
         let count = height.min(words.len());
-        let bottom = self.area.bulk(cpu).cast::<Place>();
+        let bottom = self.area.bulk(cpu).cast::<ElementWord>();
         // SAFETY: below the height lie words that `push` made, in whole places, and nobody else has the stack now.
         let top = unsafe { slice::from_raw_parts(bottom.add(height - count).as_ptr(), count) };
         words[..count].copy_from_slice(top);
@@ -298,7 +298,7 @@ impl<T: AsWord> Stack<T> {
 
     /// Moves half of the words off a CPU's stack, at least one and no more than fit, through its gate: any CPU's, the next
     /// ones first and this one last. Returns how many; 0 if no CPU has any.
-    pub(super) fn steal_half(&self, words: &mut [Place]) -> usize {
+    pub(super) fn steal_half(&self, words: &mut [ElementWord]) -> usize {
         let cpus = self.cpus();
         let here = crate::platform::current_cpu();
         let counts = (1..=cpus).map(|distance| {
@@ -381,7 +381,7 @@ impl<T: AsWord + Send> Take<T> for Stack<T> {
 impl<T: AsWord> Drop for Stack<T> {
     fn drop(&mut self) {
         let mut places = (0..self.area.cpus()).flat_map(|cpu| {
-            let bottom = self.area.bulk(cpu).as_ptr().cast::<Place>();
+            let bottom = self.area.bulk(cpu).as_ptr().cast::<ElementWord>();
             (0..self.len_on(cpu)).map(move |index| bottom.wrapping_add(index))
         });
         drops::each(|| {

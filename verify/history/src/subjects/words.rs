@@ -132,7 +132,7 @@ impl Drop for Equal {
     fn drop(&mut self) {
         let [first, second, _] = &mut self.0;
         LOOKS.fetch_add(1, Ordering::SeqCst);
-        let is_unequal = first.get_mut() != second.get_mut();
+        let is_unequal = first.value() != second.value();
         UNEQUAL.fetch_add(usize::from(is_unequal), Ordering::SeqCst);
     }
 }

@@ -24,7 +24,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::nodes::{self, Chain, Changed, Place, between, until_unchanged};
+use super::nodes::{self, Chain, Changed, Position, between, until_unchanged};
 use super::plain::{Plain, Words};
 use crate::dcas::{Mechanism, StableWord, Version, VersionedWords};
 use crate::type_stable::{self, Descriptor};
@@ -306,7 +306,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
 
     /// Where the key is, or would be.
     #[inline]
-    fn place(&self, version: Version, key: &K) -> Result<Place<'_, Node<K, V>>, Changed> {
+    fn place(&self, version: Version, key: &K) -> Result<Position<'_, Node<K, V>>, Changed> {
         self.place_of(version, key, |_| true)
     }
 
@@ -317,7 +317,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         version: Version,
         key: &K,
         counts: impl Fn(&'a Node<K, V>) -> bool,
-    ) -> Result<Place<'a, Node<K, V>>, Changed> {
+    ) -> Result<Position<'a, Node<K, V>>, Changed> {
         let mut is_there = false;
         let head = &self.chain.head;
         let mut place = self.chain.seek(version, head, |node| {

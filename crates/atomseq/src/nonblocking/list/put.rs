@@ -3,7 +3,7 @@
 use super::{Arrangement, Ascending, List, Node, Refused, Unordered};
 use crate::dcas::{StableWord, Version};
 use crate::nonblocking::Plain;
-use crate::nonblocking::nodes::{Changed, Place, address, between, until_unchanged};
+use crate::nonblocking::nodes::{Changed, Position, address, between, until_unchanged};
 use crate::nonblocking::plain;
 use crate::type_stable::Allocated;
 
@@ -123,7 +123,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         let mut made_of = None;
         let put = until_unchanged(|| {
             let version = between(self.chain.object.begin(), &mut gap);
-            let Place { link, node } = self.place(version, &key)?;
+            let Position { link, node } = self.place(version, &key)?;
             let value = match node.map_or(Ok(()), |node| self.checked_in(node)) {
                 Err(being_changed) => Err(Refused::from(being_changed)),
                 Ok(()) => Ok(node.map(|node| node.value.load())),

@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 use super::NoMemory;
-use super::nodes::{self, Chain, Changed, Place, address, until_unchanged};
+use super::nodes::{self, Chain, Changed, Position, address, until_unchanged};
 use crate::dcas::{Mechanism, StableWord, Version, VersionedWords};
 use crate::type_stable::{self, Descriptor};
 
@@ -269,7 +269,7 @@ impl<T: Send> OneVisitorList<T> {
         &'a self,
         version: Version,
         link: &'a StableWord,
-    ) -> Result<Place<'a, Node<T>>, Changed> {
+    ) -> Result<Position<'a, Node<T>>, Changed> {
         let is_free = |node: &Node<T>| self.chain.load(&node.visitor) == 0;
         self.chain.seek(version, link, is_free)
     }

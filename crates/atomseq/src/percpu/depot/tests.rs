@@ -3,12 +3,12 @@ use std::thread;
 
 use super::*;
 
-fn words(of: impl IntoIterator<Item = usize>) -> Vec<Place> {
-    of.into_iter().map(Place::new).collect()
+fn words(of: impl IntoIterator<Item = usize>) -> Vec<ElementWord> {
+    of.into_iter().map(ElementWord::new).collect()
 }
 
 fn take(depot: &Depot) -> Vec<usize> {
-    let mut batch = [Place::EMPTY; LARGEST];
+    let mut batch = [ElementWord::EMPTY; LARGEST];
     let len = depot.take(&mut batch);
     // SAFETY: the depot has written so many.
     batch[..len]

@@ -63,8 +63,8 @@ fn refuses_what_cannot_be() {
 #[test]
 fn batches_keep_what_fits() {
     let stack: Stack<usize> = Stack::with_capacity_per_cpu(4);
-    let words = [1, 2, 3].map(Place::new);
-    let mut taken = [Place::EMPTY; 8];
+    let words = [1, 2, 3].map(ElementWord::new);
+    let mut taken = [ElementWord::EMPTY; 8];
     assert_eq!(stack.push_words(&words), 3);
     let mut all = stack.pop_words(&mut taken);
     while let Some(_word) = stack.steal() {
@@ -87,7 +87,7 @@ fn words_leave_a_stack_that_nobody_else_uses() {
     let mut left = 0;
     for cpu in 0..stack.cpus() {
         let there = stack.len_on(cpu);
-        let mut words = [Place::EMPTY; 3];
+        let mut words = [ElementWord::EMPTY; 3];
         let popped = stack.pop_words_from(cpu, &mut words);
         assert_eq!(popped, there.min(3));
         assert_eq!(stack.len_on(cpu), there - popped);

@@ -36,7 +36,7 @@ impl Cell {
     }
 
     /// The value, of a word that nobody else has.
-    pub fn get_mut(&mut self) -> u64 {
+    pub fn value(&mut self) -> u64 {
         kcas::load(self.raw())
     }
 
@@ -51,7 +51,7 @@ impl Cell {
 
     /// Puts the value itself into a word that nobody else has, where a thread that exited inside k-CAS has left a reference.
     pub(super) fn resolve(&mut self) {
-        let value = self.get_mut();
+        let value = self.value();
         if self.raw().load(Ordering::Relaxed) != value {
             self.set(value);
         }

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// A word in eight bytes, also where a word has four. Sequences change it by its address; Rust code
 /// reads it here, which is one plain load.
 #[repr(C, align(8))]
-pub(super) struct Place(AtomicUsize);
+pub(super) struct SequenceWord(AtomicUsize);
 
-impl Place {
+impl SequenceWord {
     /// A place that holds zero.
-    pub(super) const fn zero() -> Place {
-        Place(AtomicUsize::new(0))
+    pub(super) const fn zero() -> SequenceWord {
+        SequenceWord(AtomicUsize::new(0))
     }
 
     /// The word, as it is now.
@@ -21,7 +21,7 @@ impl Place {
     }
 }
 
-/// The address of a structure, for its sequences: they may change whatever of it is in [`Place`]s
+/// The address of a structure, for its sequences: they may change whatever of it is in [`SequenceWord`]s
 /// or [`UnsafeCell`](std::cell::UnsafeCell)s, for as long as the structure is borrowed.
 #[inline]
 pub(super) fn address<S>(structure: &S) -> usize {
