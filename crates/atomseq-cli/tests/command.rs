@@ -456,6 +456,15 @@ fn bench_for_people_ends_in_sentences() {
     assert!(text.trim_end().ends_with('.'), "{text}");
 }
 
+#[test]
+fn without_sentences_there_is_no_empty_line() {
+    let output = run(&["bench", "kcas-reclamation", "--threads", "1", "--quick"]);
+    let text = text(&output.stdout);
+    assert!(output.status.success());
+    assert!(text.contains("\n unreclaimed "), "{text}");
+    assert!(!text.ends_with("\n\n"), "{text}");
+}
+
 /// Each lock's mechanism.
 fn mechanisms(output: &Output) -> Vec<String> {
     let diagnosis: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
