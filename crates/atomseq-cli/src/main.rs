@@ -64,8 +64,10 @@ fn bench(arguments: &Bench) -> Result<(), Error> {
         return bench::verdict(&outcomes);
     }
     let outcomes = bench::run(&plan, &mut Tables(&mut output))?;
-    conclude(&sentences(&Sections::here(), &outcomes), &mut output)?;
-    bench::verdict(&outcomes)
+    let concluded = conclude(&sentences(&Sections::here(), &outcomes), &mut output);
+    // The verdict comes first: a reader who has left must not hide a wrong case.
+    bench::verdict(&outcomes)?;
+    concluded
 }
 
 /// Writes the sentences, after an empty line.

@@ -50,6 +50,11 @@ pub trait Listener {
 }
 
 /// Carries out a plan; everything it measured. Cases that are wrong have no figures: [`verdict`] judges them.
+///
+/// # Errors
+///
+/// If the system refuses what is needed, or the listener fails; [`Error::Wrong`] if the listener
+/// fails after a case of atomseq's own was wrong.
 pub fn run(plan: &Plan, listener: &mut dyn Listener) -> Result<Vec<Outcome>, Error> {
     let environment = Environment::take(&plan.threads, plan.quick)?;
     listener.environment(&environment)?;
@@ -107,8 +112,13 @@ pub fn run(plan: &Plan, listener: &mut dyn Listener) -> Result<Vec<Outcome>, Err
                 outcome.published = beside.published(experiment);
             }
         }
-        bar.suspend(|| listener.outcome(&outcome))?;
+        let written = bar.suspend(|| listener.outcome(&outcome));
         outcomes.push(outcome);
+        if written.is_err() {
+            // A reader who has left must not hide a wrong case.
+            verdict(&outcomes)?;
+        }
+        written?;
     }
     bar.finish_and_clear();
     Ok(outcomes)
@@ -218,6 +228,7 @@ fn bar(steps: usize) -> ProgressBar {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::engine::Subject;
@@ -378,6 +389,37 @@ mod tests {
         );
         // The control. Both are the same CPU, which makes no difference here.
         assert_eq!(measured(&[cpu; 2]), (vec!["one:own", "two:own"], vec![]));
+    }
+
+    /// Its reader has left.
+    struct Unread;
+
+    impl Listener for Unread {
+        fn environment(&mut self, _environment: &Environment) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn outcome(&mut self, _outcome: &Outcome) -> Result<(), Error> {
+            Err(io::Error::from(io::ErrorKind::BrokenPipe).into())
+        }
+    }
+
+    #[test]
+    fn a_reader_who_leaves_does_not_hide_a_wrong_case() {
+        let end = |experiment| {
+            let plan = Plan {
+                experiments: vec![experiment],
+                threads: vec![1],
+                asked: true,
+                quick: true,
+            };
+            run(&plan, &mut Unread).unwrap_err()
+        };
+        let wrong = end(&OWN);
+        assert!(matches!(wrong, Error::Wrong(_)), "{wrong}");
+        // The control.
+        let right = end(&RIGHT);
+        assert!(right.is_broken_pipe(), "{right}");
     }
 
     #[test]
