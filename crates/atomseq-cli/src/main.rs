@@ -64,12 +64,21 @@ fn bench(arguments: &Bench) -> Result<(), Error> {
         return bench::verdict(&outcomes);
     }
     let outcomes = bench::run(&plan, &mut Tables(&mut output))?;
-    writeln!(output)?;
-    for sentence in sentences(&Sections::here(), &outcomes) {
+    let concluded = conclude(&sentences(&Sections::here(), &outcomes), &mut output);
+    // The verdict comes first: a reader who has left must not hide a wrong case.
+    bench::verdict(&outcomes)?;
+    concluded
+}
+
+/// Writes the sentences, after an empty line.
+fn conclude(sentences: &[String], output: &mut impl Write) -> Result<(), Error> {
+    if !sentences.is_empty() {
+        writeln!(output)?;
+    }
+    for sentence in sentences {
         writeln!(output, "{sentence}")?;
     }
-    output.flush()?;
-    bench::verdict(&outcomes)
+    Ok(output.flush()?)
 }
 
 fn torture(arguments: &Torture) -> Result<(), Error> {

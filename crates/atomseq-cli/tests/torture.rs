@@ -376,6 +376,32 @@ fn a_reader_who_leaves_does_not_hide_a_failure() {
 }
 
 #[test]
+fn without_a_reader_a_failure_is_found_all_the_same() {
+    let ended = |arguments: &[&str]| {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_atomseq"));
+        command.arg("torture").args(arguments).stdout(writer);
+        command
+            .output()
+            .expect("the command was built with the tests")
+    };
+    let lost = ended(&["stack", "--seconds", UNTIL_FOUND, "--sabotage", "lose"]);
+    let stderr = text(&lost.stderr);
+    assert_eq!(lost.status.code(), Some(1), "{stderr}");
+    assert!(
+        stderr.contains("values went in and never came out"),
+        "{stderr}"
+    );
+    // The control.
+    let held = ended(&["stack", "--seconds", "1"]);
+    assert_eq!(
+        (held.status.code(), text(&held.stderr)),
+        (Some(0), String::new())
+    );
+}
+
+#[test]
 fn a_hang_is_noticed() {
     // With handlers going on in the worker that does not.
     let stderr = fails("counter", "hang");

@@ -508,6 +508,37 @@ fn nor_does_one_that_refuses_to_tell_what_is_pending_double_any() {
     });
 }
 
+/// There, the thread keeps until the mask's end what the kernel might discard or count as one.
+#[test]
+fn one_that_refuses_to_tell_what_is_pending_loses_nothing_in_a_kernel_mask() {
+    fn note_or_count(event: &mut Event<'_>) {
+        match event.info().si_code {
+            libc::SI_TIMER => log(1 + event.overrun() as usize),
+            _ => log(1000 * event.signal() as usize),
+        }
+    }
+    in_fresh_process(this_test!(), || {
+        for signal in [ONE, STOP, CONTINUE] {
+            install(signal, note_or_count);
+        }
+        sandbox::refuse(&[libc::SYS_rt_sigpending]);
+        let guard = mask();
+        queue_of_timer(ONE, 3, 0);
+        queue_of_timer(ONE, 0, 0);
+        signal::with_kernel_mask(|| ());
+        drop(guard);
+        assert_eq!(logged().iter().sum::<usize>(), 4 + 1);
+        clear_log();
+        let guard = mask();
+        raise(STOP);
+        raise(CONTINUE);
+        signal::with_kernel_mask(|| ());
+        drop(guard);
+        assert!(logged().contains(&(1000 * CONTINUE as usize)));
+        assert_eq!(signal::statistics().lost_signals, 0);
+    });
+}
+
 #[test]
 fn nor_does_one_without_tgkill() {
     in_fresh_process(this_test!(), || {

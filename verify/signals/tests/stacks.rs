@@ -2,12 +2,15 @@
 #![cfg(atomseq_sections)]
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use atomseq::signal::{self, Error, Event, Options};
 use verify_signals::fresh::in_fresh_process;
 use verify_signals::interrupt::{Page, faults, install_fault_handler};
 use verify_signals::sequences::add_to_three;
-use verify_signals::signals::{install_plainly, install_with, raise};
+use verify_signals::signals::{
+    change_mask, install, install_plainly, install_with, queue_of_timer, raise,
+};
 use verify_signals::this_test;
 
 const ONE: i32 = libc::SIGUSR1;
@@ -60,6 +63,52 @@ fn smallest(memory: &mut Memory, options: Options) -> usize {
         panic!("{refused}");
     };
     needs
+}
+
+/// A handler that was not installed for it does not run there, also if the thread calls it after one that was.
+#[test]
+fn kept_signals_come_on_the_thread_s_own_stack() {
+    static IS_ON_IT: AtomicBool = AtomicBool::new(false);
+    static COUNTS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+    const TIMER: i32 = libc::SIGALRM;
+    fn is_on_alternate_stack() -> bool {
+        // SAFETY: zero is valid; only asks.
+        unsafe {
+            let mut stack: libc::stack_t = std::mem::zeroed();
+            assert_eq!(libc::sigaltstack(std::ptr::null(), &mut stack), 0);
+            stack.ss_flags & libc::SS_ONSTACK != 0
+        }
+    }
+    fn on_it(_: &mut Event<'_>) {
+        assert!(is_on_alternate_stack());
+        COUNTS[0].fetch_add(1, SeqCst);
+    }
+    fn tick(_: &mut Event<'_>) {
+        IS_ON_IT.fetch_or(is_on_alternate_stack(), SeqCst);
+        COUNTS[1].fetch_add(1, SeqCst);
+    }
+    in_fresh_process(this_test!(), || {
+        Memory::new().lend(32 << 10);
+        install_with(ONE, on_it, Options::new().on_alternate_stack(1024));
+        install(TIMER, tick);
+        for round in 1..=100 {
+            let guard = signal::mask();
+            // The first one is deferred, and kept beside the second one.
+            queue_of_timer(TIMER, 0, 0);
+            queue_of_timer(TIMER, 0, 0);
+            raise(ONE);
+            signal::with_kernel_mask(|| {
+                change_mask(libc::SIG_UNBLOCK, &[ONE, TIMER]);
+                change_mask(libc::SIG_BLOCK, &[ONE, TIMER]);
+            });
+            drop(guard);
+            assert_eq!(
+                COUNTS.each_ref().map(|count| count.load(SeqCst)),
+                [round, 2 * round]
+            );
+        }
+        assert!(!IS_ON_IT.load(SeqCst));
+    });
 }
 
 static PAGE: OnceLock<Page> = OnceLock::new();

@@ -30,7 +30,6 @@ impl Fault {
     }
 
     /// The case could not be measured.
-    #[cfg(target_os = "linux")]
     pub fn untried(sentence: impl Into<String>) -> Self {
         Self {
             untried: true,

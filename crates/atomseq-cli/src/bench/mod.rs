@@ -23,7 +23,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use self::engine::{Case, Effort};
 use self::environment::Environment;
 use self::experiments::{Experiment, Method, Threads, Workload};
-use self::fault::Results;
+use self::fault::{Fault, Results};
 use self::record::{Outcome, Wrong, subject};
 use crate::error::Error;
 use crate::machine;
@@ -50,6 +50,11 @@ pub trait Listener {
 }
 
 /// Carries out a plan; everything it measured. Cases that are wrong have no figures: [`verdict`] judges them.
+///
+/// # Errors
+///
+/// If the system refuses what is needed, or the listener fails; [`Error::Wrong`] if the listener
+/// fails after a case of atomseq's own was wrong.
 pub fn run(plan: &Plan, listener: &mut dyn Listener) -> Result<Vec<Outcome>, Error> {
     let environment = Environment::take(&plan.threads, plan.quick)?;
     listener.environment(&environment)?;
@@ -90,8 +95,7 @@ pub fn run(plan: &Plan, listener: &mut dyn Listener) -> Result<Vec<Outcome>, Err
         let mut outcome = Outcome::of(experiment.name, threads, oversubscribed, &series)
             .without(faults, experiment.peers);
         if let Method::Placed { workloads, .. } = experiment.method {
-            let cpus = environment.cpus.len();
-            let crowded = |placed: &&Workload| placed.cpus.min(cpus) < threads;
+            let crowded = |placed: &&Workload| placed.cpus < threads;
             for placed in workloads.iter().filter(crowded) {
                 outcome.oversubscribe(placed.name);
             }
@@ -108,8 +112,13 @@ pub fn run(plan: &Plan, listener: &mut dyn Listener) -> Result<Vec<Outcome>, Err
                 outcome.published = beside.published(experiment);
             }
         }
-        bar.suspend(|| listener.outcome(&outcome))?;
+        let written = bar.suspend(|| listener.outcome(&outcome));
         outcomes.push(outcome);
+        if written.is_err() {
+            // A reader who has left must not hide a wrong case.
+            verdict(&outcomes)?;
+        }
+        written?;
     }
     bar.finish_and_clear();
     Ok(outcomes)
@@ -156,6 +165,9 @@ fn steps(plan: &Plan) -> Vec<(&'static Experiment, usize)> {
 }
 
 /// Measures one workload after the other, each on its own CPUs. They share the budget.
+///
+/// A workload that needs more CPUs than there are is not measured: on fewer, its figures would
+/// stand under another's name.
 fn placed(
     workloads: &[Workload],
     threads: usize,
@@ -174,8 +186,16 @@ fn placed(
         };
         let advance = |share: f64| advance((done as f64 + share) / shares);
         let cases = possible((workload.cases)(), gates);
-        let cpus = &cpus[..workload.cpus.min(cpus.len())];
-        all.append(engine::measure(&cases, threads, cpus, effort, &advance)?);
+        match cpus.get(..workload.cpus) {
+            Some(cpus) => all.append(engine::measure(&cases, threads, cpus, effort, &advance)?),
+            None => {
+                let (needed, there) = (workload.cpus, cpus.len());
+                let sentence =
+                    format!("it needs {needed} CPUs, and this process may run on {there}");
+                let untried = |case: &Case| (case.name, Fault::untried(&sentence));
+                all.faults.extend(cases.iter().map(untried));
+            }
+        }
     }
     Ok(all)
 }
@@ -208,10 +228,10 @@ fn bar(steps: usize) -> ProgressBar {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::engine::Subject;
-    use super::fault::Fault;
     use super::*;
     use crate::report::{Lines, Tables};
 
@@ -342,6 +362,64 @@ mod tests {
         assert!(tables.contains(sentence), "{tables}");
         assert!(lines.contains("\"untried\":true"), "{lines}");
         assert!(verdict(&[outcome]).is_ok());
+    }
+
+    #[test]
+    fn a_workload_of_more_cpus_than_there_are_is_not_measured() {
+        let workload = |name, cpus, cases: fn() -> Vec<Case>| Workload {
+            name,
+            cpus,
+            length: 1,
+            cases,
+        };
+        let workloads = [
+            workload("one", 1, || vec![Case::new("one:own", Careless::default())]),
+            workload("two", 2, || vec![Case::new("two:own", Careless::default())]),
+        ];
+        let measured = |cpus: &[usize]| {
+            let results = placed(&workloads, 2, cpus, true, Effort::QUICK, &|_| ()).unwrap();
+            let cases: Vec<_> = results.series.iter().map(|series| series.case).collect();
+            (cases, results.faults)
+        };
+        let cpu = machine::allowed_cpus()[0];
+        let fault = Fault::untried("it needs 2 CPUs, and this process may run on 1");
+        assert_eq!(
+            measured(&[cpu]),
+            (vec!["one:own"], vec![("two:own", fault)])
+        );
+        // The control. Both are the same CPU, which makes no difference here.
+        assert_eq!(measured(&[cpu; 2]), (vec!["one:own", "two:own"], vec![]));
+    }
+
+    /// Its reader has left.
+    struct Unread;
+
+    impl Listener for Unread {
+        fn environment(&mut self, _environment: &Environment) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn outcome(&mut self, _outcome: &Outcome) -> Result<(), Error> {
+            Err(io::Error::from(io::ErrorKind::BrokenPipe).into())
+        }
+    }
+
+    #[test]
+    fn a_reader_who_leaves_does_not_hide_a_wrong_case() {
+        let end = |experiment| {
+            let plan = Plan {
+                experiments: vec![experiment],
+                threads: vec![1],
+                asked: true,
+                quick: true,
+            };
+            run(&plan, &mut Unread).unwrap_err()
+        };
+        let wrong = end(&OWN);
+        assert!(matches!(wrong, Error::Wrong(_)), "{wrong}");
+        // The control.
+        let right = end(&RIGHT);
+        assert!(right.is_broken_pipe(), "{right}");
     }
 
     #[test]

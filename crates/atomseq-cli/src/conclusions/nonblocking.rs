@@ -98,13 +98,19 @@ fn stalls(outcome: &Outcome) -> Option<String> {
             format!("{} {median} µs ({most})", measure.case)
         })
         .collect();
-    let mutex = outcome.measure("watched:mutex")?;
-    Some(format!(
-        "While a thread is stopped inside an operation, another's takes, in the median and {until}: {}; a mutex is \
-         kept for ever, which was watched for {} ms at a time.",
-        list(&of),
-        figure(mutex.median / 1e6)
-    ))
+    let mutex = outcome.measure("watched:mutex").map(|mutex| {
+        format!(
+            "; a mutex is kept for ever, which was watched for {} ms at a time",
+            figure(mutex.median / 1e6)
+        )
+    });
+    (!of.is_empty()).then(|| {
+        format!(
+            "While a thread is stopped inside an operation, another's takes, in the median and {until}: {}{}.",
+            list(&of),
+            mutex.unwrap_or_default()
+        )
+    })
 }
 
 /// What more threads than CPUs cost.
@@ -204,6 +210,19 @@ mod tests {
                  and k-cas 0.90 µs (0.90); a mutex is kept for ever, which was watched for 1.00 ms at a time."
             ]
         );
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn stalls_are_told_without_the_mutex() {
+        assert_eq!(
+            sentences(&[outcome("stall", 2, &[("k-cas", 900.0)])]),
+            [
+                "While a thread is stopped inside an operation, another's takes, in the median and at most: k-cas 0.90 µs (0.90)."
+            ]
+        );
+        let alone = [("watched:mutex", 1e6)];
+        assert_eq!(sentences(&[outcome("stall", 2, &alone)]), [""; 0]);
     }
 
     #[cfg(target_os = "linux")]

@@ -10,7 +10,7 @@ mod subjects;
 mod system;
 pub mod targets;
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -50,8 +50,12 @@ pub fn run(plan: &Plan, output: &mut impl Write) -> Result<(), Error> {
         cpus,
         sabotage: plan.sabotage,
     };
-    write!(output, "{}", report::opening(plan, &orders))?;
-    output.flush()?;
+    let opening = report::opening(plan, &orders);
+    match write!(output, "{opening}").and_then(|()| output.flush()) {
+        // Without a reader, the exit code is still the verdict.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        written => written?,
+    }
 
     let bar = bar(plan.length);
     let each = plan.length / plan.targets.len() as u32;

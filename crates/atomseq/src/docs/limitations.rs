@@ -193,7 +193,7 @@
 //!   that very moment is discarded.
 //! * **Kept signals** (those four, what the kernel's queue would lose, and all where a sandbox refuses `rt_tgsigqueueinfo` and `tgkill`)
 //!   get a [context that is made up](crate::signal#deferred-signals). If the handler of one leaves by the C library's `siglongjmp`,
-//!   the others wait for the end of the next mask or gate; after [`signal::siglongjmp`](crate::signal::siglongjmp) they come at once, but
+//!   the others wait for the next handler's return, or the end of the next mask or gate; after [`signal::siglongjmp`](crate::signal::siglongjmp) they come at once, but
 //!   for one of whose number another is pending, and out of a handler of `SIGSYS`, or where the sandbox lets the thread
 //!   queue nothing. A real-time signal of `kill` comes with the code of `tgkill` then, if another is pending. Inside `with_kernel_mask`, what such a sandbox does not let the
 //!   thread send is not pending. A thread keeps one of each number and one record: a second real-time signal of that
@@ -215,7 +215,8 @@
 //!   process's. Where one of the same number is pending when `with_kernel_mask` begins, the thread keeps a deferred standard signal of
 //!   a POSIX timer, and a deferred real-time signal if the queue is full, up to the end of the mask. The pending one then ends a wait.
 //!   What is kept becomes pending when a handler of atomseq's has returned, so that the next `sigsuspend` or `ppoll` ends, too; but not
-//!   after `sigwait`, `sigtimedwait` or a read from a `signalfd`, in which no handler runs, nor while a sequence is run to its end.
+//!   after `sigwait`, `sigtimedwait` or a read from a `signalfd`, in which no handler runs, nor while a sequence is run to its end. Where a
+//!   sandbox refuses `rt_sigpending`, these signals, stop signals and `SIGCONT` stay with the thread and end no wait.
 //!   If the pending one is the process's and another thread takes it, no wait ends by what is kept. A timer's signal that is being given to the kernel is lost, and not
 //!   counted, if another of its number arrives for the thread between two system calls: a few in a thousand of a timer of 60 us. A real-time signal of `kill`
 //!   with room in the queue does end waits of its own; there, and after a rollforward that was given up, it then comes with the

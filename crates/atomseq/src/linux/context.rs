@@ -92,6 +92,16 @@ impl Context {
         unsafe { self.stack_pointer_place().write(address) }
     }
 
+    /// Does the handler that was given this context run on the alternate stack, and the interrupted code on another one?
+    pub fn is_on_other_stack(self) -> bool {
+        // SAFETY: the thread's alternate stack, in a valid context; of size 0 if there is none, or in one that was made up.
+        let stack = unsafe { &(*self.0).uc_stack };
+        let start = stack.ss_sp.addr();
+        let alternate = start..start + stack.ss_size;
+        let here = 0_u8;
+        alternate.contains(&(&raw const here).addr()) && !alternate.contains(&self.stack_pointer())
+    }
+
     /// The registers, in the kernel's order.
     #[cfg(target_arch = "x86_64")]
     pub fn registers(self) -> *mut c_void {

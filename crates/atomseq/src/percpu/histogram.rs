@@ -311,7 +311,12 @@ impl Snapshot<'_> {
     /// reached; `None` if there are no values.
     pub fn quantile(&self, part: f64) -> Option<u64> {
         let total = self.total();
-        let wanted = ((part.clamp(0.0, 1.0) * total as f64).ceil() as u64).clamp(1, total.max(1));
+        let part = part.clamp(0.0, 1.0);
+        let mut wanted = ((part * total as f64).ceil() as u64).clamp(1, total.max(1));
+        // The product may have been rounded up to just above a whole number.
+        if wanted > 1 && (wanted - 1) as f64 / total as f64 >= part {
+            wanted -= 1;
+        }
         let mut seen = 0;
         self.buckets().find_map(|(upper, count)| {
             seen += count;
@@ -364,6 +369,20 @@ mod tests {
         }
         assert_eq!(histogram.snapshot().counts(), [2, 2, 1]);
         assert_eq!(histogram.snapshot().quantile(0.5), Some(20));
+    }
+
+    #[test]
+    fn a_part_that_is_a_whole_number_of_values_ends_with_the_last_of_them() {
+        let bounds: Vec<u64> = (1..=100).collect();
+        let histogram = Histogram::with_bounds(&bounds);
+        for total in 1..=100 {
+            histogram.record(total);
+            let snapshot = histogram.snapshot();
+            for value in 1..=total {
+                let part = value as f64 / total as f64;
+                assert_eq!(snapshot.quantile(part), Some(value), "{value} of {total}");
+            }
+        }
     }
 
     #[test]

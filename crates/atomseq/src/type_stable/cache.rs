@@ -44,6 +44,10 @@ pub trait WriteBack<T: Descriptor>: Sync {
     ///
     /// It may use the cache, but must not wait for what is [being written back](Gone::BeingWrittenBack): its caller, or another thread
     /// that waits for this one, may be writing just that.
+    ///
+    /// If it loads what is not there, and no descriptor is free, that load writes another victim back, which may load again: these calls
+    /// nest as deep as there are descriptors that are not in use. So a `write_back` should load only what is there already, or
+    /// the cache must have room for it.
     fn write_back(&self, victim: &T);
 
     /// Chooses what goes: by default what was used least recently, which looks at every descriptor. `None` if none

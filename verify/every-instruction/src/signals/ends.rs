@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering::SeqCst};
 
 use atomseq::signal::{self, Event};
 use verify_signals::fresh::code_of;
+use verify_signals::jump;
 use verify_signals::signals::{
     change_mask, install, install_plainly, is_blocked, kernel_mask, queue_of_timer, raise,
 };
@@ -45,8 +46,16 @@ static IS_PLAIN: AtomicBool = AtomicBool::new(false);
 static IS_DISTURBED: AtomicBool = AtomicBool::new(false);
 static IS_OPEN: AtomicBool = AtomicBool::new(false);
 
+/// What `leave_over` leaves, and whether the next handler jumps.
+static LEFT_OVER: AtomicI32 = AtomicI32::new(0);
+static IS_JUMPING: AtomicBool = AtomicBool::new(false);
+
 /// Has masks of its own, or none.
 fn undisturbed(event: &mut Event<'_>) {
+    if IS_JUMPING.swap(false, SeqCst) {
+        // SAFETY: `leave_over` runs, whose mask has ended.
+        unsafe { jump::back() };
+    }
     UNDISTURBED.fetch_add(1, SeqCst);
     if !IS_PLAIN.load(SeqCst) {
         drop(signal::mask());
@@ -100,6 +109,21 @@ fn raise_before(signal: c_int) {
     }
 }
 
+/// Lets the thread keep `signal`, after a mask whose end a handler has left by a jump.
+fn leave_over(signal: c_int) {
+    extern "C" fn keep_two() {
+        let masked = signal::mask();
+        raise(KEPT);
+        change_mask(libc::SIG_UNBLOCK, &[LEFT_OVER.load(SeqCst)]);
+        raise_before(LEFT_OVER.load(SeqCst));
+        IS_JUMPING.store(true, SeqCst);
+        drop(masked);
+    }
+    LEFT_OVER.store(signal, SeqCst);
+    jump::with_target(keep_two);
+    change_mask(libc::SIG_BLOCK, &[FIRST]);
+}
+
 /// An operation, at whose instructions signals arrive.
 #[derive(Clone, Copy)]
 pub struct Operation {
@@ -107,6 +131,8 @@ pub struct Operation {
     pub name: &'static str,
     /// What is deferred in a mask before it.
     pub before: &'static [c_int],
+    /// What the thread keeps since an earlier mask; [`FIRST`] is blocked by the program, then.
+    pub left_over: &'static [c_int],
     /// What arrives together with the signal that interrupts.
     pub along: &'static [c_int],
     /// Begins inside the mask that is passed to it, and ends it.
@@ -114,66 +140,83 @@ pub struct Operation {
 }
 
 /// Those that there are.
-pub const OPERATIONS: [Operation; 10] = [
+pub const OPERATIONS: [Operation; 11] = [
     Operation {
         name: "the end of a mask",
         before: &[FIRST],
+        left_over: &[],
         along: &[],
         call: drop_it,
     },
     Operation {
         name: "the end of a mask while a signal arrives",
         before: &[],
+        left_over: &[],
         along: &[FIRST],
         call: drop_it,
     },
     Operation {
         name: "the end of a mask in which a signal is kept",
         before: &[KEPT],
+        left_over: &[],
         along: &[],
         call: drop_it,
     },
     Operation {
         name: "the end of a mask in which a signal is kept, and another one queued",
         before: &[FIRST, KEPT],
+        left_over: &[],
         along: &[],
         call: drop_it,
     },
     Operation {
         name: "the end of a mask in which a timer's signal is kept",
         before: &[TIMER],
+        left_over: &[],
         along: &[],
         call: drop_it,
     },
     Operation {
         name: "a kernel mask that finds a timer's signal kept",
         before: &[TIMER],
+        left_over: &[],
         along: &[],
         call: with_kernel_mask,
     },
     Operation {
         name: "masks inside masks",
         before: &[FIRST],
+        left_over: &[],
         along: &[],
         call: nest,
     },
     Operation {
         name: "a kernel mask inside a mask",
         before: &[FIRST],
+        left_over: &[],
         along: &[],
         call: with_kernel_mask,
     },
     Operation {
         name: "a kernel mask in which the mask around it ends",
         before: &[FIRST],
+        left_over: &[],
         along: &[],
         call: end_with_kernel_mask,
     },
     Operation {
         name: "a mask that only a kernel mask interrupts",
         before: &[],
+        left_over: &[],
         along: &[FIRST],
         call: with_kernel_mask,
+    },
+    Operation {
+        name: "the end of a mask that finds a signal kept before it",
+        before: &[],
+        left_over: &[TIMER],
+        along: &[],
+        call: drop_it,
     },
 ];
 
@@ -256,6 +299,10 @@ impl Ends {
 
     /// Returns `false` if the operation has no so many instructions.
     fn run_fork(&mut self, operation: &Operation, step: usize) -> bool {
+        operation
+            .left_over
+            .iter()
+            .for_each(|signal| leave_over(*signal));
         let before = kernel_mask();
         let masked = signal::mask();
         operation
@@ -294,6 +341,10 @@ impl Ends {
         for is_wrong in [&IS_DISTURBED, &IS_OPEN] {
             is_wrong.store(false, SeqCst);
         }
+        operation
+            .left_over
+            .iter()
+            .for_each(|signal| leave_over(*signal));
         let before = kernel_mask();
         let masked = signal::mask();
         operation
@@ -311,7 +362,7 @@ impl Ends {
         if !is_met {
             return false;
         }
-        let expected = operation.before.len() + operation.along.len();
+        let expected = operation.before.len() + operation.along.len() + operation.left_over.len();
         let is_right_after = kernel_mask() == before && !signal::is_masked();
         let is_still_blocked = an_empty_mask_unblocks_nothing();
         let wrong = [

@@ -122,7 +122,7 @@ impl Threads {
 pub struct Workload {
     /// Its name, with which the names of its cases begin.
     pub name: &'static str,
-    /// On how many CPUs its threads run, or on all where there are fewer.
+    /// On how many CPUs its threads run. Where there are fewer, it is not measured.
     pub cpus: usize,
     /// How many times as long as usual one run of it takes.
     pub length: u32,

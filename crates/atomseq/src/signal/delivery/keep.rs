@@ -189,6 +189,8 @@ pub fn end_in(mask: u64) {
 /// As [`end_in`], after a handler whose thread goes on as `context` says. May leave signals blocked. `run_waiting` runs the handlers of what
 /// waits for that delivery, and returns whether there were any.
 ///
+/// On the alternate stack, where only the handlers belong that were installed for it, it runs none: the kernel is given what it can take.
+///
 /// # Safety
 /// `context` is that of a handler on this thread, or made for one, and lies in no other delivery.
 pub unsafe fn run_after_handler(context: Context, run_waiting: impl Fn() -> bool) {
@@ -199,8 +201,10 @@ pub unsafe fn run_after_handler(context: Context, run_waiting: impl Fn() -> bool
     loop {
         // A handler of others' must not jump out of the look-up.
         change_mask(libc::SIG_BLOCK, actions::undecided_mask());
-        queue_again(context.mask());
-        if table::find(context.program_counter()).is_some() {
+        let is_on_other_stack = context.is_on_other_stack();
+        let blocked = context.mask();
+        queue_again(if is_on_other_stack { !0 } else { blocked });
+        if is_on_other_stack || table::find(context.program_counter()).is_some() {
             return;
         }
         // Handlers run now, and may jump away: nothing may wait for this delivery.
@@ -213,11 +217,11 @@ pub unsafe fn run_after_handler(context: Context, run_waiting: impl Fn() -> bool
     unsafe { run_kept(context) };
 }
 
-/// Queues kept signals which `mask` blocks, and of whose number none is pending any more: a thread may wait for the next one, as in
-/// `sigsuspend`, which puts this mask back.
-fn queue_again(mask: u64) {
+/// Queues those of `signals` that are kept, and of whose number none is pending any more. Where the thread goes on with them blocked, it may
+/// wait for the next one, as in `sigsuspend`, which puts the mask back.
+fn queue_again(signals: u64) {
     let words = Words::of_this_thread();
-    let mut rest = words.kept() & mask;
+    let mut rest = words.kept() & signals;
     if rest != 0 {
         rest &= !pending().unwrap_or(0);
         requeue(rest);
@@ -242,7 +246,7 @@ unsafe fn run_kept(context: Context) {
         // jump away with what was taken.
         change_mask(libc::SIG_BLOCK, actions::undecided_mask());
         let taken = take(context.mask());
-        // A handler that leaves by the C library's siglongjmp leaves the rest to the end of the next mask.
+        // A handler that leaves by the C library's siglongjmp leaves the rest to the next delivery, or the end of the next mask.
         words.note_waiting();
         let Some((signal, info)) = taken else {
             return;

@@ -15,8 +15,8 @@ use super::words::{Masks, Waiting, Words};
 use super::{actions, controls, keep};
 use crate::arch::{enter_mask, leave_mask};
 use crate::platform::{
-    Context, bit, change_mask, is_any_pending, is_quiet, kernel_mask, queue_to_this_thread,
-    send_to_this_thread,
+    Context, bit, change_mask, is_any_pending, is_quiet, kernel_mask, pending,
+    queue_to_this_thread, send_to_this_thread,
 };
 
 /// From now on, managed signals are put off on this thread.
@@ -61,9 +61,11 @@ extern "C" fn unblock() {
     if words.depth() > 0 || is_quiet() && !controls::is_off(controls::GATES) {
         return;
     }
+    // Before the highest bit is cleared, and after: a signal that arrives in between may keep some, or take all that are kept.
+    let had_kept = words.has_kept();
     words.clear_waiting();
     let mut added = words.added.swap(0, Relaxed);
-    let has_kept = words.has_kept();
+    let has_kept = had_kept || words.has_kept();
     if added != 0 {
         words.taken.store(added, Relaxed);
     } else if !has_kept {
@@ -118,8 +120,14 @@ pub fn wait_blocked(signal: c_int, info: &libc::siginfo_t) {
 
 /// As [`wait_blocked`], but returns `false` for what this thread has to keep. `may_merge`: the kernel
 /// would lose it beside a pending one of its number.
+///
+/// Where a sandbox does not tell what is pending, the thread keeps whatever a pending signal could be in the way of.
 pub fn waits_in_kernel(signal: c_int, info: &libc::siginfo_t, may_merge: bool) -> bool {
     let is_in_danger = may_merge && keep::has_place(signal);
+    let is_kept_in_doubt = is_in_danger || keep::superseding(signal) != 0;
+    if is_kept_in_doubt && !controls::is_off(controls::KEEPING) && pending().is_none() {
+        return false;
+    }
     let unless = if is_in_danger { bit(signal) } else { 0 };
     match queue_unless(unless, signal, info) {
         Ok(true) => true,

@@ -64,6 +64,7 @@ unsafe extern "C" fn dispatch(frame: *const Frame) {
     let frame = unsafe { &*frame };
     let (own, (signal, info, entry)) = (frame.context(), frame.arguments());
     let words = Words::of_this_thread();
+    words.forget_earlier_end();
     let record = words.take_saved(signal, info);
     let info = record.as_ref().unwrap_or(info);
     let (before, found) = (own.mask(), frame.mask());

@@ -87,9 +87,12 @@ impl Words {
 
     /// Sets the highest bit of `depth` as it should be.
     pub fn note_waiting(&self) {
-        match self.waiting() {
-            0 => self.clear_waiting(),
-            _ => _ = self.depth.fetch_or(WAITING, Relaxed),
+        if self.has_waiting() {
+            self.depth.fetch_or(WAITING, Relaxed);
+        }
+        // The handler of a signal that is never blocked may have come in between, and have queued what was kept.
+        if !self.has_waiting() {
+            self.clear_waiting();
         }
     }
 
@@ -130,7 +133,8 @@ impl Words {
         self.left.store(left - still, Relaxed);
         let depth = self.depth() + still;
         self.added.fetch_or(masks.added, Relaxed);
-        self.depth.store(depth | self.waiting(), Relaxed);
+        self.depth.store(depth, Relaxed);
+        self.note_waiting();
     }
 
     /// Called before a handler runs. One that arrives between two instructions of the end of a
@@ -155,7 +159,7 @@ impl Words {
         let is_ending =
             matches!(depth & !WAITING, 0 | ONE_LESS) && !controls::is_off(controls::SETTING_ASIDE);
         if is_ending {
-            // A signal that is kept needs no unblocking, and waits for the next mask if the handler
+            // A signal that is kept needs no unblocking, and waits for the next mask or delivery if the handler
             // leaves by the C library's `siglongjmp`.
             self.added.store(0, Relaxed);
             self.depth.store(self.waiting(), Relaxed);
@@ -186,6 +190,15 @@ impl Words {
         let ended = aside.added & !self.added.load(Relaxed);
         if ended != 0 {
             context.set_mask(context.mask() & !ended);
+        }
+    }
+
+    /// Called by a delivery, which may run the handlers of all that is kept. An end of a mask that it has interrupted may have seen
+    /// that something is, and then finds nothing: it must not unblock again what an earlier end has unblocked.
+    pub fn forget_earlier_end(&self) {
+        let is_for_kept = self.depth.load(Relaxed) & WAITING != 0 && self.added.load(Relaxed) == 0;
+        if is_for_kept {
+            self.taken.store(0, Relaxed);
         }
     }
 
