@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::place::{SequenceWord, address};
 use super::scope::Interruptible;
+use super::word::{SequenceWord, address};
 use crate::scope::SameThread;
 use crate::sequence::model::Program;
 

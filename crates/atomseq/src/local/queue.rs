@@ -14,8 +14,8 @@ use std::marker::PhantomData;
 use std::mem::needs_drop;
 
 use super::drain::{Drain, Take};
-use super::place::{SequenceWord, address, check_power_of_two};
 use super::scope::Interruptible;
+use super::word::{SequenceWord, address, check_power_of_two};
 use crate::AsWord;
 use crate::scope::SameThread;
 use crate::sequence::model::Program;

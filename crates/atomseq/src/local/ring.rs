@@ -31,9 +31,9 @@ use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit, needs_drop};
 
 use super::drain::{Drain, Take};
-use super::place::{SequenceWord, address, check_power_of_two};
 use super::points::point;
 use super::scope::Interruptible;
+use super::word::{SequenceWord, address, check_power_of_two};
 use crate::scope::SameThread;
 use crate::sequence::model::Program;
 

@@ -15,8 +15,8 @@ use std::marker::PhantomData;
 use std::mem::needs_drop;
 
 use super::drain::{Drain, Take};
-use super::place::{SequenceWord, address, check_capacity};
 use super::scope::Interruptible;
+use super::word::{SequenceWord, address, check_capacity};
 use crate::AsWord;
 use crate::scope::SameThread;
 use crate::sequence::model::Program;

@@ -2,8 +2,8 @@
 
 use super::{ENTRIES, Entry, FREE, Full, GONE, Map, PRESENT, claim, free, remove, version};
 use crate::AsWord;
-use crate::local::place::address;
 use crate::local::points::point;
+use crate::local::word::address;
 
 /// Where a key can be: in `count` entries from `first` on, around the end, as `mark`.
 #[derive(Clone, Copy)]
