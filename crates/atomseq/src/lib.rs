@@ -5,7 +5,7 @@
 //! use atomseq::percpu::{Counter, Pool};
 //!
 //! let requests = Counter::new();
-//! let buffers = Pool::new(64, || Box::new([0u8; 4096]));
+//! let buffers = Pool::with_capacity_per_cpu(64, || Box::new([0u8; 4096]));
 //!
 //! std::thread::scope(|scope| {
 //!     for _ in 0..4 {
@@ -41,7 +41,7 @@
 //!   each thread has its own.
 //! * [`nonblocking`]: structures that all CPUs share, and that no preempted, stopped or ended thread can block.
 //! * [`dcas`]: double compare-and-swap, for words that all CPUs share: what those are made of.
-//! * [`memory`]: pools of descriptors in memory whose type never changes while anybody may look at it.
+//! * [`type_stable`]: pools of descriptors in memory whose type never changes while anybody may look at it.
 //! * [`sequence!`] and [`sequence`](mod@sequence): the compiler for atomic sequences, for
 //!   structures of your own, and the model to check them with. [`docs::patterns`] is the guide.
 //! * [`mutex`]: locks, and test-and-set by every mechanism.
@@ -82,13 +82,13 @@
 //! | [`Map`](local::Map) | a hash map of words by words | waits for nothing | 0 |
 //! | [`per_thread!`](local::per_thread!) | statics of which each thread has its own, for its handlers too | | 0 |
 //!
-//! For descriptors that anybody may look at, also when they have been freed, [`memory`] has
+//! For descriptors that anybody may look at, also when they have been freed, [`type_stable`] has
 //!
 //! | structure | what it is | progress | cost |
 //! |---|---|---|---|
-//! | [`Pool`](memory::Pool) | type-stable memory: descriptors of one type | lock-free; with nothing free, waits for a held gate | 0 |
-//! | [`Reference`](memory::Reference) | an allocation that may have ended: validated reads | wait-free | 0 |
-//! | [`Cache`](memory::Cache) | a bounded number of descriptors, written back to make room | as its pool's, but for its owner | 2 a use, and 1 to count it |
+//! | [`Pool`](type_stable::Pool) | type-stable memory: descriptors of one type | lock-free; with nothing free, waits for a held gate | 0 |
+//! | [`Reference`](type_stable::Reference) | an allocation that may have ended: validated reads | wait-free | 0 |
+//! | [`Cache`](type_stable::Cache) | a bounded number of descriptors, written back to make room | as its pool's, but for its owner | 2 a use, and 1 to count it |
 //!
 //! For words that all CPUs change, [`dcas`] has scope `Machine`. No thread that is preempted, ended or
 //! interrupted in an operation keeps the others waiting.
@@ -140,7 +140,7 @@
 //! | | 2.3.1, inspecting sequences before they run | [`sequence!`] |
 //! | | 2.3.2, gates | [`percpu::GateGuard`] |
 //! | GC96: Greenwald, Cheriton, *The Synergy Between Non-blocking Synchronization and Operating System Structure*, 1996 | 1, a handler that stores into the table that its thread is updating | [`local::Map`] |
-//! | | 2, type-stable memory | [`memory`] |
+//! | | 2, type-stable memory | [`type_stable`] |
 //! | | figure 2, 5.1: a list under a version number; replaced by a duplicate; removed, modified and reinserted | [`nonblocking::List`] |
 //! | | 5.1 and 5.3, version numbers; note 5, compare-and-double-swap; 6.1, DCAS in software with the system's help | [`dcas`] |
 //! | S92: Massalin, *Synthesis: An Efficient Implementation of Fundamental Operating System Services*, 1992 | 5, figures 5.1 to 5.3: atomic update, `CAS2` | [`dcas`] |

@@ -41,7 +41,7 @@
 //! taken, which [may be for good](crate::docs::limitations#double-compare-and-swap). Otherwise removing a value and dropping a
 //! structure always succeed; inserting one fails if there is no memory for its node.
 //!
-//! The descriptors cannot come from a [`memory::Pool`](crate::type_stable::Pool). That needs sections to be fast, and k-CAS is for where there
+//! The descriptors cannot come from a [`type_stable::Pool`](crate::type_stable::Pool). That needs sections to be fast, and k-CAS is for where there
 //! are none; and a thread that exits inside a pool could keep others waiting, inside k-CAS it cannot.
 //!
 //! # Contention

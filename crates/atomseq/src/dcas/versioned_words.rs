@@ -8,7 +8,7 @@
 //! value deceives anybody.
 //!
 //! Words that are not covered, such as the contents of a node in type-stable memory, count likewise,
-//! provided that whoever writes them has had the node from a [`memory::Pool`](crate::type_stable::Pool) since it was
+//! provided that whoever writes them has had the node from a [`type_stable::Pool`](crate::type_stable::Pool) since it was
 //! unlinked: a release fence lies between the change that unlinked it and the first store of the next
 //! owner, which pairs with the acquire fence in `is_still`.
 

@@ -376,7 +376,7 @@
 //!
 //! # Type-stable memory
 //!
-//! A [`memory::Pool`](crate::type_stable::Pool) is a [`percpu::Pool`](crate::percpu::Pool) of addresses over pages that all
+//! A [`type_stable::Pool`](crate::type_stable::Pool) is a [`percpu::Pool`](crate::percpu::Pool) of addresses over pages that all
 //! CPUs share:
 //!
 //! ```text
@@ -541,7 +541,7 @@
 //!
 //! | list | state | operations |
 //! |---|---|---|
-//! | `List`, ascending | a map in the order of its keys, and the set of keys that are removed for change | `insert` only where there is no key; `put`, `replace`, `delete`, `find` refuse a key of the set; `pop_first`, `snapshot` pass it by |
+//! | `List`, ascending | a map in the order of its keys, and the set of keys that are removed for change | `try_insert` only where there is no key; `insert`, `replace`, `remove`, `get` refuse a key of the set; `pop_first`, `snapshot` pass it by |
 //! | `List`, unordered | a sequence of entries, the newest first | the same, of the first entry with the key |
 //! | `RefList` | a sequence of values, the newest first | `push_front`, `pop_front`, `front`; `remove` says whether the value was there; `next` of a guard is the first that came before its value, be that removed or not |
 //! | `OneVisitorList` | the same, and the set of values that are visited | `visit_first`, `into_next`, `pop_front` pass those by |

@@ -69,7 +69,7 @@
 //!
 //! # Type-stable memory
 //!
-//! * **A limit counts all.** Of a [`memory::Pool`](crate::type_stable::Pool) with a limit, an allocation may fail although something
+//! * **A limit counts all.** Of a [`type_stable::Pool`](crate::type_stable::Pool) with a limit, an allocation may fail although something
 //!   is free: up to 32 descriptors are in the hands of each thread that is just filling or emptying a CPU's
 //!   stack, and a page's in those of a trim; and an allocation looks at one place after another, so it may miss
 //!   a descriptor that moves meanwhile. Give a limit some room.
@@ -120,7 +120,7 @@
 //!   [`List::iter`](crate::nonblocking::List::iter) is not: it ends after as many entries as there
 //!   are. A closure may starve its own operation: one of `fold` that changes the same list each
 //!   time, or one of [`update`](crate::nonblocking::List::update) or
-//!   [`put_with`](crate::nonblocking::List::put_with) that gives its very key another value each
+//!   [`insert_with`](crate::nonblocking::List::insert_with) that gives its very key another value each
 //!   time, is called without end.
 //! * **Comparisons see anything.** A key's `Ord` or `PartialEq` may be asked about bits that nobody
 //!   stored. Its answer then does not count, but a panic does: the
@@ -471,7 +471,7 @@
 //!   is no safe way to go on. Where atomseq registers threads itself and `rseq` is forbidden later,
 //!   new threads use the slow path; a thread that is registered stays so. With glibc it ends as usual. With other C
 //!   libraries its end aborts the process with a sentence, for the kernel would write to storage that is gone: keep `rseq` allowed there. Where `clock_gettime` is refused, a wait with a deadline ends at once, a
-//!   [`memory::Pool`](crate::type_stable::Pool) gives no page back and finds nothing unclaimed, as no time seems to pass, and a thread that
+//!   [`type_stable::Pool`](crate::type_stable::Pool) gives no page back and finds nothing unclaimed, as no time seems to pass, and a thread that
 //!   meets contention yields. k-CAS asks `getpid`, `gettid` and `tgkill` (of no signal) at any time: a filter may answer
 //!   with an error, but must not end the process. So it may where masks use `getpid`, `gettid`, `rt_tgsigqueueinfo`,
 //!   `rt_sigpending` and `tgkill` for what they defer.

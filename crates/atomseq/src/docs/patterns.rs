@@ -80,7 +80,7 @@
 //! # 4. Other CPUs
 //!
 //! A thread on another CPU may look at a committed word with [`peek`](crate::percpu::Area::peek).
-//! To change anything it closes the gate with [`close`](crate::percpu::Area::close): sequences on
+//! To change anything it closes the gate with [`close_gate`](crate::percpu::Area::close_gate): sequences on
 //! that CPU that have begun are restarted and find the gate closed, and those that come later find
 //! it closed at once. A plain atomic instruction on a sequence's word is never a substitute: a
 //! sequence that has loaded the word already would overwrite what the instruction wrote.

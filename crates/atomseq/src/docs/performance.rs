@@ -84,7 +84,7 @@
 //! |---|---|---|
 //! | `Counter::add`, `Histogram::record` | none | 1 |
 //! | any other operation while its gates are closed for good | 2 (signal mask) | 4 |
-//! | the same when the gate was only held by somebody, and `steal`, `drain` a batch, [`Area::close`](crate::percpu::Area::close) | 3 (with the fence) | 4 |
+//! | the same when the gate was only held by somebody, and `steal`, `drain` a batch, [`Area::close_gate`](crate::percpu::Area::close_gate) | 3 (with the fence) | 4 |
 //!
 //! plus waiting, if another thread holds the gate. Closing and opening a gate took 0.5 to 0.7 µs
 //! (median of 5,000, with a second thread running sections on the other CPU; Intel Xeon at 2.8 GHz,

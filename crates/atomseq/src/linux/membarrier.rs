@@ -58,7 +58,7 @@ pub fn fence_all() {
 
 /// A full memory barrier on every CPU that runs a thread of this process, at some moment between call and return; a thread that
 /// runs on none has had one since it ran, or will before it does. Call it only while [`Status::gates_active`] holds, or if it
-/// [works](can_order_all); it fails as [`fence`] does.
+/// [works](can_order_all); it fails as [`membarrier_rseq`] does.
 ///
 /// [`Status::gates_active`]: crate::status::Status::gates_active
 pub fn barrier() {

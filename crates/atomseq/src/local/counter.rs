@@ -38,7 +38,7 @@ pub(super) const SEQUENCES: &[&Program] = &[&add::MODEL, &drain::MODEL];
 /// }
 ///
 /// ALARMS.with(|alarms| alarms.increment());
-/// assert_eq!(ALARMS.with(|alarms| alarms.drain()), 1);
+/// assert_eq!(ALARMS.with(|alarms| alarms.take()), 1);
 /// ```
 #[repr(C)]
 pub struct Counter {

@@ -25,7 +25,7 @@
 //!
 //! // In the thread itself, at any time:
 //! let taken = SAMPLES.with(|samples| samples.drain().count());
-//! assert_eq!(taken as u64, TICKS.with(|ticks| ticks.drain()));
+//! assert_eq!(taken as u64, TICKS.with(|ticks| ticks.take()));
 //! # }
 //! # Ok::<(), signal::Error>(())
 //! ```

@@ -83,11 +83,11 @@ impl<T: Send> LinkedStack<T> {
         LinkedStack::made(VersionedWords::new(), None).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The same, of up to so many values: see [`Pool::limit`](memory::Options::limit).
+    /// The same, of up to so many values: see [`Pool::limit`](type_stable::Options::limit).
     ///
     /// # Errors
     ///
-    /// [`memory::Error::Zero`], [`TooLarge`](memory::Error::TooLarge), [`OutOfMemory`](memory::Error::OutOfMemory).
+    /// [`type_stable::Error::Zero`], [`TooLarge`](type_stable::Error::TooLarge), [`OutOfMemory`](type_stable::Error::OutOfMemory).
     pub fn try_with_limit(values: usize) -> Result<LinkedStack<T>, type_stable::Error> {
         LinkedStack::made(VersionedWords::new(), Some(values))
     }

@@ -31,7 +31,7 @@
 //! * A [`RefList`] holds anything that threads may share, and lends it to whoever has a guard; a [`OneVisitorList`] anything
 //!   that may go from thread to thread, and lends it to one visitor at a time.
 //!
-//! Nodes lie in type-stable memory ([`memory`](crate::type_stable)), and are used again at once: nothing waits for readers. A list that has
+//! Nodes lie in type-stable memory ([`type_stable`](crate::type_stable)), and are used again at once: nothing waits for readers. A list that has
 //! reached its limit looks for nodes that other CPUs keep, and waits while another thread does that.
 //!
 //! A thread that is ended inside an operation (by its own `exit` system call) loses the one value that

@@ -38,7 +38,7 @@ mod ring;
 /// ```
 /// use atomseq::nonblocking::Queue;
 ///
-/// let queue = Queue::new(4);
+/// let queue = Queue::with_capacity(4);
 /// std::thread::scope(|scope| {
 ///     scope.spawn(|| (0..100u64).for_each(|value| while queue.push(value).is_err() {}));
 ///     let popped = std::iter::repeat_with(|| queue.pop()).flatten();
@@ -77,7 +77,7 @@ impl<T: AsWord> Queue<T> {
     ///
     /// # Panics
     ///
-    /// If [`try_new`](Queue::try_new) fails.
+    /// If [`try_with_capacity`](Queue::try_with_capacity) fails.
     pub fn with_capacity(capacity: usize) -> Queue<T> {
         Queue::try_with_capacity(capacity).unwrap_or_else(|error| panic!("{error}"))
     }
@@ -186,7 +186,7 @@ impl<T: AsWord> Drop for Queue<T> {
 impl<T: AsWord> FromIterator<T> for Queue<T> {
     /// # Panics
     ///
-    /// As [`new`](Queue::new); not for no values: then there is room for one.
+    /// As [`with_capacity`](Queue::with_capacity); not for no values: then there is room for one.
     fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Queue<T> {
         let values: Vec<T> = values.into_iter().collect();
         let queue = Queue::with_capacity(values.len().max(1));

@@ -57,7 +57,7 @@ pub use producer::Producer;
 /// ```
 /// use atomseq::nonblocking::spsc::Ring;
 ///
-/// let mut ring = Ring::new(100);
+/// let mut ring = Ring::with_capacity(100);
 /// let (mut lines, mut consumer) = ring.split();
 /// std::thread::scope(|scope| {
 ///     scope.spawn(move || {
@@ -102,7 +102,7 @@ impl<T> Ring<T> {
     ///
     /// # Panics
     ///
-    /// If [`try_new`](Ring::try_new) fails.
+    /// If [`try_with_capacity`](Ring::try_with_capacity) fails.
     pub fn with_capacity(capacity: usize) -> Ring<T> {
         Ring::try_with_capacity(capacity).unwrap_or_else(|error| panic!("{error}"))
     }
@@ -143,7 +143,7 @@ impl<T> Ring<T> {
     /// ```
     /// use atomseq::nonblocking::spsc::Ring;
     ///
-    /// let (mut producer, mut consumer) = Ring::new(8).into_ends();
+    /// let (mut producer, mut consumer) = Ring::with_capacity(8).into_ends();
     /// let thread = std::thread::spawn(move || producer.push(5));
     /// assert_eq!(thread.join().unwrap(), Ok(()));
     /// assert_eq!(consumer.pop(), Some(5));
@@ -288,7 +288,7 @@ impl<T> Drop for Ring<T> {
 impl<T> FromIterator<T> for Ring<T> {
     /// # Panics
     ///
-    /// As [`new`](Ring::new); none for no elements: then there is room for one.
+    /// As [`with_capacity`](Ring::with_capacity); none for no elements: then there is room for one.
     fn from_iter<I: IntoIterator<Item = T>>(elements: I) -> Ring<T> {
         let mut elements: Vec<T> = elements.into_iter().collect();
         let mut ring = Ring::with_capacity(elements.len().max(1));

@@ -120,7 +120,7 @@ pub(super) const SEQUENCES: &[&Program] = &[
 /// ```
 /// use atomseq::nonblocking::Stack;
 ///
-/// let stack = Stack::new(100);
+/// let stack = Stack::with_capacity(100);
 /// std::thread::scope(|scope| {
 ///     for start in [0, 10] {
 ///         let stack = &stack;
@@ -157,7 +157,7 @@ impl<T: AsWord> Stack<T> {
     ///
     /// # Panics
     ///
-    /// If [`try_new`](Stack::try_new) fails.
+    /// If [`try_with_capacity`](Stack::try_with_capacity) fails.
     pub fn with_capacity(capacity: usize) -> Stack<T> {
         Stack::try_with_capacity(capacity).unwrap_or_else(|error| panic!("{error}"))
     }
@@ -390,7 +390,7 @@ impl<T: AsWord> Drop for Stack<T> {
 impl<T: AsWord> FromIterator<T> for Stack<T> {
     /// # Panics
     ///
-    /// As [`new`](Stack::new); not for no values: then there is room for one.
+    /// As [`with_capacity`](Stack::with_capacity); not for no values: then there is room for one.
     fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Stack<T> {
         let values: Vec<T> = values.into_iter().collect();
         let stack = Stack::with_capacity(values.len().max(1));

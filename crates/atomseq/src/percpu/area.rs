@@ -267,7 +267,7 @@ impl Area {
     ///
     /// For after an `on_cpu` that returned [`Closed`](crate::sequence::Closed): the work runs the
     /// sequence's `gated` form. What holds for [`GateGuard`] holds for the work; blocks, costs and may
-    /// be called like [`close`](Area::close). Addresses that a caller has passed in may lead to memory that a handler of
+    /// be called like [`close`](Area::close_gate). Addresses that a caller has passed in may lead to memory that a handler of
     /// `SIGSEGV` opens: touch it before, or copy to it afterwards.
     #[cold]
     pub fn on_slow_path<R>(&self, work: impl FnOnce(&GateGuard<'_>) -> R) -> R {

@@ -274,7 +274,7 @@ impl<P: Owner> List<P> {
 
     /// Takes the last node pushed on a CPU, through its gate.
     ///
-    /// Costs one load if there seems to be none, else as much as [`Area::close`]; waits while
+    /// Costs one load if there seems to be none, else as much as [`Area::close_gate`]; waits while
     /// another thread holds that gate.
     ///
     /// # Panics
@@ -298,7 +298,7 @@ impl<P: Owner> List<P> {
     }
 
     /// Takes every node out, CPU by CPU, the last pushed first: sixteen at a time, each time at the
-    /// cost of [`Area::close`].
+    /// cost of [`Area::close_gate`].
     ///
     /// A list does not know how long it is: the iterator leaves a CPU when it has found nothing there. While another thread pushes
     /// as fast as this one takes, it does not end.

@@ -65,7 +65,7 @@ impl<T: AsWord, F: Fn() -> T> Source<T> for F {
 /// ```
 /// use atomseq::percpu::Pool;
 ///
-/// let buffers = Pool::new(64, || Box::new([0u8; 4096]));
+/// let buffers = Pool::with_capacity_per_cpu(64, || Box::new([0u8; 4096]));
 /// let mut buffer = buffers.get().unwrap();
 /// buffer[0] = 1;
 /// buffers.put(buffer);
@@ -83,12 +83,12 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
     ///
     /// # Panics
     ///
-    /// If [`try_new`](Pool::try_new) fails.
+    /// If [`try_with_capacity_per_cpu`](Pool::try_with_capacity_per_cpu) fails.
     pub fn with_capacity_per_cpu(capacity: usize, source: S) -> Pool<T, S> {
         Pool::try_with_capacity_per_cpu(capacity, source).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The pool of [`new`](Pool::new), or why there is none.
+    /// The pool of [`with_capacity_per_cpu`](Pool::with_capacity_per_cpu), or why there is none.
     ///
     /// # Errors
     ///

@@ -349,7 +349,7 @@ impl<T: AsWord> Queue<T> {
 
     /// Takes the oldest element pushed on a CPU, through its gate.
     ///
-    /// Costs seven loads if there is none, else as much as [`Area::close`]; waits while
+    /// Costs seven loads if there is none, else as much as [`Area::close_gate`]; waits while
     /// another thread holds that gate.
     ///
     /// # Panics
@@ -373,7 +373,7 @@ impl<T: AsWord> Queue<T> {
     }
 
     /// Takes every element out, CPU by CPU, the oldest first: sixteen at a time, each time at the
-    /// cost of [`Area::close`].
+    /// cost of [`Area::close_gate`].
     pub fn drain(&self) -> Drain<'_, T>
     where
         T: Send,

@@ -70,7 +70,7 @@ const BATCH: usize = 16;
 
 /// The elements of a structure, taken out CPU by CPU; made by the structures' `drain`.
 ///
-/// A gate is closed for sixteen elements at a time, at the cost of [`Area::close`], and is open
+/// A gate is closed for sixteen elements at a time, at the cost of [`Area::close_gate`], and is open
 /// while the caller has them. No more elements are taken from a CPU than were there when the iterator came to it, so it ends, whatever
 /// other threads push meanwhile; but not that of a [`List`](super::List::drain). A stack's newest come first: where elements are
 /// pushed meanwhile, as many [older ones stay](super::Stack::drain). What is put on a CPU that was passed already stays

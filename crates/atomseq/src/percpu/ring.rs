@@ -114,7 +114,7 @@ const MAX_WORDS: usize = 512;
 /// ```
 /// use atomseq::percpu::Ring;
 ///
-/// let events: Ring<(u64, u64)> = Ring::new(1024);
+/// let events: Ring<(u64, u64)> = Ring::with_capacity_per_cpu(1024);
 /// events.push((1, 2)).unwrap();
 /// assert_eq!(events.push_batch(&[(3, 4), (5, 6)]), 2);
 /// let mut out = [(0, 0); 8];
@@ -164,7 +164,7 @@ impl<T> Ring<T> {
     ///
     /// # Panics
     ///
-    /// If [`try_new`](Ring::try_new) fails.
+    /// If [`try_with_capacity_per_cpu`](Ring::try_with_capacity_per_cpu) fails.
     pub fn with_capacity_per_cpu(capacity: usize) -> Ring<T> {
         Ring::try_with_capacity_per_cpu(capacity).unwrap_or_else(|error| panic!("{error}"))
     }
@@ -529,7 +529,7 @@ impl<T> Ring<T> {
 
     /// Takes the oldest element pushed on a CPU, through its gate.
     ///
-    /// Costs three loads if there seems to be none, else as much as [`Area::close`]; waits while
+    /// Costs three loads if there seems to be none, else as much as [`Area::close_gate`]; waits while
     /// another thread holds that gate.
     ///
     /// # Panics
@@ -553,7 +553,7 @@ impl<T> Ring<T> {
     }
 
     /// Takes every element out, CPU by CPU, the oldest first: sixteen at a time, each time at the
-    /// cost of [`Area::close`].
+    /// cost of [`Area::close_gate`].
     pub fn drain(&self) -> Drain<'_, T>
     where
         T: Send,

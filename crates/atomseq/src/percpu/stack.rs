@@ -92,7 +92,7 @@ pub(super) const SEQUENCES: &[&Program] = &[
 /// ```
 /// use atomseq::percpu::Stack;
 ///
-/// let free: Stack<Box<[u8; 64]>> = Stack::new(128);
+/// let free: Stack<Box<[u8; 64]>> = Stack::with_capacity_per_cpu(128);
 /// free.push(Box::new([0; 64])).unwrap();
 /// // Back on the same CPU, or found on another one.
 /// let block = free.pop().or_else(|| free.steal()).unwrap();
@@ -116,7 +116,7 @@ impl<T: AsWord> Stack<T> {
     ///
     /// # Panics
     ///
-    /// If [`try_new`](Stack::try_new) fails.
+    /// If [`try_with_capacity_per_cpu`](Stack::try_with_capacity_per_cpu) fails.
     pub fn with_capacity_per_cpu(capacity: usize) -> Stack<T> {
         Stack::try_with_capacity_per_cpu(capacity).unwrap_or_else(|error| panic!("{error}"))
     }
@@ -317,7 +317,7 @@ impl<T: AsWord> Stack<T> {
 
     /// Takes the last element pushed on a CPU, through its gate.
     ///
-    /// Costs three loads if there seems to be none, else as much as [`Area::close`]; waits while
+    /// Costs three loads if there seems to be none, else as much as [`Area::close_gate`]; waits while
     /// another thread holds that gate.
     ///
     /// # Panics
@@ -341,7 +341,7 @@ impl<T: AsWord> Stack<T> {
     }
 
     /// Takes elements out, CPU by CPU, the last pushed first: sixteen at a time, each time at
-    /// the cost of [`Area::close`].
+    /// the cost of [`Area::close_gate`].
     ///
     /// From each CPU it takes at most as many as are there when it comes to that CPU: all of them, if nothing is pushed there meanwhile.
     /// What is pushed between two of its turns comes first, and as many older elements stay. Drain again to get these.

@@ -199,7 +199,7 @@ fn sequences() {
     let asked = unsafe { asks::on_cpu(exposed(&mut word)) };
     check(!matches(asked) || word[0] == 1);
 
-    let held = library::percpu::Area::close(&area, 0);
+    let held = library::percpu::Area::close_gate(&area, 0);
     let at = library::percpu::GateGuard::address(&held);
     let mut lock = [0];
     // SAFETY: the gate is held, and the first word lies behind it.

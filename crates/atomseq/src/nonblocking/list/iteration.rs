@@ -125,7 +125,7 @@ impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
     /// ```
     /// let list = atomseq::nonblocking::List::from_iter([(1, 'a' as u32), (2, 'b' as u32)]);
     /// for (key, _) in &list {
-    ///     list.delete(&key)?;
+    ///     list.remove(&key)?;
     /// }
     /// assert!(list.is_empty());
     /// # Ok::<(), atomseq::nonblocking::CheckedOut>(())
@@ -221,7 +221,7 @@ impl<K: Plain + Ord, V: Plain> Extend<(K, V)> for List<K, V, Ascending> {
     ///
     /// # Panics
     ///
-    /// If [`put`](List::put) refuses.
+    /// If [`insert`](List::insert) refuses.
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
         for (key, value) in entries {
             put_in(self.insert(key, value));

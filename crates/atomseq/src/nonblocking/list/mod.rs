@@ -74,7 +74,7 @@ impl<K: Plain, V: Plain> nodes::Node for Node<K, V> {
 /// DCAS; each operation begins again if another one has changed the list meanwhile, wherever. Searches take time in
 /// proportion to the nodes before the place, and no atomic instruction; a change takes one exchange of two words (1 atomic
 /// instruction OS-assisted, up to 6 by k-CAS). Memory is a node an entry, whose memory is used again at once: nothing waits
-/// for readers. What is allocated is never given back before the list is dropped; a [limit](List::with_limit) bounds it.
+/// for readers. What is allocated is never given back before the list is dropped; a [limit](List::try_with_limit) bounds it.
 ///
 /// Closures and the comparison of keys (`Ord` or `PartialEq`) run while nothing is held. If one
 /// panics, the operation panics, and has changed nothing. A comparison may be asked about bits that
@@ -91,16 +91,16 @@ impl<K: Plain, V: Plain> nodes::Node for Node<K, V> {
 ///
 /// let sessions = List::new();
 /// std::thread::scope(|scope| {
-///     scope.spawn(|| sessions.insert(20, 1));
-///     scope.spawn(|| sessions.insert(10, 2));
+///     scope.spawn(|| sessions.try_insert(20, 1));
+///     scope.spawn(|| sessions.try_insert(10, 2));
 /// });
-/// assert!(matches!(sessions.insert(10, 3), Err(Refused::Present)));
-/// assert_eq!(sessions.find(&10), Ok(Some(2)));
+/// assert!(matches!(sessions.try_insert(10, 3), Err(Refused::Present)));
+/// assert_eq!(sessions.get(&10), Ok(Some(2)));
 ///
 /// sessions.update(&10, |requests| requests + 1)?;
 /// assert_eq!(sessions.snapshot(), [(10, 3), (20, 1)]);
-/// assert_eq!(sessions.delete(&10), Ok(Some(3)));
-/// assert_eq!(sessions.delete(&10), Ok(None));
+/// assert_eq!(sessions.remove(&10), Ok(Some(3)));
+/// assert_eq!(sessions.remove(&10), Ok(None));
 /// # Ok::<(), Refused>(())
 /// ```
 pub struct List<K: Plain, V: Plain = (), A = Ascending> {
@@ -119,11 +119,11 @@ impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
     }
 
     /// The same, of up to so many entries, and those that are on their way in: see
-    /// [`Pool::limit`](memory::Options::limit).
+    /// [`Pool::limit`](type_stable::Options::limit).
     ///
     /// # Errors
     ///
-    /// [`memory::Error::Zero`], [`TooLarge`](memory::Error::TooLarge), [`OutOfMemory`](memory::Error::OutOfMemory).
+    /// [`type_stable::Error::Zero`], [`TooLarge`](type_stable::Error::TooLarge), [`OutOfMemory`](type_stable::Error::OutOfMemory).
     pub fn try_with_limit(entries: usize) -> Result<List<K, V>, type_stable::Error> {
         List::made(VersionedWords::new(), Some(entries))
     }
@@ -156,11 +156,11 @@ impl<K: Plain + PartialEq, V: Plain> List<K, V, Unordered> {
         List::made(VersionedWords::new(), None).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The same, of up to so many entries: see [`with_limit`](List::with_limit).
+    /// The same, of up to so many entries: see [`try_with_limit`](List::try_with_limit).
     ///
     /// # Errors
     ///
-    /// As for [`with_limit`](List::with_limit).
+    /// As for [`try_with_limit`](List::try_with_limit).
     pub fn try_unordered_with_limit(
         entries: usize,
     ) -> Result<List<K, V, Unordered>, type_stable::Error> {

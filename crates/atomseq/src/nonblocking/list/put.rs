@@ -93,9 +93,9 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// ```
     /// let counts = atomseq::nonblocking::List::new();
     /// for byte in *b"abracadabra" {
-    ///     counts.put_with(byte, |count| count.unwrap_or(0) + 1)?;
+    ///     counts.insert_with(byte, |count| count.unwrap_or(0) + 1)?;
     /// }
-    /// assert_eq!(counts.find(&b'a'), Ok(Some(5)));
+    /// assert_eq!(counts.get(&b'a'), Ok(Some(5)));
     /// # Ok::<(), atomseq::nonblocking::Refused>(())
     /// ```
     ///

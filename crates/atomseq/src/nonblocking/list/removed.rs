@@ -28,7 +28,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// /// For threads and handlers alike.
     /// fn look(list: &List<u64, u64>, key: u64) -> Option<u64> {
     ///     loop {
-    ///         match list.find(&key) {
+    ///         match list.get(&key) {
     ///             Ok(found) => return found,
     ///             Err(changing) if changing.by_this_thread() => return None,
     ///             Err(_) => std::thread::yield_now(),
@@ -37,11 +37,11 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// }
     ///
     /// let list = List::new();
-    /// list.insert(1, 10).unwrap();
+    /// list.try_insert(1, 10).unwrap();
     /// let removed = list.check_out(&1)?.unwrap();
     /// assert_eq!(look(&list, 1), None);
     /// let value = removed.value() + 5;
-    /// removed.reinsert(value).unwrap();
+    /// removed.check_in(value).unwrap();
     /// assert_eq!(look(&list, 1), Some(15));
     /// # Ok::<(), CheckedOut>(())
     /// ```

@@ -117,11 +117,11 @@ impl<T: Send> OneVisitorList<T> {
         OneVisitorList::made(VersionedWords::new(), None).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The same, of up to so many values: see [`Pool::limit`](memory::Options::limit).
+    /// The same, of up to so many values: see [`Pool::limit`](type_stable::Options::limit).
     ///
     /// # Errors
     ///
-    /// [`memory::Error::Zero`], [`TooLarge`](memory::Error::TooLarge), [`OutOfMemory`](memory::Error::OutOfMemory).
+    /// [`type_stable::Error::Zero`], [`TooLarge`](type_stable::Error::TooLarge), [`OutOfMemory`](type_stable::Error::OutOfMemory).
     pub fn try_with_limit(values: usize) -> Result<OneVisitorList<T>, type_stable::Error> {
         OneVisitorList::made(VersionedWords::new(), Some(values))
     }

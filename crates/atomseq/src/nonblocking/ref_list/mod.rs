@@ -130,11 +130,11 @@ impl<T: Send + Sync> RefList<T> {
     }
 
     /// The same, of up to so many values, removed ones that somebody has a guard of included: see
-    /// [`Pool::limit`](memory::Options::limit).
+    /// [`Pool::limit`](type_stable::Options::limit).
     ///
     /// # Errors
     ///
-    /// [`memory::Error::Zero`], [`TooLarge`](memory::Error::TooLarge), [`OutOfMemory`](memory::Error::OutOfMemory).
+    /// [`type_stable::Error::Zero`], [`TooLarge`](type_stable::Error::TooLarge), [`OutOfMemory`](type_stable::Error::OutOfMemory).
     pub fn try_with_limit(values: usize) -> Result<RefList<T>, type_stable::Error> {
         RefList::made(VersionedWords::new(), Some(values))
     }

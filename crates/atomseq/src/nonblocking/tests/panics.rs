@@ -423,7 +423,7 @@ fn lists_in_order_are_as_before() {
                 };
                 list.update(&key(3), change).unwrap();
             }),
-            ("put_with", |list| {
+            ("insert_with", |list| {
                 let make = |value: Option<u64>| {
                     call();
                     value.unwrap_or(0) + 1
