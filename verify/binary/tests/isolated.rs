@@ -45,7 +45,7 @@ fn synchronizes(instruction: &Instruction) -> bool {
 
 #[test]
 fn neither_end_synchronizes() {
-    let mut ring = Ring::new(2);
+    let mut ring = Ring::with_capacity(2);
     let (mut producer, mut consumer) = ring.split();
     assert!(push(&mut producer, [1, 2, 3]));
     assert_eq!(pop(&mut consumer), Some([1, 2, 3]));

@@ -9,7 +9,7 @@ impl<const N: usize> Pages<N> {
     /// Takes every free page out of a CPU's list.
     pub fn reclaim(&self, cpu: usize, mut with: impl FnMut(Page<N>)) {
         // SAFETY: it touches the slot's word alone. The gate is held up to the semicolon.
-        let head = unsafe { take_all::gated(&self.area.close(cpu)) };
+        let head = unsafe { take_all::gated(&self.area.close_gate(cpu)) };
         let mut page = head & PAGE;
         while page != 0 {
             // Relaxed: closing the gate ordered this after all that was done under it.
