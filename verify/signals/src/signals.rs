@@ -188,3 +188,14 @@ pub fn install_with(
     // SAFETY: the tests' handlers are async-signal-safe.
     unsafe { atomseq::signal::install_with(signal, handler, options) }.expect("installed");
 }
+
+/// From now on, the queue has room for so many signals.
+pub fn limit_queue(room: libc::rlim_t) {
+    // SAFETY: reads the limit into one, and sets one.
+    unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        assert_eq!(libc::getrlimit(libc::RLIMIT_SIGPENDING, &mut limit), 0);
+        limit.rlim_cur = room.min(limit.rlim_max);
+        assert_eq!(libc::setrlimit(libc::RLIMIT_SIGPENDING, &limit), 0);
+    }
+}

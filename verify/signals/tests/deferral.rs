@@ -14,8 +14,8 @@ use verify_signals::log::{clear_log, log, logged};
 use verify_signals::sandbox;
 use verify_signals::sequences::add_to_three;
 use verify_signals::signals::{
-    change_mask, install, install_plainly, install_with, is_blocked, is_pending, queue,
-    queue_of_timer, raise, set,
+    change_mask, install, install_plainly, install_with, is_blocked, is_pending, limit_queue,
+    queue, queue_of_timer, raise, set,
 };
 use verify_signals::this_test;
 
@@ -321,6 +321,42 @@ fn what_the_library_s_own_jump_has_left_comes_at_once() {
     });
 }
 
+/// A guard ends its mask also inside `with_kernel_mask`, beside a signal that the thread keeps since a wait there.
+#[test]
+fn a_guard_that_is_dropped_beside_a_kept_signal_ends_its_mask() {
+    static EXPIRES_AGAIN: AtomicBool = AtomicBool::new(false);
+    fn tick(_: &mut Event<'_>) {
+        if EXPIRES_AGAIN.swap(false, SeqCst) {
+            queue_of_timer(ONE, 0, 0);
+        }
+        log(1);
+    }
+    in_fresh_process(this_test!(), || {
+        install(ONE, tick);
+        for drops_inside in [true, false] {
+            clear_log();
+            let mut guard = Some(mask());
+            queue_of_timer(ONE, 0, 0);
+            queue_of_timer(ONE, 0, 0);
+            EXPIRES_AGAIN.store(true, SeqCst);
+            signal::with_kernel_mask(|| {
+                // SAFETY: an initialised set.
+                assert_eq!(unsafe { libc::sigsuspend(&set(&[])) }, -1);
+                drop(guard.take_if(|_| drops_inside));
+                assert!(!signal::is_masked());
+                let inner = mask();
+                assert!(signal::is_masked());
+                drop(inner);
+                assert!(!signal::is_masked());
+            });
+            assert_eq!(signal::is_masked(), !drops_inside);
+            drop(guard);
+            assert!(!signal::is_masked());
+            assert_eq!(logged(), [1, 1, 1]);
+        }
+    });
+}
+
 /// Two timers' signals of one number, of which the thread keeps one, end two waits: there, too.
 #[test]
 fn what_is_kept_inside_ends_a_wait_of_its_own() {
@@ -536,6 +572,25 @@ fn one_that_refuses_to_tell_what_is_pending_loses_nothing_in_a_kernel_mask() {
         drop(guard);
         assert!(logged().contains(&(1000 * CONTINUE as usize)));
         assert_eq!(signal::statistics().lost_signals, 0);
+    });
+}
+
+/// The same of one for which the queue has no room: it keeps its record.
+#[test]
+fn nor_does_it_lose_the_record_of_one_without_room() {
+    let real_time = libc::SIGRTMIN() + 3;
+    in_fresh_process(this_test!(), || {
+        install(real_time, note);
+        change_mask(libc::SIG_BLOCK, &[real_time]);
+        queue(real_time, 1);
+        limit_queue(0);
+        sandbox::refuse(&[libc::SYS_rt_sigpending]);
+        let guard = mask();
+        change_mask(libc::SIG_UNBLOCK, &[real_time]);
+        signal::with_kernel_mask(|| ());
+        drop(guard);
+        assert_eq!(logged(), [1001]);
+        assert_eq!(signal::statistics().lost_information, 0);
     });
 }
 

@@ -8,7 +8,7 @@ use atomseq::signal::{self, Event, Options, mask};
 use verify_signals::fresh::{code_of_child, in_fresh_process};
 use verify_signals::log::{clear_log, log, logged};
 use verify_signals::signals::{
-    change_mask, install, install_with, is_blocked, is_pending, queue, queue_of_kill,
+    change_mask, install, install_with, is_blocked, is_pending, limit_queue, queue, queue_of_kill,
     queue_of_timer, raise, set,
 };
 use verify_signals::this_test;
@@ -24,17 +24,6 @@ fn note(event: &mut Event<'_>) {
 
 fn real_time() -> i32 {
     libc::SIGRTMIN() + 3
-}
-
-/// From now on, the queue has room for so many signals.
-fn limit_queue(room: libc::rlim_t) {
-    // SAFETY: reads the limit into one, and sets one.
-    unsafe {
-        let mut limit: libc::rlimit = std::mem::zeroed();
-        assert_eq!(libc::getrlimit(libc::RLIMIT_SIGPENDING, &mut limit), 0);
-        limit.rlim_cur = room.min(limit.rlim_max);
-        assert_eq!(libc::setrlimit(libc::RLIMIT_SIGPENDING, &limit), 0);
-    }
 }
 
 /// Runs `f` in a mask that has deferred the first of the signals that `send` sends, with the queue full.

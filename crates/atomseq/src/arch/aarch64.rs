@@ -131,8 +131,8 @@ pub fn leave_mask(waiting: extern "C" fn()) {
             options(nostack, preserves_flags)
         );
     }
-    // The sign of the count: one waited before.
-    if count < 0 || waits != 0 {
+    // There was none, or the sign of what there was: one waited before.
+    if count.wrapping_add(1) <= 0 || waits != 0 {
         waiting();
     }
 }

@@ -139,7 +139,7 @@ pub fn leave_mask(waiting: extern "C" fn()) {
                 unsafe {
                     asm!(
                         "sub qword ptr fs:[{block} + 48], 1", // one less
-                        "js {waiting}",                       // the sign: a signal waits
+                        "jl {waiting}",                       // there was none, or its sign: a signal waits
                         block = in(reg) block,
                         waiting = label { waiting() },
                         options(nostack)

@@ -187,7 +187,7 @@
 //! * **Saved dispositions.** For each signal, sixteen of atomseq's entries are told apart. A disposition that other code saved
 //!   more than sixteen changes of hands ago may stand for a newer handler.
 //! * **Stop and continue.** Of the deferred `SIGCONT`, `SIGTSTP`, `SIGTTIN` and `SIGTTOU` the last one comes, as with the kernel's
-//!   mask; of one that was sent to the thread and one of the same number that is pending for the process, one only. An earlier stop signal comes as well if the `SIGCONT` between it and a later stop signal was discarded, or if
+//!   mask; of one that was sent to the thread and one of the same number that is pending for the process, one only. An earlier stop signal comes as well where a sandbox refuses `rt_sigpending`, if the `SIGCONT` between it and a later stop signal was discarded, or if
 //!   `SIGCONT` has no handler here. Handlers of these that use the alternate stack, and deferred ones inside
 //!   [`with_kernel_mask`](crate::signal::with_kernel_mask) or after a handler with them blocked, are queued again: an opposite one that arrives in
 //!   that very moment is discarded.

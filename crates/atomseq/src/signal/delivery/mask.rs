@@ -15,8 +15,8 @@ use super::words::{Masks, Waiting, Words};
 use super::{actions, controls, keep};
 use crate::arch::{enter_mask, leave_mask};
 use crate::platform::{
-    Context, bit, change_mask, is_any_pending, is_quiet, kernel_mask, pending,
-    queue_to_this_thread, send_to_this_thread,
+    Context, bit, change_mask, is_quiet, kernel_mask, pending, queue_to_this_thread,
+    send_to_this_thread,
 };
 
 /// From now on, managed signals are put off on this thread.
@@ -61,11 +61,9 @@ extern "C" fn unblock() {
     if words.depth() > 0 || is_quiet() && !controls::is_off(controls::GATES) {
         return;
     }
-    // Before the highest bit is cleared, and after: a signal that arrives in between may keep some, or take all that are kept.
-    let had_kept = words.has_kept();
     words.clear_waiting();
     let mut added = words.added.swap(0, Relaxed);
-    let has_kept = had_kept || words.has_kept();
+    let has_kept = words.has_kept();
     if added != 0 {
         words.taken.store(added, Relaxed);
     } else if !has_kept {
@@ -132,9 +130,9 @@ pub fn waits_in_kernel(signal: c_int, info: &libc::siginfo_t, may_merge: bool) -
     match queue_unless(unless, signal, info) {
         Ok(true) => true,
         Ok(false) => keep::is_real_time(signal) && queue_as_of_tgkill(signal, info).is_ok(),
-        Err(errno) => {
-            queue_number_or_keep(signal, info, errno, |signal| is_any_pending(bit(signal)))
-        }
+        Err(errno) => queue_number_or_keep(signal, info, errno, |signal| {
+            pending().is_none_or(|pending| pending & bit(signal) != 0)
+        }),
     }
 }
 

@@ -30,7 +30,7 @@ use super::actions::NEVER_BLOCKED;
 use super::passing::passing_on;
 use super::{controls, fork, mask};
 use crate::arch::{FOUND_MASK, thread_block_offset, thread_pointer};
-use crate::platform::{Context, bit, is_any_pending, own_process, pending};
+use crate::platform::{Context, bit, own_process, pending};
 
 #[repr(C)]
 pub struct Words {
@@ -272,7 +272,8 @@ impl Words {
     /// Drops a saved record if the kernel will not deliver its signal any more. Managed signals must be blocked.
     pub fn forget_taken(&self) {
         let signal = i32::from(self.saved.signal.load(Relaxed));
-        if signal == 0 || self.kept() & bit(signal) != 0 || is_any_pending(bit(signal)) {
+        let is_pending = || pending().is_none_or(|pending| pending & bit(signal) != 0);
+        if signal == 0 || self.kept() & bit(signal) != 0 || is_pending() {
             return;
         }
         if self.is_saved(signal) {
