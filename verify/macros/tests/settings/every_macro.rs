@@ -102,7 +102,7 @@ library::nonblocking::plain! {
     }
 }
 
-library::memory::descriptor! {
+library::type_stable::descriptor! {
     pub(crate) struct Entry {
         pub(crate) descriptor: language::sync::atomic::AtomicU64,
         pub(crate) value: language::sync::atomic::AtomicU64,
@@ -138,7 +138,7 @@ fn generic<T: language::marker::Copy>(own: T) -> T {
             value: Number,
         }
     }
-    library::memory::descriptor! {
+    library::type_stable::descriptor! {
         struct Nothing {}
     }
     library::sequence! {
@@ -152,7 +152,7 @@ fn generic<T: language::marker::Copy>(own: T) -> T {
     check(sum == 1);
     let local = Local { value: 7 };
     check(local.value == 7);
-    drop_pool(library::memory::Pool::<Nothing>::new());
+    drop_pool(library::type_stable::Pool::<Nothing>::new());
     let mut words = [0; 2];
     let at = exposed(&mut words);
     // SAFETY: the words are this thread's own, and it has no handlers.
@@ -162,7 +162,7 @@ fn generic<T: language::marker::Copy>(own: T) -> T {
     own
 }
 
-fn drop_pool<D: library::memory::Descriptor>(_: library::memory::Pool<D>) {}
+fn drop_pool<D: library::type_stable::Descriptor>(_: library::type_stable::Pool<D>) {}
 
 fn drop_shelf<C: library::dcas::Covered>(_: library::dcas::Domain<C>) {}
 
@@ -222,7 +222,7 @@ fn structures() {
         small: [2; 8],
     };
     check(matches(library::nonblocking::List::insert(&list, key, 3)));
-    drop_pool(library::memory::Pool::<Entry>::new());
+    drop_pool(library::type_stable::Pool::<Entry>::new());
     let pair = library::dcas::Domain::new(Pair(
         library::dcas::Cell::new(7),
         library::dcas::Cell::new(8),

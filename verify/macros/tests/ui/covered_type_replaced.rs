@@ -1,14 +1,14 @@
-//! A word in a cell, where the derive saw a word.
+//! A cell in another one, where the derive saw one.
 #![forbid(unsafe_code)]
 
-use std::cell::Cell;
+use std::cell::RefCell;
 
 use atomseq::dcas::{Covered, Cell};
 
 #[derive(Covered)]
-#[verify_hostile::replaces(Cell, Cell<Cell>)]
+#[verify_hostile::replaces(Cell, RefCell<Cell>)]
 struct Shelf {
-    word: Cell,
+    cell: Cell,
 }
 
 fn main() {}
