@@ -35,7 +35,7 @@ fn place() -> Place {
         assert_eq!(libc::sched_setaffinity(0, size, &allowed), 0);
         cpu
     };
-    let area = Area::new(BULK_BYTES as usize).expect("a few pages");
+    let area = Area::try_new(BULK_BYTES as usize).expect("a few pages");
     let slot = area.close_gate(cpu).address() as u64;
     let bulk = area.bulk(cpu).as_ptr() as u64;
     Place {

@@ -33,7 +33,7 @@ pub struct Keeper {
 /// One that has closed nothing yet.
 impl Default for Keeper {
     fn default() -> Self {
-        let area = Area::new(0).expect("there is memory for one area");
+        let area = Area::try_new(0).expect("there is memory for one area");
         let held = area.close_gate(0);
         // SAFETY: a slot begins with its gate.
         let closed = unsafe { AtomicU32::from_ptr(held.address() as *mut u32) };

@@ -144,7 +144,7 @@ fn a_handler_may_fork_inside_start_up() {
         let is_inside = || atomseq::status().reason() == Some(Reason::StartingUp);
         assert!(is_inside());
         CHILD.store(fork(), Ordering::Relaxed);
-        assert!(is_inside() && Area::new(0).is_err());
+        assert!(is_inside() && Area::try_new(0).is_err());
     }
     let test = "a_handler_may_fork_inside_start_up";
     in_fresh_process(test, Circumstances::default(), || {
@@ -181,7 +181,7 @@ fn a_child_with_its_parents_number_decides_itself() {
 /// A thread that no fork waits for any longer has closed a gate. In the child, a handler that runs before atomseq's meets it.
 #[test]
 fn an_older_handler_of_a_child_with_its_parents_number_finds_no_gate_closed() {
-    static AREA: LazyLock<Area> = LazyLock::new(|| Area::new(0).unwrap());
+    static AREA: LazyLock<Area> = LazyLock::new(|| Area::try_new(0).unwrap());
     static FORKING: AtomicBool = AtomicBool::new(false);
     static CLOSED: AtomicBool = AtomicBool::new(false);
     static FORKED: AtomicBool = AtomicBool::new(false);

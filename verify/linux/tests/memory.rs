@@ -119,7 +119,7 @@ fn a_cache_does_with_the_memory_there_is() {
     in_fresh_process(test, Circumstances::default(), || {
         let written_back = AtomicU64::new(0);
         let count = |_: &Kilobyte| _ = written_back.fetch_add(1, Relaxed);
-        let cache = Cache::new(1 << 20, count).expect("a cache");
+        let cache = Cache::try_new(1 << 20, count).expect("a cache");
         drop(cache.load().expect("the first one"));
         limit_addresses(2 << 20);
         for _ in 0..4000 {

@@ -119,7 +119,7 @@ unsafe impl Node for Linked {
 /// Of the public interface, what returns a `Result` that may say that there is no memory.
 const FALLIBLE: &[Constructor] = &[
     ("percpu::Area", 0, || {
-        is_per_cpu_made(percpu::Area::new(100_000))
+        is_per_cpu_made(percpu::Area::try_new(100_000))
     }),
     ("percpu::Counter", 0, || {
         is_per_cpu_made(percpu::Counter::try_new())
@@ -162,7 +162,7 @@ const FALLIBLE: &[Constructor] = &[
         pool.is_ok_and(|pool| is_stable_made(pool.allocate()))
     }),
     ("memory::Cache", 0, || {
-        is_stable_made(type_stable::Cache::new(1000, |_: &AtomicU64| ()))
+        is_stable_made(type_stable::Cache::try_new(1000, |_: &AtomicU64| ()))
     }),
     ("nonblocking::Queue", 1, || {
         is_array_made(nonblocking::Queue::<u64>::try_with_capacity(100))

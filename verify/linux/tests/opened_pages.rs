@@ -204,7 +204,7 @@ fn memory_that_operations_are_given_may_be_opened_by_a_handler() {
 fn a_fault_under_a_gate_ends_the_process() {
     let test = "a_fault_under_a_gate_ends_the_process";
     killed_in_fresh_process(test, libc::SIGSEGV, || {
-        let area = Area::new(0).expect("an area");
+        let area = Area::try_new(0).expect("an area");
         open_on_faults();
         let number = in_arena(|| Box::new(7));
         // Without a gate the handler opens it.

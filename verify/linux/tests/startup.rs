@@ -686,7 +686,7 @@ fn keep<T, E: Display>(place: &OnceLock<T>, make: impl FnOnce() -> Result<T, E>)
 
 impl Given {
     fn ask_for_all(&self) {
-        keep(&self.area, || Area::new(0));
+        keep(&self.area, || Area::try_new(0));
         keep(&self.counter, Counter::try_new);
         keep(&self.histogram, || Histogram::try_with_bounds(&[1]));
         keep(&self.stack, || percpu::Stack::try_with_capacity_per_cpu(64));

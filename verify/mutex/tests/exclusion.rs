@@ -44,7 +44,7 @@ fn on_cpu() {
 }
 
 #[test]
-fn rehoming() {
+fn biased_flag() {
     excludes::<BiasedFlag>();
     excludes::<Counted<BiasedFlag>>();
 }

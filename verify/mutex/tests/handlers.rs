@@ -39,12 +39,12 @@ trials! {
     spin_rolling: RawSpin<Rolling>;
     spin_masked: RawSpin<Masked>;
     spin_on_cpu: RawSpin<OnCpu>;
-    spin_rehoming: RawSpin<BiasedFlag>;
+    spin_biased_flag: RawSpin<BiasedFlag>;
     mutex_interlocked: RawMutex<Interlocked>;
     mutex_restarting: RawMutex<Restarting>;
     mutex_rolling: RawMutex<Rolling>;
     mutex_masked: RawMutex<Masked>;
-    mutex_rehoming: RawMutex<BiasedFlag>;
+    mutex_biased_flag: RawMutex<BiasedFlag>;
     counted_restarting: RawSpin<Counted<Restarting>>;
 }
 

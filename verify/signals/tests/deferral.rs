@@ -294,7 +294,7 @@ fn what_a_jump_has_left_comes_with_the_end_of_a_gate() {
         unsafe { jump::back() };
     }
     in_fresh_process(this_test!(), || {
-        let area = atomseq::percpu::Area::new(64).expect("memory");
+        let area = atomseq::percpu::Area::try_new(64).expect("memory");
         jump_out_of_the_first_of_two(jump);
         assert_eq!(logged(), []);
         let guard = mask();
@@ -423,7 +423,7 @@ fn deferred_signals_that_come_inside_learn_it() {
     }
     in_fresh_process(this_test!(), || {
         let page = PAGE.get_or_init(Page::new);
-        AREA.get_or_init(|| atomseq::percpu::Area::new(64).expect("memory"));
+        AREA.get_or_init(|| atomseq::percpu::Area::try_new(64).expect("memory"));
         install(libc::SIGSEGV, defer_one);
         install(STOP, is_inside);
         install(ONE, is_inside);
@@ -447,7 +447,7 @@ fn deferred_signals_that_come_inside_learn_it() {
 #[test]
 fn a_kept_signal_waits_for_the_end_of_a_gate_and_for_the_kernel_s_mask() {
     in_fresh_process(this_test!(), || {
-        let area = atomseq::percpu::Area::new(64).expect("memory");
+        let area = atomseq::percpu::Area::try_new(64).expect("memory");
         install(STOP, note);
         let guard = mask();
         raise(STOP);

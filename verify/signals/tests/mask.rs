@@ -461,7 +461,7 @@ fn a_thread_started_inside_a_mask_inherits_the_program_s_mask() {
 #[test]
 fn a_mask_that_ends_while_a_gate_is_held_ends_with_it() {
     in_fresh_process(this_test!(), || {
-        let area = atomseq::percpu::Area::new(64).expect("memory");
+        let area = atomseq::percpu::Area::try_new(64).expect("memory");
         install(ONE, note);
         let guard = mask();
         raise(ONE);
@@ -495,7 +495,7 @@ fn a_mask_that_ends_while_a_gate_is_held_ends_with_it() {
 #[test]
 fn a_mask_that_begins_while_a_gate_is_held_outlives_it() {
     in_fresh_process(this_test!(), || {
-        let area = atomseq::percpu::Area::new(64).expect("memory");
+        let area = atomseq::percpu::Area::try_new(64).expect("memory");
         install(ONE, note);
         let held = area.close_gate(0);
         let guard = mask();
@@ -516,7 +516,7 @@ fn control_without_regard_for_gates_the_handler_runs_while_one_is_held() {
         unsafe {
             atomseq::internals::signal_controls::set(atomseq::internals::signal_controls::GATES)
         };
-        let area = atomseq::percpu::Area::new(64).expect("memory");
+        let area = atomseq::percpu::Area::try_new(64).expect("memory");
         install(ONE, note);
         let guard = mask();
         raise(ONE);

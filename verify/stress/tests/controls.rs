@@ -46,7 +46,7 @@ struct Shared {
 
 impl Shared {
     fn new() -> Shared {
-        let area = Area::new(SCRATCH_WORDS * 8).expect("memory");
+        let area = Area::try_new(SCRATCH_WORDS * 8).expect("memory");
         let gates = (0..area.cpus())
             .map(|cpu| area.close_gate(cpu).address())
             .collect();

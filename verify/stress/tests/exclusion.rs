@@ -60,17 +60,17 @@ excludes! {
     mutex_by_interlocked: machine::run::<RawMutex<Interlocked>>, 1;
     spin_lock_by_interlocked_on_one_cpu: one_cpu::run::<RawSpin<Interlocked>>, 1;
     mutex_by_interlocked_on_one_cpu: one_cpu::run::<RawMutex<Interlocked>>, 1;
-    spin_lock_by_rehoming: machine::run::<RawSpin<BiasedFlag>>, 1;
-    mutex_by_rehoming: machine::run::<RawBiased>, 1;
+    spin_lock_by_biased_flag: machine::run::<RawSpin<BiasedFlag>>, 1;
+    mutex_by_biased_flag: machine::run::<RawBiased>, 1;
     spin_lock_by_on_cpu: one_cpu::run::<RawSpin<OnCpu>>, 1;
     mutex_by_on_cpu: one_cpu::run::<RawMutex<OnCpu>>, 1;
-    mutex_by_rehoming_on_one_cpu: one_cpu::run::<RawBiased>, 1;
+    mutex_by_biased_flag_on_one_cpu: one_cpu::run::<RawBiased>, 1;
     // A visit is a fence.
     mutex_by_on_cpu_with_visitors: machine::run::<RawMutex<OnCpu>>, 100;
     spin_lock_by_on_cpu_among_handlers: handlers::run_at_home::<RawSpin<OnCpu>>, 1;
     // Every other acquisition is a visit, and so are the handlers'.
     spin_lock_by_on_cpu_among_handlers_of_threads_that_move: handlers::run_moving::<RawSpin<OnCpu>>, 300;
-    mutex_by_rehoming_among_handlers: handlers::run::<RawBiased>, 1;
+    mutex_by_biased_flag_among_handlers: handlers::run::<RawBiased>, 1;
     spin_lock_by_restarting: handlers::run::<RawSpin<Restarting>>, 1;
     spin_lock_by_rolling: handlers::run::<RawSpin<Rolling>>, 1;
     spin_lock_by_masked: handlers::run::<RawSpin<Masked>>, 1;

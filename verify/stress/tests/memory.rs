@@ -51,7 +51,7 @@ fn stage() -> &'static Stage {
             .stable_for(Duration::from_millis(1))
             .build()
             .expect("a pool"),
-        cache: Cache::new(40, written_back as fn(&AtomicU64)).expect("a cache"),
+        cache: Cache::try_new(40, written_back as fn(&AtomicU64)).expect("a cache"),
         marks: AtomicU64::new(1),
         signals: AtomicU64::new(0),
         shared: AtomicUsize::new(0),

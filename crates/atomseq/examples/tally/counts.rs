@@ -79,7 +79,7 @@ impl<'a> Counts<'a> {
     /// Nothing counted yet. A CPU gets its table when it counts its first word.
     pub fn new() -> Result<Counts<'a>, Error> {
         Ok(Counts {
-            area: Area::new(0)?,
+            area: Area::try_new(0)?,
             texts: PhantomData,
         })
     }

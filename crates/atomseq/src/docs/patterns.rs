@@ -320,7 +320,7 @@
 //!
 //! A slot has fifteen words after its gate, from
 //! [`Area::FIRST_WORD`](crate::percpu::Area::FIRST_WORD) on, eight bytes apart.
-//! [`Area::new`](crate::percpu::Area::new) puts as much zeroed memory behind each slot as it is
+//! [`Area::try_new`](crate::percpu::Area::try_new) puts as much zeroed memory behind each slot as it is
 //! asked for; a sequence finds it at `slot + Area::BULK`, others with
 //! [`bulk`](crate::percpu::Area::bulk). Fifteen counters in one area cost no more memory than one
 //! [`Counter`](crate::percpu::Counter):
@@ -355,7 +355,7 @@
 //!     }
 //! }
 //!
-//! let traffic = Traffic(Area::new(0).unwrap());
+//! let traffic = Traffic(Area::try_new(0).unwrap());
 //! traffic.add(Kind::Requests, 2);
 //! traffic.add(Kind::Errors, 1);
 //! traffic.add(Kind::Bytes, 1500);

@@ -103,8 +103,8 @@
 //! use atomseq::percpu::Area;
 //!
 //! let slots = atomseq::status().features().cpus + 2; // two guards
-//! assert_eq!(Area::new(0).unwrap().bytes(), 128 * slots);
-//! assert_eq!(Area::new(1000).unwrap().bytes(), (128 + 1024) * slots);
+//! assert_eq!(Area::try_new(0).unwrap().bytes(), 128 * slots);
+//! assert_eq!(Area::try_new(1000).unwrap().bytes(), (128 + 1024) * slots);
 //! ```
 //!
 //! Elements take room for each possible CPU, but pages that are never touched take none

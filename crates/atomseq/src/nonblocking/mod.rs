@@ -53,7 +53,7 @@ mod values;
 pub use error::Error;
 pub use linked_stack::LinkedStack;
 pub use list::{
-    Arrangement, Ascending, CheckedOut, GivenUp, IntoIter, Iter, List, Refused, Removed, Unordered,
+    Arrangement, Ascending, CheckedOut, Checkout, GivenUp, IntoIter, Iter, List, Refused, Unordered,
 };
 pub use one_visitor::{OneVisitorList, Visit};
 pub use plain::{Plain, plain};

@@ -123,7 +123,7 @@ impl Area {
     /// # Errors
     ///
     /// [`Error::TooLarge`], [`Error::OutOfMemory`], [`Error::StartingUp`].
-    pub fn new(bulk_bytes: usize) -> Result<Area, Error> {
+    pub fn try_new(bulk_bytes: usize) -> Result<Area, Error> {
         let status = started()?;
         Area::with_gates(bulk_bytes, status, status.gates_active())
     }

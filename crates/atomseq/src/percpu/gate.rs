@@ -132,7 +132,7 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn signals_stay_blocked_until_the_last_gate_is_open_whichever_it_is() {
-        let areas = [Area::new(0).unwrap(), Area::new(0).unwrap()];
+        let areas = [Area::try_new(0).unwrap(), Area::try_new(0).unwrap()];
         for first in [0, 1] {
             let mut held = [0, 1].map(|area| Some(areas[area].close_gate(0)));
             held[first] = None;
@@ -145,7 +145,7 @@ mod tests {
     /// What a child of a fork finds where another thread of its parent had closed a gate.
     #[test]
     fn a_gate_closed_by_an_earlier_generation_is_taken_over() {
-        let area = Area::new(0).unwrap();
+        let area = Area::try_new(0).unwrap();
         let gate = area.gate_at(0);
         let open = gate.load(Ordering::Relaxed);
         let (locked, waiters, of_another) = (1, 2, 77 << 8);

@@ -209,7 +209,7 @@ impl<P: Owner> List<P> {
     /// [`Error::OutOfMemory`].
     pub fn try_new() -> Result<List<P>, Error> {
         Ok(List {
-            area: Area::new(0)?,
+            area: Area::try_new(0)?,
             nodes: PhantomData,
         })
     }

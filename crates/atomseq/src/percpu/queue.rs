@@ -212,7 +212,7 @@ impl<T: AsWord> Queue<T> {
     ///
     /// [`Error::OutOfMemory`].
     pub fn try_new() -> Result<Queue<T>, Error> {
-        let area = Area::new(FIRST_CELLS * size_of::<Cell>())?;
+        let area = Area::try_new(FIRST_CELLS * size_of::<Cell>())?;
         for cpu in 0..area.cpus() {
             let cells = area.bulk(cpu).cast::<Cell>();
             // SAFETY: the bulk has room for these cells, and nobody else has the area yet.

@@ -189,7 +189,7 @@ impl<T> Ring<T> {
             .checked_next_power_of_two()
             .ok_or(Error::TooLarge)?;
         let bytes = places.checked_mul(Self::WORDS * 8).ok_or(Error::TooLarge)?;
-        let area = Area::new(bytes)?;
+        let area = Area::try_new(bytes)?;
         for cpu in 0..area.cpus() {
             area.set(cpu, MASK, places - 1);
             area.set(cpu, CAPACITY, capacity);

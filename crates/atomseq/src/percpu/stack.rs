@@ -131,7 +131,7 @@ impl<T: AsWord> Stack<T> {
             return Err(Error::ZeroCapacity);
         }
         let capacity = capacity.checked_mul(8).ok_or(Error::TooLarge)?;
-        Ok(Stack::of(Area::new(capacity)?, capacity))
+        Ok(Stack::of(Area::try_new(capacity)?, capacity))
     }
 
     /// A stack whose gates are closed for good: there is nothing on it.

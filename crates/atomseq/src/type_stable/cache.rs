@@ -183,7 +183,7 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
     /// # Errors
     ///
     /// [`Error::Zero`], [`Error::TooLarge`], [`Error::OutOfMemory`].
-    pub fn new(limit: usize, owner: W) -> Result<Cache<T, W>, Error> {
+    pub fn try_new(limit: usize, owner: W) -> Result<Cache<T, W>, Error> {
         Ok(Cache {
             pool: Pool::options().limit(limit).cached(0).build()?,
             owner,
@@ -417,7 +417,7 @@ impl<'cache, T: Descriptor, W: WriteBack<T>> Loaded<'cache, T, W> {
     /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     ///
     /// let disk = AtomicU64::new(0);
-    /// let pages = Cache::new(1, |page: &AtomicU64| disk.store(page.load(Relaxed), Relaxed))?;
+    /// let pages = Cache::try_new(1, |page: &AtomicU64| disk.store(page.load(Relaxed), Relaxed))?;
     /// let page = pages.load()?;
     /// page.store(7, Relaxed);
     /// let name = page.loaded();

@@ -67,7 +67,7 @@ impl Structures {
                 .stable_for(Duration::ZERO)
                 .build()
                 .unwrap(),
-            cache: type_stable::Cache::new(10, write_back as fn(&AtomicUsize)).unwrap(),
+            cache: type_stable::Cache::try_new(10, write_back as fn(&AtomicUsize)).unwrap(),
         })
     }
 

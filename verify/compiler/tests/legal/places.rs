@@ -89,7 +89,7 @@ fn places_compiles() {
     atomseq::sequence! {
         unsafe fn local(slot: Slot, a: Word) { commit(slot + 8, a); }
     }
-    let area = atomseq::percpu::Area::new(0).unwrap();
+    let area = atomseq::percpu::Area::try_new(0).unwrap();
     // SAFETY: it touches only the slot.
     if unsafe { local::on_cpu(area.slots(), 7) }.is_err() {
         // SAFETY: as above.

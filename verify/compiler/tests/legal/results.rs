@@ -74,5 +74,5 @@ pub fn types(area: &atomseq::percpu::Area) {
 
 #[test]
 fn results_compiles() {
-    types(&atomseq::percpu::Area::new(0).unwrap());
+    types(&atomseq::percpu::Area::try_new(0).unwrap());
 }

@@ -81,7 +81,7 @@ fn run_add_on(area: &Area) -> Words {
 }
 
 fn fresh() -> Area {
-    let area = Area::new(0).expect("there is memory for one area");
+    let area = Area::try_new(0).expect("there is memory for one area");
     on_both(|cpu| {
         run_exchange(&area, cpu as usize + 7);
         run_scramble(&area, 3, 4);

@@ -64,7 +64,7 @@ pub fn check(checker: &mut impl Check) {
     let peek: Operation<Area> = |area| vec![area.peek(Cpus::allowed().home, 0) as u64];
     checker.check(&Scenario {
         name: "Area::close_gate".to_string(),
-        fresh: || Area::new(0).expect("there is memory for one area"),
+        fresh: || Area::try_new(0).expect("there is memory for one area"),
         operation: add,
         interferences: &[("the same", add)],
         signal_safe: true,

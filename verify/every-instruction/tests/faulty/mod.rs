@@ -76,7 +76,7 @@ const fn control(
 
 /// A fresh area.
 pub fn fresh() -> Area {
-    Area::new(0).expect("there is memory for one area")
+    Area::try_new(0).expect("there is memory for one area")
 }
 
 /// What every CPU counted.

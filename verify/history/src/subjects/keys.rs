@@ -3,7 +3,7 @@
 use std::mem::ManuallyDrop;
 
 use atomseq::dcas::Mechanism;
-use atomseq::nonblocking::{Ascending, CheckedOut, List, Refused, Removed};
+use atomseq::nonblocking::{Ascending, CheckedOut, Checkout, List, Refused};
 use fastrand::Rng;
 
 use crate::models::keys::{Answer, Call, KEYS, Keys};
@@ -18,7 +18,7 @@ pub fn lists(mechanism: Mechanism) -> impl FnMut(&mut Rng) -> (Ordered, Keys) {
     move |_| (Ordered(first.sibling()), Keys::default())
 }
 
-type Out<'list> = Removed<'list, u64, u64, Ascending>;
+type Out<'list> = Checkout<'list, u64, u64, Ascending>;
 
 /// What a lane has removed for change.
 #[derive(Default)]

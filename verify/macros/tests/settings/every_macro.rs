@@ -178,7 +178,7 @@ fn sequences() {
     check(found.0 == 4 && found.1 == 10 && found.2 == 16);
     check(words[0] == 18);
 
-    let area = match library::percpu::Area::new(64) {
+    let area = match library::percpu::Area::try_new(64) {
         language::result::Result::Ok(area) => area,
         language::result::Result::Err(_) => language::panic!("a few pages"),
     };

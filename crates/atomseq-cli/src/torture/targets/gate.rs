@@ -54,7 +54,7 @@ impl Stormed {
     fn new(setting: &mut Setting) -> Stormed {
         Stormed {
             bundle: Bundle::new(setting, Mood::STORM),
-            area: Area::new(0).unwrap_or_else(|error| panic!("{error}")),
+            area: Area::try_new(0).unwrap_or_else(|error| panic!("{error}")),
         }
     }
 

@@ -56,8 +56,8 @@ macro_rules! lock {
 const LIBRARYS: [Make; 6] = [
     lock!(spin lock by "interlocked": Interlocked, Manners::BOTH),
     lock!(mutex by "interlocked": Interlocked, Manners::BOTH),
-    lock!(spin lock by "rehoming": BiasedFlag, Manners::BOTH),
-    lock!(mutex by "rehoming": BiasedFlag, Manners::BOTH),
+    lock!(spin lock by "biased-flag": BiasedFlag, Manners::BOTH),
+    lock!(mutex by "biased-flag": BiasedFlag, Manners::BOTH),
     lock!(spin lock by "on-cpu": OnCpu, Manners::BOTH),
     lock!(mutex by "on-cpu": OnCpu, Manners::BOTH),
 ];

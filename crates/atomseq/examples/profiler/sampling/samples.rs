@@ -70,7 +70,7 @@ impl Samples {
             .clamp(*Self::ENTRIES.start(), *Self::ENTRIES.end())
             .next_power_of_two();
         Ok(Samples {
-            area: Area::new(entries * ENTRY)?,
+            area: Area::try_new(entries * ENTRY)?,
             entries,
         })
     }

@@ -19,7 +19,7 @@ impl<const N: usize> Pages<N> {
     pub fn new() -> Result<Pages<N>, Error> {
         const { assert!(N <= PAGE, "a page's number has sixteen bits") };
         Ok(Pages {
-            area: Area::new(0)?,
+            area: Area::try_new(0)?,
             links: [const { AtomicUsize::new(0) }; N],
             next_new: AtomicUsize::new(1),
         })

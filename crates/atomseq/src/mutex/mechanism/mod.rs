@@ -1,13 +1,13 @@
 //! The mechanisms for test-and-set, a file a scope.
 
+mod biased_flag;
 mod interlocked;
 mod on_cpu;
-mod rehoming;
 mod signals;
 
+pub use biased_flag::BiasedFlag;
 pub use interlocked::Interlocked;
 pub use on_cpu::OnCpu;
-pub use rehoming::BiasedFlag;
 pub use signals::{Masked, Restarting, Rolling};
 
 pub(super) use signals::SEQUENCES;

@@ -30,16 +30,16 @@ use crate::dcas::{Mechanism, StableWord, Version, VersionedWords};
 use crate::type_stable::{self, Descriptor};
 
 mod arrangement;
+mod checkout;
 mod error;
 mod iteration;
 mod put;
-mod removed;
 
 use arrangement::sealed::Found;
 pub use arrangement::{Arrangement, Ascending, Unordered};
+pub use checkout::{Checkout, GivenUp};
 pub use error::{CheckedOut, Refused};
 pub use iteration::{IntoIter, Iter};
-pub use removed::{GivenUp, Removed};
 
 /// `changer` of a node that was unlinked while somebody had removed it for change.
 const GIVEN_UP: u64 = 1;

@@ -503,7 +503,7 @@ fn caches_write_everything_back() {
             };
             let write_back: &(dyn Fn(&crate::sync::AtomicU64) + Sync) = &write_back;
             let panicked = panics(after, || {
-                let cache = Cache::new(4, write_back).unwrap();
+                let cache = Cache::try_new(4, write_back).unwrap();
                 for number in 1..=4 {
                     let loaded = cache.load().unwrap();
                     loaded.store(number, std::sync::atomic::Ordering::Relaxed);

@@ -34,7 +34,7 @@ fn load<'a, W: WriteBack<AtomicU64>>(
 #[test]
 fn the_least_recently_used_goes() {
     let disk = Disk::default();
-    let cache = Cache::new(3, &disk).unwrap();
+    let cache = Cache::try_new(3, &disk).unwrap();
     let [one, two, three] = [1, 2, 3].map(|number| load(&cache, number));
     for used in [three, one, two, one] {
         assert!(used.get().is_ok());
@@ -52,7 +52,7 @@ fn the_least_recently_used_goes() {
 #[test]
 fn what_is_in_use_stays() {
     let disk = Disk::default();
-    let cache = Cache::new(2, &disk).unwrap();
+    let cache = Cache::try_new(2, &disk).unwrap();
     let one = cache.load().unwrap();
     one.store(1, Relaxed);
     for number in 2..20 {
@@ -71,7 +71,7 @@ fn what_is_in_use_stays() {
 #[test]
 fn what_is_unloaded_is_not_written_back() {
     let disk = Disk::default();
-    let cache = Cache::new(1, &disk).unwrap();
+    let cache = Cache::try_new(1, &disk).unwrap();
     let one = load(&cache, 1);
     let (first, second) = (one.get().unwrap(), one.get().unwrap());
     let first = first.unload().expect_err("somebody else uses it");
@@ -85,7 +85,7 @@ fn what_is_unloaded_is_not_written_back() {
 #[test]
 fn everything_goes_back_on_request_and_in_the_end() {
     let disk = Disk::default();
-    let cache = Cache::new(10, &disk).unwrap();
+    let cache = Cache::try_new(10, &disk).unwrap();
     let names: Vec<_> = (0..5).map(|number| load(&cache, number)).collect();
     let used = names[2].get();
     assert_eq!(cache.write_back(), 4);
@@ -113,7 +113,7 @@ fn the_owner_may_choose() {
             candidates.find(|candidate| candidate.descriptor().load(Relaxed) % 2 == 1)
         }
     }
-    let cache = Cache::new(3, Odd(Disk::default())).unwrap();
+    let cache = Cache::try_new(3, Odd(Disk::default())).unwrap();
     for number in [2, 5, 4] {
         load(&cache, number);
     }
@@ -125,7 +125,7 @@ fn the_owner_may_choose() {
 #[test]
 fn a_panic_while_writing_back_frees_the_place() {
     let fails = AtomicBool::new(true);
-    let cache = Cache::new(1, |_: &AtomicU64| assert!(!fails.load(Relaxed))).unwrap();
+    let cache = Cache::try_new(1, |_: &AtomicU64| assert!(!fails.load(Relaxed))).unwrap();
     let one = load(&cache, 1);
     assert!(catch_unwind(AssertUnwindSafe(|| cache.load().map(drop))).is_err());
     assert_eq!(one.get().err(), Some(Gone::Unloaded));
@@ -138,7 +138,7 @@ fn a_panic_while_writing_back_frees_the_place() {
 fn what_is_being_written_back_is_not_gone_yet() {
     let steps = Barrier::new(2);
     let disk = AtomicU64::new(0);
-    let cache = Cache::new(1, |page: &AtomicU64| {
+    let cache = Cache::try_new(1, |page: &AtomicU64| {
         steps.wait();
         steps.wait();
         disk.store(page.load(Relaxed), Relaxed);
@@ -176,7 +176,7 @@ fn what_is_loaded_anew_is_what_was_written_back() {
         std::thread::yield_now();
         disk[number as usize].store(value, Relaxed);
     };
-    let cache = Cache::new(3, owner).unwrap();
+    let cache = Cache::try_new(3, owner).unwrap();
     let names: [Mutex<Option<Loaded<'_, Page, _>>>; NUMBERS] = Default::default();
     std::thread::scope(|scope| {
         for thread in 0..3 {
@@ -210,7 +210,7 @@ fn what_is_loaded_anew_is_what_was_written_back() {
 
 #[test]
 fn what_is_impossible_is_refused() {
-    let limit = |limit| Cache::new(limit, |_: &AtomicU64| ()).map(|cache| cache.limit());
+    let limit = |limit| Cache::try_new(limit, |_: &AtomicU64| ()).map(|cache| cache.limit());
     assert_eq!(limit(0), Err(Error::Zero));
     assert_eq!(limit(usize::MAX), Err(Error::TooLarge));
     assert_eq!(limit(7), Ok(7));
@@ -222,7 +222,7 @@ fn what_is_impossible_is_refused() {
 fn threads_share_a_cache() {
     const LOADS: u64 = 3000;
     let disk = Disk::default();
-    let cache = Cache::new(20, &disk).unwrap();
+    let cache = Cache::try_new(20, &disk).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..4 {
             let cache = &cache;
@@ -331,7 +331,7 @@ fn what_becomes_vacant_during_a_search_is_found() {
                 calls,
                 steps,
             };
-            let cache = Cache::new(1, &meeting).unwrap();
+            let cache = Cache::try_new(1, &meeting).unwrap();
             let used = cache.load().unwrap();
             std::thread::scope(|scope| {
                 scope.spawn(|| {

@@ -307,7 +307,7 @@ mod on_linux {
             }
         }
         // What is held, what the stacks hold, and a page that each CPU has begun.
-        let stacks = 64 * crate::percpu::Area::new(0).unwrap().cpus();
+        let stacks = 64 * crate::percpu::Area::try_new(0).unwrap().cpus();
         let ceiling = (1000 + stacks + 64 * 4) * 64 * 2;
         assert!(
             highest > 0 && highest <= ceiling,

@@ -117,7 +117,7 @@ impl BiasedFlag {
 unsafe impl TestAndSet for BiasedFlag {
     type Scope = Machine;
     type GuardMarker = lock_api::GuardSend;
-    const NAME: &'static str = "rehoming";
+    const NAME: &'static str = "biased-flag";
     const CLEAR: BiasedFlag = BiasedFlag {
         flag: Bias::CLEAR,
         habits: Habits {

@@ -57,7 +57,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// # Errors
     ///
     /// [`CheckedOut`]: somebody else has, or this thread.
-    pub fn check_out(&self, key: &K) -> Result<Option<Removed<'_, K, V, A>>, CheckedOut> {
+    pub fn check_out(&self, key: &K) -> Result<Option<Checkout<'_, K, V, A>>, CheckedOut> {
         until_unchanged(|| {
             let version = self.chain.object.begin();
             let Some(node) = self.place(version, key)?.node else {
@@ -73,7 +73,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
                 .compare_exchange(version, (&node.changer, this_thread()))?;
             // Release: before what the holder stores; pairs with the acquire fence in `VersionedWords::is_still`.
             fence(Ordering::Release);
-            Ok(Ok(Some(Removed {
+            Ok(Ok(Some(Checkout {
                 list: self,
                 node,
                 key,
@@ -116,7 +116,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
 /// });
 /// ```
 #[must_use = "dropped, it goes back as it was"]
-pub struct Removed<'a, K: Plain, V: Plain, A: Arrangement<K>> {
+pub struct Checkout<'a, K: Plain, V: Plain, A: Arrangement<K>> {
     list: &'a List<K, V, A>,
     node: &'a Node<K, V>,
     key: K,
@@ -137,7 +137,7 @@ impl fmt::Display for GivenUp {
 
 impl std::error::Error for GivenUp {}
 
-impl<K: Plain, V: Plain, A: Arrangement<K>> Removed<'_, K, V, A> {
+impl<K: Plain, V: Plain, A: Arrangement<K>> Checkout<'_, K, V, A> {
     /// The key.
     pub fn key(&self) -> K {
         self.key
@@ -305,7 +305,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     }
 }
 
-impl<K: Plain, V: Plain, A: Arrangement<K>> Drop for Removed<'_, K, V, A> {
+impl<K: Plain, V: Plain, A: Arrangement<K>> Drop for Checkout<'_, K, V, A> {
     fn drop(&mut self) {
         // Given up or not: there is nobody to tell.
         let _ = self.put_back();
@@ -313,10 +313,10 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> Drop for Removed<'_, K, V, A> {
 }
 
 impl<K: Plain + fmt::Debug, V: Plain + fmt::Debug, A: Arrangement<K>> fmt::Debug
-    for Removed<'_, K, V, A>
+    for Checkout<'_, K, V, A>
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Removed")
+        f.debug_struct("Checkout")
             .field("key", &self.key)
             .field("value", &self.value)
             .finish_non_exhaustive()
