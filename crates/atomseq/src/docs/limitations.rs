@@ -210,7 +210,8 @@
 //!   `signalfd` take it without its record ([lost information](crate::signal::Statistics::lost_information)). If it was sent by
 //!   `kill`, it is lost when another one of its number is queued before it is delivered. If another one is pending when
 //!   `with_kernel_mask` ends, the handler is called for it even if `sigwait` has taken it. And if room was made in the
-//!   moment in which the kernel refused it, the handler may be called a second time, without the record.
+//!   moment in which the kernel refused it, the handler may be called a second time, without the record. So it may for one
+//!   that `sigtimedwait` has taken, where a sandbox refuses `rt_sigpending`.
 //! * **Waits beside another of its number.** The kernel does not say whether a signal that is pending is the thread's or the
 //!   process's. Where one of the same number is pending when `with_kernel_mask` begins, the thread keeps a deferred standard signal of
 //!   a POSIX timer, and a deferred real-time signal if the queue is full, up to the end of the mask. The pending one then ends a wait.

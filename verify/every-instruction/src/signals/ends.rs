@@ -354,6 +354,10 @@ impl Ends {
         if signal == SECOND {
             install(SECOND, undisturbed);
         }
+        if !operation.left_over.is_empty() {
+            // Not one that was adopted: its deliveries would forget what an earlier end has unblocked.
+            stepper::install();
+        }
         let send = [operation.along, &[signal]].concat();
         let is_met = stepper::at_step(step, &send, || (operation.call)(masked));
         if signal == SECOND {

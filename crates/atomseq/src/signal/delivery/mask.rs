@@ -61,12 +61,14 @@ extern "C" fn unblock() {
     if words.depth() > 0 || is_quiet() && !controls::is_off(controls::GATES) {
         return;
     }
+    // In this order. A delivery between the two loads forgets what an earlier end has taken; one that comes later may run what is kept.
+    let is_for_kept = words.added.load(Relaxed) == 0 && words.has_kept();
     words.clear_waiting();
     let mut added = words.added.swap(0, Relaxed);
     let has_kept = words.has_kept();
     if added != 0 {
         words.taken.store(added, Relaxed);
-    } else if !has_kept {
+    } else if !has_kept && !is_for_kept {
         added = words.taken.load(Relaxed);
     }
     if controls::is_off(controls::UNBLOCKING) {
