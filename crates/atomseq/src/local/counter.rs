@@ -71,13 +71,13 @@ impl Counter {
         unsafe { add::restarting(address(self), amount as usize) }
     }
 
-    /// What was added since the start, or since it was last drained: one load.
+    /// What was added since the start, or since it was last taken: one load.
     #[inline]
     pub fn sum(&self) -> u64 {
         self.value.word() as u64
     }
 
-    /// Takes the sum and starts again at zero: every `add` is in exactly one drained sum.
+    /// Takes the sum and starts again at zero: every `add` is in exactly one sum taken.
     #[inline]
     pub fn take(&self) -> u64 {
         // SAFETY: as in `add`.

@@ -93,11 +93,11 @@ impl Counter {
             .fetch_add(amount as usize, Ordering::Relaxed);
     }
 
-    /// What was added since the start, or since it was last drained.
+    /// What was added since the start, or since it was last taken.
     ///
     /// Includes every `add` that happened before; of those that happen meanwhile, some. Nothing that
-    /// was drained is in it. Wait-free: one load for each possible CPU, no atomic read-modify-write;
-    /// while others drain, up to eight times that, and if each time one has drained, zero or what was
+    /// was taken is in it. Wait-free: one load for each possible CPU, no atomic read-modify-write;
+    /// while others take, up to eight times that, and if each time one has taken, zero or what was
     /// added since, as far as it was seen.
     pub fn sum(&self) -> u64 {
         baseline::since(self.drained(), || self.total()) as u64
@@ -109,7 +109,7 @@ impl Counter {
         (0..self.area.cpus()).map(|cpu| (cpu, self.area.peek(cpu, 0) as u64))
     }
 
-    /// Takes the sum and starts again at zero: every `add` is in exactly one drained sum.
+    /// Takes the sum and starts again at zero: every `add` is in exactly one sum taken.
     ///
     /// Lock-free; one atomic instruction a try and no fence, for it moves the zero instead of the
     /// words.
@@ -129,7 +129,7 @@ impl Counter {
         self.area.word(-1, 0)
     }
 
-    /// The total when it was last drained.
+    /// The total when it was last taken.
     fn drained(&self) -> &AtomicUsize {
         self.area.word(-2, 0)
     }

@@ -1,7 +1,7 @@
 //! A histogram with its buckets once a CPU.
 //!
 //! As in a counter, the slow path adds to buckets of its own with an atomic instruction, and
-//! draining moves a base line: no gate is ever closed. Both live in the guards' share of the bulk.
+//! taking moves a base line: no gate is ever closed. Both live in the guards' share of the bulk.
 
 use std::fmt;
 use std::ops::Deref;
@@ -36,7 +36,7 @@ const MAX_BUCKETS: usize = 256;
 /// How many there are of powers of two.
 const POWERS: usize = 65;
 
-/// The slow path's buckets, and what was drained.
+/// The slow path's buckets, and what was taken.
 const OVERFLOW: isize = -1;
 const DRAINED: isize = -2;
 
@@ -179,12 +179,12 @@ impl Histogram {
             .fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What was recorded since the start, or since it was last drained, on all CPUs together.
+    /// What was recorded since the start, or since it was last taken, on all CPUs together.
     ///
     /// Includes every `record` that happened before; of those that happen meanwhile, some.
-    /// Wait-free: one load for each bucket and possible CPU, and while others drain, up to eight times
+    /// Wait-free: one load for each bucket and possible CPU, and while others take, up to eight times
     /// that, as in [`Counter::sum`](super::Counter::sum). Each bucket is read for itself: while others
-    /// drain, some may be of before and some of after, and their total none that there was.
+    /// take, some may be of before and some of after, and their total none that there was.
     pub fn snapshot(&self) -> Snapshot<'_> {
         self.read(|total, drained| baseline::since(drained, total))
     }
@@ -213,7 +213,7 @@ impl Histogram {
         }
     }
 
-    /// Takes the snapshot and starts again at zero: every value is in exactly one drained snapshot.
+    /// Takes the snapshot and starts again at zero: every value is in exactly one snapshot taken.
     ///
     /// Lock-free; one atomic instruction a bucket and try, and no fence.
     pub fn take(&self) -> Snapshot<'_> {
