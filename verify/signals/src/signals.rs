@@ -199,3 +199,14 @@ pub fn limit_queue(room: libc::rlim_t) {
         assert_eq!(libc::setrlimit(libc::RLIMIT_SIGPENDING, &limit), 0);
     }
 }
+
+/// Waits with nothing blocked until a handler has run; it has ten seconds.
+pub fn wait_for_handler() {
+    let time = libc::timespec {
+        tv_sec: 10,
+        tv_nsec: 0,
+    };
+    // SAFETY: no descriptors, a time and an initialised set.
+    let ended = unsafe { libc::ppoll(std::ptr::null_mut(), 0, &time, &set(&[])) };
+    assert_eq!(ended, -1, "it took ten seconds");
+}

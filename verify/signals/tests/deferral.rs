@@ -15,7 +15,7 @@ use verify_signals::sandbox;
 use verify_signals::sequences::add_to_three;
 use verify_signals::signals::{
     change_mask, install, install_plainly, install_with, is_blocked, is_pending, limit_queue,
-    queue, queue_of_timer, raise, set,
+    queue, queue_of_timer, raise, set, wait_for_handler,
 };
 use verify_signals::this_test;
 
@@ -367,15 +367,7 @@ fn what_is_kept_inside_ends_a_wait_of_its_own() {
         queue_of_timer(ONE, 1, 0);
         queue_of_timer(ONE, 2, 0);
         signal::with_kernel_mask(|| {
-            for _ in 0..2 {
-                let time = libc::timespec {
-                    tv_sec: 10,
-                    tv_nsec: 0,
-                };
-                // SAFETY: no descriptors, a time and an initialised set.
-                let ended = unsafe { libc::ppoll(std::ptr::null_mut(), 0, &time, &set(&[])) };
-                assert_eq!(ended, -1, "it took ten seconds");
-            }
+            (0..2).for_each(|_| wait_for_handler());
         });
         drop(guard);
         PAGE.get().expect("a page").release();
