@@ -150,7 +150,7 @@ unsafe impl<T: Descriptor> Descriptor for Entry<T> {}
 /// use std::sync::Mutex;
 ///
 /// let disk = Mutex::new(Vec::new());
-/// let pages = Cache::<AtomicU64, _>::new(2, |victim: &AtomicU64| {
+/// let pages = Cache::<AtomicU64, _>::try_new(2, |victim: &AtomicU64| {
 ///     disk.lock().unwrap().push(victim.load(Ordering::Relaxed));
 /// })?;
 /// let load = |number| {
