@@ -5,6 +5,7 @@ mod unprotected;
 
 pub use unprotected::Unprotected;
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -12,12 +13,15 @@ use atomseq::mutex::TestAndSet;
 use atomseq::scope::Machine;
 use lock_api::{GuardSend, RawMutex};
 
+use crate::torment;
+
 atomseq::sequence! {
     /// As the library's: sets the flag if this CPU is its home and it is clear.
-    unsafe fn take(flag: Word) -> bool {
+    unsafe fn take(flag: Word, first: Word) -> bool {
         let here = cpu();
+        if here != first { return false }
         let home = load_acquire(flag);
-        if here != home { return false }
+        if home != 0 { return false }
         let held = load_acquire(flag + 8);
         if held != 0 { return false }
         commit(flag + 8, 1);
@@ -25,7 +29,7 @@ atomseq::sequence! {
     }
 }
 
-/// At home on CPU 0; visitors take the home away, and no fence aborts the sequences that are under way there.
+/// At home on the first CPU that the process may use; visitors take the home away, and no fence aborts the sequences that are under way there.
 #[derive(Debug)]
 #[repr(C)]
 pub struct VisitedUnfenced {
@@ -33,6 +37,7 @@ pub struct VisitedUnfenced {
     held: AtomicUsize,
 }
 
+/// Nobody visits it.
 const HOME: usize = 0;
 const CLAIM: usize = 1 << 62;
 
@@ -47,8 +52,10 @@ unsafe impl TestAndSet for VisitedUnfenced {
     };
 
     fn test_and_set(&self) -> bool {
+        static FIRST: OnceLock<usize> = OnceLock::new();
+        let first = *FIRST.get_or_init(|| torment::cpus()[0]);
         // SAFETY: the two words are the flag's.
-        if unsafe { take::on_cpu(std::ptr::from_ref(self) as usize) } == Ok(true) {
+        if unsafe { take::on_cpu(std::ptr::from_ref(self) as usize, first) } == Ok(true) {
             return true;
         }
         // Not at home, or so it seemed.
