@@ -202,7 +202,7 @@ fn recovery_from_another_cpu_is_found_out() {
             ..rules
         },
     );
-    // From elsewhere, it says that there is nothing to roll_back.
+    // From elsewhere, it says that there is nothing to roll back.
     let nothing = changed(rules.roll_back_here, |steps| {
         let Step::Exit { exit, .. } = &mut steps[asks(rules.roll_back_here)] else {
             unreachable!("found as one");

@@ -8,9 +8,9 @@
 //!
 //! exchange   a section: FREE(v) -> HELD(v, cpu) by compare-and-swap; compare; log; log.version = FREE(v); store;
 //!            FREE(v+1), the last instruction, on every way out
-//! revoke     HELD or CLAIM -> CLAIM(v, me); fence; if it is still mine: roll_back by a section, if log.version = FREE(v);
+//! revoke     HELD or CLAIM -> CLAIM(v, me); fence; if it is still mine: roll back by a section, if log.version = FREE(v);
 //!            FREE(v+1)
-//! roll_back here  a section: HELD(v, this very cpu); roll_back, if log.version = FREE(v); FREE(v+1)
+//! roll_back_here  a section: HELD(v, this very cpu); roll back, if log.version = FREE(v); FREE(v+1)
 //! read       FREE(v); loads; still FREE(v)
 //! ```
 //!
@@ -29,7 +29,7 @@
 //!    claim fences all CPUs. Undoing twice is undoing once, for the log does not change from claim to claim.
 //! 6. log.version is written after the rest of the log and before the words: if it is not FREE(v), no word was
 //!    changed. A version begins nowhere with a log of its own.
-//! 7. A section that runs on the CPU of a holder has interrupted it, so it may roll_back at once, without a claim and a fence. Should
+//! 7. A section that runs on the CPU of a holder has interrupted it, so it may roll back at once, without a claim and a fence. Should
 //!    somebody claim the lock meanwhile, the fence for that CPU ends this section as well, or finds that it has freed
 //!    the lock.
 //! 8. A reader that sees FREE(v) before and after its loads has seen no word that a holder of v or later changed, and

@@ -14,7 +14,7 @@
 //! value of a reference: the new value while its operation is under way, else the old one
 //! ```
 //!
-//! The steps are those of Harris, Fraser and Pratt, *A Practical Multi-Cell Compare-and-Swap Operation* (2002): a word holds a
+//! The steps are those of Harris, Fraser and Pratt, *A Practical Multi-Word Compare-and-Swap Operation* (2002): a word holds a
 //! unique reference before it holds the new value, and that reference counts only if the operation is still under way. Three
 //! things are simpler here, because a version covers all words. Taking the version decides the operation, so no operation
 //! fails later. Operations on the same words never meet in a word, so their order does not matter. And "under way" is

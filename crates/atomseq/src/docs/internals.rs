@@ -552,7 +552,7 @@
 //! unlinked the node, the release fence in the pool's `allocate` (or behind the exchange that removed the entry for change), the new
 //! owner's store; the walker's load of it, its acquire fence, its look at the version.
 //!
-//! *Checkout for change.* GC96 5.1 warns of a handler that retries until it finds a descriptor which its own thread has
+//! *Removed for change.* GC96 5.1 warns of a handler that retries until it finds a descriptor which its own thread has
 //! removed to change it: that would be a deadlock without any lock. So no operation here retries for such a reason. The entry keeps its
 //! place with the number of its changer beside it, set and cleared by one exchange of one word each, and every operation
 //! on its key says [`CheckedOut`](crate::nonblocking::CheckedOut), and whether by the thread that asks. Should the changer end, anybody may unlink

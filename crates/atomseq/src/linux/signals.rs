@@ -1,4 +1,4 @@
-//! SignalsBlocked: a stretch of one thread's time in which no signal handler runs on it and no fork copies its work half done.
+//! Signals blocked: a stretch of one thread's time in which no signal handler runs on it and no fork copies its work half done.
 
 use super::dispositions::{RESERVED_SET, bit, change_mask};
 use super::{fork, rseq};

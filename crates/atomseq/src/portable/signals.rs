@@ -1,4 +1,4 @@
-//! SignalsBlocked: a stretch of one thread's time in which no signal handler runs on it; and masks, in which none of those runs
+//! Signals blocked: a stretch of one thread's time in which no signal handler runs on it; and masks, in which none of those runs
 //! that may wait. They may begin and end in any order, so both are counted, and the last one to end restores what
 //! the first one found.
 

@@ -44,7 +44,7 @@ pub struct Rules {
     pub undoing: &'static Program,
     /// What does so on the CPU of the one that it undoes.
     pub roll_back_here: &'static Program,
-    /// What frees the lock there, if there is nothing to roll_back.
+    /// What frees the lock there, if there is nothing to roll back.
     pub free_here: &'static Program,
 }
 

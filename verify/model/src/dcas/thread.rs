@@ -41,7 +41,7 @@ pub(super) enum At {
     /// Undoes by a section, if the holder's CPU is its own: about to begin that, and in it.
     BeginUndoHere(usize),
     UndoingHere(usize, Attempt),
-    /// Likewise frees the lock, for there is nothing to roll_back.
+    /// Likewise frees the lock, for there is nothing to roll back.
     BeginFreeHere(usize),
     FreeingHere(usize, Attempt),
     Claim(usize),
@@ -54,7 +54,7 @@ pub(super) enum At {
         claim: usize,
         log: Vec<usize>,
     },
-    /// Nothing to roll_back: gives back.
+    /// Nothing to roll back: gives back.
     GiveBack(usize),
     BeginUndo {
         claim: usize,

@@ -17,7 +17,7 @@ enum Wanted {
 }
 
 impl RevocableLock {
-    /// Cell by word, so that the fast path puts nothing together for it.
+    /// Word by word, so that the fast path puts nothing together for it.
     #[cold]
     #[inline(never)]
     #[allow(clippy::too_many_arguments, reason = "they stay in registers")]
@@ -106,7 +106,7 @@ impl RevocableLock {
         }
     }
 
-    /// Is the version gone for good? While it is not, somebody may still roll_back what this call has logged, so the call must
+    /// Is the version gone for good? While it is not, somebody may still roll back what this call has logged, so the call must
     /// not return; `false` if the version is free, and so this call never had it.
     fn is_over(&self, free: u64) -> bool {
         loop {
