@@ -1,6 +1,7 @@
-//! Records what the figures of `atomseq bench` were taken with: the compiler and, when the command is built from a git
-//! checkout, the commit and whether the tree differed from it. Decides, as the library's build script does, whether this
-//! build has protected sections: `cfg(atomseq_sections)`. (`main.rs` compares the answers.)
+//! Records what the figures of `atomseq bench` were taken with: the compiler and, when the command
+//! is built from a git checkout, the commit and whether the tree differed from it. Decides, as the
+//! library's build script does, whether this build has protected sections: `cfg(atomseq_sections)`.
+//! (`main.rs` compares the answers.)
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +15,8 @@ fn main() {
         println!("cargo::rustc-env=ATOMSEQ_RUSTC={version}");
     }
 
-    // Outside a checkout (a packaged crate) the commit is unknown; a repository further up is not ours.
+    // Outside a checkout (a packaged crate) the commit is unknown; a repository further up is not
+    // ours.
     if !Path::new("../../.git").exists() {
         return;
     }

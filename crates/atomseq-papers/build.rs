@@ -1,5 +1,5 @@
-//! Decides, as the library's build script does, whether this build has protected sections: `cfg(atomseq_sections)`. (`lib.rs`
-//! compares the answers.)
+//! Decides, as the library's build script does, whether this build has protected sections:
+//! `cfg(atomseq_sections)`. (`lib.rs` compares the answers.)
 
 fn main() {
     println!("cargo::rerun-if-changed=Cargo.toml");

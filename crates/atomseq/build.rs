@@ -1,5 +1,6 @@
-//! Decides whether this build has protected sections: `cfg(atomseq_sections)`. Without them every structure runs on its slow
-//! path. `--cfg atomseq_portable` in RUSTFLAGS takes them away where they would be possible.
+//! Decides whether this build has protected sections: `cfg(atomseq_sections)`. Without them every
+//! structure runs on its slow path. `--cfg atomseq_portable` in RUSTFLAGS takes them away where
+//! they would be possible.
 //!
 //! The crates of `verify/` run this file too.
 

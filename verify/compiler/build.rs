@@ -12,8 +12,8 @@ mod sections;
 use std::fmt::Write;
 use std::path::Path;
 
-/// How many sequences, unless `ATOMSEQ_RANDOM_SEQUENCES` says another number. `ATOMSEQ_FIRST_SEED` has
-/// others made: longer searches go from one range of seeds to the next.
+/// How many sequences, unless `ATOMSEQ_RANDOM_SEQUENCES` says another number. `ATOMSEQ_FIRST_SEED`
+/// has others made: longer searches go from one range of seeds to the next.
 const SEQUENCES: usize = 500;
 
 /// What may be wrong with a random sequence: it may be too much for a processor.
@@ -77,8 +77,8 @@ fn main() {
     std::fs::write(Path::new(&directory).join("sequences.rs"), file).expect("cargo's directory");
 }
 
-/// What `sequence!` leaves to rustc of sequences that break a rule: functions of the same constants that say
-/// whether rustc finds the rules kept.
+/// What `sequence!` leaves to rustc of sequences that break a rule: functions of the same constants
+/// that say whether rustc finds the rules kept.
 fn breaking(file: &mut String) {
     let (mut at_once, mut table) = (0, String::new());
     for seed in 0..BREAKING {

@@ -53,7 +53,8 @@ fn main() {
     ];
     let sources = files.map(|path| {
         let (name, text) = source(&path);
-        // Three words and a version are enough for models; the rest would only have to be stepped through.
+        // Three words and a version are enough for models; the rest would only have to be stepped
+        // through.
         (
             name,
             text.replace("const MAX: usize = 8;", "const MAX: usize = 3;"),
@@ -122,7 +123,8 @@ fn source(path: &Path) -> Source {
     (name.into_owned(), whole)
 }
 
-/// All variants of these files, and controls for those with something missing, into one file of that name.
+/// All variants of these files, and controls for those with something missing, into one file of
+/// that name.
 fn write(name: &str, sources: &[Source], mutations: &[Mutation]) {
     let mut all = variant("as_it_is", sources, "", "");
     for (mutation, what, with) in mutations {

@@ -12,7 +12,8 @@ use crate::torture::{self, targets};
 /// The most threads a benchmark runs; beyond it a machine measures its own scheduler.
 pub const MAX_THREADS: usize = 1_024;
 
-/// Atomic sequences, and the structures and locks made of them: what this machine offers for them, and what they are worth here.
+/// Atomic sequences, and the structures and locks made of them: what this machine offers for them,
+/// and what they are worth here.
 ///
 /// Without a command: `doctor`, then `bench --quick`, then what follows from both, in two to three
 /// minutes on an idle machine.
@@ -48,20 +49,23 @@ fn refuse(error: &clap::Error) -> ! {
 pub enum Command {
     /// Says what this machine offers and what atomseq will therefore use.
     Doctor(Doctor),
-    /// Measures what atomseq has beside what one would use without it, and beside what the papers published.
+    /// Measures what atomseq has beside what one would use without it, and beside what the papers
+    /// published.
     ///
-    /// Cases are run in turns within one process, on pinned threads, and compared round by round. One ns/op is the wall
-    /// time of a run, all threads running, divided by the operations of one thread: what a thread waits for an operation.
-    /// In the flow experiments half of the threads produce and half consume: there one is the wall time of a run divided by
-    /// the elements that passed from the ones to the others, and an odd number of threads is rounded up.
+    /// Cases are run in turns within one process, on pinned threads, and compared round by round.
+    /// One ns/op is the wall time of a run, all threads running, divided by the operations of one
+    /// thread: what a thread waits for an operation. In the flow experiments half of the threads
+    /// produce and half consume: there one is the wall time of a run divided by the elements that
+    /// passed from the ones to the others, and an odd number of threads is rounded up.
     #[command(after_long_help = catalogue(), after_help = "`--help` lists the experiments and their cases.")]
     Bench(Bench),
     /// Tests whether the structures hold on this machine, under everything that could disturb them.
     ///
-    /// More threads than there are CPUs use each structure, while they are moved between CPUs, interrupted by signals
-    /// whose handlers use the same structure, preempted, and kept from restarting. What must hold is checked all the time:
-    /// every value comes out once, whole and in order, and sums are exact. Ends with exit code 1 at the first violation or
-    /// when nothing goes on for 10 seconds, and prints what is needed to repeat it.
+    /// More threads than there are CPUs use each structure, while they are moved between CPUs,
+    /// interrupted by signals whose handlers use the same structure, preempted, and kept from
+    /// restarting. What must hold is checked all the time: every value comes out once, whole and in
+    /// order, and sums are exact. Ends with exit code 1 at the first violation or when nothing goes
+    /// on for 10 seconds, and prints what is needed to repeat it.
     #[command(after_long_help = targets_catalogue(), after_help = "`--help` lists the targets.")]
     Torture(Torture),
 }
@@ -80,21 +84,24 @@ pub struct Bench {
     /// The experiments to run; all when none is named.
     #[arg(value_name = "EXPERIMENT", value_parser = experiment)]
     pub experiments: Vec<String>,
-    /// How many threads to run at once; several numbers are measured one after the other. [default: 1 and the number of
-    /// CPUs; for locks, four a CPU as well; 2, one and two a CPU for flows; 1 for what threads do without each other]
+    /// How many threads to run at once; several numbers are measured one after the other. [default:
+    /// 1 and the number of CPUs; for locks, four a CPU as well; 2, one and two a CPU for flows; 1
+    /// for what threads do without each other]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = threads, action = ArgAction::Append,
           allow_hyphen_values = true)]
     pub threads: Vec<usize>,
-    /// Fewer and shorter runs: seconds instead of minutes an experiment, with as many threads as there are CPUs or a few
-    /// times as many. Hundreds of threads take minutes even so.
+    /// Fewer and shorter runs: seconds instead of minutes an experiment, with as many threads as
+    /// there are CPUs or a few times as many. Hundreds of threads take minutes even so.
     #[arg(long)]
     pub quick: bool,
-    /// Prints JSON Lines instead: an `environment` record, then a `measure` a case and a `ratio` an ordered pair of cases;
-    /// where a paper published the same, an `overhead` a case and a `published` record a figure of its. A case whose
-    /// operations are not accounted for has a `wrong` record instead of all these: `expected` and `found` counts, the `fault`
-    /// in words, and whether it is a `peer`'s. A wrong case of atomseq's own ends the benchmark, after all others, with
-    /// exit code 1. Where there are no counts, `expected` is null and `found` is empty; if `untried`
-    /// is true besides, the case could not be measured, which leaves the exit code as it is.
+    /// Prints JSON Lines instead: an `environment` record, then a `measure` a case and a `ratio` an
+    /// ordered pair of cases; where a paper published the same, an `overhead` a case and a
+    /// `published` record a figure of its. A case whose operations are not accounted for has a
+    /// `wrong` record instead of all these: `expected` and `found` counts, the `fault` in words,
+    /// and whether it is a `peer`'s. A wrong case of atomseq's own ends the benchmark, after all
+    /// others, with exit code 1. Where there are no counts, `expected` is null and `found` is
+    /// empty; if `untried` is true besides, the case could not be measured, which leaves the exit
+    /// code as it is.
     #[arg(long)]
     pub json: bool,
 }
@@ -108,7 +115,8 @@ pub struct Torture {
     /// How long, for all targets together.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = seconds, allow_hyphen_values = true)]
     pub seconds: u64,
-    /// Chooses every thread's operations, though not how threads interleave; from the clock if not given.
+    /// Chooses every thread's operations, though not how threads interleave; from the clock if not
+    /// given.
     #[arg(long, value_name = "S", value_parser = seed, allow_hyphen_values = true)]
     pub seed: Option<u64>,
     /// A self-check: the torture injects a fault into itself, and must fail.

@@ -74,8 +74,9 @@ impl<T> Drop for Page<T> {
     }
 }
 
-/// Forks. The child runs `work` and ends; what it leaves in the cell, in which `first` is, is the answer, however it ended. The work may
-/// use nothing that a thread of the parent might hold locked.
+/// Forks. The child runs `work` and ends; what it leaves in the cell, in which `first` is, is the
+/// answer, however it ended. The work may use nothing that a thread of the parent might hold
+/// locked.
 ///
 /// # Errors
 ///
@@ -118,7 +119,8 @@ pub struct Refused {
     pub source: io::Error,
 }
 
-/// Sleeps a little, or not at all where the system refuses that, which Rust's library would not survive.
+/// Sleeps a little, or not at all where the system refuses that, which Rust's library would not
+/// survive.
 fn rest() {
     let time = libc::timespec {
         tv_sec: 0,
@@ -139,7 +141,8 @@ fn wait(child: libc::pid_t) -> io::Result<Ending> {
         match unsafe { libc::waitpid(child, &mut status, options) } {
             0 if !patience.is_over() => rest(),
             0 => {
-                // SAFETY: our own child, which has not been waited for yet, so its number is still its own.
+                // SAFETY: our own child, which has not been waited for yet, so its number is still
+                // its own.
                 if unsafe { libc::kill(child, libc::SIGKILL) } != 0 {
                     return Err(io::Error::last_os_error());
                 }

@@ -1,5 +1,5 @@
-//! What follows from a benchmark, in sentences. Each is computed from the figures just measured, so it may turn out
-//! against atomseq; nothing here knows in advance who wins.
+//! What follows from a benchmark, in sentences. Each is computed from the figures just measured, so
+//! it may turn out against atomseq; nothing here knows in advance who wins.
 
 mod lock_free;
 mod locks;
@@ -13,7 +13,8 @@ use crate::report::figure;
 /// The subject that is atomseq's.
 const OURS: &str = "rseq";
 
-/// The subject that only its own thread can read: cheaper, but no replacement where others must read it.
+/// The subject that only its own thread can read: cheaper, but no replacement where others must
+/// read it.
 const PRIVATE: &str = "thread-local";
 
 /// A ratio this near to one is a tie: neither a gain nor a loss to speak of.
@@ -48,7 +49,8 @@ impl Verdict {
         }
     }
 
-    /// Returns the verdict on several cases: the worst that holds, if all are decided or one is lost.
+    /// Returns the verdict on several cases: the worst that holds, if all are decided or one is
+    /// lost.
     fn of_all(ratios: &[&Ratio]) -> Self {
         let verdicts = || ratios.iter().map(|ratio| Self::of(ratio));
         let order = [Self::Loss, Self::Open, Self::Tie];
@@ -157,7 +159,8 @@ fn standing(sections: &Sections) -> String {
     }
 }
 
-/// Every timed experiment with the outcome at its largest number of threads, and how atomseq fared in it.
+/// Every timed experiment with the outcome at its largest number of threads, and how atomseq fared
+/// in it.
 fn decisive(outcomes: &[Outcome]) -> Vec<Standing<'_>> {
     let timed = experiments::ALL
         .iter()
@@ -259,7 +262,8 @@ fn gains(decisive: &[Standing]) -> Option<String> {
     ))
 }
 
-/// Every case that was faster than atomseq's, by workload, with how many times over at least and at most.
+/// Every case that was faster than atomseq's, by workload, with how many times over at least and at
+/// most.
 fn losses(outcomes: &[Outcome]) -> String {
     let mut workloads: Vec<(String, Vec<Loss>)> = Vec::new();
     for outcome in outcomes {

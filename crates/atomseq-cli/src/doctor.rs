@@ -1,5 +1,5 @@
-//! `atomseq doctor`: what this machine offers per-CPU code, what atomseq will therefore use, and what a person can do
-//! about it.
+//! `atomseq doctor`: what this machine offers per-CPU code, what atomseq will therefore use, and
+//! what a person can do about it.
 
 mod exclusion;
 mod signals;
@@ -22,7 +22,8 @@ pub struct Diagnosis {
     pub cpu: Option<String>,
     /// The CPUs this process may use.
     pub cpus: Vec<usize>,
-    /// How many slots each per-CPU structure has: the largest CPU number the system may ever use, plus one.
+    /// How many slots each per-CPU structure has: the largest CPU number the system may ever use,
+    /// plus one.
     pub cpu_slots: usize,
     /// The kernel's name and release.
     pub kernel: Option<String>,
@@ -86,8 +87,8 @@ pub struct Membarrier {
 pub struct Use {
     /// The structure.
     pub structure: &'static str,
-    /// `section`, `lock` or `atomic`; for handlers `sequence` or `blocked`; for all CPUs `pages`, `os-assisted`, `k-cas` or
-    /// `double-width`.
+    /// `section`, `lock` or `atomic`; for handlers `sequence` or `blocked`; for all CPUs `pages`,
+    /// `os-assisted`, `k-cas` or `double-width`.
     pub path: &'static str,
     /// The same in words.
     pub how: &'static str,

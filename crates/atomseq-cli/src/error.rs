@@ -2,10 +2,12 @@
 
 use std::{fmt, io};
 
-/// A failure that ends the command with exit code 1. (Bad arguments end it with 2, before anything runs.)
+/// A failure that ends the command with exit code 1. (Bad arguments end it with 2, before anything
+/// runs.)
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Standard output did not take what was written; when it is a closed pipe, nobody is left to tell.
+    /// Standard output did not take what was written; when it is a closed pipe, nobody is left to
+    /// tell.
     #[error("cannot write the result: {0}")]
     Output(#[from] io::Error),
     /// Cases of atomseq's own lost, duplicated or miscounted something: a sentence each.
@@ -38,7 +40,8 @@ pub enum Error {
     },
 }
 
-/// Something that the system refused. Plain data, so that a child process can leave it to its parent.
+/// Something that the system refused. Plain data, so that a child process can leave it to its
+/// parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// What, as the rest of a sentence.

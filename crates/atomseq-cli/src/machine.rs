@@ -1,5 +1,6 @@
-//! What this machine is, as far as the command needs to know it: for the report's heading, for pinning threads, and for
-//! the peers that ask which CPU they run on. A fact the system does not tell is `None`, never a guess.
+//! What this machine is, as far as the command needs to know it: for the report's heading, for
+//! pinning threads, and for the peers that ask which CPU they run on. A fact the system does not
+//! tell is `None`, never a guess.
 
 use std::fs;
 
@@ -36,7 +37,8 @@ pub fn allowed_cpus() -> Vec<usize> {
     (0..std::thread::available_parallelism().map_or(1, usize::from)).collect()
 }
 
-/// How many CPU numbers the system may ever use; more than `allowed_cpus` where CPUs may be plugged in.
+/// How many CPU numbers the system may ever use; more than `allowed_cpus` where CPUs may be plugged
+/// in.
 pub fn possible_cpus() -> Option<usize> {
     let list = first_line("/sys/devices/system/cpu/possible")?;
     highest_in_list(&list).map(|highest| highest + 1)
@@ -85,8 +87,8 @@ mod system {
         unsafe { libc::sched_setaffinity(0, size_of::<CpuSet>(), (&raw const set).cast()) == 0 }
     }
 
-    /// The CPU this thread runs on, by the C library's fastest way (glibc from 2.35 reads it from rseq, older ones and
-    /// musl ask the vDSO).
+    /// The CPU this thread runs on, by the C library's fastest way (glibc from 2.35 reads it from
+    /// rseq, older ones and musl ask the vDSO).
     #[inline(always)]
     pub fn current_cpu() -> usize {
         // SAFETY: it takes no argument and has no precondition.

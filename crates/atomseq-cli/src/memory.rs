@@ -1,6 +1,7 @@
-//! What happens where the system refuses memory: the process ends in a sentence, which blames nothing that is measured or tested. The
-//! command's own allocations are one way to get there. Others are Rust's library and the C library, which panic or abort, where
-//! they start a thread for instance, and atomseq, whose constructors panic.
+//! What happens where the system refuses memory: the process ends in a sentence, which blames
+//! nothing that is measured or tested. The command's own allocations are one way to get there.
+//! Others are Rust's library and the C library, which panic or abort, where they start a thread for
+//! instance, and atomseq, whose constructors panic.
 
 use std::io::Write;
 
@@ -37,7 +38,8 @@ fn end(what: std::fmt::Arguments<'_>) -> ! {
     }
 }
 
-/// From now on, panics and aborts for want of memory end the process as [`refused`] does. Others do what they did.
+/// From now on, panics and aborts for want of memory end the process as [`refused`] does. Others do
+/// what they did.
 pub fn watch() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -51,8 +53,9 @@ pub fn watch() {
         usual(panic);
     }));
     #[cfg(target_os = "linux")]
-    // SAFETY: `sigaction` is numbers and a set of bits, for which zero is a value; the handler makes calls only that are allowed in
-    // one. Unless it ends the process, `abort` ends it when it returns.
+    // SAFETY: `sigaction` is numbers and a set of bits, for which zero is a value; the handler
+    // makes calls only that are allowed in one. Unless it ends the process, `abort` ends it when it
+    // returns.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = aborted as *const () as usize;
@@ -77,7 +80,8 @@ pub fn end_if_short() {
 /// Is there less memory left than a C library asks for at a time?
 fn is_short() -> bool {
     #[cfg(target_os = "linux")]
-    // SAFETY: a new mapping, at an address of the kernel's choice, which is nobody else's when it is taken away again.
+    // SAFETY: a new mapping, at an address of the kernel's choice, which is nobody else's when it
+    // is taken away again.
     unsafe {
         const BYTES: usize = 16 << 20;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;

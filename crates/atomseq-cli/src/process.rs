@@ -5,14 +5,16 @@ use std::io::{self, StdoutLock, Write};
 use crate::error::Error;
 use crate::memory;
 
-/// Undoes what a parent may have left behind: signals that are blocked, and children that vanish when they exit because
-/// `SIGCHLD` is ignored. Both outlive `exec`. The experiments, the doctor and the torture interrupt threads and wait for children.
+/// Undoes what a parent may have left behind: signals that are blocked, and children that vanish
+/// when they exit because `SIGCHLD` is ignored. Both outlive `exec`. The experiments, the doctor
+/// and the torture interrupt threads and wait for children.
 ///
 /// Called before there is another thread, all of which then inherit it.
 pub fn begin() {
     memory::watch();
     #[cfg(unix)]
-    // SAFETY: all zero is a set, which the calls fill in and read; SIGCHLD has no handler yet that anybody counts on.
+    // SAFETY: all zero is a set, which the calls fill in and read; SIGCHLD has no handler yet that
+    // anybody counts on.
     unsafe {
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut none);
@@ -32,7 +34,8 @@ pub fn output() -> Result<StdoutLock<'static>, Error> {
     Ok(io::stdout().lock())
 }
 
-/// Rust opens `/dev/null` in the place of a standard stream that is closed, which takes everything. So this looks before Rust does.
+/// Rust opens `/dev/null` in the place of a standard stream that is closed, which takes everything.
+/// So this looks before Rust does.
 #[cfg(target_os = "linux")]
 mod closed {
     use std::io;
@@ -62,7 +65,8 @@ mod closed {
     }
 }
 
-/// Ends the process with what came of it: all that was written is out, or the exit code is no success.
+/// Ends the process with what came of it: all that was written is out, or the exit code is no
+/// success.
 pub fn end(result: Result<(), Error>) -> ! {
     let flushed = io::stdout().flush().map_err(Error::from);
     let code = match result.and(flushed) {
@@ -78,8 +82,8 @@ pub fn end(result: Result<(), Error>) -> ! {
     exit(code)
 }
 
-/// Ends the process without the destructors of the libraries that the benchmark compares with: where memory was refused, mimalloc's
-/// crashes.
+/// Ends the process without the destructors of the libraries that the benchmark compares with:
+/// where memory was refused, mimalloc's crashes.
 pub fn exit(code: u8) -> ! {
     #[cfg(unix)]
     // SAFETY: it takes a number, and does not return.
@@ -90,8 +94,8 @@ pub fn exit(code: u8) -> ! {
     std::process::exit(code.into())
 }
 
-/// Looks whether the system allows what every thread needs, Rust's library included: where it does not, that ends the process in the
-/// middle, or keeps it from ending.
+/// Looks whether the system allows what every thread needs, Rust's library included: where it does
+/// not, that ends the process in the middle, or keeps it from ending.
 ///
 /// # Errors
 ///

@@ -171,7 +171,8 @@ fn align_right(table: &mut Table, columns: std::ops::Range<usize>) {
     }
 }
 
-/// One workload: its cases, and each beside the first: atomseq's, or what does the same without protection.
+/// One workload: its cases, and each beside the first: atomseq's, or what does the same without
+/// protection.
 fn table(outcome: &Outcome, measures: &[Measure]) -> Table {
     let mut table = plain_table();
     let (first, unit) = (measures[0].case, measures[0].unit);

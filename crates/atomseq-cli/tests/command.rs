@@ -62,8 +62,9 @@ fn listed_cases(experiment: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// The cases of an experiment at one number of threads that have a record which says why they have no figures. Those of atomseq's own
-/// would have ended the benchmark with another exit code, so these are peers', or the machine was too busy to measure them.
+/// The cases of an experiment at one number of threads that have a record which says why they have
+/// no figures. Those of atomseq's own would have ended the benchmark with another exit code, so
+/// these are peers', or the machine was too busy to measure them.
 fn wrong_cases(records: &[Value], experiment: &str, threads: u64) -> BTreeSet<String> {
     let here = |record: &&Value| record["experiment"] == experiment && record["threads"] == threads;
     let wrong = of_kind(records, "wrong").filter(here).map(|wrong| {
@@ -85,8 +86,8 @@ fn wrong_cases(records: &[Value], experiment: &str, threads: u64) -> BTreeSet<St
     wrong.collect()
 }
 
-/// Checks the fields of every record, that measures and ratios are complete but for cases that a record leaves out, and that ratios agree
-/// with each other.
+/// Checks the fields of every record, that measures and ratios are complete but for cases that a
+/// record leaves out, and that ratios agree with each other.
 fn check_records(records: &[Value], experiment: &str, threads: &[u64]) {
     assert_eq!(records[0]["kind"], "environment");
     assert_eq!(of_kind(records, "environment").count(), 1);
@@ -210,7 +211,8 @@ fn every_container_passes_its_check_with_more_threads_than_cpus() {
         check_records(&records, experiment, &[threads]);
         assert!(of_kind(&records, "measure").all(|measure| measure["oversubscribed"] == true));
     };
-    // Each takes the time it is given; beside the others it makes fewer rounds in it, which is as good here.
+    // Each takes the time it is given; beside the others it makes fewer rounds in it, which is as
+    // good here.
     std::thread::scope(|scope| {
         for experiment in [
             "percpu-stack",
@@ -255,7 +257,8 @@ fn footprint_has_two_workloads_and_its_own_threads() {
     }
 }
 
-/// Unprotected sequences cannot be interrupted on purpose without the signal being seen; portable builds have none else.
+/// Unprotected sequences cannot be interrupted on purpose without the signal being seen; portable
+/// builds have none else.
 #[cfg(target_os = "linux")]
 const PROTECTED: bool = cfg!(atomseq_sections);
 

@@ -1,5 +1,6 @@
-//! The command under parents that leave something behind, and on systems that withhold something: signals that are blocked, children
-//! that vanish, threads and processes that cannot be had, nowhere to write to, and next to no memory.
+//! The command under parents that leave something behind, and on systems that withhold something:
+//! signals that are blocked, children that vanish, threads and processes that cannot be had,
+//! nowhere to write to, and next to no memory.
 #![cfg(target_os = "linux")]
 
 use std::fs::File;
@@ -137,7 +138,8 @@ fn refuse_processes() -> io::Result<()> {
     refuse(&calls.map(any), libc::EAGAIN)
 }
 
-/// x86-64 has two more, which not every C library calls; elsewhere these are one of the others once again.
+/// x86-64 has two more, which not every C library calls; elsewhere these are one of the others once
+/// again.
 #[cfg(target_arch = "x86_64")]
 const FORKS: [libc::c_long; 2] = [libc::SYS_fork, libc::SYS_vfork];
 #[cfg(not(target_arch = "x86_64"))]
@@ -224,8 +226,8 @@ fn torture_interrupts_and_forks_under_every_parent() {
     }
 }
 
-/// What one call refused does to everything: no verdict of doctor's is a false one. The calls are those that it makes after its start, each
-/// refused in two ways; a run each.
+/// What one call refused does to everything: no verdict of doctor's is a false one. The calls are
+/// those that it makes after its start, each refused in two ways; a run each.
 #[test]
 fn doctor_blames_no_sequence_for_what_a_sandbox_refuses() {
     for (number, name) in [
@@ -513,7 +515,8 @@ fn a_limit_on_memory_ends_in_a_sentence() {
             Some(0) => Some(true),
             Some(1) if errors.starts_with("atomseq: ") || errors.contains("\natomseq: ") => {
                 assert!(!errors.contains("panicked"), "{kibibytes}: {errors}");
-                // glibc aborts, and says so, if it has no memory for a thread's destructors. Anything else must be said by the command.
+                // glibc aborts, and says so, if it has no memory for a thread's destructors.
+                // Anything else must be said by the command.
                 let is_glibc_s =
                     errors.contains("failed to register TLS destructor: out of memory");
                 assert!(

@@ -1,4 +1,5 @@
-//! `atomseq torture` as its users run it: that it holds here, that it can fail, and what it says when it does.
+//! `atomseq torture` as its users run it: that it holds here, that it can fail, and what it says
+//! when it does.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
@@ -72,7 +73,8 @@ fn limited(kibibytes: u64, arguments: &str) -> Output {
 #[cfg(target_os = "linux")]
 #[test]
 fn memory_that_the_system_refuses_is_no_crash() {
-    // Where memory ends depends on the machine, and may be at any allocation: it is a crash nowhere, but where glibc itself aborts.
+    // Where memory ends depends on the machine, and may be at any allocation: it is a crash
+    // nowhere, but where glibc itself aborts.
     let mut refused = 0;
     for kibibytes in (20_000..80_000).step_by(4_000) {
         let output = limited(kibibytes, "queue --seconds 1 --seed 1");
@@ -113,7 +115,8 @@ fn row(stdout: &str, target: &str) -> Vec<String> {
         .unwrap_or_else(|| panic!("no line for {target}: {stdout}"))
 }
 
-/// A figure of a target's line: 1 rounds, 2 operations, 3 moves, 4 signals, 5 fences, 6 gates closed.
+/// A figure of a target's line: 1 rounds, 2 operations, 3 moves, 4 signals, 5 fences, 6 gates
+/// closed.
 fn figure(row: &[String], column: usize) -> u64 {
     row[column]
         .parse()
@@ -203,8 +206,8 @@ fn targets_are_tortured_once_and_seeds_are_told() {
     );
 }
 
-/// How long a torture may take that must fail, in seconds. It ends as soon as it does; on a machine with much else to do that takes
-/// longer than one would wait for a torture that holds.
+/// How long a torture may take that must fail, in seconds. It ends as soon as it does; on a machine
+/// with much else to do that takes longer than one would wait for a torture that holds.
 const UNTIL_FOUND: &str = "60";
 
 /// What is printed when a target fails: the law, and how to repeat it.
@@ -314,7 +317,8 @@ fn a_lock_that_excludes_nobody_is_noticed_and_named() {
         "what a lock guards was found half done",
         "somebody came into a lock that was held",
         "what was counted under a lock is not how often it was held",
-        // Who found it held sets it all the same, and if the holder has cleared it meanwhile, it stays set.
+        // Who found it held sets it all the same, and if the holder has cleared it meanwhile, it
+        // stays set.
         "nothing goes on any more",
     ];
     assert!(laws.iter().any(|law| stderr.contains(law)), "{stderr}");

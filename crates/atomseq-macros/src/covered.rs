@@ -20,13 +20,15 @@ pub(crate) fn derive(input: TokenStream) -> Result<TokenStream> {
         .map(|number| format_ident!("__atomseq_field_{number}", span = Span::mixed_site()))
         .collect();
     let visits = data.fields.iter().zip(&names).map(|(field, name)| {
-        // Where the field's type stands, for what rustc says of it; but not what `::atomseq` means there.
+        // Where the field's type stands, for what rustc says of it; but not what `::atomseq` means
+        // there.
         let at = generated(field.ty.span());
         let each = quote_spanned!(at=> ::atomseq::dcas::Covered::each_word);
         quote!(#each(#name, __atomseq_visit);)
     });
-    // Names every field, and so does not compile should another macro add one. A name alone could be a constant of that name,
-    // which would be visited in the field's place; `@` always binds, or does not compile.
+    // Names every field, and so does not compile should another macro add one. A name alone could
+    // be a constant of that name, which would be visited in the field's place; `@` always binds, or
+    // does not compile.
     let all = match &data.fields {
         Fields::Unit => quote!(Self {}),
         _ => quote!(Self { #(#members: #names @ _),* }),

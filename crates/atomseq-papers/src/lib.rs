@@ -1,13 +1,14 @@
 //! What the papers behind atomseq published, each figure with its table, machine and unit; and the
 //! mechanisms of theirs that are kept to be compared with.
 //!
-//! The mechanisms are test-and-set for the locks of [`atomseq::mutex`]: B91's software [`reservation`]
-//! and kernel [`emulation`]. Nobody needs them on a machine that has interlocked instructions.
+//! The mechanisms are test-and-set for the locks of [`atomseq::mutex`]: B91's software
+//! [`reservation`] and kernel [`emulation`]. Nobody needs them on a machine that has interlocked
+//! instructions.
 //!
-//! A paper is a file in `papers/`, with its figures as printed: `n/a` where the paper has it, a sign
-//! where it gives a bound, and nothing that its text does not hold. [`paper`] reads it into types;
-//! the command `atomseq bench` prints the figures beside what it measures, for a ratio outlives the
-//! machine it was taken on.
+//! A paper is a file in `papers/`, with its figures as printed: `n/a` where the paper has it, a
+//! sign where it gives a bound, and nothing that its text does not hold. [`paper`] reads it into
+//! types; the command `atomseq bench` prints the figures beside what it measures, for a ratio
+//! outlives the machine it was taken on.
 //!
 //! ```
 //! use atomseq_papers::{Value, paper};

@@ -168,7 +168,8 @@ fn figure(entry: &FigureEntry, machines: &[Machine]) -> Result<Figure, Fault> {
 pub enum Fault {
     /// It is not TOML, or not of this shape.
     Syntax(toml::de::Error),
-    /// A row has no value, or not one a program, for a machine of its table; or the table has no such machine.
+    /// A row has no value, or not one a program, for a machine of its table; or the table has no
+    /// such machine.
     Row {
         /// The row.
         technique: &'static str,

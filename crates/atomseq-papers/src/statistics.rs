@@ -1,5 +1,5 @@
-//! Counts of what B91's tables count. They are off at first; then a count costs a load and a branch, in places that make
-//! a system call anyway.
+//! Counts of what B91's tables count. They are off at first; then a count costs a load and a
+//! branch, in places that make a system call anyway.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -20,8 +20,8 @@ pub fn count(on: bool) {
     ON.store(on, Ordering::Relaxed);
 }
 
-/// How often a thread gave its processor away in an `await` of [`reservation`](crate::reservation) (B91 2.2, figure 1);
-/// `None` while counting is off.
+/// How often a thread gave its processor away in an `await` of [`reservation`](crate::reservation)
+/// (B91 2.2, figure 1); `None` while counting is off.
 pub fn waits() -> Option<u64> {
     WAITS.get()
 }

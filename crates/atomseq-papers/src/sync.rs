@@ -1,5 +1,5 @@
-//! Atomics and waiting under one name. The model checker in `verify/` compiles the files that import
-//! this a second time, with atomics and waiting of its own in this place.
+//! Atomics and waiting under one name. The model checker in `verify/` compiles the files that
+//! import this a second time, with atomics and waiting of its own in this place.
 
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 

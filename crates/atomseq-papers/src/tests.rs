@@ -214,7 +214,8 @@ fn m94_figures_agree_with_each_other_as_in_its_section_4_3() {
         let figure = figures.find(|f| f.quantity.contains(quantity) && f.unit == unit);
         figure.and_then(|figure| figure.value.number()).unwrap()
     };
-    // 73.375 + 16 · 25.375 cycles are less than 480, and at 175 MHz less than 2.7 µs, as printed, within its rounding.
+    // 73.375 + 16 · 25.375 cycles are less than 480, and at 175 MHz less than 2.7 µs, as printed,
+    // within its rounding.
     let fixed = figure("whatever its length", "cycles");
     let each = figure("each of its instructions", "cycles");
     let sixteen = figure("of 16 instructions", "cycles");

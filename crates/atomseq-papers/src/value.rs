@@ -36,7 +36,8 @@ impl Value {
         }
     }
 
-    /// Whether the paper makes this value larger than the other: `None` where its bounds leave that open.
+    /// Whether the paper makes this value larger than the other: `None` where its bounds leave that
+    /// open.
     pub fn exceeds(self, other: Self) -> Option<bool> {
         let ((low, high), (other_low, other_high)) = (self.range()?, other.range()?);
         if low > other_high {

@@ -1,5 +1,5 @@
-//! The example `procon` as a program: that what comes out is what went in, with every mechanism; what it counts; and
-//! what it says when it cannot.
+//! The example `procon` as a program: that what comes out is what went in, with every mechanism;
+//! what it counts; and what it says when it cannot.
 
 #[path = "../examples/procon/main.rs"]
 #[allow(dead_code, reason = "its `main` is not this program's")]
@@ -54,7 +54,8 @@ fn run(arguments: &[&str]) -> Run {
     }
 }
 
-/// The cells of a mechanism's row: the name, seconds, faults, restarts, blocks, acquisitions, found held, waits.
+/// The cells of a mechanism's row: the name, seconds, faults, restarts, blocks, acquisitions, found
+/// held, waits.
 fn row(run: &Run, mechanism: &str) -> Vec<String> {
     let rows = run
         .out
@@ -118,7 +119,8 @@ fn every_mechanism_copies() {
             }
             let row = row(&run, mechanism.name);
             let [acquisitions, held, waits] = [5, 6, 7].map(|cell: usize| number(&row[cell]));
-            // 3,001 blocks go in and come out, the consumer looks once more, and both say that they leave.
+            // 3,001 blocks go in and come out, the consumer looks once more, and both say that they
+            // leave.
             assert_eq!(acquisitions, 2 * 3_001 + 1 + 2 + waits, "{row:?}");
             assert!(held <= acquisitions, "{row:?}");
             // Each acquisition is emulated, once at least, and nothing else is.
@@ -187,7 +189,8 @@ fn any_size_of_buffer_and_block_copies() {
 #[test]
 fn a_thread_that_waits_is_a_block() {
     let tree = Tree::new("blocks");
-    // std's, since the portable build's waiting is of another kind. One slot, one CPU: no block goes through without both threads waiting.
+    // std's, since the portable build's waiting is of another kind. One slot, one CPU: no block
+    // goes through without both threads waiting.
     let arguments = [
         &tree.file("input", &content(20_000)),
         "--mechanism=std",

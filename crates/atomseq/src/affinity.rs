@@ -1,6 +1,7 @@
 //! For tests: a way to be on one CPU and then on another.
 
-/// Runs on a thread of its own, which is on the first of two CPUs, if there are two and sections can be fenced.
+/// Runs on a thread of its own, which is on the first of two CPUs, if there are two and sections
+/// can be fenced.
 pub fn on_two_cpus(work: impl FnOnce([usize; 2], fn(usize)) + Send) {
     if !crate::status().gates_active() {
         return;

@@ -1,12 +1,12 @@
 //! The time, for what asks how long ago something was.
 //!
-//! `std`'s clocks panic where the system refuses to tell the time: a sandbox without a vDSO may do so. Waits, destructors and signal
-//! handlers ask here, where a refusal is an answer.
+//! `std`'s clocks panic where the system refuses to tell the time: a sandbox without a vDSO may do
+//! so. Waits, destructors and signal handlers ask here, where a refusal is an answer.
 
 use std::time::Duration;
 
-/// How much time has passed since some moment in the past, the same one for all threads. It never goes back. `None`: the system refuses
-/// to tell. Async-signal-safe.
+/// How much time has passed since some moment in the past, the same one for all threads. It never
+/// goes back. `None`: the system refuses to tell. Async-signal-safe.
 pub(crate) fn now() -> Option<Duration> {
     #[cfg(test)]
     if refusal::is_on() {
@@ -32,7 +32,8 @@ fn read() -> Option<Duration> {
     elsewhere::read()
 }
 
-/// Systems that do not refuse. Their instants only say how far apart they are, so the first one is kept.
+/// Systems that do not refuse. Their instants only say how far apart they are, so the first one is
+/// kept.
 #[cfg(not(unix))]
 mod elsewhere {
     use core::cell::UnsafeCell;
@@ -45,7 +46,8 @@ mod elsewhere {
 
     struct First(UnsafeCell<Option<Instant>>);
 
-    // SAFETY: written by the one thread that moved STATE from 0 to 1, before the Release that makes it readable.
+    // SAFETY: written by the one thread that moved STATE from 0 to 1, before the Release that makes
+    // it readable.
     unsafe impl Sync for First {}
 
     pub(super) fn read() -> Option<Duration> {

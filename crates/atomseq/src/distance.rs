@@ -3,18 +3,20 @@
 /// How often the counts are read: so many, that the operation stays wait-free.
 const READINGS: usize = 8;
 
-/// Two counts are never further apart than this: beyond it, the one behind would seem to be ahead. Capacities that are larger, as only values
-/// without a size can have them, are refused.
+/// Two counts are never further apart than this: beyond it, the one behind would seem to be ahead.
+/// Capacities that are larger, as only values without a size can have them, are refused.
 pub(crate) const MAX: usize = isize::MAX as usize;
 
-/// How far the count `ahead` is ahead of the count `behind` at one moment of this call. Both only grow, and are never further apart
-/// than `most`, which is [`MAX`] at most.
+/// How far the count `ahead` is ahead of the count `behind` at one moment of this call. Both only
+/// grow, and are never further apart than `most`, which is [`MAX`] at most.
 ///
-/// If the one behind is the same before and after the other was read, it was the same at that moment. If it has moved in each of
-/// some readings: what has left was there, so at least `step`, and otherwise no more than at one moment.
+/// If the one behind is the same before and after the other was read, it was the same at that
+/// moment. If it has moved in each of some readings: what has left was there, so at least `step`,
+/// and otherwise no more than at one moment.
 ///
-/// That is so if this thread sees the counts grow in the order in which they did: where both belong to plain stores, as sequences
-/// make them, on x86-64. On AArch64 the answer is between 0 and `most`, and exact when nothing changes.
+/// That is so if this thread sees the counts grow in the order in which they did: where both belong
+/// to plain stores, as sequences make them, on x86-64. On AArch64 the answer is between 0 and
+/// `most`, and exact when nothing changes.
 pub(crate) fn distance(
     mut behind: impl FnMut() -> usize,
     mut ahead: impl FnMut() -> usize,
@@ -57,7 +59,8 @@ mod tests {
         pushed: usize,
         popped: usize,
         lengths: BTreeSet<usize>,
-        /// How many operations come before each reading, in two bits each, and which, from the lowest bits on.
+        /// How many operations come before each reading, in two bits each, and which, from the
+        /// lowest bits on.
         gaps: u64,
         pushes: u64,
     }
@@ -77,7 +80,8 @@ mod tests {
         }
     }
 
-    /// In how many of many courses of events the length that was read is none that there was, or zero although there always was one.
+    /// In how many of many courses of events the length that was read is none that there was, or
+    /// zero although there always was one.
     fn wrong(length: impl Fn(&RefCell<Running>) -> usize) -> usize {
         let mut seed = 1u64;
         let mut next = || {

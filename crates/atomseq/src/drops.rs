@@ -2,8 +2,8 @@
 
 /// Repeats a step until it returns `false`: there is nothing more to end.
 ///
-/// If a step panics, the others are done while that unwinds, as `Vec` and the other collections of `std` do it. A second
-/// panic aborts the process.
+/// If a step panics, the others are done while that unwinds, as `Vec` and the other collections of
+/// `std` do it. A second panic aborts the process.
 pub(crate) fn each(step: impl FnMut() -> bool) {
     struct Rest<S: FnMut() -> bool>(S);
 

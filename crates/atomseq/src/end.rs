@@ -1,5 +1,5 @@
-//! Ending the process where it cannot go on: to return would be unsound, to unwind as well, and to wait would
-//! take indefinitely.
+//! Ending the process where it cannot go on: to return would be unsound, to unwind as well, and to
+//! wait would take indefinitely.
 
 /// Writes a sentence on standard error and aborts the process. Async-signal-safe.
 #[cold]

@@ -1,9 +1,9 @@
 //! Growing what many threads share: one thread at a time maps memory for it.
 //!
-//! Threads that find a structure exhausted at the same time could map what it lacks each, and all but one would give
-//! theirs back. Near a limit, the system refuses these copies; a thread would report that there is no memory although
-//! another one has it, and is about to publish it. So a thread takes a turn before it maps, and the others wait for
-//! what it publishes.
+//! Threads that find a structure exhausted at the same time could map what it lacks each, and all
+//! but one would give theirs back. Near a limit, the system refuses these copies; a thread would
+//! report that there is no memory although another one has it, and is about to publish it. So a
+//! thread takes a turn before it maps, and the others wait for what it publishes.
 //!
 //! ```text
 //! word:  | generation of the process 16 | thread 24 | turns 22 | overtaken 1 | growing 1 |
@@ -12,10 +12,10 @@
 //!                         A's turn ──B has waited for long──> B's turn     A is stopped, or has exited
 //! ```
 //!
-//! The word is a hint. What is published is decided by an exchange, or under a lock, of the structure itself; a turn that
-//! is taken over costs one more copy. So no thread waits for another one without a bound. A child of a fork knows by the
-//! generation that no thread of its own has the turn, and a handler by the thread that it has interrupted the one that
-//! would have to end it.
+//! The word is a hint. What is published is decided by an exchange, or under a lock, of the
+//! structure itself; a turn that is taken over costs one more copy. So no thread waits for another
+//! one without a bound. A child of a fork knows by the generation that no thread of its own has the
+//! turn, and a handler by the thread that it has interrupted the one that would have to end it.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, Patience, generation, pause, this_thread};
 
@@ -28,12 +28,12 @@ const TURNS: u64 = (1 << 24) - ONE_TURN;
 const THREAD: u64 = ((1 << 24) - 1) << 24;
 const GENERATION: u64 = u64::MAX << 48;
 
-/// How many rounds a thread waits for the end of a turn before it takes it over: after some spinning, it yields the
-/// processor in each.
+/// How many rounds a thread waits for the end of a turn before it takes it over: after some
+/// spinning, it yields the processor in each.
 const ROUNDS: u32 = 128;
 
-/// For how many milliseconds a thread waits whose own mapping was refused, when another thread may have what the system
-/// had left.
+/// For how many milliseconds a thread waits whose own mapping was refused, when another thread may
+/// have what the system had left.
 const MILLISECONDS: u32 = 100;
 
 /// Whose turn it is to grow one structure.
@@ -52,9 +52,9 @@ impl Growth {
         Growth(AtomicU64::new(0))
     }
 
-    /// Returns what `find` finds, and as long as that is nothing, what `grow` has published. `None`: the system has
-    /// refused it, and no other thread was seen that may have it, or such a thread was held up for as long as others
-    /// wait.
+    /// Returns what `find` finds, and as long as that is nothing, what `grow` has published.
+    /// `None`: the system has refused it, and no other thread was seen that may have it, or such a
+    /// thread was held up for as long as others wait.
     ///
     /// Lock-free, as far as both are: a turn ends with a call that returns, or is taken over.
     pub fn find_or_grow<T>(
@@ -68,12 +68,13 @@ impl Growth {
             if let Some(found) = find() {
                 return Some(found);
             }
-            // Acquire: pairs with the release at the end of the turn before, so that what was published then is found.
+            // Acquire: pairs with the release at the end of the turn before, so that what was
+            // published then is found.
             let seen = self.0.load(Ordering::Acquire);
             let is_taken = seen & GROWING != 0 && seen & GENERATION == me & GENERATION;
             if is_taken && seen & THREAD == me & THREAD {
-                // A handler that has interrupted the turn, or a thread that has jumped out of it. It does not wait for its
-                // own turn, but for a thread that has taken that over.
+                // A handler that has interrupted the turn, or a thread that has jumped out of it.
+                // It does not wait for its own turn, but for a thread that has taken that over.
                 let found = grow().or_else(&mut find);
                 // Relaxed: a hint.
                 let is_own = self.0.load(Ordering::Relaxed) == seen;
@@ -214,8 +215,8 @@ mod tests {
         assert_eq!(found, Some(7));
     }
 
-    /// A thread is refused, for another one has what was left, and publishes it: a handler of its own, or a thread that
-    /// has taken the turn over and is still in it, or has ended it.
+    /// A thread is refused, for another one has what was left, and publishes it: a handler of its
+    /// own, or a thread that has taken the turn over and is still in it, or has ended it.
     #[test]
     fn a_refused_thread_finds_what_was_published_meanwhile() {
         let others = another_threads().0.into_inner();

@@ -37,11 +37,13 @@
 //! # What is where
 //!
 //! * [`percpu`]: structures that threads and their signal handlers share, safe to use.
-//! * [`local`]: structures that one thread shares with its own signal handlers, and statics of which
-//!   each thread has its own.
-//! * [`nonblocking`]: structures that all CPUs share, and that no preempted, stopped or ended thread can block.
+//! * [`local`]: structures that one thread shares with its own signal handlers, and statics of
+//!   which each thread has its own.
+//! * [`nonblocking`]: structures that all CPUs share, and that no preempted, stopped or ended
+//!   thread can block.
 //! * [`dcas`]: double compare-and-swap, for words that all CPUs share: what those are made of.
-//! * [`type_stable`]: pools of descriptors in memory whose type never changes while anybody may look at it.
+//! * [`type_stable`]: pools of descriptors in memory whose type never changes while anybody may
+//!   look at it.
 //! * [`sequence!`] and [`sequence`](mod@sequence): the compiler for atomic sequences, for
 //!   structures of your own, and the model to check them with. [`docs::patterns`] is the guide.
 //! * [`mutex`]: locks, and test-and-set by every mechanism.
@@ -52,10 +54,11 @@
 //!
 //! # The structures
 //!
-//! Who interferes decides. For data that several threads share, all in [`percpu`] have scope `SameCpu`: what they do is atomic against every thread and signal handler on this
-//! CPU, and other CPUs come in through a gate. All work in signal handlers and inside an allocator.
-//! *Cost* is the fast path's, in atomic read-modify-write instructions; [`percpu`] says what the
-//! slow path costs and when it is taken.
+//! Who interferes decides. For data that several threads share, all in [`percpu`] have scope
+//! `SameCpu`: what they do is atomic against every thread and signal handler on this CPU, and other
+//! CPUs come in through a gate. All work in signal handlers and inside an allocator. *Cost* is the
+//! fast path's, in atomic read-modify-write instructions; [`percpu`] says what the slow path costs
+//! and when it is taken.
 //!
 //! | structure | what it is | progress | cost |
 //! |---|---|---|---|
@@ -68,10 +71,10 @@
 //! | [`Pool`](percpu::Pool) | a cache of objects over a shared source | that of its source; else waits only for a held gate | 0 |
 //! | [`Area`](percpu::Area) | the memory for a structure of your own | | |
 //!
-//! For data that one thread shares with its signal handlers and with nobody else, all in [`local`] have
-//! scope [`SameThread`](local::SameThread): what they do is atomic against the handlers that were
-//! installed by [`signal`]. Their sequences have no instruction for the handlers' sake. Capacities are
-//! part of the types; nothing allocates.
+//! For data that one thread shares with its signal handlers and with nobody else, all in [`local`]
+//! have scope [`SameThread`](local::SameThread): what they do is atomic against the handlers that
+//! were installed by [`signal`]. Their sequences have no instruction for the handlers' sake.
+//! Capacities are part of the types; nothing allocates.
 //!
 //! | structure | what it is | progress | cost |
 //! |---|---|---|---|
@@ -90,8 +93,8 @@
 //! | [`Reference`](type_stable::Reference) | an allocation that may have ended: validated reads | wait-free | 0 |
 //! | [`Cache`](type_stable::Cache) | a bounded number of descriptors, written back to make room | as its pool's, but for its owner | 2 a use, and 1 to count it |
 //!
-//! For words that all CPUs change, [`dcas`] has scope `Machine`. No thread that is preempted, ended or
-//! interrupted in an operation keeps the others waiting.
+//! For words that all CPUs change, [`dcas`] has scope `Machine`. No thread that is preempted, ended
+//! or interrupted in an operation keeps the others waiting.
 //!
 //! | structure | what it is | progress | cost |
 //! |---|---|---|---|
@@ -101,8 +104,8 @@
 //! | [`Adjacent`](dcas::Adjacent) | two words side by side | lock-free | 1 |
 //! | [`Packed`](dcas::Packed) | two numbers in one word | lock-free | 1 |
 //!
-//! For values that all CPUs share, [`nonblocking`] has scope `Machine`, made of [`dcas`]; progress and cost are for the OS-assisted
-//! mechanism, by k-CAS all are lock-free, at 4 to 8 a change.
+//! For values that all CPUs share, [`nonblocking`] has scope `Machine`, made of [`dcas`]; progress
+//! and cost are for the OS-assisted mechanism, by k-CAS all are lock-free, at 4 to 8 a change.
 //!
 //! | structure | what it is | progress | cost |
 //! |---|---|---|---|
@@ -114,8 +117,8 @@
 //! | [`OneVisitorList`](nonblocking::OneVisitorList) | the same, each value visited by one at a time | obstruction-free | 1 a value that is visited |
 //! | [`spsc::Ring`](nonblocking::spsc::Ring) | bounded, first in first out, elements of any size, from one producer to one consumer | wait-free | 0 |
 //!
-//! Locks in [`mutex`] are for what a structure above does not do; who interferes decides there, too. *Cost* is what locking and
-//! unlocking take when nobody else is there.
+//! Locks in [`mutex`] are for what a structure above does not do; who interferes decides there,
+//! too. *Cost* is what locking and unlocking take when nobody else is there.
 //!
 //! | lock | what it is | progress | cost |
 //! |---|---|---|---|
@@ -228,8 +231,8 @@ pub mod internals {
     pub use crate::signal::controls as signal_controls;
     pub use crate::sync::set_pauses;
 
-    /// What expansions use of the standard library. They name it by this crate's path alone: where they stand, `::core` and
-    /// `::std` may be any crates, and `assert!` any macro.
+    /// What expansions use of the standard library. They name it by this crate's path alone: where
+    /// they stand, `::core` and `::std` may be any crates, and `assert!` any macro.
     pub mod standard {
         #[cfg(atomseq_sections)]
         pub use core::arch::asm;

@@ -6,8 +6,9 @@
 //! | [`SameCpu`] | every thread and handler on this CPU | threads of one CPU at a time |
 //! | [`Machine`] | every CPU | everybody |
 //!
-//! A type that contains a scope inherits what the scope allows: with [`SameThread`] or [`SameCpu`] inside it is
-//! neither [`Send`] nor [`Sync`], unless it has another way to let other CPUs in, and says so.
+//! A type that contains a scope inherits what the scope allows: with [`SameThread`] or [`SameCpu`]
+//! inside it is neither [`Send`] nor [`Sync`], unless it has another way to let other CPUs in, and
+//! says so.
 
 use std::marker::PhantomData;
 
@@ -36,8 +37,8 @@ pub trait Scope: sealed::Sealed + 'static {
     /// What to call it.
     const NAME: &'static str;
 
-    /// Could waiting ever help? In [`SameThread`] it could not: whoever holds what is waited for has been
-    /// interrupted by the one who waits.
+    /// Could waiting ever help? In [`SameThread`] it could not: whoever holds what is waited for
+    /// has been interrupted by the one who waits.
     const WAITING_HELPS: bool;
 }
 

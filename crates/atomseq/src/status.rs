@@ -1,10 +1,10 @@
-//! What start-up found out about this process: whether sections run, whether gates can be trusted, and if
-//! not, why not and what to do about it.
+//! What start-up found out about this process: whether sections run, whether gates can be trusted,
+//! and if not, why not and what to do about it.
 //!
 //! Two environment variables, read once at start-up, overrule the decision:
 //!
-//! * `ATOMSEQ_DISABLE_RSEQ=1` sends every operation to the slow path (useful to tell whether atomseq's fast
-//!   path has a part in a fault).
+//! * `ATOMSEQ_DISABLE_RSEQ=1` sends every operation to the slow path (useful to tell whether
+//!   atomseq's fast path has a part in a fault).
 //! * `ATOMSEQ_TRUST_KERNEL=1` ignores the list of kernels with a known fault (for a kernel whose
 //!   distribution carries the fix under an old version number). The self-test still has to pass.
 
@@ -12,16 +12,19 @@ use core::fmt;
 
 /// Starts atomseq up, once for the process, and says what came of it.
 ///
-/// Every per-CPU structure calls this when it is built. Later calls cost one load. Neither the first nor a
-/// later call allocates through Rust's global allocator, so an allocator may be built on atomseq.
+/// Every per-CPU structure calls this when it is built. Later calls cost one load. Neither the
+/// first nor a later call allocates through Rust's global allocator, so an allocator may be built
+/// on atomseq.
 ///
-/// The first call takes about half a millisecond, and some milliseconds on a busy machine; it starts and reaps a short-lived child
-/// or two that share this process's memory, and registers `pthread_atfork` handlers. So it
+/// The first call takes about half a millisecond, and some milliseconds on a busy machine; it
+/// starts and reaps a short-lived child or two that share this process's memory, and registers
+/// `pthread_atfork` handlers. So it
 ///
 /// * comes before a seccomp filter that forbids `clone`, `rseq` or `membarrier`;
-/// * does not come from a signal handler: the C library may take memory for what start-up registers. Later calls may.
-///   [`signal::install`](crate::signal::install) starts up first. Where a handler that was installed otherwise may be the first to use a
-///   static such as a [`Biased`](crate::mutex::Biased), call `status()` before.
+/// * does not come from a signal handler: the C library may take memory for what start-up
+///   registers. Later calls may. [`signal::install`](crate::signal::install) starts up first. Where
+///   a handler that was installed otherwise may be the first to use a static such as a
+///   [`Biased`](crate::mutex::Biased), call `status()` before.
 ///
 /// ```
 /// let status = atomseq::status();
@@ -45,13 +48,15 @@ pub struct Status {
 impl Status {
     /// Whether sections run: the kernel was seen to abort one.
     ///
-    /// `Counter` and `Histogram` need nothing more, so they are fast even on a kernel whose fence is faulty.
+    /// `Counter` and `Histogram` need nothing more, so they are fast even on a kernel whose fence
+    /// is faulty.
     pub fn is_active(&self) -> bool {
         self.sections
     }
 
-    /// Whether, in addition, a gate can be closed: the kernel offers the rseq fence, and this kernel's
-    /// fence is not known to get lost. `Stack`, `List`, `Queue`, `Ring` and `Pool` need it.
+    /// Whether, in addition, a gate can be closed: the kernel offers the rseq fence, and this
+    /// kernel's fence is not known to get lost. `Stack`, `List`, `Queue`, `Ring` and `Pool` need
+    /// it.
     pub fn gates_active(&self) -> bool {
         self.gates
     }
@@ -61,7 +66,8 @@ impl Status {
         self.registrant
     }
 
-    /// Why sections do not run, or else why gates are closed for good. `None` when everything is active.
+    /// Why sections do not run, or else why gates are closed for good. `None` when everything is
+    /// active.
     pub fn reason(&self) -> Option<Reason> {
         self.reason
     }
@@ -92,8 +98,8 @@ impl fmt::Display for Status {
 pub enum Registrant {
     /// The C library did; atomseq uses its registration.
     Glibc,
-    /// The C library does not; atomseq registers each thread on its first operation and unregisters it
-    /// before the thread's storage goes.
+    /// The C library does not; atomseq registers each thread on its first operation and unregisters
+    /// it before the thread's storage goes.
     Atomseq,
 }
 
@@ -106,7 +112,8 @@ impl fmt::Display for Registrant {
     }
 }
 
-/// A kernel's version: what `uname -r` starts with, or the version that the distribution says it is based on.
+/// A kernel's version: what `uname -r` starts with, or the version that the distribution says it is
+/// based on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KernelVersion {
     /// 6 in 6.18.4.
@@ -127,7 +134,8 @@ impl fmt::Display for KernelVersion {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Features {
-    /// How many bytes of `struct rseq` the kernel fills in for this process; 0 when it fills in none.
+    /// How many bytes of `struct rseq` the kernel fills in for this process; 0 when it fills in
+    /// none.
     pub rseq_size: u32,
     /// The alignment in bytes that the kernel asks for; 32 where it does not say.
     pub rseq_alignment: u32,
@@ -161,13 +169,15 @@ pub enum Reason {
     SectionsFaulty(KernelVersion, &'static str),
     /// The kernel refused to register this thread (an error number).
     RegistrationRefused(i32),
-    /// The C library gives no thread-exit hook that works without allocating (an error number, or 0).
+    /// The C library gives no thread-exit hook that works without allocating (an error number, or
+    /// 0).
     NoThreadExitHook(i32),
     /// Neither the kernel's list of possible CPUs nor its CPU mask can be read.
     CpusUnknown,
     /// The self-test could not start or reap its helper (an error number).
     SelfTestBlocked(i32),
-    /// The kernel does not say on which CPU this thread is (an error number), so its rseq CPU number cannot be checked.
+    /// The kernel does not say on which CPU this thread is (an error number), so its rseq CPU
+    /// number cannot be checked.
     CpuNumberUnchecked(i32),
     /// The CPU number that the kernel keeps for this thread is wrong.
     CpuNumberWrong,
@@ -181,7 +191,8 @@ pub enum Reason {
     FenceFailed,
     /// This kernel's fence is known to get lost now and then. Only gates are off.
     FenceFaulty(KernelVersion, &'static str),
-    /// The C library took no fork handlers (an error number), so a child could find a gate closed. Only gates are off.
+    /// The C library took no fork handlers (an error number), so a child could find a gate closed.
+    /// Only gates are off.
     NoForkHandlers(i32),
     /// The kernel's version could not be read, so its fence cannot be trusted. Only gates are off.
     KernelUnknown,

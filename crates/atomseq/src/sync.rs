@@ -1,5 +1,5 @@
-//! Atomics and waiting under one name. The model checker in `verify/` compiles the files that import
-//! this a second time, with atomics and waiting of its own in this place.
+//! Atomics and waiting under one name. The model checker in `verify/` compiles the files that
+//! import this a second time, with atomics and waiting of its own in this place.
 
 use std::time::Duration;
 
@@ -35,7 +35,8 @@ impl Pair {
         &self.second
     }
 
-    /// Changes both words if both are as expected; says whether it has. Acquires what made them so, and releases what came before.
+    /// Changes both words if both are as expected; says whether it has. Acquires what made them so,
+    /// and releases what came before.
     ///
     /// # Safety
     ///
@@ -43,12 +44,14 @@ impl Pair {
     #[inline(always)]
     pub unsafe fn exchange(&self, expected: (u64, u64), new: (u64, u64)) -> bool {
         let words = (&raw const *self).cast_mut().cast();
-        // SAFETY: two atomic words, aligned to 16 bytes; the instruction is there, as the caller promises.
+        // SAFETY: two atomic words, aligned to 16 bytes; the instruction is there, as the caller
+        // promises.
         unsafe { crate::platform::compare_exchange_double(words, expected, new) }.is_ok()
     }
 }
 
-/// Tells the calling thread from the others of its process, as long as it lives: an even number, not 0. Async-signal-safe.
+/// Tells the calling thread from the others of its process, as long as it lives: an even number,
+/// not 0. Async-signal-safe.
 pub(crate) fn this_thread() -> u64 {
     let own: *const AtomicU32 = crate::__thread_storage!(AtomicU32, AtomicU32::new(0));
     own.addr() as u64
@@ -60,12 +63,13 @@ pub(crate) const SPINS: usize = 100;
 /// A thread that did not run meanwhile has not waited.
 pub(crate) const FEWEST_SLEEPS: u32 = 4;
 
-/// A wait that ends: sleeps of a millisecond at most, until some milliseconds have passed, and some sleeps.
-/// (Handlers and wake-ups end sleeps early, a busy machine late.)
+/// A wait that ends: sleeps of a millisecond at most, until some milliseconds have passed, and some
+/// sleeps. (Handlers and wake-ups end sleeps early, a busy machine late.)
 pub(crate) struct Patience {
     milliseconds: u32,
     sleeps: u32,
-    /// The time at the first sleep. `None` where the system refuses to tell it: then sleeps count alone.
+    /// The time at the first sleep. `None` where the system refuses to tell it: then sleeps count
+    /// alone.
     since: Option<Duration>,
 }
 
@@ -79,7 +83,8 @@ impl Patience {
         }
     }
 
-    /// Sleeps for a millisecond at most while the word holds `expected`; false, without having slept, when it is over.
+    /// Sleeps for a millisecond at most while the word holds `expected`; false, without having
+    /// slept, when it is over.
     pub fn sleep(&mut self, word: &AtomicU32, expected: u32) -> bool {
         if self.sleeps == 0 {
             self.since = clock::now();
@@ -118,8 +123,8 @@ pub fn set_pauses(rounds: u32) -> u32 {
     PAUSES.swap(rounds, Ordering::Relaxed)
 }
 
-/// What a waiter does in the round of that number: it spins, and from some round on yields the processor, for whoever it waits for
-/// may wait for that.
+/// What a waiter does in the round of that number: it spins, and from some round on yields the
+/// processor, for whoever it waits for may wait for that.
 pub(crate) fn pause(round: u32) {
     if round < SPINNING {
         (0..1 << round).for_each(|_| spin_loop());

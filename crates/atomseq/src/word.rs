@@ -4,8 +4,9 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// What a structure has that keeps values of this type as words, which go in and out by shared reference: so it must be
-/// invariant. Were it not, one of `&'static str`s would pass for one of shorter lives, which would come out as `'static`.
+/// What a structure has that keeps values of this type as words, which go in and out by shared
+/// reference: so it must be invariant. Were it not, one of `&'static str`s would pass for one of
+/// shorter lives, which would come out as `'static`.
 pub(crate) type Invariant<T> = PhantomData<fn(T) -> T>;
 
 /// A value that travels as one machine word.

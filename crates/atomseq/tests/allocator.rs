@@ -1,11 +1,11 @@
-//! Nothing in `percpu` and `memory` calls the global allocator, the C library's allocator or a lock of the standard
-//! library once a structure is built, and so an allocator can be built on it: this test binary runs on
-//! the example's.
+//! Nothing in `percpu` and `memory` calls the global allocator, the C library's allocator or a lock
+//! of the standard library once a structure is built, and so an allocator can be built on it: this
+//! test binary runs on the example's.
 //!
-//! [`watch`] sees the calls. It knows the threads inside atomseq by their `pthread_t`, so it needs no
-//! thread-local. A thread-local with a destructor shows as a call of the C library's `calloc`, where the
-//! destructor is registered. What a run cannot show, an uncontended lock of the standard library, is
-//! looked for in the sources.
+//! [`watch`] sees the calls. It knows the threads inside atomseq by their `pthread_t`, so it needs
+//! no thread-local. A thread-local with a destructor shows as a call of the C library's `calloc`,
+//! where the destructor is registered. What a run cannot show, an uncontended lock of the standard
+//! library, is looked for in the sources.
 
 #![cfg(unix)]
 
@@ -47,8 +47,8 @@ fn child(test: &str, part: &str, environment: &[(&str, &str)]) -> Output {
         .unwrap()
 }
 
-/// Every way the operations can go: with the C library's registration, with atomseq's own, and all on
-/// the slow path.
+/// Every way the operations can go: with the C library's registration, with atomseq's own, and all
+/// on the slow path.
 const SETTINGS: [(&str, &str); 3] = [
     ("ATOMSEQ_DISABLE_RSEQ", "0"),
     ("GLIBC_TUNABLES", "glibc.pthread.rseq=0"),
@@ -66,8 +66,8 @@ fn no_operation_allocates() {
     }
 }
 
-/// As above, for the very first call: in a process that has not started atomseq up. (The allocator's
-/// pools would have; here everything goes to the system.)
+/// As above, for the very first call: in a process that has not started atomseq up. (The
+/// allocator's pools would have; here everything goes to the system.)
 #[test]
 fn start_up_does_not_allocate() {
     if plays("start") {

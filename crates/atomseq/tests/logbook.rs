@@ -1,4 +1,5 @@
-//! The example `logbook` as a program: exit codes, what it leaves out, that all its ways agree, and that handlers were there.
+//! The example `logbook` as a program: exit codes, what it leaves out, that all its ways agree, and
+//! that handlers were there.
 
 #![cfg(target_os = "linux")]
 
@@ -30,7 +31,8 @@ fn ranking(run: &Run) -> Vec<(u64, &str)> {
         .collect()
 }
 
-/// The numbers in a way's row: lines a second, what the reader asked, what handlers did, and how much of that in vain.
+/// The numbers in a way's row: lines a second, what the reader asked, what handlers did, and how
+/// much of that in vain.
 fn asked(run: &Run, way: &str) -> [u64; 4] {
     // The last such line: how atomseq is here stands in an earlier one.
     let row = run.out.lines().rfind(|line| line.starts_with(way));
@@ -42,7 +44,8 @@ fn asked(run: &Run, way: &str) -> [u64; 4] {
     numbers.try_into().unwrap()
 }
 
-/// Lines of words that come more often the earlier they stand in the alphabet; and every file has its own.
+/// Lines of words that come more often the earlier they stand in the alphabet; and every file has
+/// its own.
 fn texts(tree: &Tree, files: usize) {
     for file in 0..files {
         let mut text = String::new();
@@ -73,8 +76,8 @@ fn all_ways_agree_while_handlers_ask() {
             &"--lines=7",
             &"--hertz=1000",
         ]);
-        // What the program finds out about its peers is not about atomseq: on a crowded machine crossbeam's set has been seen to keep a
-        // rank twice.
+        // What the program finds out about its peers is not about atomseq: on a crowded machine
+        // crossbeam's set has been seen to keep a rank twice.
         let of_peers = |line: &&str| line.starts_with("logbook: crossbeam: ");
         let own: Vec<&str> = run.err.lines().filter(|line| !of_peers(line)).collect();
         assert!(own.is_empty(), "{}{}", run.err, run.out);

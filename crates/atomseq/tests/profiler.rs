@@ -1,8 +1,9 @@
-//! The example `profiler` as a program: that it ends, that its books balance, that ticks and samples
-//! agree with the clock, that it names the functions of the work; and that it notices what is lost.
+//! The example `profiler` as a program: that it ends, that its books balance, that ticks and
+//! samples agree with the clock, that it names the functions of the work; and that it notices what
+//! is lost.
 //!
-//! Every run is a process of its own: a signal handler belongs to a process, and one that hangs can be
-//! ended and told.
+//! Every run is a process of its own: a signal handler belongs to a process, and one that hangs can
+//! be ended and told.
 
 #![cfg(target_os = "linux")]
 
@@ -122,7 +123,8 @@ fn the_child() {
     std::process::exit(code.into());
 }
 
-/// Sends the profiler's signal to the whole process all the time, and to one thread that has no timer.
+/// Sends the profiler's signal to the whole process all the time, and to one thread that has no
+/// timer.
 fn disturb() {
     // Before the handler is there and after, they are to do nothing.
     // SAFETY: no handler, and what comes later replaces it.
@@ -164,8 +166,8 @@ fn samples_and_ticks_agree_and_the_work_is_named() {
     let arguments = [SOURCES, "--threads=4", "--seconds=3", "--top=200"];
     let run = run("profile", &arguments, &[]);
     check(&run);
-    // 4 threads of 3 seconds at 1 kHz, at most. A timer goes on while its thread waits for a CPU or its first file; on a machine
-    // that others keep busy, threads start late.
+    // 4 threads of 3 seconds at 1 kHz, at most. A timer goes on while its thread waits for a CPU or
+    // its first file; on a machine that others keep busy, threads start late.
     let ticks = run.number("ticks by the clock");
     assert!((1..=16_000).contains(&ticks), "{run}");
     // A thread that waits for a CPU is not interrupted, but its ticks are overruns then.
@@ -221,8 +223,8 @@ fn signals_that_are_no_ticks_are_dropped_and_counted() {
     assert!(run.number("  dropped, no tick") > 100, "{run}");
 }
 
-/// The negative control of what threads share with their own handlers: without rollforward, a handler
-/// takes words that are counted by half.
+/// The negative control of what threads share with their own handlers: without rollforward, a
+/// handler takes words that are counted by half.
 #[cfg(atomseq_sections)]
 #[test]
 fn a_handler_that_comes_in_between_is_found_out() {

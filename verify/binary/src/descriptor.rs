@@ -40,7 +40,8 @@ impl Descriptor {
         address.wrapping_sub(self.start) < self.length
     }
 
-    /// Is it the section that start-up interrupts on purpose? It is no sequence: it commits nothing.
+    /// Is it the section that start-up interrupts on purpose? It is no sequence: it commits
+    /// nothing.
     pub fn is_self_test(&self) -> bool {
         self.function.starts_with("__atomseq_") && self.function.ends_with("_watch")
     }

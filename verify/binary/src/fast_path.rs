@@ -1,5 +1,5 @@
-//! The way of an operation that nothing disturbs: from its entry through a window, or through one atomic instruction, to its return,
-//! without a call.
+//! The way of an operation that nothing disturbs: from its entry through a window, or through one
+//! atomic instruction, to its return, without a call.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -9,7 +9,8 @@ use iced_x86::{FlowControl, Instruction};
 use crate::descriptor::Descriptor;
 use crate::executable::Executable;
 
-/// The instructions on the shortest such way through one of the windows, committing; `None` if there is none.
+/// The instructions on the shortest such way through one of the windows, committing; `None` if
+/// there is none.
 pub fn through(
     executable: &Executable,
     function: Range<u64>,
@@ -29,7 +30,8 @@ pub fn through(
         .min_by_key(Vec::len)
 }
 
-/// The instructions on the shortest way through one of the instructions that `commits` says; `None` if there is none.
+/// The instructions on the shortest way through one of the instructions that `commits` says; `None`
+/// if there is none.
 pub fn through_one(
     executable: &Executable,
     function: Range<u64>,

@@ -11,7 +11,8 @@ use crate::executable::Executable;
 /// What stands before the lines of a window.
 const INSIDE: &str = "| ";
 
-/// A function, line by line: jumps to its own instructions by label, to others by name; windows marked.
+/// A function, line by line: jumps to its own instructions by label, to others by name; windows
+/// marked.
 pub fn function(executable: &Executable, place: Range<u64>, windows: &[Descriptor]) -> Vec<String> {
     let code = executable.instructions(place.clone());
     let targets = code.iter().map(Instruction::near_branch_target);

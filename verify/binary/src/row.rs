@@ -1,5 +1,5 @@
-//! The rows of an executable's table of sequences, as a signal handler finds them: notes, each with five offsets from
-//! their own places.
+//! The rows of an executable's table of sequences, as a signal handler finds them: notes, each with
+//! five offsets from their own places.
 
 use std::ops::Range;
 

@@ -14,9 +14,10 @@
 //! end:
 //! ```
 //!
-//! Without a slot, the number is compared instead, and one out of range, or of another CPU than asked for, leaves. A window may claim: by one `lock
-//! cmpxchg` of the word that it commits to, after which a failure leaves. It stores nothing before, and from then on
-//! branches lead to the commit.
+//! Without a slot, the number is compared instead, and one out of range, or of another CPU than
+//! asked for, leaves. A window may claim: by one `lock cmpxchg` of the word that it commits to,
+//! after which a failure leaves. It stores nothing before, and from then on branches lead to the
+//! commit.
 
 use iced_x86::{
     Code, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
@@ -187,7 +188,8 @@ fn reads_cpu(window: &[Instruction]) -> bool {
     })
 }
 
-/// The fourth instruction compares what the register holds that the first three made the slot's address.
+/// The fourth instruction compares what the register holds that the first three made the slot's
+/// address.
 fn tests_gate(descriptor: &Descriptor, window: &[Instruction]) -> bool {
     let [first, multiply, add, compare, branch, ..] = window else {
         return false;
@@ -221,7 +223,8 @@ fn tests_home(descriptor: &Descriptor, window: &[Instruction]) -> bool {
         && !descriptor.covers(branch.near_branch_target())
 }
 
-/// The number of the CPU, compared before anything else: that of a thread without registration is far too large.
+/// The number of the CPU, compared before anything else: that of a thread without registration is
+/// far too large.
 fn compares_cpu(descriptor: &Descriptor, window: &[Instruction]) -> bool {
     let [first, compare, branch, ..] = window else {
         return false;
@@ -235,7 +238,8 @@ fn compares_cpu(descriptor: &Descriptor, window: &[Instruction]) -> bool {
         && !descriptor.covers(branch.near_branch_target())
 }
 
-/// The number of the CPU, compared with one from a register before memory is touched; whoever is elsewhere leaves.
+/// The number of the CPU, compared with one from a register before memory is touched; whoever is
+/// elsewhere leaves.
 fn is_of_this_cpu(descriptor: &Descriptor, window: &[Instruction]) -> bool {
     let [first, rest @ ..] = window else {
         return false;
@@ -273,7 +277,8 @@ fn length(window: &[Instruction]) -> usize {
     window.len() - copied + copies(window).len()
 }
 
-/// The first and last instruction of each copy: `jmp t; c: mov w, […]; mov […], w; t: sub i, 1; jns c`.
+/// The first and last instruction of each copy: `jmp t; c: mov w, […]; mov […], w; t: sub i, 1; jns
+/// c`.
 fn copies(window: &[Instruction]) -> Vec<(u64, u64)> {
     let matches = |copy: &[Instruction]| {
         let [jump, load, store, test, again] = copy else {

@@ -1,4 +1,5 @@
-//! Checks every descriptor of this executable, and compares its fast paths with those kept in `golden/`.
+//! Checks every descriptor of this executable, and compares its fast paths with those kept in
+//! `golden/`.
 //!
 //! `BLESS=1 cargo test --release -p verify-binary` writes the golden files anew.
 

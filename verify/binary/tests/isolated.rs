@@ -1,4 +1,5 @@
-//! What the ring of one producer and one consumer is in machine code: no atomic instruction, no fence and no call.
+//! What the ring of one producer and one consumer is in machine code: no atomic instruction, no
+//! fence and no call.
 
 #![cfg(all(atomseq_sections, target_arch = "x86_64", not(debug_assertions)))]
 

@@ -1,5 +1,5 @@
-//! What a mask is in machine code: inlined, on thread-local words at a constant place, no call and no atomic
-//! instruction unless a signal waits.
+//! What a mask is in machine code: inlined, on thread-local words at a constant place, no call and
+//! no atomic instruction unless a signal waits.
 //!
 //! `BLESS=1 cargo test --release -p verify-binary --test mask` writes the golden file anew.
 

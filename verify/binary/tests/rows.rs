@@ -1,5 +1,5 @@
-//! Checks every row of this executable's table of sequences, and that the forms against signal handlers are the same
-//! instructions, those of the golden files.
+//! Checks every row of this executable's table of sequences, and that the forms against signal
+//! handlers are the same instructions, those of the golden files.
 //!
 //! `BLESS=1 cargo test --release -p verify-binary --test rows` writes the golden files anew.
 

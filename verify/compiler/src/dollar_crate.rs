@@ -1,10 +1,11 @@
-//! Sequences of a `macro_rules!` whose constants are this crate's, by `$crate`, beside those of its caller, which may be another
-//! crate's by the same text.
+//! Sequences of a `macro_rules!` whose constants are this crate's, by `$crate`, beside those of its
+//! caller, which may be another crate's by the same text.
 
 /// Differs from the constants of that name in `tests`.
 pub const SIZE: usize = 1000;
 
-/// Adds a constant of the caller's, and one of this crate's, to a word; stores the first sum and returns both.
+/// Adds a constant of the caller's, and one of this crate's, to a word; stores the first sum and
+/// returns both.
 #[macro_export]
 macro_rules! add_sizes {
     ($name:ident, $callers:expr) => {

@@ -76,8 +76,8 @@ pub fn run_noting_loads(
     (value, run.loads)
 }
 
-/// Leaves in memory what an attempt has stored that is interrupted after so many stores. `false`: it comes to
-/// its end before that, or has only its last store to do.
+/// Leaves in memory what an attempt has stored that is interrupted after so many stores. `false`:
+/// it comes to its end before that, or has only its last store to do.
 pub fn interrupt(
     program: &Program,
     arguments: &[u64],

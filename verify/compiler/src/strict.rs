@@ -1,5 +1,5 @@
-//! What a careful crate makes of `sequence!`: rustc and clippy look at the generated code with every
-//! lint on, and must have nothing to say. Running clippy over this crate is the test.
+//! What a careful crate makes of `sequence!`: rustc and clippy look at the generated code with
+//! every lint on, and must have nothing to say. Running clippy over this crate is the test.
 #![deny(warnings, unused, nonstandard_style, rust_2018_idioms)]
 #![deny(missing_docs, unreachable_pub, unsafe_op_in_unsafe_fn)]
 #![deny(

@@ -1,5 +1,6 @@
-//! Random sequences on this machine: what their syntax says, the model, the form under the gate, the form
-//! for this CPU and those against signal handlers must leave the same result and the same memory.
+//! Random sequences on this machine: what their syntax says, the model, the form under the gate,
+//! the form for this CPU and those against signal handlers must leave the same result and the same
+//! memory.
 //!
 //! An area's real slot is used, so addresses are real, and the thread stays on one CPU.
 
@@ -182,8 +183,8 @@ fn all_forms_do_what_the_sequence_says() {
             return;
         }
         for_their_cpu += 1;
-        // An interruption ends some, with what they have exchanged by then left as it is: then once more. The value alone
-        // does not tell, for the sequence may end with the same.
+        // An interruption ends some, with what they have exchanged by then left as it is: then once
+        // more. The value alone does not tell, for the sequence may end with the same.
         let mut tries = (0..4).map(|_| {
             write(memory);
             let value = on_cpu(place.area.slots(), &arguments);
@@ -227,8 +228,8 @@ fn all_forms_do_what_the_sequence_says() {
     }
 }
 
-/// Its rows are the random sequences' and the library's: the decoder must know every instruction that the
-/// emitter has for them.
+/// Its rows are the random sequences' and the library's: the decoder must know every instruction
+/// that the emitter has for them.
 #[test]
 #[cfg(atomseq_sections)]
 fn every_row_of_this_program_passes_inspection() {
@@ -361,7 +362,8 @@ fn the_random_sequences_use_the_whole_language() {
     }
 }
 
-/// Does it make a difference that this sequence was interrupted before, after any number of its stores?
+/// Does it make a difference that this sequence was interrupted before, after any number of its
+/// stores?
 fn restarts_differ(program: &Program, place: &Place, seed: u64, rounds: u64) -> (bool, u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     let (mut differs, mut restarts) = (false, 0);
@@ -382,8 +384,8 @@ fn restarts_differ(program: &Program, place: &Place, seed: u64, rounds: u64) -> 
     (differs, restarts)
 }
 
-/// Whatever was prepared when a sequence was interrupted, it does the same when it starts again: else the
-/// compiler should have refused it.
+/// Whatever was prepared when a sequence was interrupted, it does the same when it starts again:
+/// else the compiler should have refused it.
 #[test]
 fn what_is_accepted_may_start_again() {
     let place = place();
@@ -400,8 +402,9 @@ fn what_is_accepted_may_start_again() {
     assert!(all > SEEDS.len() as u64 * ROUNDS / 4);
 }
 
-/// Sequences that break a rule about their copy are refused, by the compiler or by rustc, however long the copy
-/// is said to be. And it is seen above why: most of those that load too early do differ.
+/// Sequences that break a rule about their copy are refused, by the compiler or by rustc, however
+/// long the copy is said to be. And it is seen above why: most of those that load too early do
+/// differ.
 #[test]
 fn what_breaks_a_rule_is_refused() {
     let place = place();

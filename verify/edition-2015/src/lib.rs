@@ -1,5 +1,6 @@
-//! Macros whose tokens are of the first edition: there, a path that begins with `::` begins at the root of the crate in which it
-//! stands. What atomseq's macros are given may have such tokens in it, wherever they are used.
+//! Macros whose tokens are of the first edition: there, a path that begins with `::` begins at the
+//! root of the crate in which it stands. What atomseq's macros are given may have such tokens in
+//! it, wherever they are used.
 
 /// A struct of one field, of the type that the place of use calls `Held`.
 #[macro_export]

@@ -1,9 +1,9 @@
 //! Stretches in which a thread blocks all signals, and what happens to a signal there.
 //!
-//! No handler can run inside one, and a trap there ends the process. What can be tested is a signal that becomes
-//! pending inside and is delivered at its end. It is made pending as early as possible: the system call that begins
-//! the stretch is done in a handler, on the interrupted thread's context, which then returns with all signals blocked
-//! and [`SIGNAL`] pending.
+//! No handler can run inside one, and a trap there ends the process. What can be tested is a signal
+//! that becomes pending inside and is delivered at its end. It is made pending as early as
+//! possible: the system call that begins the stretch is done in a handler, on the interrupted
+//! thread's context, which then returns with all signals blocked and [`SIGNAL`] pending.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -17,8 +17,8 @@ const SYSCALL: [u8; 2] = [0x0f, 0x05];
 /// What a handler with SA_SIGINFO looks like.
 pub type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
-/// Installs a handler. [`SIGNAL`] waits while it runs; the signal itself does not, since what a handler does may
-/// itself be interrupted.
+/// Installs a handler. [`SIGNAL`] waits while it runs; the signal itself does not, since what a
+/// handler does may itself be interrupted.
 pub fn handle(signal: c_int, handler: Handler) {
     // SAFETY: zero is a valid action; its fields are set below.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -60,7 +60,8 @@ pub fn block(context: &mut libc::ucontext_t) {
     let new = registers[libc::REG_RSI as usize] as *const u64;
     let old = registers[libc::REG_RDX as usize] as *mut u64;
     let mask = (&raw mut context.uc_sigmask).cast::<u64>();
-    // SAFETY: the kernel's set is the first 8 bytes of the mask; the thread vouches for the sets it passes.
+    // SAFETY: the kernel's set is the first 8 bytes of the mask; the thread vouches for the sets it
+    // passes.
     unsafe {
         if !old.is_null() {
             old.write_unaligned(mask.read());

@@ -1,8 +1,8 @@
 //! The bytes of breakpoints, put in and taken out in assembly.
 //!
-//! A breakpoint may lie in code that this test itself uses; in a debug build even reading a `Cell` is a call. So the
-//! handler takes all of them out before it calls anything, and puts those that are still set back in when
-//! everything is done.
+//! A breakpoint may lie in code that this test itself uses; in a debug build even reading a `Cell`
+//! is a call. So the handler takes all of them out before it calls anything, and puts those that
+//! are still set back in when everything is done.
 //!
 //! ```text
 //! signal ── lift every breakpoint ── the handler in Rust ── plant those still set ── return
@@ -94,8 +94,8 @@ unsafe extern "C" {
     );
 }
 
-// Registers: r8 the entry, rcx how many are left, r9 the byte's address, al the byte. rdi, rsi and rdx, the handler's
-// arguments, stay as they are.
+// Registers: r8 the entry, rcx how many are left, r9 the byte's address, al the byte. rdi, rsi and
+// rdx, the handler's arguments, stay as they are.
 global_asm!(
     ".pushsection .text.verify_breakpoints, \"ax\", @progbits",
     ".globl verify_plant",

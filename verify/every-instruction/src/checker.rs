@@ -10,7 +10,8 @@ use crate::table::{self, Window};
 use crate::trap::{self, Kind, Stop};
 use crate::watchdog::Watchdog;
 
-/// To how many scenarios moves are applied at the same instruction: a move waits for its turn on two CPUs.
+/// To how many scenarios moves are applied at the same instruction: a move waits for its turn on
+/// two CPUs.
 const SCENARIOS_MOVED: usize = 2;
 /// How many kinds of them there are.
 const MOVES: usize = 3;
@@ -66,7 +67,8 @@ impl Checker {
         self.gates.iter().filter(|met| **met).count()
     }
 
-    /// Forgets the windows in code that nothing leads to, and returns their names; fails on none that was interrupted.
+    /// Forgets the windows in code that nothing leads to, and returns their names; fails on none
+    /// that was interrupted.
     pub fn set_unreachable_aside(&mut self) -> Vec<String> {
         let reachable = Reachable::of_this_program(table::SECTION);
         let (mut aside, mut index) = (Vec::new(), 0);
@@ -131,8 +133,8 @@ impl Checker {
         expected: &[Outcome; 2],
     ) {
         let restarts = self.windows[target].restarts(boundary);
-        // The second copy of a sequence runs only after the first was aborted; a rare interruption that nobody
-        // here caused may get in between.
+        // The second copy of a sequence runs only after the first was aborted; a rare interruption
+        // that nobody here caused may get in between.
         for alone in [true, false, false] {
             let stops = self.stops(reached, target, boundary, alone);
             move_to(self.cpus.home);
@@ -174,7 +176,8 @@ impl Checker {
         }
     }
 
-    /// The stop to act at, and, unless it stands alone, one at the start of every other window reached.
+    /// The stop to act at, and, unless it stands alone, one at the start of every other window
+    /// reached.
     fn stops(&self, reached: &[usize], target: usize, boundary: usize, alone: bool) -> Vec<Stop> {
         let window = &self.windows[target];
         let at = window.boundaries[boundary];
@@ -186,8 +189,8 @@ impl Checker {
         stops
     }
 
-    /// Closes the gate as another thread would, when the operation is about to look at it: until it opens, the
-    /// operation must wait or leave the slot alone.
+    /// Closes the gate as another thread would, when the operation is about to look at it: until it
+    /// opens, the operation must wait or leave the slot alone.
     fn close_gate<S: 'static>(&mut self, scenario: &Scenario<S>, reached: &[usize], target: usize) {
         let Some(slot) = self.windows[target].slot else {
             return;

@@ -1,7 +1,8 @@
-//! A thread that exits in front of a chosen instruction, as a handler ends it that makes the system call `exit`.
+//! A thread that exits in front of a chosen instruction, as a handler ends it that makes the system
+//! call `exit`.
 //!
-//! The trap flag stops the thread at each instruction. Where it blocks signals, no handler can run and so none can end it: the
-//! steps go on where that stretch ends (see [`crate::blocked`]).
+//! The trap flag stops the thread at each instruction. Where it blocks signals, no handler can run
+//! and so none can end it: the steps go on where that stretch ends (see [`crate::blocked`]).
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,8 +15,8 @@ use crate::trap::STEP;
 static STEPS: AtomicU64 = AtomicU64::new(0);
 static LAST: AtomicU64 = AtomicU64::new(0);
 
-/// Runs `work`, and exits the thread in front of the instruction of this number. Returns if there is none of that number.
-/// For one thread of a process at a time.
+/// Runs `work`, and exits the thread in front of the instruction of this number. Returns if there
+/// is none of that number. For one thread of a process at a time.
 pub fn exit_at(number: u64, work: impl FnOnce()) {
     STEPS.store(0, Relaxed);
     LAST.store(number, Relaxed);

@@ -1,7 +1,8 @@
 //! Closing the gate under an operation's feet, as a thread on another CPU would.
 //!
-//! The slot is found where the sequence itself has it: in a register. A keeper closes its gate, and opens it when
-//! the operation waits at it, or has finished without. Meanwhile the slot's words must not change.
+//! The slot is found where the sequence itself has it: in a register. A keeper closes its gate, and
+//! opens it when the operation waits at it, or has finished without. Meanwhile the slot's words
+//! must not change.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -65,7 +66,8 @@ impl Keeper {
         self.finished.store(true, Ordering::SeqCst);
     }
 
-    /// What a thread of its own does: waits until the gate is closed and the operation waits or has finished; opens.
+    /// What a thread of its own does: waits until the gate is closed and the operation waits or has
+    /// finished; opens.
     pub fn keep(&self) {
         let begin = Instant::now();
         loop {

@@ -1,9 +1,11 @@
-//! Interrupts sequences at each of their instructions and compares the outcome with uninterrupted runs.
+//! Interrupts sequences at each of their instructions and compares the outcome with uninterrupted
+//! runs.
 //!
-//! [`table`] finds the sequences of the running program by the descriptors the kernel itself uses. [`trap`] puts a
-//! breakpoint on one instruction; the signal it raises makes the kernel abort the section, exactly as preemption
-//! there would. [`scenario`] says what is interrupted by what, and which outcomes are right. [`registry`] holds a
-//! scenario for each operation of the library. [`signals`] does the same with the forms that signal handlers respect.
+//! [`table`] finds the sequences of the running program by the descriptors the kernel itself uses.
+//! [`trap`] puts a breakpoint on one instruction; the signal it raises makes the kernel abort the
+//! section, exactly as preemption there would. [`scenario`] says what is interrupted by what, and
+//! which outcomes are right. [`registry`] holds a scenario for each operation of the library.
+//! [`signals`] does the same with the forms that signal handlers respect.
 //!
 //! For x86-64 Linux with sections only; elsewhere the crate is empty and its tests say so.
 

@@ -9,7 +9,8 @@ const TRIES: &str = "ATOMSEQ_VERIFY_TRIES";
 
 /// Whether sections and gates are on; says why not.
 ///
-/// On a machine too busy to tell, the program starts over: what start-up decides holds for a process.
+/// On a machine too busy to tell, the program starts over: what start-up decides holds for a
+/// process.
 pub fn sections_run(test: &str) -> bool {
     let status = atomseq::status();
     if status.gates_active() {

@@ -1,8 +1,9 @@
 //! Which functions of this program can run at all.
 //!
-//! A descriptor keeps the function it lies in from being dropped by the linker, even one that has been inlined into
-//! all its callers. Such a copy cannot be interrupted, because nothing leads to it. To say so, everything that could
-//! is collected: from the program's entry and all addresses in its data, along every address that code names.
+//! A descriptor keeps the function it lies in from being dropped by the linker, even one that has
+//! been inlined into all its callers. Such a copy cannot be interrupted, because nothing leads to
+//! it. To say so, everything that could is collected: from the program's entry and all addresses in
+//! its data, along every address that code names.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -117,7 +118,8 @@ fn addresses_in_data(file: &ElfFile64<'_>, descriptors: &str) -> Vec<u64> {
         .collect()
 }
 
-/// Every address that an instruction names: branch targets, and addresses relative to the instruction.
+/// Every address that an instruction names: branch targets, and addresses relative to the
+/// instruction.
 fn named(address: u64, code: &[u8]) -> Vec<u64> {
     let mut decoder = Decoder::with_ip(64, code, address, DecoderOptions::NONE);
     let mut instruction = Instruction::default();

@@ -1,8 +1,9 @@
 //! What is interrupted by what, and the comparison with uninterrupted runs.
 //!
-//! For each instruction of each window that an operation reaches, and each interruption, the operation runs once on
-//! a fresh structure. What it returned, what the interruption returned and what the structure then holds must be
-//! what an uninterrupted run gives with the interruption before the operation, or after it.
+//! For each instruction of each window that an operation reaches, and each interruption, the
+//! operation runs once on a fresh structure. What it returned, what the interruption returned and
+//! what the structure then holds must be what an uninterrupted run gives with the interruption
+//! before the operation, or after it.
 
 use crate::cpu::{Cpus, move_to};
 
@@ -21,18 +22,21 @@ pub struct Scenario<S: 'static> {
     pub name: String,
     /// Makes the structure, on the home CPU.
     pub fresh: Fresh<S>,
-    /// What is interrupted: one call of the public interface, in a function of its own that is never inlined.
+    /// What is interrupted: one call of the public interface, in a function of its own that is
+    /// never inlined.
     pub operation: Operation<S>,
     /// What happens in between, by name.
     pub interferences: &'static [(&'static str, Operation<S>)],
-    /// Whether the operation is one sequence. Of one that takes several, only that nothing is lost or doubled is asked:
-    /// what it and the interference returned and what the structure holds, taken together, must be the same.
+    /// Whether the operation is one sequence. Of one that takes several, only that nothing is lost
+    /// or doubled is asked: what it and the interference returned and what the structure holds,
+    /// taken together, must be the same.
     pub whole: bool,
     /// Whether a signal handler may interfere anywhere in the operation, not only in its sequences.
     pub signal_safe: bool,
     /// All that the structure holds, by CPU where it is kept by CPU. Called last.
     pub content: Operation<S>,
-    /// What of the content does not depend on whether an operation took the fast or the slow path. Called last.
+    /// What of the content does not depend on whether an operation took the fast or the slow path.
+    /// Called last.
     pub total: Operation<S>,
 }
 
@@ -91,7 +95,8 @@ impl<S> Scenario<S> {
         let mut all = vec![Interruption::Nothing];
         all.extend(interferences.clone().map(Interruption::Here));
         if cpus.other.is_some() {
-            // The first interference stands for all: what another CPU's slot sees does not depend on which.
+            // The first interference stands for all: what another CPU's slot sees does not depend
+            // on which.
             let first = interferences.take(1);
             all.push(Interruption::Move);
             all.extend(first.clone().map(Interruption::HereThenMove));

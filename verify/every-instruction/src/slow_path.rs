@@ -1,9 +1,10 @@
 //! Runs scenarios on the slow path, interrupting them at each of its instructions.
 //!
-//! The fast path is interrupted once, at its first instruction, with a restart limit of zero; or sections are off for
-//! the whole process. Then every instruction that runs with signals open is interrupted by a handler that operates on
-//! the same structure. A gate closed there would make the handler wait for the thread it interrupted, for ever. A
-//! stretch with signals blocked gets one signal that is pending all along.
+//! The fast path is interrupted once, at its first instruction, with a restart limit of zero; or
+//! sections are off for the whole process. Then every instruction that runs with signals open is
+//! interrupted by a handler that operates on the same structure. A gate closed there would make the
+//! handler wait for the thread it interrupted, for ever. A stretch with signals blocked gets one
+//! signal that is pending all along.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,8 +16,9 @@ use crate::trace::{self, Phase};
 use crate::trap::{self, Kind, Stop};
 use crate::watchdog::Watchdog;
 
-/// In how many scenarios the same instruction is interrupted, before and behind blocked stretches each: most of the
-/// slow path is the same for all of them. Without optimization it is five times as long.
+/// In how many scenarios the same instruction is interrupted, before and behind blocked stretches
+/// each: most of the slow path is the same for all of them. Without optimization it is five times
+/// as long.
 const SCENARIOS: usize = if cfg!(debug_assertions) { 1 } else { 3 };
 
 /// Runs scenarios, and keeps what was covered and what went wrong.
@@ -35,7 +37,8 @@ pub struct SlowPath {
 }
 
 impl SlowPath {
-    /// Interrupts in this program's code, outside of its windows. Whatever takes longer than `patience` hangs.
+    /// Interrupts in this program's code, outside of its windows. Whatever takes longer than
+    /// `patience` hangs.
     pub fn new(patience: Duration) -> SlowPath {
         let program = Program::this();
         let cpus = Cpus::allowed();
@@ -82,7 +85,8 @@ impl SlowPath {
             .collect()
     }
 
-    /// The stops that lead to a phase: the windows are aborted, the stretches before it have a signal pending.
+    /// The stops that lead to a phase: the windows are aborted, the stretches before it have a
+    /// signal pending.
     fn before(&self, phases: &[Phase], reached: &[usize]) -> Vec<Stop> {
         let windows = reached
             .iter()
@@ -114,7 +118,8 @@ impl SlowPath {
         }
     }
 
-    /// How many instructions were interrupted, and how many of them behind a stretch with signals blocked.
+    /// How many instructions were interrupted, and how many of them behind a stretch with signals
+    /// blocked.
     pub fn instructions(&self) -> (usize, usize) {
         let behind = self.visits.keys().filter(|(_, behind)| *behind);
         (self.visits.len(), behind.count())

@@ -1,4 +1,5 @@
-//! The windows of this very program, as the kernel sees them: read from the section that holds the descriptors.
+//! The windows of this very program, as the kernel sees them: read from the section that holds the
+//! descriptors.
 
 use std::ops::Range;
 
@@ -25,7 +26,8 @@ pub struct Window {
     pub end: usize,
     /// Where the kernel continues an interrupted thread.
     pub abort: usize,
-    /// The places where an interruption can fall: the instruction before `start`, all instructions, and last `end`.
+    /// The places where an interruption can fall: the instruction before `start`, all instructions,
+    /// and last `end`.
     pub boundaries: Vec<usize>,
     /// The register that holds the slot from its fourth instruction on; `None` if it has no slot.
     pub slot: Option<Register>,
@@ -166,7 +168,8 @@ impl Program {
     }
 
     fn window(&self, descriptor: usize) -> Window {
-        // SAFETY: the section is part of this program's own image, relocated, and never written again.
+        // SAFETY: the section is part of this program's own image, relocated, and never written
+        // again.
         let [_, start, length, abort] = unsafe { *(descriptor as *const [usize; 4]) };
         let end = start + length;
         let decoded: Vec<Instruction> = instructions(start..end).collect();

@@ -1,7 +1,9 @@
-//! Which instructions an operation runs while signals are open, found by running it one instruction at a time.
+//! Which instructions an operation runs while signals are open, found by running it one instruction
+//! at a time.
 //!
-//! The trap flag raises a signal after each instruction. It stays off while signals are blocked, where that signal
-//! would end the process, and comes on again with the first signal delivered afterwards.
+//! The trap flag raises a signal after each instruction. It stays off while signals are blocked,
+//! where that signal would end the process, and comes on again with the first signal delivered
+//! afterwards.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -40,9 +42,11 @@ pub struct Phase {
 pub struct Way {
     /// The function.
     pub entry: usize,
-    /// It begins only where sections have been interrupted, one after the other, each at this instruction of it.
+    /// It begins only where sections have been interrupted, one after the other, each at this
+    /// instruction of it.
     pub interrupted: [Option<usize>; 2],
-    /// One instruction at a time, which interrupts every section that comes: otherwise nothing more happens.
+    /// One instruction at a time, which interrupts every section that comes: otherwise nothing more
+    /// happens.
     pub stepped: bool,
 }
 
@@ -84,7 +88,8 @@ const AT: usize = 3;
 
 static TRACE: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// Calls `body`, and records what runs of `text` from the first call of the function at `entry` to its return.
+/// Calls `body`, and records what runs of `text` from the first call of the function at `entry` to
+/// its return.
 pub fn trace(text: Range<usize>, entry: usize, body: impl FnOnce()) -> Vec<Phase> {
     let way = Way {
         entry,
@@ -101,8 +106,9 @@ pub fn trace_on(text: Range<usize>, way: Way, body: impl FnOnce()) -> Vec<Phase>
     follow(text, way, None, body).1
 }
 
-/// Calls `body`, and `met` in a signal handler where the way comes by the instruction at an address for the first time, with
-/// signals open. If `met` ends the thread, [`forget`] must be called before the next trace.
+/// Calls `body`, and `met` in a signal handler where the way comes by the instruction at an address
+/// for the first time, with signals open. If `met` ends the thread, [`forget`] must be called
+/// before the next trace.
 pub fn meet(way: Way, address: usize, met: fn(), body: impl FnOnce()) {
     follow(0..0, way, Some((address, met)), body);
 }
@@ -250,7 +256,8 @@ impl Trace {
         let registers = &mut context.uc_mcontext.gregs;
         let is_call = |address| self.vdso.contains(&address);
         if is_call(registers[libc::REG_RIP as usize] as usize) {
-            // SAFETY: the step before was outside, so this one is a function's first, called by the C library.
+            // SAFETY: the step before was outside, so this one is a function's first, called by the
+            // C library.
             unsafe { vdso::call(registers) };
         }
         let pointer = registers[libc::REG_RIP as usize] as usize;

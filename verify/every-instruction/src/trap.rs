@@ -1,12 +1,13 @@
-//! Breakpoints: `int3` over the first byte of an instruction, taken away by the handler of the signal it raises.
+//! Breakpoints: `int3` over the first byte of an instruction, taken away by the handler of the
+//! signal it raises.
 //!
 //! ```text
 //! thread    … mov ─ int3             handler: byte back, interfere, return ─ abort address …
 //! kernel              └ signal; the section is armed: instruction pointer = abort address
 //! ```
 //!
-//! A breakpoint while signals are blocked would end the process. So stops are set in phases: the next one begins
-//! where a stretch with signals blocked ends (see [`crate::blocked`]).
+//! A breakpoint while signals are blocked would end the process. So stops are set in phases: the
+//! next one begins where a stretch with signals blocked ends (see [`crate::blocked`]).
 //!
 //! One thread at a time, the one that called [`run`], meets breakpoints.
 
@@ -34,7 +35,8 @@ pub enum Kind {
     Always,
     /// The interference.
     Act,
-    /// The call that blocks signals: a signal becomes pending there, and its delivery begins the next phase.
+    /// The call that blocks signals: a signal becomes pending there, and its delivery begins the
+    /// next phase.
     Block,
 }
 
@@ -170,8 +172,8 @@ fn on_trap(run: &Run<'_>, context: &mut libc::ucontext_t) {
     }
     let registers = &mut context.uc_mcontext.gregs;
     let pointer = registers[libc::REG_RIP as usize] as usize;
-    // The kernel tells where the thread will continue, not where it was: an abort address belongs to one window,
-    // and at most one stop of a window is set.
+    // The kernel tells where the thread will continue, not where it was: an abort address belongs
+    // to one window, and at most one stop of a window is set.
     let index = (0..run.stops.len()).find(|index| {
         let stop = &run.stops[*index];
         let here = stop.abort == Some(pointer) || stop.address + 1 == pointer;
@@ -184,7 +186,8 @@ fn on_trap(run: &Run<'_>, context: &mut libc::ucontext_t) {
         registers[libc::REG_RIP as usize] = stop.address as i64;
     }
     if stop.kind == Kind::Block && !blocked::is_blocking(context) {
-        // Another system call from the same place: let it pass, and set the breakpoint again behind it.
+        // Another system call from the same place: let it pass, and set the breakpoint again behind
+        // it.
         run.table.set(index, false);
         run.passed.set(Some(index));
         context.uc_mcontext.gregs[libc::REG_EFL as usize] |= STEP;

@@ -1,7 +1,9 @@
-//! The kernel's own code in every process, which reads the clock and the CPU's number without a system call.
+//! The kernel's own code in every process, which reads the clock and the CPU's number without a
+//! system call.
 //!
-//! The clock is read again if the kernel has changed it meanwhile, every few milliseconds. One instruction at a time, a read of some 60 may
-//! take longer than that, and would never end. So such a call is made as a whole.
+//! The clock is read again if the kernel has changed it meanwhile, every few milliseconds. One
+//! instruction at a time, a read of some 60 may take longer than that, and would never end. So such
+//! a call is made as a whole.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -28,7 +30,8 @@ fn find() -> Range<usize> {
 ///
 /// # Safety
 ///
-/// The thread is at the first instruction of one of these functions, called as they are meant to be.
+/// The thread is at the first instruction of one of these functions, called as they are meant to
+/// be.
 pub unsafe fn call(registers: &mut Registers) {
     type Function = extern "C" fn(greg_t, greg_t, greg_t, greg_t, greg_t, greg_t) -> greg_t;
     let register = |index: i32| registers[index as usize];

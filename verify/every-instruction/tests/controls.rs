@@ -1,4 +1,5 @@
-//! Sequences with one fault each, which the same harness must catch; and one without, which it must pass.
+//! Sequences with one fault each, which the same harness must catch; and one without, which it must
+//! pass.
 //!
 //! Written by hand, for `sequence!` refuses them. Their descriptors lie in a section of their own.
 

@@ -9,7 +9,8 @@ fn main() {
     if !platform::sections_run("every instruction") {
         return;
     }
-    // The self-test of start-up is no sequence: it runs with signals blocked, and every start interrupts it.
+    // The self-test of start-up is no sequence: it runs with signals blocked, and every start
+    // interrupts it.
     let (sequences, others): (Vec<_>, Vec<_>) = Program::this()
         .windows(table::SECTION)
         .into_iter()

@@ -1,5 +1,5 @@
-//! What the same harness must catch: the forms with nothing that protects them, and the library's handling switched off,
-//! part by part. Each runs in a process of its own.
+//! What the same harness must catch: the forms with nothing that protects them, and the library's
+//! handling switched off, part by part. Each runs in a process of its own.
 
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod signal_faults;

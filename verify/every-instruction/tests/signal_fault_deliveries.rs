@@ -1,5 +1,6 @@
-//! Lets signals that cannot be blocked arrive at each instruction of a fault's delivery, up to the last one of its return: none finds
-//! a sequence half done without being told. Without the protection of deliveries, the same harness finds some.
+//! Lets signals that cannot be blocked arrive at each instruction of a fault's delivery, up to the
+//! last one of its return: none finds a sequence half done without being told. Without the
+//! protection of deliveries, the same harness finds some.
 
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod deliveries {
@@ -29,7 +30,8 @@ mod deliveries {
     #[inline(never)]
     fn write(words: usize) {
         let words = words as *mut usize;
-        // SAFETY: as above. The second one has the fault: nothing is half done for a handler before it.
+        // SAFETY: as above. The second one has the fault: nothing is half done for a handler before
+        // it.
         unsafe {
             words.add(1).write_volatile(0);
             words.cast::<[usize; 3]>().write_volatile([1; 3]);
@@ -94,7 +96,8 @@ mod deliveries {
     pub fn main() {
         let is_control = std::env::args().any(|argument| argument == CONTROL);
         if is_control {
-            // SAFETY: this process exists to show what happens then; nothing that is shared is a pointer.
+            // SAFETY: this process exists to show what happens then; nothing that is shared is a
+            // pointer.
             unsafe { signal_controls::set(signal_controls::NESTED) };
         }
         let mut all = Deliveries::new();

@@ -1,5 +1,5 @@
-//! Lets signals arrive at each instruction of every sequence in this program that is atomic against handlers, and of
-//! every clone.
+//! Lets signals arrive at each instruction of every sequence in this program that is atomic against
+//! handlers, and of every clone.
 
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 fn main() {

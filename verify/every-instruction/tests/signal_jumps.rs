@@ -1,5 +1,6 @@
-//! Lets handlers that know nothing of the library jump out of another signal's delivery, at each of its instructions: nothing of
-//! it is left behind. Without the protection, the same harness finds what is.
+//! Lets handlers that know nothing of the library jump out of another signal's delivery, at each of
+//! its instructions: nothing of it is left behind. Without the protection, the same harness finds
+//! what is.
 
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod jumps {
@@ -33,7 +34,8 @@ mod jumps {
     static mut WORDS: [usize; 3] = [0; 3];
 
     fn words() -> [usize; 3] {
-        // SAFETY: only this thread uses them; the sequences changed them behind the compiler's back.
+        // SAFETY: only this thread uses them; the sequences changed them behind the compiler's
+        // back.
         unsafe { (&raw const WORDS).read_volatile() }
     }
 

@@ -1,5 +1,6 @@
-//! Lets signals that cannot be blocked arrive at each instruction of another signal's delivery, which has interrupted a
-//! sequence: their handlers find it whole, or not begun. Without the protection, the same harness finds it torn.
+//! Lets signals that cannot be blocked arrive at each instruction of another signal's delivery,
+//! which has interrupted a sequence: their handlers find it whole, or not begun. Without the
+//! protection, the same harness finds it torn.
 
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod nested {
@@ -125,7 +126,8 @@ mod nested {
     const CONTROL: &str = "without-noticing-deliveries";
 
     fn control() {
-        // SAFETY: this process exists to show what happens then; nothing that is shared is a pointer.
+        // SAFETY: this process exists to show what happens then; nothing that is shared is a
+        // pointer.
         unsafe { signal_controls::set(signal_controls::NESTED) };
         deliver::install_unmaskable();
         let mut deliveries = Deliveries::new();

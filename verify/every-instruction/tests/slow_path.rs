@@ -1,4 +1,5 @@
-//! Interrupts the slow path at each of its instructions, by handlers that operate on the same structure.
+//! Interrupts the slow path at each of its instructions, by handlers that operate on the same
+//! structure.
 
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod deadlock;

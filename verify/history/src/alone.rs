@@ -10,23 +10,26 @@ use crate::said::{say, say_panics};
 use crate::stops::steps;
 use crate::whereabouts;
 
-/// How much CPU time a history may take: far more than any does. The histories of a trial take as long as they are many.
+/// How much CPU time a history may take: far more than any does. The histories of a trial take as
+/// long as they are many.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How often somebody looks whether the trial gets on.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Whoever looks for the threads' whereabouts in a process that hangs may come to hang as well: it ends after so many seconds.
+/// Whoever looks for the threads' whereabouts in a process that hangs may come to hang as well: it
+/// ends after so many seconds.
 const LAST_WORDS: u32 = 30;
 
-/// One trial at a time: breakpoints and handlers are the process's. It ends the process if the trial does not get on (see
-/// [`Spent`](crate::patience::Spent)), and says what every thread is at.
+/// One trial at a time: breakpoints and handlers are the process's. It ends the process if the
+/// trial does not get on (see [`Spent`](crate::patience::Spent)), and says what every thread is at.
 pub struct Alone {
     over: Arc<AtomicBool>,
     _one: MutexGuard<'static, ()>,
 }
 
-/// How often this process got on: histories that have ended, and calls that were followed to find places.
+/// How often this process got on: histories that have ended, and calls that were followed to find
+/// places.
 static GOT_ON: AtomicU64 = AtomicU64::new(0);
 
 /// Says that a history has ended, or that a call has been followed.
@@ -34,8 +37,9 @@ pub(crate) fn one_more() {
     GOT_ON.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A count that stays as it is while nothing gets on. An operation that is followed takes a step at a time, which where each
-/// costs a way through hypervisors may be long; there is a limit to the steps.
+/// A count that stays as it is while nothing gets on. An operation that is followed takes a step at
+/// a time, which where each costs a way through hypervisors may be long; there is a limit to the
+/// steps.
 fn got_on() -> u64 {
     GOT_ON.load(Ordering::Relaxed) + steps()
 }

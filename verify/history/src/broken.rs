@@ -1,4 +1,5 @@
-//! Structures that are wrong on purpose, each in one way: a checker that lets one of them pass is of no use.
+//! Structures that are wrong on purpose, each in one way: a checker that lets one of them pass is
+//! of no use.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
@@ -98,7 +99,8 @@ struct Node {
     taken: AtomicBool,
 }
 
-/// A linked stack whose links are compared and swapped without a version: a node that has gone and come back is not noticed.
+/// A linked stack whose links are compared and swapped without a version: a node that has gone and
+/// come back is not noticed.
 pub struct Unversioned {
     /// The node on top, its number plus one.
     top: AtomicUsize,
@@ -226,7 +228,8 @@ impl Subject for Beforehand {
     type Model = Registers;
     type Memory = ();
 
-    /// Two words go up together if the third is still what it was at first, or that one goes up by itself.
+    /// Two words go up together if the third is still what it was at first, or that one goes up by
+    /// itself.
     fn choose(&self, rng: &mut Rng, (): &(), _value: u64) -> Option<registers::Call> {
         Some(match rng.u32(..3) {
             0 => registers::Call::Words,

@@ -1,5 +1,5 @@
-//! The same question answered by trying every order of every choice of unanswered calls: slow, and too simple to be
-//! wrong. It shares nothing with the checker but the history.
+//! The same question answered by trying every order of every choice of unanswered calls: slow, and
+//! too simple to be wrong. It shares nothing with the checker but the history.
 
 use crate::history::History;
 use crate::model::Model;

@@ -1,9 +1,10 @@
-//! The checker: is there an order of all calls, one that no lane saw otherwise, in which a sequential structure answers as
-//! recorded? (Wing and Gong 1993; states that were seen before are not entered again, as in Lowe's *Testing for
-//! Linearizability*, 2017.)
+//! The checker: is there an order of all calls, one that no lane saw otherwise, in which a
+//! sequential structure answers as recorded? (Wing and Gong 1993; states that were seen before are
+//! not entered again, as in Lowe's *Testing for Linearizability*, 2017.)
 //!
-//! Each lane's calls are taken in the lane's order, so how far a search has come is one number a lane. A call may be next
-//! if all calls are taken that its lane had seen return. A call that never returned may be taken or left out.
+//! Each lane's calls are taken in the lane's order, so how far a search has come is one number a
+//! lane. A call may be next if all calls are taken that its lane had seen return. A call that never
+//! returned may be taken or left out.
 
 use std::collections::HashSet;
 use std::fmt;

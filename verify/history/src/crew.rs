@@ -33,8 +33,8 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// So many histories of one thread, and a fiftieth of that of several; the environment's `ATOMSEQ_HISTORIES`
-    /// says otherwise.
+    /// So many histories of one thread, and a fiftieth of that of several; the environment's
+    /// `ATOMSEQ_HISTORIES` says otherwise.
     pub fn of(histories: usize) -> Trial {
         let told = std::env::var("ATOMSEQ_HISTORIES").ok();
         let stops = cfg!(all(atomseq_sections, target_arch = "x86_64"));
@@ -102,7 +102,8 @@ impl fmt::Display for Report {
     }
 }
 
-/// How many looks a thread takes before it sleeps: for what comes soon, or as long as sleepers need to wake up.
+/// How many looks a thread takes before it sleeps: for what comes soon, or as long as sleepers need
+/// to wake up.
 const SOON: u32 = 200;
 const MUSTER: u32 = 4_000;
 
@@ -224,7 +225,8 @@ pub fn run<S: Subject>(
         .try_for_each(|number| one_nested(trial, places, &mut rng, &mut make, number, &mut report));
     drop(timer);
     report.took[0] = start.elapsed();
-    // The other threads begin no earlier: while they wait, they take the time of the one that works.
+    // The other threads begin no earlier: while they wait, they take the time of the one that
+    // works.
     let result = result.and_then(|()| {
         thread::scope(|scope| {
             let hall = &hall;

@@ -1,8 +1,10 @@
-//! Histories in which a thread is ended inside a call, by the system call, at a chosen instruction: nothing of what Rust or the
-//! C library do at a thread's end is done. The others go on; the call may have taken effect, or not.
+//! Histories in which a thread is ended inside a call, by the system call, at a chosen instruction:
+//! nothing of what Rust or the C library do at a thread's end is done. The others go on; the call
+//! may have taken effect, or not.
 //!
-//! Instructions are found by scripts: a few calls on a fresh structure, chosen by a number, one of which is followed on each of
-//! the [ways]. The thread that is to end then goes the same way once more.
+//! Instructions are found by scripts: a few calls on a fresh structure, chosen by a number, one of
+//! which is followed on each of the [ways]. The thread that is to end then goes the same way once
+//! more.
 //!
 //! [ways]: crate::stops::ways
 
@@ -34,9 +36,9 @@ pub struct Deaths {
     pub on_slow_ways: usize,
     /// Places that did not come up again.
     pub missed: usize,
-    /// Of the places that did not, those in the search for a block of descriptors for k-CAS. What a thread finds there
-    /// depends on which blocks this process has, and which of them exited threads have left. Every
-    /// trial of a place changes that.
+    /// Of the places that did not, those in the search for a block of descriptors for k-CAS. What a
+    /// thread finds there depends on which blocks this process has, and which of them exited
+    /// threads have left. Every trial of a place changes that.
     pub in_searches: usize,
 }
 
@@ -77,11 +79,13 @@ pub struct Thoroughness {
     pub sparse: usize,
 }
 
-/// Ends a thread at each place; each time on a fresh structure of a fresh maker's. Then others use it; and once more, to drop it at once.
+/// Ends a thread at each place; each time on a fresh structure of a fresh maker's. Then others use
+/// it; and once more, to drop it at once.
 ///
 /// # Panics
 ///
-/// If no order explains a history, or more probes are left than the one in the ended thread's hands.
+/// If no order explains a history, or more probes are left than the one in the ended thread's
+/// hands.
 pub fn at_each_place<S: Subject, M: FnMut(&mut Rng) -> (S, S::Model)>(
     name: &str,
     thorough: Thoroughness,
@@ -231,7 +235,8 @@ static ENDED: AtomicBool = AtomicBool::new(false);
 
 fn end_this_thread() {
     ENDED.store(true, Ordering::SeqCst);
-    // SAFETY: ends this thread, and no other; whoever started it waits for that, and only then frees its stack.
+    // SAFETY: ends this thread, and no other; whoever started it waits for that, and only then
+    // frees its stack.
     unsafe { libc::syscall(libc::SYS_exit, 0) };
 }
 

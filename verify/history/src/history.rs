@@ -1,4 +1,5 @@
-//! A history: what several lanes called, what they were answered, and which calls had returned before which began.
+//! A history: what several lanes called, what they were answered, and which calls had returned
+//! before which began.
 
 use std::fmt;
 
@@ -36,7 +37,8 @@ impl<M: Model> History<M> {
         self.lanes.iter().map(Vec::len).sum()
     }
 
-    /// How many of them began before another lane's call had returned that began before they returned.
+    /// How many of them began before another lane's call had returned that began before they
+    /// returned.
     pub fn concurrent(&self) -> usize {
         let events = || {
             let lanes = self.lanes.iter().enumerate();

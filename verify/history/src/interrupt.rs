@@ -1,5 +1,5 @@
-//! What happens to a thread inside an operation: a signal handler that yields, sleeps, waits until the others are done, or
-//! calls operations itself.
+//! What happens to a thread inside an operation: a signal handler that yields, sleeps, waits until
+//! the others are done, or calls operations itself.
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
@@ -73,9 +73,10 @@ pub fn among(others: &dyn Others, thread: usize, body: impl FnOnce()) {
 /// How long a handler waits for the others.
 const PATIENCE: Duration = Duration::from_millis(2);
 
-/// How long a thread sleeps that waits for another. Yielding instead takes the time of those who work; and where other
-/// programs run that are more important, a thread that yields forfeits what it had left: measured at nice 19 among 20
-/// others on 2 CPUs, it came back after 11 ms, and from this sleep after 0.6 ms (60 times each, Linux 6.18).
+/// How long a thread sleeps that waits for another. Yielding instead takes the time of those who
+/// work; and where other programs run that are more important, a thread that yields forfeits what
+/// it had left: measured at nice 19 among 20 others on 2 CPUs, it came back after 11 ms, and from
+/// this sleep after 0.6 ms (60 times each, Linux 6.18).
 const AWHILE: Duration = Duration::from_micros(50);
 
 /// Waits until it is so; for so many looks awake.
@@ -195,9 +196,10 @@ fn set(timer: libc::timer_t, after: Duration) {
     assert_eq!(set, 0, "a timer that runs");
 }
 
-/// Interrupts the thread that started it, again and again, until dropped: each time so long after the last handler has done its work, and
-/// longer the more often it came in one history. Where handlers take longer than the period, a timer that just went on would come
-/// again before the thread's next instruction, for ever.
+/// Interrupts the thread that started it, again and again, until dropped: each time so long after
+/// the last handler has done its work, and longer the more often it came in one history. Where
+/// handlers take longer than the period, a timer that just went on would come again before the
+/// thread's next instruction, for ever.
 #[derive(Debug)]
 pub struct Timer(libc::timer_t);
 
@@ -208,7 +210,8 @@ impl Timer {
     ///
     /// If the system has no timer left.
     pub fn start(period: Duration) -> Timer {
-        // SAFETY: zero is a valid action; its handler lives as long as the program and uses what handlers may use.
+        // SAFETY: zero is a valid action; its handler lives as long as the program and uses what
+        // handlers may use.
         let installed = unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_timer as *const () as usize;

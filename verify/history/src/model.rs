@@ -10,8 +10,9 @@ pub trait Model: Clone + Eq + Hash + Debug {
     /// What it returned.
     type Answer: Clone + Debug;
 
-    /// Takes the call's effect on this state. `false`: in this state the call cannot have answered so, and what is left of
-    /// the state means nothing. Without an answer, for a call that never returned: the effect that it would have had.
+    /// Takes the call's effect on this state. `false`: in this state the call cannot have answered
+    /// so, and what is left of the state means nothing. Without an answer, for a call that never
+    /// returned: the effect that it would have had.
     fn step(&mut self, call: &Self::Call, answer: Option<&Self::Answer>) -> bool;
 }
 

@@ -1,7 +1,8 @@
-//! Histories of one thread: a call is stopped at an instruction, and the handler makes calls of other lanes, which are stopped in
-//! turn. To the structure, lanes are what threads are; a section that a signal interrupts is aborted as by a preemption. No
-//! thread waits for another, so there are many more histories than in [`crew`](crate::crew), and every one has a
-//! stop inside an operation.
+//! Histories of one thread: a call is stopped at an instruction, and the handler makes calls of
+//! other lanes, which are stopped in turn. To the structure, lanes are what threads are; a section
+//! that a signal interrupts is aborted as by a preemption. No thread waits for another, so there
+//! are many more histories than in [`crew`](crate::crew), and every one has a stop inside an
+//! operation.
 //!
 //! ```text
 //! lane 2   push ──┐ stop                                   ┌── goes on

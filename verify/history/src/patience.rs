@@ -13,8 +13,9 @@ const LONGEST: Duration = Duration::from_secs(1);
 
 /// What the process has had since it last got on.
 ///
-/// A trial is given up when that is more CPU time than the patience, or ten times as much in which its threads slept. The time for
-/// which they wait for a CPU counts as neither: other programs are in the way then, and starvation is no hang.
+/// A trial is given up when that is more CPU time than the patience, or ten times as much in which
+/// its threads slept. The time for which they wait for a CPU counts as neither: other programs are
+/// in the way then, and starvation is no hang.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spent {
     /// By the clock.
@@ -113,8 +114,8 @@ pub fn threads() -> impl Iterator<Item = u32> {
     tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok())
 }
 
-/// How long each has waited for a CPU since it began; none of them, if the kernel does not count that. A thread that
-/// ends meanwhile is left out.
+/// How long each has waited for a CPU since it began; none of them, if the kernel does not count
+/// that. A thread that ends meanwhile is left out.
 fn waiting_times() -> BTreeMap<u32, Duration> {
     let waiting = |thread| Some((thread, scheduled(thread)?.1));
     threads().filter_map(waiting).collect()
@@ -157,7 +158,8 @@ mod tests {
         assert_eq!(looks(LOOK, LOOK / 20, LOOK / 20), Some(6_667));
     }
 
-    /// A quarter of a second in 126, at nice 19 among 20 others on 2 CPUs: more than half an hour of patience.
+    /// A quarter of a second in 126, at nice 19 among 20 others on 2 CPUs: more than half an hour
+    /// of patience.
     #[test]
     fn who_is_starved_has_longer() {
         let cpu = LOOK / 504;

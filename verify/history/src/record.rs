@@ -1,7 +1,7 @@
 //! One history while it is made: a structure, the lanes that use it, and what they note.
 //!
-//! A thread has two lanes: its own, and one for the signal handlers that interrupt it. A call is noted before it begins, so
-//! that it is there if the thread ends inside.
+//! A thread has two lanes: its own, and one for the signal handlers that interrupt it. A call is
+//! noted before it begins, so that it is there if the thread ends inside.
 
 use std::cell::UnsafeCell;
 
@@ -29,8 +29,9 @@ pub trait Subject: Send + Sync + Sized + 'static {
     /// What a lane keeps from one call to the next.
     type Memory: Default + Send;
 
-    /// The lane's next call, if it has any. `value` is another one each time, and never 0; the number of the lane plus
-    /// one is in its bits from 16 on. In signal handlers too: it takes no memory.
+    /// The lane's next call, if it has any. `value` is another one each time, and never 0; the
+    /// number of the lane plus one is in its bits from 16 on. In signal handlers too: it takes no
+    /// memory.
     fn choose(
         &self,
         rng: &mut Rng,
@@ -64,7 +65,8 @@ pub type Operation<S> = fn(
     &mut <S as Subject>::Memory,
 ) -> <<S as Subject>::Model as Model>::Answer;
 
-/// The one function that all calls of a structure go through, so that what is stopped in it is all there is.
+/// The one function that all calls of a structure go through, so that what is stopped in it is all
+/// there is.
 pub fn operation<S: Subject>() -> Operation<S> {
     std::hint::black_box(S::operate)
 }
@@ -88,11 +90,13 @@ pub struct Record<S: Subject> {
     lanes: [CachePadded<UnsafeCell<Lane<S>>>; LANES],
 }
 
-// SAFETY: the subject and the clock are shared as such; a lane is used by one thread at a time, by the promise to `call`.
+// SAFETY: the subject and the clock are shared as such; a lane is used by one thread at a time, by
+// the promise to `call`.
 unsafe impl<S: Subject> Sync for Record<S> {}
 
 impl<S: Subject> Record<S> {
-    /// For so many threads, and so many calls of each; half as many of its handlers. All choices follow from the seed.
+    /// For so many threads, and so many calls of each; half as many of its handlers. All choices
+    /// follow from the seed.
     pub fn new(subject: S, before: S::Model, threads: usize, calls: usize, seed: u64) -> Record<S> {
         assert!(threads <= THREADS, "so many threads have no lanes");
         let lane = |number: usize| {
@@ -119,7 +123,8 @@ impl<S: Subject> Record<S> {
     ///
     /// # Safety
     ///
-    /// Nobody else uses the lane meanwhile: neither another thread nor a handler that interrupts this one.
+    /// Nobody else uses the lane meanwhile: neither another thread nor a handler that interrupts
+    /// this one.
     pub unsafe fn call(&self, number: usize) -> bool {
         // SAFETY: the caller's promise.
         let lane = unsafe { &mut *self.lanes[number].get() };
@@ -194,7 +199,8 @@ impl<S: Subject> Record<S> {
 }
 
 impl<S: Subject> Record<S> {
-    /// Drops what the lanes keep. The structure stays as the calls have left it, to be dropped where it lies.
+    /// Drops what the lanes keep. The structure stays as the calls have left it, to be dropped
+    /// where it lies.
     pub fn forget_memories(&mut self) {
         for lane in &mut self.lanes {
             lane.get_mut().memory = S::Memory::default();
@@ -211,7 +217,8 @@ impl<S: Subject> Others for Record<S> {
     }
 
     fn call(&self, thread: usize) -> bool {
-        // SAFETY: the second lane of the thread that a handler interrupts; one handler at a time acts.
+        // SAFETY: the second lane of the thread that a handler interrupts; one handler at a time
+        // acts.
         unsafe { self.call(THREADS + thread) }
     }
 

@@ -1,5 +1,5 @@
-//! What is said before the process ends: on standard error itself, since the test harness keeps what `eprintln!` prints, and
-//! loses it when the process ends.
+//! What is said before the process ends: on standard error itself, since the test harness keeps
+//! what `eprintln!` prints, and loses it when the process ends.
 
 use std::io::{Cursor, Write};
 use std::panic;
@@ -20,8 +20,8 @@ pub fn say(text: impl AsRef<[u8]>) {
     }
 }
 
-/// From now on, every panic is said in a line, and then told as before. One in a handler ends the process, which loses
-/// what was told.
+/// From now on, every panic is said in a line, and then told as before. One in a handler ends the
+/// process, which loses what was told.
 pub fn say_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -5,9 +5,10 @@
 //! kernel              └ signal; in a section: instruction pointer = abort address
 //! ```
 //!
-//! Which instructions an operation comes by is found by running it one instruction at a time, and by the descriptors of its
-//! sections (`verify/every-instruction` does both). Instructions in the standard library's functions are left out, since handlers
-//! use those too; and what runs with signals blocked, where a breakpoint would end the process.
+//! Which instructions an operation comes by is found by running it one instruction at a time, and
+//! by the descriptors of its sections (`verify/every-instruction` does both). Instructions in the
+//! standard library's functions are left out, since handlers use those too; and what runs with
+//! signals blocked, where a breakpoint would end the process.
 //!
 //! x86-64 with sections only; elsewhere there are no such places.
 

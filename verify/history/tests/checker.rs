@@ -1,5 +1,5 @@
-//! The checker itself: what has an order must pass, what has none must fail, and on small histories it says what trying
-//! every order says.
+//! The checker itself: what has an order must pass, what has none must fail, and on small histories
+//! it says what trying every order says.
 #![cfg(target_os = "linux")]
 
 use fastrand::Rng;
@@ -148,7 +148,8 @@ fn the_one<M: Model>(
 /// A call, its answer, and when it took effect.
 type Moment<M> = (<M as Model>::Call, <M as Model>::Answer, f64);
 
-/// A history that has an order: a sequential one whose calls are widened around the moments at which they took effect.
+/// A history that has an order: a sequential one whose calls are widened around the moments at
+/// which they took effect.
 fn widened<M: Arbitrary>(rng: &mut Rng, lanes: usize, calls: usize) -> History<M> {
     let mut state = M::fresh(rng);
     let before = state.clone();
@@ -378,7 +379,8 @@ fn a_lane_is_in_order() {
     assert!(linearize(&history(vec![pushed, vec![taken(2)], vec![taken(1)]])).is_ok());
 }
 
-/// Each end looks before it sees what the other has done: no order explains both refusals, but one explains each.
+/// Each end looks before it sees what the other has done: no order explains both refusals, but one
+/// explains each.
 #[test]
 fn refusals_of_two_ends_need_not_agree() {
     let put = |value, is_put| call(ends::Call::PutTail(value), ends::Answer::Put(is_put));

@@ -1,4 +1,5 @@
-//! Memory while values come and go: it stays what it was, however many there have been. And nodes that come back on purpose.
+//! Memory while values come and go: it stays what it was, however many there have been. And nodes
+//! that come back on purpose.
 #![cfg(target_os = "linux")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,7 +37,8 @@ fn alone() -> MutexGuard<'static, ()> {
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Calls `churn` with a number of its thread's and of the round, on several threads; the first tenth may take memory.
+/// Calls `churn` with a number of its thread's and of the round, on several threads; the first
+/// tenth may take memory.
 fn stays_small(name: &str, churn: impl Fn(u64, u64) + Sync) {
     const THREADS: u64 = 3;
     let round = |rounds: u64| {
@@ -124,8 +126,8 @@ fn queue_by<T: AsWord>(mechanism: Mechanism, capacity: usize) -> Queue<T> {
 /// How many values are under way between a producer and a consumer, at most.
 const UNDER_WAY: u64 = 2_000;
 
-/// One thread puts values in and another one takes them out, of all that come about as many as there are operations. The most that can
-/// be under way are once, before.
+/// One thread puts values in and another one takes them out, of all that come about as many as
+/// there are operations. The most that can be under way are once, before.
 fn flows<T>(name: &str, put: impl Fn(u64) + Sync, take: impl Fn() -> Option<T> + Sync) {
     let (put, take) = (&put, &take);
     thread::scope(|scope| {
@@ -242,7 +244,8 @@ fn what_is_left_behind_is_noticed() {
     );
 }
 
-/// Between the look and the exchange of a pop, the node it has looked at goes, comes back on top, and leads elsewhere.
+/// Between the look and the exchange of a pop, the node it has looked at goes, comes back on top,
+/// and leads elsewhere.
 #[test]
 fn a_node_that_comes_back_deceives_nobody() {
     let _alone = alone();

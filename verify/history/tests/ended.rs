@@ -1,4 +1,5 @@
-//! Threads ended inside every operation, at every instruction: at most the one value in their hands is lost.
+//! Threads ended inside every operation, at every instruction: at most the one value in their hands
+//! is lost.
 #![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
 use atomseq::dcas::Mechanism;
@@ -15,7 +16,8 @@ use verify_history::subjects::words::{Pair, Twins, Words};
 
 const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];
 
-/// All places in release; in debug builds, whose operations are several times as long, some of them.
+/// All places in release; in debug builds, whose operations are several times as long, some of
+/// them.
 const THOROUGH: Thoroughness = if cfg!(debug_assertions) {
     Thoroughness {
         scripts: 1,
@@ -58,7 +60,8 @@ fn in_a_domain() {
     }
 }
 
-/// Nobody comes by between the thread's end and the domain's: the words' own destructor sees no half-done exchange.
+/// Nobody comes by between the thread's end and the domain's: the words' own destructor sees no
+/// half-done exchange.
 #[test]
 fn in_a_domain_that_is_dropped_next() {
     for mechanism in MECHANISMS {

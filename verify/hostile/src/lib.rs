@@ -1,5 +1,5 @@
-//! Macros that make something else of what they are given. All of them could be written for a good reason, and none emits
-//! `unsafe`: so no program that uses one may become unsound by that.
+//! Macros that make something else of what they are given. All of them could be written for a good
+//! reason, and none emits `unsafe`: so no program that uses one may become unsound by that.
 
 use std::collections::HashSet;
 use std::sync::Mutex;

@@ -1,5 +1,5 @@
-//! Tools for tests that need a process of their own: start-up decides once for a process, and some tests give the
-//! process a sandbox or an environment first.
+//! Tools for tests that need a process of their own: start-up decides once for a process, and some
+//! tests give the process a sandbox or an environment first.
 #![cfg(atomseq_sections)]
 
 use std::ffi::{CStr, CString, c_int, c_void};
@@ -22,7 +22,8 @@ pub struct Circumstances {
     pub ancient: bool,
     /// The test harness keeps what the test prints, as it usually does.
     pub captured: bool,
-    /// Files that are mounted over others: the one that is hidden, and the one that is there instead.
+    /// Files that are mounted over others: the one that is hidden, and the one that is there
+    /// instead.
     pub replaced: Vec<(CString, CString)>,
 }
 
@@ -51,8 +52,8 @@ pub fn in_fresh_process(
     Some(text.into_owned())
 }
 
-/// Runs `check` in a fresh process, which must be killed by `signal`; returns what it wrote on standard error
-/// itself, past the test harness, which loses what it keeps.
+/// Runs `check` in a fresh process, which must be killed by `signal`; returns what it wrote on
+/// standard error itself, past the test harness, which loses what it keeps.
 pub fn killed_in_fresh_process(test: &str, signal: i32, check: impl FnOnce()) -> Option<String> {
     if is_fresh_process() {
         check();
@@ -182,7 +183,8 @@ pub enum When {
 
 /// From now on, the kernel refuses a system call to this thread and what it starts.
 pub fn refuse(refusal: &Refusal) -> std::io::Result<()> {
-    // A filter looks at `struct seccomp_data`: the call's number at 0, its first argument's low half at 16.
+    // A filter looks at `struct seccomp_data`: the call's number at 0, its first argument's low
+    // half at 16.
     let statement = |code: u32, k: u32, jt, jf| libc::sock_filter {
         code: code as u16,
         jt,
@@ -225,7 +227,8 @@ pub fn refuse(refusal: &Refusal) -> std::io::Result<()> {
 /// How many trapped system calls the handler of [`answer_traps`] has answered.
 pub static ANSWERED: AtomicU64 = AtomicU64::new(0);
 
-/// From now on a handler of `SIGSYS` answers trapped system calls by `ENOSYS`. The kernel ends a process that has blocked the signal.
+/// From now on a handler of `SIGSYS` answers trapped system calls by `ENOSYS`. The kernel ends a
+/// process that has blocked the signal.
 pub fn answer_traps() {
     extern "C" fn answer(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
         ANSWERED.fetch_add(1, Ordering::Relaxed);
@@ -390,7 +393,8 @@ pub fn without_tests(text: &str) -> &str {
     &text[..tests.unwrap_or(text.len())]
 }
 
-/// The CPU that this thread is on, asked of the kernel itself: the C library's answer comes from rseq.
+/// The CPU that this thread is on, asked of the kernel itself: the C library's answer comes from
+/// rseq.
 pub fn kernel_cpu() -> i32 {
     let mut cpu = 0u32;
     // SAFETY: the kernel writes one word.

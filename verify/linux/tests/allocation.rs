@@ -1,4 +1,5 @@
-//! Nothing in the platform layer allocates through Rust's global allocator, which may be built on it.
+//! Nothing in the platform layer allocates through Rust's global allocator, which may be built on
+//! it.
 #![cfg(not(target_family = "wasm"))]
 
 use atomseq::internals as platform;

@@ -1,5 +1,6 @@
-//! k-CAS takes its descriptors as the thread that it is told to be: where a sandbox keeps that back, and where it changes in the middle. And
-//! it takes them where there is no memory for new ones.
+//! k-CAS takes its descriptors as the thread that it is told to be: where a sandbox keeps that
+//! back, and where it changes in the middle. And it takes them where there is no memory for new
+//! ones.
 #![cfg(atomseq_sections)]
 
 use std::panic::catch_unwind;
@@ -43,8 +44,9 @@ fn end(is_well: bool) -> ! {
     unsafe { libc::_exit(if is_well { 0 } else { 1 }) }
 }
 
-/// Threads that cannot be told apart, by sandboxes set up before the first operation or after it, are not at home in one block.
-/// Eight processes of three threads, each of which makes 300,000 changes.
+/// Threads that cannot be told apart, by sandboxes set up before the first operation or after it,
+/// are not at home in one block. Eight processes of three threads, each of which makes 300,000
+/// changes.
 #[test]
 fn threads_without_numbers_are_kept_apart() {
     let check = || {
@@ -72,8 +74,8 @@ fn threads_without_numbers_are_kept_apart() {
     in_fresh_process(name, Circumstances::default(), check);
 }
 
-/// A handler comes while its thread looks for a home, and forks. In the child it finds a home itself, as somebody else than the
-/// thread that it then returns to.
+/// A handler comes while its thread looks for a home, and forks. In the child it finds a home
+/// itself, as somebody else than the thread that it then returns to.
 #[test]
 fn a_child_of_a_handler_goes_on_with_a_search() {
     static FORKED: AtomicI32 = AtomicI32::new(0);
@@ -152,7 +154,8 @@ fn threads_without_memory_make_their_changes() {
                 thread::scope(|scope| {
                     for thread in 0..THREADS {
                         scope.spawn(move || {
-                            // All threads have their stacks before the memory runs out for one of them.
+                            // All threads have their stacks before the memory runs out for one of
+                            // them.
                             all_are_ready.wait();
                             let (call, answer, when) =
                                 (libc::SYS_mmap, Answer::Error(libc::ENOMEM), When::Always);

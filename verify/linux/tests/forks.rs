@@ -1,4 +1,5 @@
-//! Forks: a child goes on as its parent did, and finds no gate closed by a thread that it does not have.
+//! Forks: a child goes on as its parent did, and finds no gate closed by a thread that it does not
+//! have.
 #![cfg(atomseq_sections)]
 
 use atomseq::dcas::{Cell, Change, Domain, Mechanism};
@@ -40,7 +41,8 @@ fn raw_fork() -> i32 {
     unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) as i32 }
 }
 
-/// Where the first process of a PID namespace has made another one: a child of this process has its number.
+/// Where the first process of a PID namespace has made another one: a child of this process has its
+/// number.
 fn in_first_process(check: impl FnOnce()) {
     in_child(fork, || {
         // SAFETY: of the calling process, for the children that it makes.
@@ -58,7 +60,8 @@ fn in_first_process(check: impl FnOnce()) {
     });
 }
 
-/// The next children of this thread have the numbers of a new namespace. Afterwards it can start no thread.
+/// The next children of this thread have the numbers of a new namespace. Afterwards it can start no
+/// thread.
 fn number_children_anew() {
     // SAFETY: of the calling thread.
     assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWPID) }, 0);
@@ -118,7 +121,8 @@ fn forks_in_the_middle_of_start_up(in_new_namespace: bool) {
     });
 }
 
-/// A child decides anew, also where the kernel wipes nothing and says so. (Where it only promises to, the child waits.)
+/// A child decides anew, also where the kernel wipes nothing and says so. (Where it only promises
+/// to, the child waits.)
 #[test]
 fn a_child_of_a_start_up_that_stands_still_decides_itself() {
     let [usual, without, _] = with_and_without_wiping();
@@ -136,7 +140,8 @@ fn a_child_of_a_start_up_that_stands_still_decides_itself() {
     }
 }
 
-/// The fork is the deciding thread's own, in a sandbox's handler: both processes go on with the start-up that they are in the middle of.
+/// The fork is the deciding thread's own, in a sandbox's handler: both processes go on with the
+/// start-up that they are in the middle of.
 #[test]
 fn a_handler_may_fork_inside_start_up() {
     static CHILD: AtomicI32 = AtomicI32::new(-1);
@@ -178,7 +183,8 @@ fn a_child_with_its_parents_number_decides_itself() {
     );
 }
 
-/// A thread that no fork waits for any longer has closed a gate. In the child, a handler that runs before atomseq's meets it.
+/// A thread that no fork waits for any longer has closed a gate. In the child, a handler that runs
+/// before atomseq's meets it.
 #[test]
 fn an_older_handler_of_a_child_with_its_parents_number_finds_no_gate_closed() {
     static AREA: LazyLock<Area> = LazyLock::new(|| Area::try_new(0).unwrap());
@@ -219,7 +225,8 @@ fn an_older_handler_of_a_child_with_its_parents_number_finds_no_gate_closed() {
     );
 }
 
-/// A child of a raw fork counts none of the threads that stayed behind, and its own thread only where it was counted.
+/// A child of a raw fork counts none of the threads that stayed behind, and its own thread only
+/// where it was counted.
 #[test]
 fn a_child_of_a_raw_fork_waits_for_no_thread_of_its_parent() {
     in_fresh_process(
@@ -260,7 +267,8 @@ fn a_child_goes_on_as_its_parent_did() {
             ..Circumstances::default()
         };
         in_fresh_process("a_child_goes_on_as_its_parent_did", circumstances, || {
-            // The harness's other thread may have started atomseq up; this one may have to register still.
+            // The harness's other thread may have started atomseq up; this one may have to register
+            // still.
             let status = atomseq::status();
             assert!(status.gates_active(), "{status}");
             in_child(fork, || {
@@ -279,11 +287,11 @@ fn a_child_goes_on_as_its_parent_did() {
     }
 }
 
-/// Threads that close a gate, over and over, while this one forks: so often, or for 15 seconds. Returns how many children
-/// found it closed.
+/// Threads that close a gate, over and over, while this one forks: so often, or for 15 seconds.
+/// Returns how many children found it closed.
 ///
-/// A closer waits only a few milliseconds for a fork, and a busy machine may make a fork longer than that. A gate that was closed
-/// after such a wait does not count.
+/// A closer waits only a few milliseconds for a fork, and a busy machine may make a fork longer
+/// than that. A gate that was closed after such a wait does not count.
 fn forks_among_closers(forks: usize, fork: fn() -> i32) -> usize {
     static GATE: AtomicU32 = AtomicU32::new(0);
     // Less than what a closer waits before it goes on uncounted.
@@ -344,8 +352,8 @@ fn a_child_finds_every_gate_open() {
     }
 }
 
-/// A thread that is inside already enters again while a fork waits for it: as an operation does that meets a full
-/// structure's slow path under a gate.
+/// A thread that is inside already enters again while a fork waits for it: as an operation does
+/// that meets a full structure's slow path under a gate.
 #[test]
 fn a_thread_inside_may_enter_again() {
     in_fresh_process(
@@ -391,8 +399,8 @@ fn a_child_of_a_raw_fork_may_find_a_gate_closed() {
     );
 }
 
-/// Atfork handlers of a program's own run after atomseq's prepare and before its parent and child: a thread that closed
-/// a gate there would wait for itself, if it was counted.
+/// Atfork handlers of a program's own run after atomseq's prepare and before its parent and child:
+/// a thread that closed a gate there would wait for itself, if it was counted.
 #[test]
 fn atfork_handlers_may_close_gates() {
     static CALLED: AtomicU32 = AtomicU32::new(0);
@@ -413,7 +421,8 @@ fn atfork_handlers_may_close_gates() {
                     unsafe { libc::pthread_atfork(Some(handler), Some(handler), Some(handler)) };
                 assert_eq!(result, 0);
             }
-            // Blocked signals would survive an alarm: another thread ends this process, should it hang.
+            // Blocked signals would survive an alarm: another thread ends this process, should it
+            // hang.
             std::thread::spawn(|| {
                 std::thread::sleep(Duration::from_secs(20));
                 std::process::abort();
@@ -431,7 +440,8 @@ fn atfork_handlers_may_close_gates() {
     );
 }
 
-/// A library's recursive lock is taken around forks. One thread holds it and forks while another thread's fork waits for it.
+/// A library's recursive lock is taken around forks. One thread holds it and forks while another
+/// thread's fork waits for it.
 #[test]
 fn a_thread_may_fork_while_it_holds_what_another_fork_waits_for() {
     static mut LOCK: libc::pthread_mutex_t = libc::PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
@@ -459,7 +469,8 @@ fn a_thread_may_fork_while_it_holds_what_another_fork_waits_for() {
             let result = unsafe { libc::pthread_atfork(Some(take), Some(give), Some(renew)) };
             assert_eq!(result, 0);
             atomseq::status();
-            // Blocked signals would survive an alarm: another thread ends this process, should it hang.
+            // Blocked signals would survive an alarm: another thread ends this process, should it
+            // hang.
             std::thread::spawn(|| {
                 std::thread::sleep(Duration::from_secs(20));
                 std::process::abort();
@@ -492,8 +503,8 @@ fn a_thread_may_fork_while_it_holds_what_another_fork_waits_for() {
     }
 }
 
-/// The child of a raw fork that an atfork handler makes goes on with the fork that it is inside of, as its parent does. Then both
-/// fork, and close gates.
+/// The child of a raw fork that an atfork handler makes goes on with the fork that it is inside of,
+/// as its parent does. Then both fork, and close gates.
 #[test]
 fn a_child_of_a_raw_fork_inside_a_fork_may_fork() {
     static ARMED: AtomicBool = AtomicBool::new(false);
@@ -571,7 +582,8 @@ fn a_child_forked_during_start_up_decides_itself() {
     );
 }
 
-/// In a child it seems that all of its parent's threads have ended. One of them goes on, under a new number; what is its own stays so.
+/// In a child it seems that all of its parent's threads have ended. One of them goes on, under a
+/// new number; what is its own stays so.
 #[test]
 fn nobody_says_that_a_parents_thread_has_ended() {
     in_fresh_process(
@@ -596,7 +608,8 @@ fn nobody_says_that_a_parents_thread_has_ended() {
     );
 }
 
-/// Two words on one page together with what guards them, so that a child has them as they were at one time.
+/// Two words on one page together with what guards them, so that a child has them as they were at
+/// one time.
 #[repr(align(4096))]
 struct OnePage(Domain<[Cell; 2]>);
 
@@ -629,8 +642,8 @@ impl OnePage {
     }
 }
 
-/// Children of a process whose threads are in the middle of changes: what these have half done is undone, or completed,
-/// by whoever comes upon it there.
+/// Children of a process whose threads are in the middle of changes: what these have half done is
+/// undone, or completed, by whoever comes upon it there.
 #[test]
 fn a_child_goes_on_with_what_threads_had_half_done() {
     in_fresh_process(

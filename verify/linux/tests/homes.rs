@@ -1,4 +1,5 @@
-//! Locks with a home: in a child of a fork, where rseq is off, where atomseq registers threads itself, and when their holder ends.
+//! Locks with a home: in a child of a fork, where rseq is off, where atomseq registers threads
+//! itself, and when their holder ends.
 #![cfg(atomseq_sections)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -75,7 +76,8 @@ fn a_child_finds_a_lock_as_its_parent_had_it() {
             in_child(|| biased.try_lock().is_none() && on_cpu.try_lock().is_none());
             // The child's own thread is the holder's copy: it may unlock what it holds there.
             in_child(|| {
-                // SAFETY: locked by this thread before the fork, and its guard is never dropped in the child.
+                // SAFETY: locked by this thread before the fork, and its guard is never dropped in
+                // the child.
                 unsafe { (biased.force_unlock(), on_cpu.force_unlock()) };
                 biased.try_lock().is_some() && on_cpu.try_lock().is_some()
             });
@@ -84,7 +86,8 @@ fn a_child_finds_a_lock_as_its_parent_had_it() {
     );
 }
 
-/// Visits all the time, so that forks meet claims; whatever a child finds, it is no claim that nobody ends.
+/// Visits all the time, so that forks meet claims; whatever a child finds, it is no claim that
+/// nobody ends.
 #[test]
 fn a_child_is_not_kept_out_by_a_claim() {
     in_fresh_process(

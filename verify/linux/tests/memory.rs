@@ -1,4 +1,5 @@
-//! Type-stable memory and the system: when there is no memory, when memory is locked, and in the child of a fork.
+//! Type-stable memory and the system: when there is no memory, when memory is locked, and in the
+//! child of a fork.
 #![cfg(atomseq_sections)]
 
 use std::sync::Barrier;
@@ -58,8 +59,8 @@ fn memory_that_ends_is_an_error_and_what_is_there_goes_on() {
     });
 }
 
-/// More threads than k-CAS has descriptors without the system's memory, each of them new: who puts in is told, who takes out is not
-/// refused, and nothing is lost. 2,000 rounds a thread.
+/// More threads than k-CAS has descriptors without the system's memory, each of them new: who puts
+/// in is told, who takes out is not refused, and nothing is lost. 2,000 rounds a thread.
 #[test]
 fn structures_by_k_cas_go_on_when_memory_has_ended() {
     const THREADS: usize = 48;
@@ -218,8 +219,8 @@ extern "C" fn allocate_and_free(pool: *mut libc::c_void) -> *mut libc::c_void {
     }
 }
 
-/// Threads end wherever they happen to be. The others go on, and all but what was in the hands of the
-/// ended ones is still there: an audit finds what they had allocated.
+/// Threads end wherever they happen to be. The others go on, and all but what was in the hands of
+/// the ended ones is still there: an audit finds what they had allocated.
 #[test]
 fn threads_that_end_in_the_middle_take_little_with_them() {
     let test = "threads_that_end_in_the_middle_take_little_with_them";
@@ -241,7 +242,8 @@ fn threads_that_end_in_the_middle_take_little_with_them() {
         for round in 0..THREADS {
             let mut thread = 0;
             let shared = std::ptr::from_ref(&pool).cast_mut().cast();
-            // SAFETY: a thread that uses the pool, which lives until the thread has ended; it has no Rust destructors to run.
+            // SAFETY: a thread that uses the pool, which lives until the thread has ended; it has
+            // no Rust destructors to run.
             unsafe {
                 let attributes = std::ptr::null();
                 let result =
@@ -465,8 +467,8 @@ fn audits_use_what_cannot_be_given_back_again() {
     });
 }
 
-/// A sandbox that answers calls for memory from a handler of `SIGSYS`, which the kernel calls where that signal is not blocked, and ends the
-/// process elsewhere. One run for each set of calls.
+/// A sandbox that answers calls for memory from a handler of `SIGSYS`, which the kernel calls where
+/// that signal is not blocked, and ends the process elsewhere. One run for each set of calls.
 #[test]
 fn calls_for_memory_are_made_with_no_signal_blocked() {
     let test = "calls_for_memory_are_made_with_no_signal_blocked";
@@ -478,8 +480,8 @@ fn calls_for_memory_are_made_with_no_signal_blocked() {
         let printed = in_fresh_process(test, circumstances, || {
             let trapped = std::env::var("TRAPPED").expect("said by the parent");
             use_many_sizes();
-            // SAFETY: the child uses atomseq and memory of its own, and leaves: the C library ends threads with a trapped call, and
-            // with signals blocked.
+            // SAFETY: the child uses atomseq and memory of its own, and leaves: the C library ends
+            // threads with a trapped call, and with signals blocked.
             let child = unsafe { libc::fork() };
             if child == 0 {
                 let went_on = std::panic::catch_unwind(|| use_memory_trapped(&trapped));

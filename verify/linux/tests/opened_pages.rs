@@ -1,6 +1,6 @@
-//! Memory that a handler of `SIGSEGV` opens on its first use, as a collector's barrier or a snapshot has it. Slices, vectors
-//! and nodes that an operation is given may lie there: also on the slow path, where every signal is blocked while a gate is
-//! held, so that a fault ends the process.
+//! Memory that a handler of `SIGSEGV` opens on its first use, as a collector's barrier or a
+//! snapshot has it. Slices, vectors and nodes that an operation is given may lie there: also on the
+//! slow path, where every signal is blocked while a gate is held, so that a fault ends the process.
 #![cfg(atomseq_sections)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -34,7 +34,8 @@ thread_local! {
 
 struct Arenas;
 
-// SAFETY: passes requests on to the system's allocator, or gives out the arena, which is free again before the next time.
+// SAFETY: passes requests on to the system's allocator, or gives out the arena, which is free again
+// before the next time.
 unsafe impl GlobalAlloc for Arenas {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if IN_ARENA.replace(false) {
@@ -99,8 +100,8 @@ fn open_on_faults() {
     }
 }
 
-/// Does an operation on the arena while that has these rights only, until the handler opens it; returns how many faults there
-/// were as well.
+/// Does an operation on the arena while that has these rights only, until the handler opens it;
+/// returns how many faults there were as well.
 fn closed<R>(rights: c_int, operation: impl FnOnce() -> R) -> (R, usize) {
     let before = FAULTS.load(Relaxed);
     protect(rights);

@@ -1,4 +1,5 @@
-//! Operations where a sandbox that was set up late refuses one of the system calls that they make: none panics, and none hangs.
+//! Operations where a sandbox that was set up late refuses one of the system calls that they make:
+//! none panics, and none hangs.
 //!
 //! The documentation names these calls.
 #![cfg(atomseq_sections)]
@@ -18,7 +19,8 @@ use verify_linux::{
     library_sources, refuse, without_tests,
 };
 
-/// In place of the C library's, for all of this program: without a vDSO, every look at the clock is a system call.
+/// In place of the C library's, for all of this program: without a vDSO, every look at the clock is
+/// a system call.
 #[unsafe(no_mangle)]
 extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> libc::c_int {
     // SAFETY: the caller's promise to the C library.
@@ -36,7 +38,8 @@ extern "C" fn sched_getcpu() -> libc::c_int {
     }
 }
 
-/// What operations call at any time. Not `futex` and `rt_sigprocmask`, which must stay allowed, nor `membarrier`, which must not fail late.
+/// What operations call at any time. Not `futex` and `rt_sigprocmask`, which must stay allowed, nor
+/// `membarrier`, which must not fail late.
 const CALLS: [(&str, libc::c_long); 10] = [
     ("getpid", libc::SYS_getpid),
     ("gettid", libc::SYS_gettid),
@@ -136,7 +139,8 @@ fn asks_std(text: &str) -> usize {
     without_tests(text).lines().filter(asks).count()
 }
 
-/// Of the library's sources, one asks where the other clock has just been answered, and one where there is no such refusal.
+/// Of the library's sources, one asks where the other clock has just been answered, and one where
+/// there is no such refusal.
 #[test]
 fn no_other_source_asks_a_clock_that_panics() {
     let mut asking: Vec<String> = library_sources()
@@ -240,7 +244,8 @@ fn a_trapped_call_is_made_with_no_signal_blocked() {
     }
 }
 
-/// Without sections every operation closes the gate of the CPU that its thread asks for. 100 rounds.
+/// Without sections every operation closes the gate of the CPU that its thread asks for. 100
+/// rounds.
 #[test]
 fn a_trapped_getcpu_is_made_with_no_signal_blocked() {
     let test = "a_trapped_getcpu_is_made_with_no_signal_blocked";

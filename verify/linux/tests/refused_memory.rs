@@ -1,8 +1,10 @@
-//! Memory that the system refuses to one call, since another one has got what was left: the first call finds that.
+//! Memory that the system refuses to one call, since another one has got what was left: the first
+//! call finds that.
 //!
-//! A filter traps the first call for memory. The handler of `SIGSYS` has the same memory be needed meanwhile, by itself or by another
-//! thread, and then answers that there is none. Or one thread has mapped what was left, and is held up before it can publish it: another
-//! one waits for it, and yields the processor, which the filter traps as well.
+//! A filter traps the first call for memory. The handler of `SIGSYS` has the same memory be needed
+//! meanwhile, by itself or by another thread, and then answers that there is none. Or one thread
+//! has mapped what was left, and is held up before it can publish it: another one waits for it, and
+//! yields the processor, which the filter traps as well.
 #![cfg(atomseq_sections)]
 
 use std::sync::Mutex;
@@ -48,7 +50,8 @@ fn map_elsewhere(bytes: usize) -> i64 {
     unsafe { libc::mmap(hint, bytes, access, kind, -1, 0) as i64 }
 }
 
-/// Calls `first`, and `second` in the middle of its call for memory: in a handler, or in another thread.
+/// Calls `first`, and `second` in the middle of its call for memory: in a handler, or in another
+/// thread.
 fn in_the_middle(by_handler: bool, first: impl FnOnce(), second: impl FnOnce() + Send + 'static) {
     let (begin, begun) = channel::<()>();
     let (end, ended) = channel();
@@ -135,7 +138,8 @@ fn a_mapping_that_another_call_drops_is_used() {
     });
 }
 
-/// The first thread has mapped what was left, and is held up; it may go on; it has got what it needs.
+/// The first thread has mapped what was left, and is held up; it may go on; it has got what it
+/// needs.
 static HELD_UP: AtomicBool = AtomicBool::new(false);
 static GOES_ON: AtomicBool = AtomicBool::new(false);
 static IS_DONE: AtomicBool = AtomicBool::new(false);
@@ -179,7 +183,8 @@ fn trap(call: libc::c_long, when: When) {
     refuse(&Refusal { call, answer, when }).expect("filters need no privileges");
 }
 
-/// `prepare` returns a need. One thread has it until it has mapped memory for that, and is held up; another one has it once.
+/// `prepare` returns a need. One thread has it until it has mapped memory for that, and is held up;
+/// another one has it once.
 fn while_another_is_held_up<N: Fn() + Send + Copy>(test: &str, prepare: impl FnOnce() -> N) {
     in_fresh_process(test, Circumstances::default(), || {
         atomseq::status();

@@ -1,5 +1,5 @@
-//! The system calls that the documentation names are all that there are: in the sources, and in a process that the kernel
-//! ends at any other.
+//! The system calls that the documentation names are all that there are: in the sources, and in a
+//! process that the kernel ends at any other.
 #![cfg(atomseq_sections)]
 
 use std::collections::BTreeSet;
@@ -77,7 +77,8 @@ fn documented() -> BTreeSet<String> {
         .collect()
 }
 
-/// Names of system calls in a file, up to its unit tests: those that Rust calls, and those that assembly has a comment for.
+/// Names of system calls in a file, up to its unit tests: those that Rust calls, and those that
+/// assembly has a comment for.
 fn used(text: &str) -> BTreeSet<String> {
     let text = without_tests(text);
     let name = |text: &str| {

@@ -1,5 +1,5 @@
-//! What start-up decides, in a process of its own each: who registers, what is refused and why, and what start-up
-//! leaves as it found it.
+//! What start-up decides, in a process of its own each: who registers, what is refused and why, and
+//! what start-up leaves as it found it.
 #![cfg(atomseq_sections)]
 
 use atomseq::internals::{cpu_id, current_cpu, membarrier_rseq, register_this_thread};
@@ -143,8 +143,9 @@ fn without_membarrier_sections_run_and_gates_do_not() {
     }
 }
 
-/// A sandbox that says yes and does nothing: only the self-test can tell, unless other threads interrupt it throughout. On a busy
-/// machine they do so in most processes (ten in a row in one run of forty), so up to a hundred are asked.
+/// A sandbox that says yes and does nothing: only the self-test can tell, unless other threads
+/// interrupt it throughout. On a busy machine they do so in most processes (ten in a row in one run
+/// of forty), so up to a hundred are asked.
 #[test]
 fn a_fence_that_does_nothing_is_found_out() {
     const PROCESSES: u32 = 100;
@@ -240,7 +241,8 @@ fn without_getcpu_nothing_else_is_blamed() {
     }
 }
 
-/// Nothing is wiped in children then, and processes have no numbers. One run for each answer; the last is a success in name.
+/// Nothing is wiped in children then, and processes have no numbers. One run for each answer; the
+/// last is a success in name.
 #[test]
 fn without_madvise_and_getpid_start_up_ends() {
     let test = "without_madvise_and_getpid_start_up_ends";
@@ -266,8 +268,8 @@ fn without_madvise_and_getpid_start_up_ends() {
     }
 }
 
-/// Start-up takes memory and starts a process, which a handler must not. What a handler can be the first to use is all that
-/// has a `const` constructor. One run.
+/// Start-up takes memory and starts a process, which a handler must not. What a handler can be the
+/// first to use is all that has a `const` constructor. One run.
 #[test]
 fn nothing_starts_up_in_a_handler() {
     static ON_CPU: Mutex<u32, OnCpu> = Mutex::new(0);
@@ -598,7 +600,8 @@ fn every_cpu_has_a_slot() {
     assert_eq!(counter.sum(), counted);
 }
 
-/// Does something on each CPU that this process may use: those to which the kernel lets this thread move.
+/// Does something on each CPU that this process may use: those to which the kernel lets this thread
+/// move.
 fn on_every_cpu(mut work: impl FnMut(usize)) {
     let mut moves = 0;
     for cpu in 0..libc::CPU_SETSIZE as usize {
@@ -702,7 +705,8 @@ impl Given {
         });
     }
 
-    /// Uses each of them on every CPU. How many there are, and that none has fewer slots than there are CPUs.
+    /// Uses each of them on every CPU. How many there are, and that none has fewer slots than there
+    /// are CPUs.
     fn use_everywhere(&self, cpus: usize) -> u32 {
         let mut used = 0;
         on_every_cpu(|cpu| {
@@ -849,7 +853,8 @@ fn await_flag(flag: &AtomicBool) {
     }
 }
 
-/// Start-up stands still where it has prepared the registration of threads, and then decides against it.
+/// Start-up stands still where it has prepared the registration of threads, and then decides
+/// against it.
 #[test]
 fn no_thread_registers_before_start_up_has_ended() {
     static MIDDLE: AtomicBool = AtomicBool::new(false);
@@ -879,7 +884,8 @@ fn no_thread_registers_before_start_up_has_ended() {
     });
 }
 
-/// Where `rseq` is trapped later, new threads use the slow path, and so do handlers that come in the middle of their registration.
+/// Where `rseq` is trapped later, new threads use the slow path, and so do handlers that come in
+/// the middle of their registration.
 #[test]
 fn a_trapped_registration_is_a_refused_one() {
     let circumstances = environment(&[OWN_REGISTRATION]);
@@ -903,8 +909,9 @@ fn a_trapped_registration_is_a_refused_one() {
     );
 }
 
-/// Where `rseq` is refused later, a thread that has registered cannot unregister at its end. glibc keeps its storage long enough;
-/// elsewhere the process ends with a sentence. One run for each answer.
+/// Where `rseq` is refused later, a thread that has registered cannot unregister at its end. glibc
+/// keeps its storage long enough; elsewhere the process ends with a sentence. One run for each
+/// answer.
 #[test]
 fn a_registered_thread_ends_where_rseq_is_refused_later() {
     const TEST: &str = "a_registered_thread_ends_where_rseq_is_refused_later";
@@ -943,8 +950,8 @@ fn a_registered_thread_ends_where_rseq_is_refused_later() {
     }
 }
 
-/// A constructor of an object that another thread loads, with the dynamic linker's lock held, needs atomseq while this thread starts it
-/// up, and waits for that lock.
+/// A constructor of an object that another thread loads, with the dynamic linker's lock held, needs
+/// atomseq while this thread starts it up, and waits for that lock.
 #[cfg(target_env = "gnu")]
 #[test]
 fn start_up_does_not_wait_for_a_constructor_that_waits_for_it() {

@@ -1,5 +1,5 @@
-//! A thread that exits between any two instructions of an allocation, which the processor's trap flag lets it run one by one: what others
-//! have freed meanwhile is found.
+//! A thread that exits between any two instructions of an allocation, which the processor's trap
+//! flag lets it run one by one: what others have freed meanwhile is found.
 #![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
 use std::ffi::{c_int, c_void};
@@ -71,8 +71,8 @@ extern "C" fn allocate_step_by_step(_: *mut c_void) -> *mut c_void {
     ptr::null_mut()
 }
 
-/// How many can be allocated after a thread that has allocated the last one, or has exited meanwhile, while the others were freed.
-/// And how many steps it made.
+/// How many can be allocated after a thread that has allocated the last one, or has exited
+/// meanwhile, while the others were freed. And how many steps it made.
 fn trial(free_at: usize, exit_at: usize) -> (usize, usize) {
     let build = Pool::options().limit(LIMIT).build();
     let boxed = Box::into_raw(Box::new(build.expect("a pool")));
@@ -85,7 +85,8 @@ fn trial(free_at: usize, exit_at: usize) -> (usize, usize) {
     STEPS.store(0, SeqCst);
     FREE_AT.store(free_at, SeqCst);
     EXIT_AT.store(exit_at, SeqCst);
-    // SAFETY: a thread that is joined, however it ends; then nobody borrows the pool but this function.
+    // SAFETY: a thread that is joined, however it ends; then nobody borrows the pool but this
+    // function.
     unsafe {
         let mut thread = std::mem::zeroed();
         let (no_attributes, nothing) = (ptr::null(), ptr::null_mut());
@@ -100,12 +101,14 @@ fn trial(free_at: usize, exit_at: usize) -> (usize, usize) {
     (found, STEPS.load(SeqCst))
 }
 
-/// The others are freed at about 110 points of the allocation, and the thread exits at one of two later ones: about 220 trials.
+/// The others are freed at about 110 points of the allocation, and the thread exits at one of two
+/// later ones: about 220 trials.
 #[test]
 fn what_is_free_is_found_after_a_thread_has_exited_in_an_allocation() {
     let test = "what_is_free_is_found_after_a_thread_has_exited_in_an_allocation";
     in_fresh_process(test, Circumstances::default(), || {
-        // SAFETY: zero is a valid action; its fields are set below. The handler is one for SA_SIGINFO.
+        // SAFETY: zero is a valid action; its fields are set below. The handler is one for
+        // SA_SIGINFO.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_trap as *const () as usize;
@@ -117,7 +120,8 @@ fn what_is_free_is_found_after_a_thread_has_exited_in_an_allocation() {
         let never = usize::MAX;
         let (left, steps) = trial(never, never);
         assert_eq!(left, 0);
-        // The windows are dozens of instructions long where nothing is optimised, and a handful where all is.
+        // The windows are dozens of instructions long where nothing is optimised, and a handful
+        // where all is.
         let distance = steps.div_ceil(POINTS);
         let mut freed = 0;
         for free_at in (0..steps).step_by(distance) {

@@ -1,4 +1,5 @@
-//! Threads that atomseq registers itself: from C, from signal handlers, ten thousand of them, and up to their very end.
+//! Threads that atomseq registers itself: from C, from signal handlers, ten thousand of them, and
+//! up to their very end.
 #![cfg(atomseq_sections)]
 
 use atomseq::internals::{cpu_id, current_cpu, register_this_thread};
@@ -229,7 +230,8 @@ fn ten_thousand_short_lived_threads_leave_nothing() {
             assert_eq!(CHECKED.load(Ordering::Relaxed), THREADS);
             assert_eq!(after.1, before.1, "open files");
             let grown = after.0.saturating_sub(before.0);
-            // 64 bytes lost a thread would be 576 KB; three more stacks in the C library's cache are some 30.
+            // 64 bytes lost a thread would be 576 KB; three more stacks in the C library's cache
+            // are some 30.
             assert!(grown < 400 * 1024, "grown by {grown} bytes");
         },
     );

@@ -1,8 +1,9 @@
 //! A thread under fire: a timer of its own interrupts it some thousand times a second.
 //!
-//! Processors take interrupts where an instruction is slow, so hardly ever inside a sequence of fast ones. On x86-64, one of
-//! eight times, the timer's handler therefore lets the thread walk on by single steps, a random number of them, and only then
-//! raises the signal: each instruction on the way is as likely as the others.
+//! Processors take interrupts where an instruction is slow, so hardly ever inside a sequence of
+//! fast ones. On x86-64, one of eight times, the timer's handler therefore lets the thread walk on
+//! by single steps, a random number of them, and only then raises the signal: each instruction on
+//! the way is as likely as the others.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -13,7 +14,8 @@ use atomseq::signal::{self, Event, Interrupted};
 /// How long after one handler the timer expires again.
 const NANOSECONDS: i64 = 20_000;
 
-/// What the handler does, a `fn()`; how often it did; and how often what it interrupted was a sequence.
+/// What the handler does, a `fn()`; how often it did; and how often what it interrupted was a
+/// sequence.
 static WORK: AtomicUsize = AtomicUsize::new(0);
 static HANDLED: AtomicUsize = AtomicUsize::new(0);
 static IN_SEQUENCES: AtomicUsize = AtomicUsize::new(0);
@@ -44,13 +46,14 @@ fn on_signal(event: &mut Event<'_>) {
     assert_eq!(started, 0);
 }
 
-/// Repeats `thread` until it was interrupted at least `times`, each time by `handler`. For one thread of a
-/// process at a time.
+/// Repeats `thread` until it was interrupted at least `times`, each time by `handler`. For one
+/// thread of a process at a time.
 pub fn under_fire(times: usize, handler: fn(), mut thread: impl FnMut()) -> Fired {
     let count = || [&HANDLED, &IN_SEQUENCES].map(|count| count.load(Ordering::Relaxed));
     let before = count();
     WORK.store(handler as *const () as usize, Ordering::Relaxed);
-    // SAFETY: the tests' handlers change structures of `atomseq::local` and atomics, and nothing else.
+    // SAFETY: the tests' handlers change structures of `atomseq::local` and atomics, and nothing
+    // else.
     unsafe { signal::install(libc::SIGUSR1, on_signal).expect("a signal that can be handled") };
     #[cfg(target_arch = "x86_64")]
     walk::prepare();
@@ -80,7 +83,8 @@ mod walk {
     use std::ptr;
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-    /// The longest walk, in instructions: longer than an operation of the structures and locks under test.
+    /// The longest walk, in instructions: longer than an operation of the structures and locks
+    /// under test.
     const LONGEST: u64 = 256;
 
     /// One of how many signals comes after a walk: a step takes as long as a signal.
@@ -89,7 +93,8 @@ mod walk {
     /// The trap flag: a signal after one instruction.
     const STEP: i64 = 0x100;
 
-    /// The instruction `syscall`. A walk ends in front of one: a step while signals are blocked would end the process.
+    /// The instruction `syscall`. A walk ends in front of one: a step while signals are blocked
+    /// would end the process.
     const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
     static STEPS_LEFT: AtomicU64 = AtomicU64::new(0);
@@ -192,7 +197,8 @@ impl Timer {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        // SAFETY: `start` made it. A last expiry may be on its way; by the return, it was delivered.
+        // SAFETY: `start` made it. A last expiry may be on its way; by the return, it was
+        // delivered.
         unsafe { libc::timer_delete(self.0) };
     }
 }

@@ -1,4 +1,5 @@
-//! Tests of `atomseq::local` with real signals, and of what must not compile. Here: what they share.
+//! Tests of `atomseq::local` with real signals, and of what must not compile. Here: what they
+//! share.
 #![cfg(target_os = "linux")]
 
 pub mod fire;

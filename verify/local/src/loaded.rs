@@ -15,7 +15,8 @@ impl Loaded {
     /// If the dynamic linker refuses, with its message.
     pub fn open() -> Loaded {
         let path = CString::new(object().into_os_string().into_encoded_bytes()).unwrap();
-        // SAFETY: a path that ends in a zero byte, of an object whose constructors are the standard library's.
+        // SAFETY: a path that ends in a zero byte, of an object whose constructors are the standard
+        // library's.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
         if handle.is_null() {
             // SAFETY: after a failure there is a message, good until the next call.

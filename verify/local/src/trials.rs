@@ -1,5 +1,5 @@
-//! One structure each, which a thread and its handler change in all ways at random, and the law that its
-//! content must keep.
+//! One structure each, which a thread and its handler change in all ways at random, and the law
+//! that its content must keep.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,6 +1,6 @@
-//! Whether reaching a per-thread static ever calls `__tls_get_addr`, which may allocate, and so must not be
-//! called by a handler that has interrupted `malloc`. In the executable and in a shared object
-//! that is loaded while it runs; with a thread-local of the standard library for a control.
+//! Whether reaching a per-thread static ever calls `__tls_get_addr`, which may allocate, and so
+//! must not be called by a handler that has interrupted `malloc`. In the executable and in a shared
+//! object that is loaded while it runs; with a thread-local of the standard library for a control.
 #![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
 use std::ffi::c_void;
@@ -13,7 +13,8 @@ use verify_local::loaded::Loaded;
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
-/// In place of the C library's: counts, and calls that one. It is exported, so shared objects find it first.
+/// In place of the C library's: counts, and calls that one. It is exported, so shared objects find
+/// it first.
 #[unsafe(no_mangle)]
 extern "C" fn __tls_get_addr(index: *mut c_void) -> *mut c_void {
     CALLS.fetch_add(1, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! A thread and its handler change the same structure as fast as they can, and nothing is lost, doubled or
-//! torn. Without restart or rollforward, something is.
+//! A thread and its handler change the same structure as fast as they can, and nothing is lost,
+//! doubled or torn. Without restart or rollforward, something is.
 #![cfg(target_os = "linux")]
 
 use verify_local::trials::{ALL, Trial};
@@ -49,9 +49,10 @@ mod without_recovery {
 
     use super::*;
 
-    /// In a few trials, one must fail: by what it counts, by an assertion of the structure's own, or by an operation that
-    /// never ends. (Not of a stack, nor of batches: without protection they write beyond
-    /// their memory, and what happens then is anybody's guess. The model checker has their controls.)
+    /// In a few trials, one must fail: by what it counts, by an assertion of the structure's own,
+    /// or by an operation that never ends. (Not of a stack, nor of batches: without protection they
+    /// write beyond their memory, and what happens then is anybody's guess. The model checker has
+    /// their controls.)
     fn fails(test: &'static str, name: &str, off: u32) {
         in_fresh_process(test, || {
             // SAFETY: integers are all that can be lost or doubled.

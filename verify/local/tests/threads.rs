@@ -1,5 +1,5 @@
-//! Per-thread statics from the first instruction of a thread to its last, and in a loaded object, with
-//! handlers that use them all the time.
+//! Per-thread statics from the first instruction of a thread to its last, and in a loaded object,
+//! with handlers that use them all the time.
 #![cfg(atomseq_sections)]
 
 use std::os::unix::thread::JoinHandleExt;

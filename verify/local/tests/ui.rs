@@ -9,6 +9,7 @@
 fn what_would_be_unsound_or_useless_does_not_compile() {
     let tests = trybuild::TestCases::new();
     tests.compile_fail("tests/ui/*.rs");
-    // Also makes trybuild build what it checks: errors in constants of generic types come that late.
+    // Also makes trybuild build what it checks: errors in constants of generic types come that
+    // late.
     tests.pass("tests/ui/pass/*.rs");
 }

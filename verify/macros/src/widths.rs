@@ -1,5 +1,6 @@
-//! A sequence computes the same of literals as of words, and reaches the same offsets, whether words have 32 bits or 64. All
-//! of it is checked while this file is compiled, which `.ci/run` does for targets of both widths.
+//! A sequence computes the same of literals as of words, and reaches the same offsets, whether
+//! words have 32 bits or 64. All of it is checked while this file is compiled, which `.ci/run` does
+//! for targets of both widths.
 
 use atomseq::sequence::model::{Operand, Program, Step};
 

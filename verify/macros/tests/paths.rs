@@ -210,8 +210,9 @@ fn quoted(file: TokenStream, all: &mut Vec<(String, Group)>) {
     }
 }
 
-/// The places in a file where a quotation takes its span from what the macro was given as it is: names would then mean what
-/// they mean there, in that edition. Each must go through `generated`, by itself or by a variable that is called `at`.
+/// The places in a file where a quotation takes its span from what the macro was given as it is:
+/// names would then mean what they mean there, in that edition. Each must go through `generated`,
+/// by itself or by a variable that is called `at`.
 fn spans(file: TokenStream, found: &mut Vec<String>) {
     let tokens: Vec<TokenTree> = file.into_iter().collect();
     for (index, token) in tokens.iter().enumerate() {
@@ -247,7 +248,8 @@ fn spans(file: TokenStream, found: &mut Vec<String>) {
     }
 }
 
-/// Every expansion in a file of this crate: the macro or the line, and what it names by another path.
+/// Every expansion in a file of this crate: the macro or the line, and what it names by another
+/// path.
 fn of_file(text: &str, origin: Origin) -> Vec<(String, Vec<String>)> {
     let file: TokenStream = text.parse().expect("it is Rust");
     let mut all = Vec::new();

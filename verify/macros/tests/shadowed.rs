@@ -1,4 +1,5 @@
-//! A crate that is called `core` and `std`, and holds nothing of either: what atomseq's macros expand to takes nothing from it.
+//! A crate that is called `core` and `std`, and holds nothing of either: what atomseq's macros
+//! expand to takes nothing from it.
 //!
 //! On the portable build as well, where the same macros expand to something else.
 

@@ -1,4 +1,5 @@
-//! What must not compile, a file each in `tests/ui` with what the compiler says beside it; and in `tests/ui/pass`, what must.
+//! What must not compile, a file each in `tests/ui` with what the compiler says beside it; and in
+//! `tests/ui/pass`, what must.
 //!
 //! After a deliberate change: `TRYBUILD=overwrite cargo test -p verify-macros --test ui`.
 // On the portable build, statics are made otherwise, and some messages name that.

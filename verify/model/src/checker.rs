@@ -5,14 +5,15 @@
 //!
 //! * nothing has changed that anybody could see;
 //! * the attempt is aborted: what it prepared stays as it is, or turns into garbage. The memory is
-//!   a new state, from which the restart (on any CPU), any interfering call and any number of both follow
-//!   as from every other state: an aborted attempt leaves nothing but memory behind;
+//!   a new state, from which the restart (on any CPU), any interfering call and any number of both
+//!   follow as from every other state: an aborted attempt leaves nothing but memory behind;
 //! * a call by a neighbour, on another CPU, runs as a whole, and the attempt goes on, not aborted
 //!   (tried where either writes what the other touches; elsewhere their order makes no difference).
 //!
-//! A sequence that is rolled forward ([`Recovery`]) is not aborted: what would interrupt it comes after its end,
-//! so what it does in between is nobody's business. Without any recovery a call on the same CPU runs as a whole
-//! before each step, and the attempt goes on: a mechanism that is broken, to be found out.
+//! A sequence that is rolled forward ([`Recovery`]) is not aborted: what would interrupt it comes
+//! after its end, so what it does in between is nobody's business. Without any recovery a call on
+//! the same CPU runs as a whole before each step, and the attempt goes on: a mechanism that is
+//! broken, to be found out.
 //!
 //! With the last step the content and the answer must be what the call [means](Structure::meaning).
 //! So every history is equal to a serial one, with each call where it committed or left early.

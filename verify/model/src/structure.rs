@@ -2,7 +2,8 @@
 
 use atomseq::sequence::model::{Memory, Program, Shape, Step, Value};
 
-/// The abstract content: for each CPU, the values in order. What a user could find out, and no more.
+/// The abstract content: for each CPU, the values in order. What a user could find out, and no
+/// more.
 pub type Content = Vec<Vec<usize>>;
 
 /// One call of a sequence, ready to be run on any CPU.
@@ -47,7 +48,8 @@ pub struct Answer {
 /// What happens to an attempt that is interrupted, and so when the interference comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
-    /// It is given up, the interference comes, it starts again: by the kernel, or by a signal handler.
+    /// It is given up, the interference comes, it starts again: by the kernel, or by a signal
+    /// handler.
     Restart,
     /// It is run to its end, then the interference comes.
     Rollforward,
@@ -97,7 +99,8 @@ pub trait Structure {
         0..0
     }
 
-    /// How many calls in a row are enough. A structure with finitely many states is exhausted before.
+    /// How many calls in a row are enough. A structure with finitely many states is exhausted
+    /// before.
     fn longest_history(&self) -> usize {
         usize::MAX
     }

@@ -47,7 +47,8 @@ fn the_protocol_holds() {
             ways_out.extend(taken.into_iter().map(|way| (name, way)));
         }
     }
-    // An undoing section of a thread that is not registered ends by its first exit, and changes nothing.
+    // An undoing section of a thread that is not registered ends by its first exit, and changes
+    // nothing.
     let mut missed = Vec::new();
     for name in [
         "exchange",
@@ -219,7 +220,8 @@ fn recovery_from_another_cpu_is_found_out() {
     );
 }
 
-/// Undoing or freeing on the own CPU although the lock is somebody else's by now, or undoing what an older exchange has logged.
+/// Undoing or freeing on the own CPU although the lock is somebody else's by now, or undoing what
+/// an older exchange has logged.
 #[test]
 fn recovery_without_a_look_is_found_out() {
     let without = |program: &'static Program, which: usize| {

@@ -1,6 +1,6 @@
-//! The protocols around sections under loom: every value that a relaxed load may return, and a report wherever two threads
-//! touch memory with nothing to order them. Loom prunes the orders of steps it tries, and sometimes one too
-//! many: `protocols_shuttle` tries them all.
+//! The protocols around sections under loom: every value that a relaxed load may return, and a
+//! report wherever two threads touch memory with nothing to order them. Loom prunes the orders of
+//! steps it tries, and sometimes one too many: `protocols_shuttle` tries them all.
 
 #[path = "../../../crates/atomseq/src/percpu/baseline.rs"]
 mod baseline;

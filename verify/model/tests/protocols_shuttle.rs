@@ -1,5 +1,6 @@
-//! The protocols around sections under shuttle: every order of steps of the small models, one after the other, and a great
-//! many of the large ones. Memory is sequentially consistent here; `protocols_loom` has the rest.
+//! The protocols around sections under shuttle: every order of steps of the small models, one after
+//! the other, and a great many of the large ones. Memory is sequentially consistent here;
+//! `protocols_loom` has the rest.
 
 #[path = "../../../crates/atomseq/src/percpu/baseline.rs"]
 mod baseline;

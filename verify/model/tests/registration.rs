@@ -1,8 +1,9 @@
-//! A thread that registers itself: handlers interrupt it anywhere, the kernel may refuse, and at its end
-//! destructors still use atomseq.
+//! A thread that registers itself: handlers interrupt it anywhere, the kernel may refuse, and at
+//! its end destructors still use atomseq.
 //!
-//! All of it happens on one thread, so a schedule is a list of choices: does a handler run at this point,
-//! does this call fail. Every list is tried. [`Thread`] follows `linux/rseq.rs` step by step.
+//! All of it happens on one thread, so a schedule is a list of choices: does a handler run at this
+//! point, does this call fail. Every list is tried. [`Thread`] follows `linux/rseq.rs` step by
+//! step.
 
 use std::cell::{Cell, RefCell};
 
@@ -211,8 +212,9 @@ impl<'a> Thread<'a> {
         self.point();
     }
 
-    /// The thread's end: the C library calls destructors until none has anything left, and then gives the
-    /// storage away. Another key's destructor uses atomseq, before the hook or after it, `busy` passes long.
+    /// The thread's end: the C library calls destructors until none has anything left, and then
+    /// gives the storage away. Another key's destructor uses atomseq, before the hook or after it,
+    /// `busy` passes long.
     fn exit(&self, busy: usize) {
         let before_hook = self.choices.choose(2) == 0;
         for pass in 0..PASSES {

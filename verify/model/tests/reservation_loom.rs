@@ -1,5 +1,5 @@
-//! B91's software reservation under loom: every value that a relaxed load may return, so that a fence which is missing
-//! is found out.
+//! B91's software reservation under loom: every value that a relaxed load may return, so that a
+//! fence which is missing is found out.
 
 #[path = "protocols/loom.rs"]
 #[allow(dead_code, unused_imports, reason = "what other models need")]

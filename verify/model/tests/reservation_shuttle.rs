@@ -1,5 +1,5 @@
-//! B91's software reservation under shuttle, where memory is sequentially consistent, as it is among the threads of one CPU:
-//! many orders of steps, and fences do nothing.
+//! B91's software reservation under shuttle, where memory is sequentially consistent, as it is
+//! among the threads of one CPU: many orders of steps, and fences do nothing.
 
 #[path = "protocols/shuttle.rs"]
 #[allow(dead_code, unused_imports, reason = "what other models need")]

@@ -1,5 +1,5 @@
-//! Every sequence of the library survives every abort, and none is left out: the library's source is
-//! read, so that nobody has to remember to list a new one.
+//! Every sequence of the library survives every abort, and none is left out: the library's source
+//! is read, so that nobody has to remember to list a new one.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -64,7 +64,8 @@ fn sequences_in(directory: &Path) -> BTreeSet<String> {
     found
 }
 
-/// A file's name without its ending; `local/`, `mutex/` and others are named, for files there may have the same names.
+/// A file's name without its ending; `local/`, `mutex/` and others are named, for files there may
+/// have the same names.
 fn file_of(path: &Path) -> String {
     let name =
         |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned());

@@ -1,4 +1,5 @@
-//! Stacks in arrays where the kernel helps: the protocol holds, and without any one of its protections it does not.
+//! Stacks in arrays where the kernel helps: the protocol holds, and without any one of its
+//! protections it does not.
 
 use std::collections::BTreeSet;
 

@@ -9,7 +9,8 @@ use atomseq::scope::Machine;
 #[derive(Debug)]
 pub struct LooksThenSets(AtomicU32);
 
-// SAFETY: it is not: what a check guards with it is made of atomics, so that nothing but a wrong sum comes of it.
+// SAFETY: it is not: what a check guards with it is made of atomics, so that nothing but a wrong
+// sum comes of it.
 unsafe impl TestAndSet for LooksThenSets {
     type Scope = Machine;
     type GuardMarker = lock_api::GuardSend;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use lock_api::{Mutex, RawMutex, RawMutexTimed};
 
-/// Two words that are equal whenever nobody holds the lock. Atomics, so that a lock that does not exclude leads
-/// to wrong sums and to nothing worse.
+/// Two words that are equal whenever nobody holds the lock. Atomics, so that a lock that does not
+/// exclude leads to wrong sums and to nothing worse.
 #[derive(Debug, Default)]
 pub struct Guarded {
     words: [AtomicU64; 2],

@@ -37,8 +37,9 @@ pub fn thread<R: RawMutex>(lock: &Mutex<R, Guarded>) {
     }
 }
 
-/// What the handler does: the same, and every other time it keeps the lock until the next delivery. (One that always let go of
-/// it before it returned would be as harmless in the middle of a test-and-set as anywhere.)
+/// What the handler does: the same, and every other time it keeps the lock until the next delivery.
+/// (One that always let go of it before it returned would be as harmless in the middle of a
+/// test-and-set as anywhere.)
 pub fn handler<R: RawMutex>(lock: &Mutex<R, Guarded>) {
     if let_go(lock) {
         return;

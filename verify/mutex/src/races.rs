@@ -1,6 +1,6 @@
-//! A wake-up that races with who it is for: one thread holds a lock, another comes for it, and the holder lets go at just about
-//! the time at which the other goes to sleep. It does so once a round, and nobody else does, so a
-//! wake-up that is lost is missed for ever: no later one heals it.
+//! A wake-up that races with who it is for: one thread holds a lock, another comes for it, and the
+//! holder lets go at just about the time at which the other goes to sleep. It does so once a round,
+//! and nobody else does, so a wake-up that is lost is missed for ever: no later one heals it.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::SeqCst};
 use std::thread;
@@ -147,7 +147,8 @@ pub fn of_a_mutex<M: TestAndSet + Send + Sync>(rounds: u64) -> Result<(), u64> {
     })
 }
 
-/// The same, with a third thread that gives up about then: if it was woken, it must see to it that the other is.
+/// The same, with a third thread that gives up about then: if it was woken, it must see to it that
+/// the other is.
 ///
 /// # Errors
 ///

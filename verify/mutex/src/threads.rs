@@ -4,8 +4,8 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Runs `work` on a thread that then ends by the system call, as no Rust thread does: nothing is dropped, nobody unwinds.
-/// Returns when the kernel has ended it.
+/// Runs `work` on a thread that then ends by the system call, as no Rust thread does: nothing is
+/// dropped, nobody unwinds. Returns when the kernel has ended it.
 pub fn ended_after(work: impl FnOnce() + Send + 'static) {
     let (send, receive) = channel();
     // Never joined: it has no result.

@@ -1,4 +1,5 @@
-//! Panics, threads that end and processes that fork while they hold something: what the documentation says comes of it.
+//! Panics, threads that end and processes that fork while they hold something: what the
+//! documentation says comes of it.
 #![cfg(target_os = "linux")]
 
 use std::cell::Cell;
@@ -64,7 +65,8 @@ fn a_panic_while_a_condition_is_looked_at_lets_go_of_the_lock() {
 #[derive(Debug)]
 struct Panics(Interlocked, AtomicU32);
 
-// SAFETY: sets, clears and looks as the mechanism inside does; a test-and-set that panics has set nothing.
+// SAFETY: sets, clears and looks as the mechanism inside does; a test-and-set that panics has set
+// nothing.
 unsafe impl TestAndSet for Panics {
     type Scope = <Interlocked as TestAndSet>::Scope;
     type GuardMarker = <Interlocked as TestAndSet>::GuardMarker;
@@ -95,8 +97,9 @@ unsafe impl TestAndSet for Panics {
     }
 }
 
-/// Runs `relocks` in a process of its own, with a lock that is held: where the lock cannot be taken again, no guard of it
-/// may outlive that, so the process must end there and not after a panic that was caught.
+/// Runs `relocks` in a process of its own, with a lock that is held: where the lock cannot be taken
+/// again, no guard of it may outlive that, so the process must end there and not after a panic that
+/// was caught.
 fn no_guard_outlives<R: lock_api::RawMutex>(
     test: &str,
     why: &str,
@@ -175,7 +178,8 @@ fn a_wait_whose_lock_a_handler_keeps_ends_the_process() {
         let waits = unsafe { libc::pthread_self() };
         OWN.with(|lock| {
             let mut guard = lock.lock();
-            // Until the wait has let go of the lock, `keeps` does not get it: then another signal comes.
+            // Until the wait has let go of the lock, `keeps` does not get it: then another signal
+            // comes.
             std::thread::spawn(move || {
                 loop {
                     // SAFETY: that thread does not end before the process.
@@ -279,7 +283,8 @@ unsafe impl TestAndSet for ExitsAwake {
     }
 }
 
-/// A thread that sleeps for a lock: its number, and the thread, which exits when it wakes up, or adds one.
+/// A thread that sleeps for a lock: its number, and the thread, which exits when it wakes up, or
+/// adds one.
 fn sleeper(lock: &'static Mutex<u32, ExitsAwake>, exits: bool) -> (i32, thread::JoinHandle<()>) {
     let (send, receive) = channel();
     let thread = thread::spawn(move || {
@@ -292,8 +297,8 @@ fn sleeper(lock: &'static Mutex<u32, ExitsAwake>, exits: bool) -> (i32, thread::
     (number, thread)
 }
 
-/// A waiter exits after an unlock woke it, before it has looked. From then on unlocks are silent, until one more thread has
-/// slept: then the waiters that are left are woken again.
+/// A waiter exits after an unlock woke it, before it has looked. From then on unlocks are silent,
+/// until one more thread has slept: then the waiters that are left are woken again.
 #[test]
 fn a_waiter_that_exits_awake_keeps_nobody_asleep_longer_than_the_next_to_sleep() {
     let lock = Box::leak(Box::new(Mutex::new(0)));
@@ -349,7 +354,8 @@ fn a_fair_unlock_hands_nothing_to_a_waiter_that_ended_asleep() {
     });
 }
 
-/// A waiter that was handed the lock exits before it takes it. Released by force, the lock has one holder at a time.
+/// A waiter that was handed the lock exits before it takes it. Released by force, the lock has one
+/// holder at a time.
 #[cfg(atomseq_sections)]
 fn is_released_by_force(force: unsafe fn(&Mutex<u32, ExitsAwake>)) {
     let lock: &Mutex<u32, ExitsAwake> = Box::leak(Box::new(Mutex::new(0)));
@@ -393,9 +399,9 @@ mod everywhere {
     /// So long does a child wait for a lock: its alarm kills it then, which fails the test.
     const HANGS: u32 = 20;
 
-    /// Forks one child for each instruction of an unlock. There a thread on `cpu` exits in front of that instruction; if the
-    /// lock is held then, it has no holder, and is released by force. Afterwards the lock is as any that is free.
-    /// Returns how many instructions there were.
+    /// Forks one child for each instruction of an unlock. There a thread on `cpu` exits in front of
+    /// that instruction; if the lock is held then, it has no holder, and is released by force.
+    /// Afterwards the lock is as any that is free. Returns how many instructions there were.
     fn is_free_after_each<R>(lock: &'static lock_api::Mutex<R, u64>, cpu: usize) -> u64
     where
         R: lock_api::RawMutex + Sync,
@@ -477,7 +483,8 @@ mod everywhere {
             }
             let interlocked = home(&BIASED);
             assert!(![first, second].contains(&interlocked), "{interlocked}");
-            // One short of what makes this CPU its home: that is what the unlock in each child does.
+            // One short of what makes this CPU its home: that is what the unlock in each child
+            // does.
             (1..1 << 14).for_each(|_| *BIASED.lock() += 1);
             assert_eq!(home(&BIASED), interlocked);
             report("back home", is_free_after_each(&BIASED, second));
@@ -569,7 +576,8 @@ fn a_child_finds_locks_as_they_were_when_it_was_forked() {
         in_child(|| {
             // This thread goes on in the child, and so do its guards.
             assert!(MINE.try_lock().is_none());
-            // SAFETY: the guard is this thread's, and is not used again in the child, which ends without it.
+            // SAFETY: the guard is this thread's, and is not used again in the child, which ends
+            // without it.
             unsafe { MINE.force_unlock() };
             assert_eq!(*MINE.lock(), 1);
             // The other thread does not.

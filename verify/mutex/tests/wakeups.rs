@@ -1,4 +1,5 @@
-//! Nobody sleeps for ever: wake-ups that race with falling asleep. A control leaves the pairing of the two out.
+//! Nobody sleeps for ever: wake-ups that race with falling asleep. A control leaves the pairing of
+//! the two out.
 #![cfg(target_os = "linux")]
 
 use std::sync::{Mutex as StdMutex, MutexGuard, PoisonError};

@@ -1,5 +1,5 @@
-//! A program that looks for its own sequences; with an argument, for those of a shared object that it loads as well.
-//! Prints how many rows it found, or how many notes name no sequence.
+//! A program that looks for its own sequences; with an argument, for those of a shared object that
+//! it loads as well. Prints how many rows it found, or how many notes name no sequence.
 
 #[cfg(atomseq_sections)]
 fn main() {
@@ -21,7 +21,8 @@ fn main() {
     }
 }
 
-/// Something has moved notes: an audit must say so, and a signal must find no sequence where there is none.
+/// Something has moved notes: an audit must say so, and a signal must find no sequence where there
+/// is none.
 #[cfg(atomseq_sections)]
 fn report_refused() {
     use atomseq::signal;

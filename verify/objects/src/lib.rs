@@ -1,7 +1,8 @@
 //! Sequences that every object of these tests carries, and what must be found of them.
 //!
-//! `examples/probe.rs` is a program, `examples/plugin.rs` a shared object. Each links this crate, and atomseq, by itself:
-//! where both are loaded, there are two atomseqs, and each must find the sequences of both.
+//! `examples/probe.rs` is a program, `examples/plugin.rs` a shared object. Each links this crate,
+//! and atomseq, by itself: where both are loaded, there are two atomseqs, and each must find the
+//! sequences of both.
 
 #![cfg(atomseq_sections)]
 

@@ -1,5 +1,5 @@
-//! The table of sequences is found in an executable, in a static one, in one that was optimized as a whole, in a shared
-//! object that is linked, and in one that is loaded later.
+//! The table of sequences is found in an executable, in a static one, in one that was optimized as
+//! a whole, in a shared object that is linked, and in one that is loaded later.
 
 #![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
@@ -175,8 +175,8 @@ fn an_executable_of_the_system_linker_finds_its_own() {
     assert!(rows(&text) >= 6);
 }
 
-/// A linker script may put all notes into one section, where atomseq's lie behind others whose lengths fit no
-/// alignment but four, in a segment that says eight.
+/// A linker script may put all notes into one section, where atomseq's lie behind others whose
+/// lengths fit no alignment but four, in a segment that says eight.
 #[test]
 fn an_executable_with_all_notes_in_one_section_finds_its_own() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -195,8 +195,9 @@ fn an_executable_with_all_notes_in_one_section_finds_its_own() {
     assert!(program_headers(&file).iter().any(notes));
 }
 
-/// Moves atomseq's notes to a segment of their own, behind all others, as programs do that make room for a longer path of a
-/// library in a finished file. `change` may change each note's description. Returns the new file, of this name.
+/// Moves atomseq's notes to a segment of their own, behind all others, as programs do that make
+/// room for a longer path of a library in a finished file. `change` may change each note's
+/// description. Returns the new file, of this name.
 fn with_moved_notes(program: &Path, name: &str, change: impl Fn(&mut [u8])) -> PathBuf {
     const LOAD: u32 = 1;
     const NOTE: u32 = 4;
@@ -271,7 +272,8 @@ fn notes_that_name_no_sequence_are_refused() {
     }
 }
 
-/// What moves notes in such a program may have moved its beginning, too: there is no way to know how far.
+/// What moves notes in such a program may have moved its beginning, too: there is no way to know
+/// how far.
 #[test]
 fn moved_notes_of_an_executable_with_fixed_addresses_are_refused() {
     let fixed = "-C relocation-model=static -C target-feature=-crt-static";

@@ -10,7 +10,8 @@ use crate::faults;
 /// Executes the instruction, at the same place every time; returns what the word was.
 #[inline(never)]
 pub fn execute(address: usize) -> u32 {
-    // SAFETY: good addresses are words that these tests access in no other way meanwhile; the rest are what is tested.
+    // SAFETY: good addresses are words that these tests access in no other way meanwhile; the rest
+    // are what is tested.
     unsafe { test_and_set_at(address as *mut u32) }
 }
 
@@ -26,7 +27,8 @@ pub extern "C" fn note_and_skip(signal: i32, info: *mut libc::siginfo_t, context
     // SAFETY: what the kernel gave.
     unsafe { faults::note(signal, info, context) };
     let counter = faults::program_counter(context);
-    // SAFETY: in the context; the instruction's length follows from its first bytes, and its result is nobody's.
+    // SAFETY: in the context; the instruction's length follows from its first bytes, and its result
+    // is nobody's.
     unsafe {
         HERE.store(counter.read() as usize, SeqCst);
         counter.write(counter.read() + length(counter.read() as usize));

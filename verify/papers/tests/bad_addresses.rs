@@ -1,6 +1,7 @@
 //! The instruction that traps, at bad addresses: they are the program's own faults.
 //!
-//! Not under qemu's user mode, which takes a signal with such a record for a fault of its own, and ends.
+//! Not under qemu's user mode, which takes a signal with such a record for a fault of its own, and
+//! ends.
 #![cfg(atomseq_sections)]
 
 use std::ffi::c_void;

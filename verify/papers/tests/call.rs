@@ -1,4 +1,5 @@
-//! Test-and-set by the kernel's call: whatever it says of the word's owner, the word decides. And kernels that refuse.
+//! Test-and-set by the kernel's call: whatever it says of the word's owner, the word decides. And
+//! kernels that refuse.
 #![cfg(atomseq_sections)]
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
@@ -39,7 +40,8 @@ fn what_an_ended_thread_holds_stays_held_until_it_is_cleared() {
     assert!(flag.test_and_set());
 }
 
-/// While others try, the kernel keeps the holder as the word's owner for a moment, and a clear by a store does not tell it.
+/// While others try, the kernel keeps the holder as the word's owner for a moment, and a clear by a
+/// store does not tell it.
 #[test]
 fn clears_and_attempts_may_meet() {
     static FLAG: Call = Call::CLEAR;

@@ -1,4 +1,5 @@
-//! Reservation in signal handlers: to Lamport's algorithm the handler is the thread that it interrupts.
+//! Reservation in signal handlers: to Lamport's algorithm the handler is the thread that it
+//! interrupts.
 #![cfg(target_os = "linux")]
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
@@ -59,7 +60,8 @@ fn handlers_may_try() {
         static DONE: AtomicBool = AtomicBool::new(false);
         static ROUNDS: AtomicU32 = AtomicU32::new(0);
         register().unwrap();
-        // SAFETY: the handler does test-and-sets, on a thread that is registered, and ends the process where one fails.
+        // SAFETY: the handler does test-and-sets, on a thread that is registered, and ends the
+        // process where one fails.
         unsafe { signal::install(libc::SIGUSR1, handler) }.unwrap();
         // SAFETY: this thread, which outlives the others.
         let this = unsafe { libc::pthread_self() };
@@ -70,7 +72,8 @@ fn handlers_may_try() {
                 }
             });
             scope.spawn(move || {
-                // A handler takes longer than a round: without a rest between them the rounds would stand still.
+                // A handler takes longer than a round: without a rest between them the rounds would
+                // stand still.
                 for rest in (1..100).cycle() {
                     let (runs, rounds) = (RUNS.load(SeqCst), ROUNDS.load(SeqCst));
                     // SAFETY: it runs still.

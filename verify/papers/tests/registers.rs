@@ -1,5 +1,5 @@
-//! Every pair of registers that the instruction can name, in machine code that is made here: what it says is obeyed, and no
-//! other register changes, nor the flags.
+//! Every pair of registers that the instruction can name, in machine code that is made here: what
+//! it says is obeyed, and no other register changes, nor the flags.
 #![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
 use atomseq_papers::emulation::Trap;
@@ -21,7 +21,8 @@ struct Code {
     bytes: Vec<u8>,
 }
 
-/// Where the words are on the page: the stack pointer of the caller, then the registers as they are afterwards.
+/// Where the words are on the page: the stack pointer of the caller, then the registers as they are
+/// afterwards.
 const KEPT: usize = 3072;
 const AFTERWARDS: usize = KEPT + 8;
 
@@ -61,7 +62,8 @@ impl Code {
     /// Writes the code to its page and calls it; returns what it leaves in rax.
     fn call(&self) -> u64 {
         assert!(self.bytes.len() < KEPT);
-        // SAFETY: the page is ours, and holds a function that keeps to the C convention: it saves what a callee saves.
+        // SAFETY: the page is ours, and holds a function that keeps to the C convention: it saves
+        // what a callee saves.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 self.bytes.as_ptr(),
@@ -110,9 +112,11 @@ fn pop_of(push: &[u8]) -> Vec<u8> {
     pop
 }
 
-/// Executes the instruction with these registers and compares all of them; the word is `word` before.
+/// Executes the instruction with these registers and compares all of them; the word is `word`
+/// before.
 fn check(address: u8, result: u8, word: u32, stack: usize) {
-    // At the top of a stack: the kernel puts its frame below the stack pointer, which may be the address.
+    // At the top of a stack: the kernel puts its frame below the stack pointer, which may be the
+    // address.
     let place = stack + 64 * 1024;
     // SAFETY: fresh memory, aligned.
     unsafe { (place as *mut u32).write_volatile(word) };

@@ -1,4 +1,5 @@
-//! The instruction that traps: what it does to good addresses, and what becomes of other undefined instructions.
+//! The instruction that traps: what it does to good addresses, and what becomes of other undefined
+//! instructions.
 #![cfg(atomseq_sections)]
 
 use std::ffi::c_void;
@@ -106,7 +107,8 @@ fn control_without_the_handler_the_instruction_kills() {
     });
 }
 
-/// Handlers come between and in the middle, and execute the instruction themselves; nobody's old value gets lost.
+/// Handlers come between and in the middle, and execute the instruction themselves; nobody's old
+/// value gets lost.
 #[test]
 fn signals_may_come_at_any_time() {
     static THEIRS: AtomicU32 = AtomicU32::new(0);
@@ -117,7 +119,8 @@ fn signals_may_come_at_any_time() {
         RUNS.fetch_add(1, SeqCst);
     }
     in_fresh_process(this_test!(), || {
-        // SAFETY: the handler executes the instruction, adds to a static, and ends the process where it fails.
+        // SAFETY: the handler executes the instruction, adds to a static, and ends the process
+        // where it fails.
         unsafe { signal::install(libc::SIGUSR1, managed) }.unwrap();
         Trap::start().unwrap();
         static ROUNDS: AtomicU32 = AtomicU32::new(0);
@@ -127,7 +130,8 @@ fn signals_may_come_at_any_time() {
         thread::scope(|scope| {
             scope.spawn(move || {
                 for spins in (0..2_000).step_by(7).cycle() {
-                    // A handler takes longer than a round: without a rest between them the rounds would stand still.
+                    // A handler takes longer than a round: without a rest between them the rounds
+                    // would stand still.
                     let (runs, rounds) = (RUNS.load(SeqCst), ROUNDS.load(SeqCst));
                     // SAFETY: it runs still.
                     unsafe { libc::pthread_kill(this, libc::SIGUSR1) };

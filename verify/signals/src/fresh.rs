@@ -21,8 +21,8 @@ macro_rules! this_test {
     }};
 }
 
-/// Runs `check` in a fresh process; fails unless it ran there to its end. Returns what it wrote on standard error,
-/// and `None` in the fresh process itself.
+/// Runs `check` in a fresh process; fails unless it ran there to its end. Returns what it wrote on
+/// standard error, and `None` in the fresh process itself.
 pub fn in_fresh_process(test: &str, check: impl FnOnce()) -> Option<String> {
     if std::env::var_os(MARK).is_some() {
         check();
@@ -39,8 +39,9 @@ pub fn in_fresh_process(test: &str, check: impl FnOnce()) -> Option<String> {
     Some(errors)
 }
 
-/// For controls, in the fresh process: a panic of `check`, also in a handler that it must not leave, counts as having found
-/// something out, and so does an operation that runs until the alarm. It ends the process well.
+/// For controls, in the fresh process: a panic of `check`, also in a handler that it must not
+/// leave, counts as having found something out, and so does an operation that runs until the alarm.
+/// It ends the process well.
 pub fn panics_and_hangs_count<R>(test: &'static str, check: impl FnOnce() -> R) -> R {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -82,7 +83,8 @@ extern "C" fn hangs(_signal: i32) {
     }
 }
 
-/// Runs `check` in a fresh process, which must be killed by `signal`; returns what it wrote on standard error.
+/// Runs `check` in a fresh process, which must be killed by `signal`; returns what it wrote on
+/// standard error.
 pub fn killed_in_fresh_process(test: &str, signal: i32, check: impl FnOnce()) -> Option<String> {
     if std::env::var_os(MARK).is_some() {
         check();
@@ -107,10 +109,11 @@ pub fn in_child(check: impl FnOnce()) {
     assert_eq!(code, 0, "the child's exit code");
 }
 
-/// Runs `check` in a fork's child; returns the exit code that it returned there, or 101 if it panicked. Fails if a signal
-/// killed the child.
+/// Runs `check` in a fork's child; returns the exit code that it returned there, or 101 if it
+/// panicked. Fails if a signal killed the child.
 pub fn code_of_child(check: impl FnOnce() -> i32) -> i32 {
-    // SAFETY: the child runs on as this process would; other threads do what a child can do without.
+    // SAFETY: the child runs on as this process would; other threads do what a child can do
+    // without.
     code_of_child_of(|| unsafe { libc::fork() }, check)
 }
 
@@ -119,8 +122,8 @@ pub fn code_of_child_of(fork: impl FnOnce() -> i32, check: impl FnOnce() -> i32)
     let child = fork();
     assert!(child >= 0);
     if child == 0 {
-        // A child that hangs, maybe with its signals blocked, ends with the process, which an alarm ends.
-        // SAFETY: of this process.
+        // A child that hangs, maybe with its signals blocked, ends with the process, which an alarm
+        // ends. SAFETY: of this process.
         #[cfg(target_os = "linux")]
         unsafe {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL)
@@ -153,8 +156,8 @@ fn ran_to_its_end(test: &str) -> String {
     format!("ran to its end: {test}")
 }
 
-/// The program that this test is in. Tests of another architecture need what runs them in front: the words of
-/// `ATOMSEQ_VERIFY_RUNNER`.
+/// The program that this test is in. Tests of another architecture need what runs them in front:
+/// the words of `ATOMSEQ_VERIFY_RUNNER`.
 fn this_program() -> Command {
     let program = std::env::current_exe().expect("the path of this test");
     let runner = std::env::var("ATOMSEQ_VERIFY_RUNNER").unwrap_or_default();

@@ -1,6 +1,6 @@
-//! Interrupting a sequence at a chosen instruction: one of its words lies on a page that may not be touched, the
-//! fault's handler lets it be touched and unblocks a signal that was pending, so the kernel delivers that before
-//! the instruction runs again.
+//! Interrupting a sequence at a chosen instruction: one of its words lies on a page that may not be
+//! touched, the fault's handler lets it be touched and unblocks a signal that was pending, so the
+//! kernel delivers that before the instruction runs again.
 
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
 
@@ -48,13 +48,14 @@ impl Page {
         (self.0 + PAGE - 8 * before) as *mut usize
     }
 
-    /// Lets the page fault when it is next touched; `signal`, if it is not 0, is blocked and sent now, and unblocked
-    /// by the fault.
+    /// Lets the page fault when it is next touched; `signal`, if it is not 0, is blocked and sent
+    /// now, and unblocked by the fault.
     pub fn interrupt(&self, signal: i32) {
         self.interrupt_again(signal, 1);
     }
 
-    /// As `interrupt`, with `times` faults in a row at the same instruction. The first one unblocks.
+    /// As `interrupt`, with `times` faults in a row at the same instruction. The first one
+    /// unblocks.
     pub fn interrupt_again(&self, signal: i32, times: i32) {
         self.arm(signal, times, libc::PROT_NONE);
     }

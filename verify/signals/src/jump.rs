@@ -1,4 +1,5 @@
-//! Handlers that never return: a place to jump to, and jumps as a program makes them that knows nothing of atomseq.
+//! Handlers that never return: a place to jump to, and jumps as a program makes them that knows
+//! nothing of atomseq.
 
 /// A buffer for `sigsetjmp`, larger than any C library's.
 #[repr(align(16))]
@@ -26,10 +27,12 @@ pub unsafe fn back() -> ! {
     unsafe { siglongjmp(environment(), 1) }
 }
 
-/// Calls `body`, and returns when it returns or a handler jumps to `environment`. The signal mask is then as it was.
+/// Calls `body`, and returns when it returns or a handler jumps to `environment`. The signal mask
+/// is then as it was.
 pub fn with_target(body: extern "C" fn()) {
-    // SAFETY: `sigsetjmp` returns twice, both times inside this block, which says that it changes all that a call may
-    // change; the registers that a call must leave alone are what the jump restores.
+    // SAFETY: `sigsetjmp` returns twice, both times inside this block, which says that it changes
+    // all that a call may change; the registers that a call must leave alone are what the jump
+    // restores.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         std::arch::asm!(

@@ -1,5 +1,5 @@
-//! Tools for tests of signal handlers. Each test gets a process of its own: handlers are the process's, and some
-//! tests end it.
+//! Tools for tests of signal handlers. Each test gets a process of its own: handlers are the
+//! process's, and some tests end it.
 #![cfg(unix)]
 
 pub mod fresh;

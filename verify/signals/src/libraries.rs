@@ -1,4 +1,5 @@
-//! Handlers of libraries that know nothing of atomseq: they pass on to what they have found, and put it back.
+//! Handlers of libraries that know nothing of atomseq: they pass on to what they have found, and
+//! put it back.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 

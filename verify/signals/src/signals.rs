@@ -136,8 +136,8 @@ pub fn queue_of_kill(signal: i32) {
     });
 }
 
-/// Queues a signal to this thread as a timer's that has expired `overruns` times more. `password` is for a sandbox that
-/// [traps](crate::sandbox::trap) the call.
+/// Queues a signal to this thread as a timer's that has expired `overruns` times more. `password`
+/// is for a sandbox that [traps](crate::sandbox::trap) the call.
 #[cfg(target_os = "linux")]
 pub fn queue_of_timer(signal: i32, overruns: i32, password: u32) {
     queue_record(signal, libc::SI_TIMER, password, |info| {

@@ -117,7 +117,8 @@ fn all_signals() -> Vec<i32> {
         .collect()
 }
 
-/// A fault's handler is installed over an adopted one; what it sees of two faults, of which the second is in a clone.
+/// A fault's handler is installed over an adopted one; what it sees of two faults, of which the
+/// second is in a clone.
 fn seen_by_a_second_fault_handler(repair: bool) -> [usize; 2] {
     install_plainly(libc::SIGSEGV, lowest, 0, &[]);
     install(ONE, note);
@@ -190,7 +191,8 @@ fn adopted_handlers_pass_on_to_each_other_and_put_back_what_they_found() {
     });
 }
 
-/// A crash reporter that is armed twice keeps what it finds, which is an entry that leads to itself.
+/// A crash reporter that is armed twice keeps what it finds, which is an entry that leads to
+/// itself.
 #[test]
 fn an_adopted_handler_that_finds_itself_ends_in_the_default_action() {
     let killed = killed_in_fresh_process(this_test!(), libc::SIGSEGV, || {
@@ -217,7 +219,8 @@ fn the_c_library_s_own_signals_are_covered_and_no_finding() {
             unsafe { libc::pause() };
             std::ptr::null_mut()
         }
-        // The test's own thread was the first, so the C library's handlers are those of `pthread_cancel`.
+        // The test's own thread was the first, so the C library's handlers are those of
+        // `pthread_cancel`.
         install(ONE, note);
         // SAFETY: a thread of this test's, which is joined.
         unsafe {

@@ -1,5 +1,6 @@
-//! Children that are made in the middle of a rollforward, by the handler of a fault that its clone has: the signal for which the
-//! sequence is run to its end is the parent's, however the child leaves the handler.
+//! Children that are made in the middle of a rollforward, by the handler of a fault that its clone
+//! has: the signal for which the sequence is run to its end is the parent's, however the child
+//! leaves the handler.
 #![cfg(atomseq_sections)]
 
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
@@ -49,7 +50,8 @@ fn runs() -> usize {
     RUNS.load(SeqCst)
 }
 
-/// The sequence's first fault sends the signal, which arrives when this returns; at the second one, the clone's, it forks.
+/// The sequence's first fault sends the signal, which arrives when this returns; at the second one,
+/// the clone's, it forks.
 fn on_segv(_: &mut Event<'_>) {
     if FAULTS.fetch_add(1, SeqCst) == 0 {
         change_mask(libc::SIG_BLOCK, &[ONE]);
@@ -57,7 +59,8 @@ fn on_segv(_: &mut Event<'_>) {
     }
     PAGE.get().expect("made").release();
     let (fork, leave) = *HOW.try_lock().expect("nobody holds it");
-    // SAFETY: the child runs on as this process would; the tests have no other thread that does anything.
+    // SAFETY: the child runs on as this process would; the tests have no other thread that does
+    // anything.
     let child = unsafe {
         match fork {
             Fork::Usual => libc::fork(),
@@ -87,8 +90,8 @@ extern "C" fn interrupted_sequence() {
     unsafe { add_to_three::rolling(words as usize, 99) };
 }
 
-/// The signal interrupts a sequence, whose clone's fault makes a child. Returns what the child has run its handler for, when it has
-/// left the fault's.
+/// The signal interrupts a sequence, whose clone's fault makes a child. Returns what the child has
+/// run its handler for, when it has left the fault's.
 fn runs_in_child(fork: Fork, leave: Leave) -> i32 {
     *HOW.lock().expect("nobody holds it") = (fork, leave);
     install(libc::SIGSEGV, on_segv);
@@ -116,7 +119,8 @@ fn runs_in_child(fork: Fork, leave: Leave) -> i32 {
     libc::WEXITSTATUS(status)
 }
 
-/// qemu-user wipes no memory in children, so there a child of a raw fork is not told from its parent.
+/// qemu-user wipes no memory in children, so there a child of a raw fork is not told from its
+/// parent.
 fn forks() -> &'static [Fork] {
     match cfg!(target_arch = "x86_64") {
         true => &[Fork::Usual, Fork::Raw],

@@ -1,5 +1,6 @@
-//! A fault of a clone finds its signal open, whatever the entry that runs the clone was called with: blocked, it would kill. The
-//! handlers of others block faults, and other code changes what atomseq has installed, puts an older one back, or passes signals on.
+//! A fault of a clone finds its signal open, whatever the entry that runs the clone was called
+//! with: blocked, it would kill. The handlers of others block faults, and other code changes what
+//! atomseq has installed, puts an older one back, or passes signals on.
 #![cfg(atomseq_sections)]
 
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
@@ -41,7 +42,8 @@ static ARRIVED: AtomicUsize = AtomicUsize::new(0);
 /// Which faults' signals the handler of the clone's fault has found blocked, beside its own.
 static BLOCKED: AtomicUsize = AtomicUsize::new(0);
 
-/// The sequence's first fault sends the signal, which arrives when this returns; the second one, the clone's, is mended.
+/// The sequence's first fault sends the signal, which arrives when this returns; the second one,
+/// the clone's, is mended.
 extern "C" fn on_segv(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel's record.
     if unsafe { (*info).si_code } <= 0 {
@@ -85,7 +87,8 @@ enum Case {
     AdoptedThatBlocks,
     /// Other code has added all signals to the mask of what atomseq has installed.
     Filled,
-    /// Other code has put back what it read while its handler, which blocks all signals, was adopted.
+    /// Other code has put back what it read while its handler, which blocks all signals, was
+    /// adopted.
     PutBack,
     /// A handler of others that blocks all signals was installed over it, and passes them on.
     PassedOn,
@@ -184,7 +187,8 @@ fn a_clone_s_fault_finds_its_signal_open() {
         });
         assert_eq!(findings(), Vec::from_iter(expected));
         roll_forward_through_a_fault(sent);
-        // The others' signals are not blocked because of `sent`, but because of the handler that mends.
+        // The others' signals are not blocked because of `sent`, but because of the handler that
+        // mends.
         let of_segv = sent == libc::SIGSEGV && !matches!(case, Case::Managed | Case::Adopted);
         assert_eq!(BLOCKED.load(SeqCst) != 0, of_segv);
         if fault == Some(Fault::Altered) {
@@ -220,7 +224,8 @@ fn control_where_it_stays_blocked_it_kills() {
     });
 }
 
-/// What a handler of others has blocked stays so, though the clone runs without: a signal that was sent comes when that returns.
+/// What a handler of others has blocked stays so, though the clone runs without: a signal that was
+/// sent comes when that returns.
 #[test]
 fn a_handler_that_passes_a_signal_on_lets_nothing_in_that_it_blocks() {
     extern "C" fn send_and_pass_on(

@@ -23,8 +23,8 @@ const DAMAGE: &[u8] = &[0; 4];
 /// Puts bytes over code, does something, and puts the code back.
 fn with_bytes_over(address: usize, bytes: &[u8], body: impl FnOnce()) {
     let page = address & !4095;
-    // SAFETY: pages of this program's code, which stays executable, and which no other thread changes. Nothing runs the
-    // sequence meanwhile.
+    // SAFETY: pages of this program's code, which stays executable, and which no other thread
+    // changes. Nothing runs the sequence meanwhile.
     unsafe {
         let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
         let result = libc::mprotect(page as *mut libc::c_void, 8192, all);

@@ -1,5 +1,5 @@
-//! Deferred signals come back: the ones that queueing again would lose, and in sandboxes that refuse to queue or to send.
-//! (qemu-user has no seccomp.)
+//! Deferred signals come back: the ones that queueing again would lose, and in sandboxes that
+//! refuse to queue or to send. (qemu-user has no seccomp.)
 #![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
 use std::sync::OnceLock;
@@ -88,8 +88,8 @@ fn control_queued_again_it_does() {
     });
 }
 
-/// A timer's signal is deferred. The timer expires before that is queued again; after it if it is not. All expirations that
-/// the handler is told of.
+/// A timer's signal is deferred. The timer expires before that is queued again; after it if it is
+/// not. All expirations that the handler is told of.
 fn expirations_of_a_timer_in_a_mask() -> usize {
     extern "C" fn expire_first(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
         expire();
@@ -134,8 +134,9 @@ fn control_queued_again_it_is() {
     });
 }
 
-/// A timer's signal is kept, and queued to the kernel before a call that waits. The timer expires in the middle of that, after
-/// the kernel was asked for the thread's number, which must be before it is asked what is pending.
+/// A timer's signal is kept, and queued to the kernel before a call that waits. The timer expires
+/// in the middle of that, after the kernel was asked for the thread's number, which must be before
+/// it is asked what is pending.
 #[test]
 fn no_expiration_of_a_timer_is_lost_while_a_kept_one_is_queued() {
     static TO_SEND: AtomicBool = AtomicBool::new(false);
@@ -219,8 +220,9 @@ fn of_stop_and_continue_the_later_one_comes_as_with_the_kernel_s_mask() {
                     came.sort_unstable();
                     let mut sorted = expected.clone();
                     sorted.sort_unstable();
-                    // A `CONTINUE` that another stop signal has discarded leaves no trace, so the first stop signal
-                    // comes as well. Either way the last one that comes is a stop signal.
+                    // A `CONTINUE` that another stop signal has discarded leaves no trace, so the
+                    // first stop signal comes as well. Either way the last one that comes is a stop
+                    // signal.
                     if came != sorted {
                         assert_eq!(second, CONTINUE, "{signals:?}");
                         assert_eq!(
@@ -307,7 +309,8 @@ fn what_a_jump_has_left_comes_with_the_end_of_a_gate() {
     });
 }
 
-/// The library's own jump gives it to the kernel, so that it also ends waits: it comes when the jump restores the mask.
+/// The library's own jump gives it to the kernel, so that it also ends waits: it comes when the
+/// jump restores the mask.
 #[test]
 fn what_the_library_s_own_jump_has_left_comes_at_once() {
     fn jump(_: &mut Event<'_>) {
@@ -321,7 +324,8 @@ fn what_the_library_s_own_jump_has_left_comes_at_once() {
     });
 }
 
-/// A guard ends its mask also inside `with_kernel_mask`, beside a signal that the thread keeps since a wait there.
+/// A guard ends its mask also inside `with_kernel_mask`, beside a signal that the thread keeps
+/// since a wait there.
 #[test]
 fn a_guard_that_is_dropped_beside_a_kept_signal_ends_its_mask() {
     static EXPIRES_AGAIN: AtomicBool = AtomicBool::new(false);
@@ -389,8 +393,9 @@ fn what_is_kept_inside_ends_a_wait_of_its_own() {
     });
 }
 
-/// A handler in the middle of a sequence unblocks a signal, and defers it by a mask of its own: the deferred signal's handler learns that it
-/// runs over a half-done sequence, whether the kernel delivers it or the thread has kept it, at the end of the mask or of a gate.
+/// A handler in the middle of a sequence unblocks a signal, and defers it by a mask of its own: the
+/// deferred signal's handler learns that it runs over a half-done sequence, whether the kernel
+/// delivers it or the thread has kept it, at the end of the mask or of a gate.
 #[test]
 fn deferred_signals_that_come_inside_learn_it() {
     static PAGE: OnceLock<Page> = OnceLock::new();
@@ -612,13 +617,15 @@ fn control_what_is_neither_sent_nor_kept_is_lost() {
     });
 }
 
-/// A signal that cannot be queued while a rollforward is under way: it was managed after the rollforward began.
+/// A signal that cannot be queued while a rollforward is under way: it was managed after the
+/// rollforward began.
 #[test]
 fn a_signal_that_is_held_back_in_such_a_sandbox_comes_after_the_rollforward() {
     in_fresh_process(this_test!(), || {
         const TWO: i32 = libc::SIGUSR2;
         static PAGE: std::sync::OnceLock<Page> = std::sync::OnceLock::new();
-        /// The first fault lets `ONE` in, for which a rollforward begins; the second is in that, and lets `TWO` in.
+        /// The first fault lets `ONE` in, for which a rollforward begins; the second is in that,
+        /// and lets `TWO` in.
         extern "C" fn let_in(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
             static CALLS: AtomicUsize = AtomicUsize::new(0);
             let context_mask = verify_signals::interrupt::mask(context);
@@ -655,8 +662,9 @@ fn a_signal_that_is_held_back_in_such_a_sandbox_comes_after_the_rollforward() {
     });
 }
 
-/// Some system calls raise `SIGSYS`, whose handler is to emulate them. No delivery makes another one before that handler runs,
-/// which would kill; and deliveries of other signals go on when theirs are refused. What came, in order.
+/// Some system calls raise `SIGSYS`, whose handler is to emulate them. No delivery makes another
+/// one before that handler runs, which would kill; and deliveries of other signals go on when
+/// theirs are refused. What came, in order.
 fn with_emulated_masks(install_emulator: fn()) -> Vec<usize> {
     const PASSWORD: u32 = 0x5053;
     install_emulator();

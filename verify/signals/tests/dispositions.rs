@@ -32,7 +32,8 @@ fn a_handler_for_one_signal_resets_only_what_is_its_own() {
     });
 }
 
-/// Another thread gets the signal that uses a handler up, while this one installs over it: what is new stays, and is covered.
+/// Another thread gets the signal that uses a handler up, while this one installs over it: what is
+/// new stays, and is covered.
 #[cfg(atomseq_sections)]
 #[test]
 fn a_handler_that_is_installed_over_one_that_is_used_up_stays() {

@@ -1,4 +1,5 @@
-//! Faults that the program mends: traps in the clone of a sequence, and where atomseq has most signals blocked.
+//! Faults that the program mends: traps in the clone of a sequence, and where atomseq has most
+//! signals blocked.
 #![cfg(atomseq_sections)]
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -16,7 +17,8 @@ static PAGE: std::sync::OnceLock<Page> = std::sync::OnceLock::new();
 static FAULTS: AtomicUsize = AtomicUsize::new(0);
 static ARRIVED: AtomicUsize = AtomicUsize::new(0);
 
-/// A program that steps itself sees one address for a trap, in the record and in the context: also while a clone runs.
+/// A program that steps itself sees one address for a trap, in the record and in the context: also
+/// while a clone runs.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_clone_s_trap_is_recorded_where_the_sequence_would_have_had_it() {
@@ -43,7 +45,8 @@ fn a_clone_s_trap_is_recorded_where_the_sequence_would_have_had_it() {
         ARRIVED.fetch_add(1, SeqCst);
     }
     fn step_through(words: *mut usize) {
-        // SAFETY: sets the trap flag and clears it, and the stack is left as it was; three words of the test's.
+        // SAFETY: sets the trap flag and clears it, and the stack is left as it was; three words of
+        // the test's.
         unsafe {
             std::arch::asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq");
             add_to_three::rolling(words as usize, 99);
@@ -202,7 +205,8 @@ fn an_atfork_handler_may_ask_for_an_audit() {
     });
 }
 
-/// A sandbox may have the program answer by itself that a call is refused. (qemu-user has no seccomp.)
+/// A sandbox may have the program answer by itself that a call is refused. (qemu-user has no
+/// seccomp.)
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn calls_that_change_handlers_and_forks_may_be_answered_by_a_handler() {

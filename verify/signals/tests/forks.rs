@@ -1,4 +1,5 @@
-//! Forks among threads that change handlers, and in the middle of other forks; and what a fork does to the signal mask.
+//! Forks among threads that change handlers, and in the middle of other forks; and what a fork does
+//! to the signal mask.
 #![cfg(atomseq_sections)]
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -34,7 +35,8 @@ fn await_flag(flag: &AtomicBool) {
 }
 
 fn fork() -> i32 {
-    // SAFETY: the child runs on as this process would; other threads do what a child can do without.
+    // SAFETY: the child runs on as this process would; other threads do what a child can do
+    // without.
     unsafe { libc::fork() }
 }
 
@@ -46,11 +48,12 @@ fn at_fork(handlers: [Option<unsafe extern "C" fn()>; 3]) {
     assert_eq!(registered, 0);
 }
 
-/// Leaves a kept signal to the end of the next mask: the handler of an earlier one leaves by a jump.
+/// Leaves a kept signal to the end of the next mask: the handler of an earlier one leaves by a
+/// jump.
 fn keep_one() {
     fn leave(_: &mut Event<'_>) {
-        // SAFETY: called inside `with_target`, with frames between that have nothing to drop. (The library's own jump would
-        // leave nothing.)
+        // SAFETY: called inside `with_target`, with frames between that have nothing to drop. (The
+        // library's own jump would leave nothing.)
         unsafe { jump::back() };
     }
     extern "C" fn body() {
@@ -66,7 +69,8 @@ fn keep_one() {
     assert_eq!((runs(), signal::statistics().kept), (0, 2));
 }
 
-/// The end of a mask in which nothing has happened. Returns whether it leaves blocked what the program has blocked.
+/// The end of a mask in which nothing has happened. Returns whether it leaves blocked what the
+/// program has blocked.
 fn an_empty_mask_unblocks_nothing() -> bool {
     change_mask(libc::SIG_BLOCK, &[ONE]);
     drop(mask());
@@ -214,8 +218,8 @@ fn what_atfork_handlers_change_in_the_mask_stays_changed() {
     });
 }
 
-/// The program forks in all of its atfork handlers, older and newer than atomseq's. Each process then has its mask as it was, and
-/// so have its children.
+/// The program forks in all of its atfork handlers, older and newer than atomseq's. Each process
+/// then has its mask as it was, and so have its children.
 #[test]
 fn forks_inside_forks_leave_the_mask_as_it_was() {
     static LEFT: AtomicI32 = AtomicI32::new(0);
@@ -312,7 +316,8 @@ fn an_audit_does_not_wait_for_a_fork_that_waits_for_it() {
     });
 }
 
-/// A thread stands still in a fork. Another one makes a child that knows nothing of it. (qemu-user wipes no memory in children.)
+/// A thread stands still in a fork. Another one makes a child that knows nothing of it. (qemu-user
+/// wipes no memory in children.)
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_child_without_fork_handlers_does_not_wait_for_a_fork_of_its_parent_s() {

@@ -308,7 +308,8 @@ extern "C" fn earlier(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
     log(usize::from(is_blocked(libc::SIGWINCH)));
 }
 
-/// A handler that is chained to does not interrupt itself, though the one that chains to it may be interrupted by itself.
+/// A handler that is chained to does not interrupt itself, though the one that chains to it may be
+/// interrupted by itself.
 #[test]
 fn a_chained_handler_blocks_its_own_signal_unless_it_asked_for_the_opposite() {
     in_fresh_process(this_test!(), || {

@@ -1,7 +1,8 @@
-//! Handlers that never return, because they jump: nothing that they leave behind changes what later signals meet.
+//! Handlers that never return, because they jump: nothing that they leave behind changes what later
+//! signals meet.
 //!
-//! Each way out is taken three times at the same depth of the stack, so that the kernel puts its frame where the last
-//! one was.
+//! Each way out is taken three times at the same depth of the stack, so that the kernel puts its
+//! frame where the last one was.
 #![cfg(atomseq_sections)]
 
 use std::sync::OnceLock;
@@ -24,7 +25,8 @@ static JUMPS: AtomicUsize = AtomicUsize::new(0);
 /// What a program does that recovers from faults and knows nothing of atomseq.
 extern "C" fn jump_back(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     JUMPS.fetch_add(1, SeqCst);
-    // SAFETY: every test calls this inside `with_target`, with frames between that have nothing to drop.
+    // SAFETY: every test calls this inside `with_target`, with frames between that have nothing to
+    // drop.
     unsafe { jump::back() };
 }
 
@@ -163,7 +165,8 @@ fn out_of_a_rollforward_that_was_given_up_by_hand() {
     });
 }
 
-/// The handler that is installed over an adopted one passes on what it gets, and the one below it jumps.
+/// The handler that is installed over an adopted one passes on what it gets, and the one below it
+/// jumps.
 #[test]
 fn out_of_a_handler_that_an_adopted_one_passes_on_to() {
     in_fresh_process(this_test!(), || {
@@ -212,7 +215,8 @@ fn out_of_the_handler_of_a_kept_signal() {
     });
 }
 
-/// A kept signal that such a jump has left, and that the kernel gets after a handler inside a sequence: the next mask finds nothing.
+/// A kept signal that such a jump has left, and that the kernel gets after a handler inside a
+/// sequence: the next mask finds nothing.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_kept_signal_that_is_blocked_meanwhile_leaves_nothing_to_unblock() {
@@ -260,7 +264,8 @@ fn a_kept_signal_that_is_blocked_meanwhile_leaves_nothing_to_unblock() {
     });
 }
 
-/// The same, after a handler that was `Inside` a sequence and has left it: no later signal waits for that delivery.
+/// The same, after a handler that was `Inside` a sequence and has left it: no later signal waits
+/// for that delivery.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn out_of_the_handler_of_a_kept_signal_after_one_inside() {
@@ -291,7 +296,8 @@ fn out_of_the_handler_of_a_kept_signal_after_one_inside() {
             assert_eq!(event.interrupted(), Interrupted::Inside);
             page().release();
             let context = event.context().cast::<libc::ucontext_t>();
-            // SAFETY: the context of this delivery; nothing goes on with it but a function that needs none of it.
+            // SAFETY: the context of this delivery; nothing goes on with it but a function that
+            // needs none of it.
             unsafe {
                 let registers = &mut (*context).uc_mcontext.gregs;
                 registers[libc::REG_RIP as usize] = nowhere as *const () as i64;

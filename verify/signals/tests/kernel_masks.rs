@@ -1,5 +1,6 @@
-//! The kernel's mask while handlers run: what the interrupted code, or the handler that passes the signal on, has blocked, and
-//! what the handler's installer has asked for; beside that only managed signals.
+//! The kernel's mask while handlers run: what the interrupted code, or the handler that passes the
+//! signal on, has blocked, and what the handler's installer has asked for; beside that only managed
+//! signals.
 #![cfg(atomseq_sections)]
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -91,7 +92,8 @@ extern "C" fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
     assert_eq!(kernel_mask(), before, "it has its own mask again");
 }
 
-// As compilers end a function with a call: by a jump, after which the stack is as the kernel has left it.
+// As compilers end a function with a call: by a jump, after which the stack is as the kernel has
+// left it.
 #[cfg(target_arch = "x86_64")]
 std::arch::global_asm!(
     ".globl verify_signals_jump_below",
@@ -239,7 +241,8 @@ fn a_handler_runs_with_the_mask_that_the_kernel_would_give_it() {
     });
 }
 
-/// The same of a handler that is called by way of atomseq, because nothing may hold its signal back.
+/// The same of a handler that is called by way of atomseq, because nothing may hold its signal
+/// back.
 #[test]
 fn an_adopted_handler_runs_with_the_mask_that_the_kernel_would_give_it() {
     in_fresh_process(this_test!(), || {
@@ -277,7 +280,8 @@ fn a_handler_below_a_removed_one_runs_with_the_mask_that_the_kernel_would_give_i
     });
 }
 
-/// A managed signal's handler of others is made to block the managed signals, and no others: it may wait for these.
+/// A managed signal's handler of others is made to block the managed signals, and no others: it may
+/// wait for these.
 #[test]
 fn a_handler_over_atomseq_s_is_made_to_block_managed_signals_only() {
     in_fresh_process(this_test!(), || {
@@ -296,7 +300,8 @@ fn a_handler_over_atomseq_s_is_made_to_block_managed_signals_only() {
     });
 }
 
-/// One signal inside a mask calls a handler of others, which passes it on, once: it has not blocked the signal itself.
+/// One signal inside a mask calls a handler of others, which passes it on, once: it has not blocked
+/// the signal itself.
 #[test]
 fn a_handler_without_defer_does_not_meet_again_what_waits_for_the_end_of_a_mask() {
     in_fresh_process(this_test!(), || {

@@ -569,7 +569,8 @@ impl Counted {
     }
 }
 
-/// Follows the steps up to the end of the `with_kernel_mask` that it is inside of; returns those that are left.
+/// Follows the steps up to the end of the `with_kernel_mask` that it is inside of; returns those
+/// that are left.
 fn follow<'a>(
     mut steps: &'a [Step],
     guards: &mut Vec<signal::Masked>,
@@ -605,8 +606,8 @@ fn follow<'a>(
     steps
 }
 
-/// Guards that are made and dropped in every order inside and outside of `with_kernel_mask`, which is nested too, with a
-/// signal sent in one of the gaps: 12,500 runs.
+/// Guards that are made and dropped in every order inside and outside of `with_kernel_mask`, which
+/// is nested too, with a signal sent in one of the gaps: 12,500 runs.
 #[test]
 fn guards_in_any_order_around_kernel_masks() {
     const LENGTH: usize = 5;
@@ -660,7 +661,8 @@ fn a_guard_that_is_dropped_inside_a_kernel_mask_no_longer_holds_anything_back() 
     });
 }
 
-/// A handler that no mask holds back ends the mask of the thread that it interrupts: the thread goes on without.
+/// A handler that no mask holds back ends the mask of the thread that it interrupts: the thread
+/// goes on without.
 #[cfg(atomseq_sections)]
 #[test]
 fn a_guard_that_a_handler_drops_leaves_nothing_blocked() {

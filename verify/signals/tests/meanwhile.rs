@@ -1,5 +1,6 @@
-//! Other code installs handlers while atomseq does: between its look at what is there and its own call of `sigaction`. That
-//! function is this program's here, so each such moment is met every time.
+//! Other code installs handlers while atomseq does: between its look at what is there and its own
+//! call of `sigaction`. That function is this program's here, so each such moment is met every
+//! time.
 #![cfg(atomseq_sections)]
 
 use std::sync::Mutex;

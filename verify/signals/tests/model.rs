@@ -1,9 +1,10 @@
-//! Random sequences of what a program and its libraries do with handlers, compared with a model of what `sigaction` would have
-//! done. Each sequence runs in a process of its own.
+//! Random sequences of what a program and its libraries do with handlers, compared with a model of
+//! what `sigaction` would have done. Each sequence runs in a process of its own.
 //!
-//! The model knows no masks, entries or adoption. A disposition is nothing, a library's function, or one of atomseq's
-//! handlers; what is saved and put back stands for what it was. It differs from `sigaction` where the documentation does:
-//! a removed handler that is put back is what was below it, and one for a single signal, once used up, is the default action.
+//! The model knows no masks, entries or adoption. A disposition is nothing, a library's function,
+//! or one of atomseq's handlers; what is saved and put back stands for what it was. It differs from
+//! `sigaction` where the documentation does: a removed handler that is put back is what was below
+//! it, and one for a single signal, once used up, is the default action.
 #![cfg(atomseq_sections)]
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -94,7 +95,8 @@ impl Signal {
         Some(self.newest)
     }
 
-    /// Puts one of atomseq's over what is there: over nothing, or what it was over before, it is the same one again.
+    /// Puts one of atomseq's over what is there: over nothing, or what it was over before, it is
+    /// the same one again.
     fn put_over(&mut self, kind: Kind) {
         let below = self.now;
         let is_same = self.ours.get(self.newest).is_some_and(|newest| {
@@ -131,7 +133,8 @@ impl Signal {
         }
     }
 
-    /// A signal arrives; `defers` if it is to wait when it comes to a handler of atomseq's. Returns whether it waits.
+    /// A signal arrives; `defers` if it is to wait when it comes to a handler of atomseq's. Returns
+    /// whether it waits.
     fn arrive(&mut self, does: Does, at: usize, defers: bool, log: &mut Vec<usize>) -> bool {
         match does {
             Does::Nothing => false,
@@ -428,7 +431,8 @@ fn steps(seed: u64) -> Vec<Step> {
 
 /// Takes the steps of a seed in a child; returns whether all was as the model says.
 fn agrees(seed: u64, is_silent: bool) -> bool {
-    // SAFETY: the child takes its steps and ends; the other thread, the test harness's, does nothing that it needs.
+    // SAFETY: the child takes its steps and ends; the other thread, the test harness's, does
+    // nothing that it needs.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {

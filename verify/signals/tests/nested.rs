@@ -1,5 +1,5 @@
-//! Signals that cannot be blocked, and what they find when they interrupt another signal's delivery, or a handler that is in
-//! the middle of a sequence.
+//! Signals that cannot be blocked, and what they find when they interrupt another signal's
+//! delivery, or a handler that is in the middle of a sequence.
 #![cfg(atomseq_sections)]
 
 use std::sync::OnceLock;
@@ -71,8 +71,8 @@ extern "C" fn on_fault(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_vo
     }
 }
 
-/// Runs the sequence, at whose second word the page faults: `first` handles the fault
-/// in the sequence, `second` one in the clone that runs the rest of it. Returns what the handlers logged.
+/// Runs the sequence, at whose second word the page faults: `first` handles the fault in the
+/// sequence, `second` one in the clone that runs the rest of it. Returns what the handlers logged.
 fn run(first: fn(&mut libc::sigset_t), second: fn(&mut libc::sigset_t)) -> Vec<usize> {
     FAULTS.store(0, SeqCst);
     clear_log();
@@ -145,7 +145,8 @@ fn hold(signals: &[i32]) {
     signals.iter().copied().for_each(raise);
 }
 
-/// Whichever the kernel delivers first, the other one comes at the first instruction of its delivery.
+/// Whichever the kernel delivers first, the other one comes at the first instruction of its
+/// delivery.
 fn both_at_once() -> Vec<usize> {
     hold(&[libc::SIGHUP, UNMASKED.load(SeqCst)]);
     run(let_both_in, never)
@@ -265,7 +266,8 @@ fn control_without_noticing_deliveries_one_finds_in_a_map_what_was_never_stored(
     });
 }
 
-/// In the clone: it waits until the clone has come to its end, and comes before the handler of the other one.
+/// In the clone: it waits until the clone has come to its end, and comes before the handler of the
+/// other one.
 #[test]
 fn in_the_clone_it_waits_for_the_sequence() {
     in_fresh_process(this_test!(), || {
@@ -279,8 +281,8 @@ fn in_the_clone_it_waits_for_the_sequence() {
     });
 }
 
-/// A library puts back the entry that it found, over which another one was installed meanwhile: the handler below that one is
-/// called, also of a signal that has waited.
+/// A library puts back the entry that it found, over which another one was installed meanwhile: the
+/// handler below that one is called, also of a signal that has waited.
 #[test]
 fn what_has_waited_is_handled_as_the_entry_says_that_it_came_by() {
     in_fresh_process(this_test!(), || {
@@ -322,7 +324,8 @@ fn in_the_handler_of_a_fault_in_the_sequence_it_is_told_that_it_is_inside() {
     });
 }
 
-/// The fault's handler blocks nothing that the interrupted code has not blocked: its return alone says that it is over.
+/// The fault's handler blocks nothing that the interrupted code has not blocked: its return alone
+/// says that it is over.
 #[test]
 fn after_the_handler_of_a_fault_has_returned_nothing_is_inside() {
     in_fresh_process(this_test!(), || {
@@ -344,7 +347,8 @@ fn after_the_handler_of_a_fault_has_returned_nothing_is_inside() {
     });
 }
 
-/// A signal that can be blocked waits for a sequence that has a fault, whatever the fault's handler lets in.
+/// A signal that can be blocked waits for a sequence that has a fault, whatever the fault's handler
+/// lets in.
 #[test]
 fn a_handler_in_the_middle_of_a_sequence_lets_nothing_in() {
     in_fresh_process(this_test!(), || {
@@ -368,8 +372,9 @@ fn a_handler_in_the_middle_of_a_sequence_lets_nothing_in() {
     });
 }
 
-/// The fault's handler unblocks a signal, for a time limit or for faults of its own. Others that it has blocked still say that it
-/// runs, also where the thread had blocked the managed ones before. The C library's are not blocked: other threads wait for these.
+/// The fault's handler unblocks a signal, for a time limit or for faults of its own. Others that it
+/// has blocked still say that it runs, also where the thread had blocked the managed ones before.
+/// The C library's are not blocked: other threads wait for these.
 #[test]
 fn a_handler_in_the_middle_of_a_sequence_may_unblock_a_signal() {
     in_fresh_process(this_test!(), || {
@@ -402,7 +407,8 @@ fn a_handler_in_the_middle_of_a_sequence_may_unblock_a_signal() {
     });
 }
 
-/// Nor are the C library's blocked where the clone has the fault, though the delivery that runs it has blocked them.
+/// Nor are the C library's blocked where the clone has the fault, though the delivery that runs it
+/// has blocked them.
 #[test]
 fn the_handler_of_a_fault_in_the_clone_lets_the_c_library_s_signals_in() {
     in_fresh_process(this_test!(), || {
@@ -417,7 +423,8 @@ fn the_handler_of_a_fault_in_the_clone_lets_the_c_library_s_signals_in() {
     });
 }
 
-/// A sequence that a fault's handler has left by a jump is over: what comes later is told nothing of it.
+/// A sequence that a fault's handler has left by a jump is over: what comes later is told nothing
+/// of it.
 #[test]
 fn nothing_is_left_of_a_sequence_that_was_left_by_a_jump() {
     in_fresh_process(this_test!(), || {
@@ -450,7 +457,8 @@ fn nothing_is_left_of_a_sequence_that_was_left_by_a_jump() {
     });
 }
 
-/// The fault's handler asks for nothing to be blocked: what is blocked all the same says that it was left.
+/// The fault's handler asks for nothing to be blocked: what is blocked all the same says that it
+/// was left.
 #[test]
 fn nothing_is_inside_after_a_jump_out_of_a_handler_that_blocks_nothing() {
     in_fresh_process(this_test!(), || {
@@ -482,8 +490,8 @@ fn nothing_is_inside_after_a_jump_out_of_a_handler_that_blocks_nothing() {
     });
 }
 
-/// The kernel reports a broken page to a thread wherever that is: no instruction of a sequence has a fault then. (An emulator of
-/// another architecture takes the report for a fault of its own.)
+/// The kernel reports a broken page to a thread wherever that is: no instruction of a sequence has
+/// a fault then. (An emulator of another architecture takes the report for a fault of its own.)
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn a_broken_page_that_is_reported_late_is_no_fault_of_the_sequence() {
@@ -499,8 +507,9 @@ fn a_broken_page_that_is_reported_late_is_no_fault_of_the_sequence() {
     });
 }
 
-/// A signal that arrives at the first instruction of a fault's delivery: the sequence cannot be run to its end, for it would have
-/// the fault again, whose signal is blocked. (As above, of emulators.)
+/// A signal that arrives at the first instruction of a fault's delivery: the sequence cannot be run
+/// to its end, for it would have the fault again, whose signal is blocked. (As above, of
+/// emulators.)
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn before_the_delivery_of_a_fault_it_is_told_that_it_is_inside() {
@@ -553,8 +562,8 @@ fn a_child_gets_no_signal_that_waits_for_a_delivery() {
     });
 }
 
-/// In a mask a signal is put off, and the sequence that it has interrupted is not its business; but it is that of one that no
-/// mask holds back.
+/// In a mask a signal is put off, and the sequence that it has interrupted is not its business; but
+/// it is that of one that no mask holds back.
 #[test]
 fn in_a_mask_the_sequence_is_whole_before_what_no_mask_holds_back() {
     in_fresh_process(this_test!(), || {

@@ -1,4 +1,5 @@
-//! Handlers of libraries that know nothing of atomseq: they keep working, and sequences are safe from what they let in.
+//! Handlers of libraries that know nothing of atomseq: they keep working, and sequences are safe
+//! from what they let in.
 #![cfg(atomseq_sections)]
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -145,7 +146,8 @@ fn a_handler_over_one_of_a_signal_that_cannot_be_blocked_is_reported() {
     });
 }
 
-/// One that nothing blocks is called by way of atomseq, so that it does not come in the middle of a delivery.
+/// One that nothing blocks is called by way of atomseq, so that it does not come in the middle of a
+/// delivery.
 #[test]
 fn a_handler_of_abort_is_adopted() {
     in_fresh_process(this_test!(), || {
@@ -246,7 +248,8 @@ fn default_and_ignored_are_left_alone() {
     });
 }
 
-/// `TWO` arrives in the middle of a sequence together with `ONE`. What its handler finds in the three words.
+/// `TWO` arrives in the middle of a sequence together with `ONE`. What its handler finds in the
+/// three words.
 fn two_at_once() -> Vec<usize> {
     static WORDS: AtomicUsize = AtomicUsize::new(0);
     fn look(event: &mut Event<'_>) {

@@ -132,7 +132,8 @@ fn a_handler_that_no_mask_holds_back_may_fork_in_the_middle_of_an_audit() {
     });
 }
 
-/// The context of a handler of others holds what the mask that it has interrupted has blocked; so the child goes on with that.
+/// The context of a handler of others holds what the mask that it has interrupted has blocked; so
+/// the child goes on with that.
 #[test]
 fn a_child_of_a_handler_of_others_has_nothing_blocked_after_the_mask() {
     in_fresh_process(this_test!(), || {
@@ -315,7 +316,8 @@ fn a_program_that_takes_this_one_s_place_after_the_mask_has_nothing_blocked() {
         let inside = in_child_output(|| ());
         drop(guard);
         assert_eq!((inside, in_child_output(|| ())), (0, 0));
-        // Inside a mask in which a signal was put off, it would be blocked: that is why the mask is to be left.
+        // Inside a mask in which a signal was put off, it would be blocked: that is why the mask is
+        // to be left.
         let blocked = in_child_output(|| {
             std::mem::forget(mask());
             raise(ONE);

@@ -1,5 +1,6 @@
-//! What the kernel is told to do on a signal while atomseq puts back what others had installed, call by call: a tracer stops the
-//! process at each. From the first call on, a signal may arrive in the middle of a sequence.
+//! What the kernel is told to do on a signal while atomseq puts back what others had installed,
+//! call by call: a tracer stops the process at each. From the first call on, a signal may arrive in
+//! the middle of a sequence.
 #![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -51,7 +52,8 @@ fn registers(child: i32) -> libc::user_regs_struct {
 
 /// Runs `body` in a child; returns what it has the kernel do on `signal`, one after the other.
 fn placed_by(signal: i32, body: impl FnOnce()) -> Vec<Placed> {
-    // SAFETY: the child runs on as this process would, which has no other thread that does anything.
+    // SAFETY: the child runs on as this process would, which has no other thread that does
+    // anything.
     let child = unsafe { libc::fork() };
     if child == 0 {
         ptrace(libc::PTRACE_TRACEME, 0, 0);
@@ -108,7 +110,8 @@ enum Way {
     Repair,
 }
 
-/// Whether `theirs` is ever called by the kernel with less blocked than what is managed; or at all, where no mask helps.
+/// Whether `theirs` is ever called by the kernel with less blocked than what is managed; or at all,
+/// where no mask helps.
 fn is_uncovered(signal: i32, way: Way) -> bool {
     install_plainly(signal, theirs, libc::SA_RESTART, &[]);
     install(signal, nothing);

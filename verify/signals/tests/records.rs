@@ -26,7 +26,8 @@ fn real_time() -> i32 {
     libc::SIGRTMIN() + 3
 }
 
-/// Runs `f` in a mask that has deferred the first of the signals that `send` sends, with the queue full.
+/// Runs `f` in a mask that has deferred the first of the signals that `send` sends, with the queue
+/// full.
 fn deferred_with_a_full_queue<R>(send: impl FnOnce(), f: impl FnOnce() -> R) -> R {
     // Sent while blocked, so that the queue can be closed before they arrive.
     change_mask(libc::SIG_BLOCK, &[real_time()]);
@@ -75,7 +76,8 @@ fn control_without_the_kept_record_only_the_number_comes() {
     });
 }
 
-/// With others of its number behind it in the queue, of which the kernel delivers the last one and then clears the number.
+/// With others of its number behind it in the queue, of which the kernel delivers the last one and
+/// then clears the number.
 fn several_with_a_full_queue(send_first: fn(i32)) -> Vec<usize> {
     install(real_time(), note);
     let send = || {
@@ -211,7 +213,8 @@ fn queue_to_process(signal: i32, value: usize) {
     assert!(is_pending(signal));
 }
 
-/// Runs `check` in a process with no other thread: none that takes a signal which was sent to the process.
+/// Runs `check` in a process with no other thread: none that takes a signal which was sent to the
+/// process.
 fn alone_in_fresh_process(test: &'static str, check: impl Fn()) {
     in_fresh_process(test, || {
         let code = code_of_child(|| {
@@ -230,7 +233,8 @@ fn let_another_thread_take(signal: i32) {
     std::thread::scope(|scope| scope.spawn(taking).join().expect("it ends"));
 }
 
-/// How many waits end by a deferred signal of `kill` and one of the process, which another thread may take first.
+/// How many waits end by a deferred signal of `kill` and one of the process, which another thread
+/// may take first.
 fn waits_beside_one_of_the_process(is_taken_by_another: bool) -> usize {
     install(real_time(), note);
     let guard = mask();
@@ -269,7 +273,8 @@ fn one_of_kill_and_one_of_the_process_end_two_waits() {
     });
 }
 
-/// The kernel would drop it if the other one were the thread's, which the thread cannot find out: a stated limit. It is not lost.
+/// The kernel would drop it if the other one were the thread's, which the thread cannot find out: a
+/// stated limit. It is not lost.
 #[test]
 fn a_timer_s_beside_one_of_the_process_comes_with_the_mask_s_end() {
     alone_in_fresh_process(this_test!(), || {
@@ -304,7 +309,8 @@ fn a_timer_s_beside_another_one_ends_a_wait_of_its_own() {
     });
 }
 
-/// With no room in the queue, the kernel would drop it with the other one: it comes with the mask's end.
+/// With no room in the queue, the kernel would drop it with the other one: it comes with the mask's
+/// end.
 #[test]
 fn one_of_kill_without_room_beside_another_comes_with_the_mask_s_end() {
     in_fresh_process(this_test!(), || {
@@ -321,8 +327,8 @@ fn one_of_kill_without_room_beside_another_comes_with_the_mask_s_end() {
     });
 }
 
-/// The delivery of the last one in the thread's queue clears the number of one that had no room. One of the process is pending, but
-/// another thread takes that.
+/// The delivery of the last one in the thread's queue clears the number of one that had no room.
+/// One of the process is pending, but another thread takes that.
 #[test]
 fn one_without_room_does_not_rely_on_one_of_the_process() {
     alone_in_fresh_process(this_test!(), || {
@@ -346,7 +352,8 @@ fn one_without_room_does_not_rely_on_one_of_the_process() {
     });
 }
 
-/// A handler on the alternate stack stays there: the last delivery from the queue finds what the kernel has cleared.
+/// A handler on the alternate stack stays there: the last delivery from the queue finds what the
+/// kernel has cleared.
 #[test]
 fn on_the_alternate_stack_it_comes_there() {
     in_fresh_process(this_test!(), || {
@@ -430,8 +437,9 @@ fn orders(length: usize) -> Vec<Vec<Sent>> {
     orders
 }
 
-/// Signals that are sent before a mask defers the first of them, with room in the queue left then or not, and after that, in the mask
-/// or inside a kernel mask. What comes of them, and what should: all, but that the kernel drops a standard signal if one is pending.
+/// Signals that are sent before a mask defers the first of them, with room in the queue left then
+/// or not, and after that, in the mask or inside a kernel mask. What comes of them, and what
+/// should: all, but that the kernel drops a standard signal if one is pending.
 #[derive(Debug)]
 struct Run {
     before: Vec<Sent>,
@@ -498,8 +506,8 @@ impl Run {
     }
 }
 
-/// All runs. Not those in which the kernel gets a signal of `kill` or a timer with the queue full: it drops the record without an
-/// error, a stated limit.
+/// All runs. Not those in which the kernel gets a signal of `kill` or a timer with the queue full:
+/// it drops the record without an error, a stated limit.
 fn runs() -> Vec<Run> {
     let mut runs = Vec::new();
     for before in orders(3) {

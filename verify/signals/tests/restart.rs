@@ -1,4 +1,5 @@
-//! Restart: a restartable sequence that a signal interrupts starts again. The trap flag stops at each instruction.
+//! Restart: a restartable sequence that a signal interrupts starts again. The trap flag stops at
+//! each instruction.
 #![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -66,8 +67,8 @@ fn stop_stepping() {
     }
 }
 
-/// Interrupts at the instruction with this index, of those strictly inside; what the sequence returns and leaves, or `None`
-/// when it has fewer instructions.
+/// Interrupts at the instruction with this index, of those strictly inside; what the sequence
+/// returns and leaves, or `None` when it has fewer instructions.
 fn interrupt_at(index: usize) -> Option<(usize, [usize; 2])> {
     let mut words = [1usize, 2];
     WORDS.store(words.as_mut_ptr() as usize, SeqCst);
@@ -141,7 +142,8 @@ fn after_a_fault_it_starts_again() {
     });
 }
 
-/// Two threads' worth of noise: a timer interrupts a loop of sequences, and every addition of either counts.
+/// Two threads' worth of noise: a timer interrupts a loop of sequences, and every addition of
+/// either counts.
 #[test]
 fn a_storm_loses_nothing() {
     in_fresh_process(this_test!(), || {

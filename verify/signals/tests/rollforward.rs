@@ -253,7 +253,8 @@ fn a_signal_that_becomes_managed_during_a_rollforward_comes_after_it() {
     in_fresh_process(this_test!(), || becomes_managed_during_a_rollforward(0));
 }
 
-/// It arrives in the clone, as in a delivery whose entry a handler of others' has called, and is put off.
+/// It arrives in the clone, as in a delivery whose entry a handler of others' has called, and is
+/// put off.
 #[test]
 fn control_with_less_blocked_it_is_put_off() {
     in_fresh_process(this_test!(), || {
@@ -297,7 +298,8 @@ fn becomes_managed_during_a_rollforward(deferrals: u64) {
 static PLACES: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 static PLACED: AtomicUsize = AtomicUsize::new(0);
 
-/// Lets USR1 in at the first fault, in the original; at the second, in the clone, does what `second` says.
+/// Lets USR1 in at the first fault, in the original; at the second, in the clone, does what
+/// `second` says.
 fn fault_in_the_clone(second: extern "C" fn(*mut libc::c_void)) -> [usize; 3] {
     static SECOND: AtomicUsize = AtomicUsize::new(0);
     extern "C" fn on_fault(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
@@ -365,7 +367,8 @@ fn a_fault_s_handler_that_goes_elsewhere_leaves_the_sequence_and_the_signal_is_d
     in_fresh_process(this_test!(), || {
         extern "C" fn leave(context: *mut libc::c_void) {
             INNER.get().expect("made").release();
-            // SAFETY: the kernel's context. To the end of the sequence, where every register is as the compiler expects it.
+            // SAFETY: the kernel's context. To the end of the sequence, where every register is as
+            // the compiler expects it.
             unsafe {
                 let pc = program_counter(context);
                 *pc = table::find(*pc).expect("reported in the original").end;
@@ -416,7 +419,8 @@ fn siglongjmp_out_of_a_clone_delivers_the_signal_that_waited() {
     in_fresh_process(this_test!(), || {
         extern "C" fn jump(_: *mut libc::c_void) {
             repair(std::ptr::null_mut());
-            // SAFETY: `with_target` is still there; between are only frames without anything to drop.
+            // SAFETY: `with_target` is still there; between are only frames without anything to
+            // drop.
             unsafe { signal::siglongjmp(jump::environment(), 1) };
         }
         jump_out(jump);
@@ -643,10 +647,12 @@ fn alternate_stack() -> std::ops::Range<usize> {
 
 const NUMBER: u64 = 0x1234_5678_9abc_def0;
 
-/// Rolls `add_to_three` forward with `NUMBER` in a vector register; what is in the register afterwards.
+/// Rolls `add_to_three` forward with `NUMBER` in a vector register; what is in the register
+/// afterwards.
 fn with_a_vector_register(words: *mut usize) -> u64 {
     let after: u64;
-    // SAFETY: the registers that are used are said to be changed, or are C's to change; three words of the test's.
+    // SAFETY: the registers that are used are said to be changed, or are C's to change; three words
+    // of the test's.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         std::arch::asm!(
@@ -728,7 +734,8 @@ fn left_with_a_vector_register() -> u64 {
     extern "C" fn on_fault(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
         static FAULTS: AtomicUsize = AtomicUsize::new(0);
         use_vector_registers();
-        // SAFETY: the kernel's context; the end of the sequence is where every register is as the compiler expects it.
+        // SAFETY: the kernel's context; the end of the sequence is where every register is as the
+        // compiler expects it.
         unsafe {
             if FAULTS.fetch_add(1, SeqCst) == 0 {
                 libc::sigdelset(mask(context), libc::SIGUSR1);
@@ -758,8 +765,8 @@ fn vector_registers_are_the_thread_s_after_a_fault_s_handler_went_elsewhere() {
     });
 }
 
-/// Whether the handler that runs the clone has used the register by then is the compiler's choice; unoptimized code for
-/// x86-64 has.
+/// Whether the handler that runs the clone has used the register by then is the compiler's choice;
+/// unoptimized code for x86-64 has.
 #[cfg(all(target_arch = "x86_64", debug_assertions))]
 #[test]
 fn control_when_the_outer_handler_is_skipped_they_are_that_handler_s() {

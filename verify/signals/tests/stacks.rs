@@ -65,7 +65,8 @@ fn smallest(memory: &mut Memory, options: Options) -> usize {
     needs
 }
 
-/// A handler that was not installed for it does not run there, also if the thread calls it after one that was.
+/// A handler that was not installed for it does not run there, also if the thread calls it after
+/// one that was.
 #[test]
 fn kept_signals_come_on_the_thread_s_own_stack() {
     static IS_ON_IT: AtomicBool = AtomicBool::new(false);
@@ -130,7 +131,8 @@ fn frame_s_room() -> usize {
     (frame as usize).max(libc::MINSIGSTKSZ)
 }
 
-/// The handlers of a test, each of which interrupts the one before; the fault's is installed already if it is not atomseq's.
+/// The handlers of a test, each of which interrupts the one before; the fault's is installed
+/// already if it is not atomseq's.
 fn fits(outer: signal::Handler, inner: signal::Handler, of_fault: Option<signal::Handler>) {
     let mut memory = Memory::new();
     let frame = frame(&mut memory);
@@ -148,7 +150,8 @@ fn fits(outer: signal::Handler, inner: signal::Handler, of_fault: Option<signal:
     let used = memory.used();
     println!("{used} of {needs} bytes, with frames of {frame}");
     assert!(used > 3 * frame, "three frames");
-    // Frames are smaller than the room for them where no large register is in use, which is not to hide anything.
+    // Frames are smaller than the room for them where no large register is in use, which is not to
+    // hide anything.
     let room = needs - 3 * frame_s_room() + 3 * frame;
     assert!(used <= room, "{used} of {room} bytes");
 }

@@ -1,5 +1,5 @@
-//! Forks while another thread walks through the loaded objects, with a `dl_iterate_phdr` of this test's own, which stands still where
-//! it would hold glibc's lock.
+//! Forks while another thread walks through the loaded objects, with a `dl_iterate_phdr` of this
+//! test's own, which stands still where it would hold glibc's lock.
 #![cfg(all(atomseq_sections, target_env = "gnu"))]
 
 use std::ffi::c_void;
@@ -88,8 +88,8 @@ fn a_fork_waits_for_the_end_of_a_walk() {
     });
 }
 
-/// What a thread waits with for glibc's lock: another one, which holds that, may wait for a handler on it, and so may what a fork
-/// waits for.
+/// What a thread waits with for glibc's lock: another one, which holds that, may wait for a handler
+/// on it, and so may what a fork waits for.
 #[test]
 fn neither_a_walk_nor_a_fork_that_waits_for_it_blocks_anything() {
     static SEEN: AtomicBool = AtomicBool::new(false);
@@ -166,8 +166,8 @@ fn control_a_fork_copies_a_walk_that_atomseq_does_not_make() {
     });
 }
 
-/// A fork inside a callback, which runs with glibc's lock held, and another thread's walk that waits for that lock: neither waits
-/// indefinitely for the other.
+/// A fork inside a callback, which runs with glibc's lock held, and another thread's walk that
+/// waits for that lock: neither waits indefinitely for the other.
 #[test]
 fn a_fork_inside_a_callback_waits_for_no_walk_for_ever() {
     in_fresh_process(this_test!(), || {

@@ -1,8 +1,10 @@
-//! Real threads on the real library, under everything that interrupts a section: threads are moved from CPU to
-//! CPU, signal handlers use the same structures, gates are closed for drains and steals, processes fork.
+//! Real threads on the real library, under everything that interrupts a section: threads are moved
+//! from CPU to CPU, signal handlers use the same structures, gates are closed for drains and
+//! steals, processes fork.
 //!
-//! What goes in must come out, once and whole. [`books`] and [`ledger`] keep count, [`structures`] has every structure
-//! of the library, [`torment`] interrupts, [`trial`] runs it all. [`exclusion`] counts what locks keep out.
+//! What goes in must come out, once and whole. [`books`] and [`ledger`] keep count, [`structures`]
+//! has every structure of the library, [`torment`] interrupts, [`trial`] runs it all. [`exclusion`]
+//! counts what locks keep out.
 #![cfg(target_os = "linux")]
 
 pub mod books;

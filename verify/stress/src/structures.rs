@@ -216,8 +216,8 @@ impl Structures {
         });
     }
 
-    /// What a child does: everything that could find a gate closed, then takes out what it can. It has no
-    /// other thread, and leaves without a word.
+    /// What a child does: everything that could find a gate closed, then takes out what it can. It
+    /// has no other thread, and leaves without a word.
     #[cfg(atomseq_sections)]
     pub fn live_as_child(&self) -> bool {
         let mut books = Books::default();

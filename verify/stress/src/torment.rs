@@ -37,7 +37,8 @@ pub fn stage() -> &'static Stage {
 /// Handlers of the signal that `interrupt` sends use the structures.
 pub fn install() {
     stage();
-    // SAFETY: the handler reads words that are there already, and uses structures that may be used in one.
+    // SAFETY: the handler reads words that are there already, and uses structures that may be used
+    // in one.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handle as *const () as usize;

@@ -135,8 +135,8 @@ fn fork_until(_over: &AtomicBool) -> u64 {
 fn fork_until(over: &AtomicBool) -> u64 {
     let mut forks = 0;
     while !over.load(Ordering::Relaxed) {
-        // SAFETY: the child uses atomseq and the C library's allocator, both of which expect forks, and leaves
-        // without the test harness's help.
+        // SAFETY: the child uses atomseq and the C library's allocator, both of which expect forks,
+        // and leaves without the test harness's help.
         let child = unsafe { libc::fork() };
         assert!(child >= 0, "no child");
         if child == 0 {

@@ -8,7 +8,8 @@ use verify_linux::{Answer, Circumstances, Refusal, When, in_fresh_process};
 use verify_stress::lengthened;
 use verify_stress::trial::{Trial, run};
 
-/// Runs a trial in a process of its own, where `prepare` finds out first that it is as it should be.
+/// Runs a trial in a process of its own, where `prepare` finds out first that it is as it should
+/// be.
 fn trial(test: &str, circumstances: Circumstances, forks: bool, prepare: impl FnOnce()) {
     let printed = in_fresh_process(test, circumstances, || {
         let length = lengthened(Duration::from_millis(800));

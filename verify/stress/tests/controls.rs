@@ -1,5 +1,5 @@
-//! What is lost without the gate's parts, on real CPUs: the fence, and the test of the gate in the section.
-//! Each has to be found out in time; the same rounds with both have to be right.
+//! What is lost without the gate's parts, on real CPUs: the fence, and the test of the gate in the
+//! section. Each has to be found out in time; the same rounds with both have to be right.
 #![cfg(atomseq_sections)]
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -105,8 +105,8 @@ impl Shared {
     }
 }
 
-/// Adds on one CPU and drains from another for a moment; returns how many additions there were, and how many
-/// too few or too many came out.
+/// Adds on one CPU and drains from another for a moment; returns how many additions there were, and
+/// how many too few or too many came out.
 fn round(shared: &Shared, protocol: Protocol, cpus: [usize; 2]) -> (usize, usize) {
     let over = AtomicBool::new(false);
     let (added, mut drained) = std::thread::scope(|scope| {
@@ -140,8 +140,8 @@ fn stay_on(cpu: usize) {
     assert!(this.move_to(&[cpu]), "CPU {cpu} is not to be had");
 }
 
-/// Rounds until something is wrong, at most so long. Returns a line that says what happened, and how many
-/// additions were wrong; `None` where it cannot be tried.
+/// Rounds until something is wrong, at most so long. Returns a line that says what happened, and
+/// how many additions were wrong; `None` where it cannot be tried.
 fn rounds(name: &str, protocol: Protocol, most: Duration) -> Option<usize> {
     let status = atomseq::status();
     let cpus = torment::cpus();

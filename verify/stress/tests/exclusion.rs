@@ -1,5 +1,5 @@
-//! Every lock by every mechanism keeps others out, under the harshest schedule that its scope has; and locks that do not are
-//! found out.
+//! Every lock by every mechanism keeps others out, under the harshest schedule that its scope has;
+//! and locks that do not are found out.
 #![cfg(atomseq_sections)]
 
 use atomseq::mutex::{
@@ -26,8 +26,8 @@ fn operations(cost: u64) -> u64 {
 /// Runs in a process of its own, and prints what came of it.
 fn trial(test: &str, run: impl FnOnce() -> Figures, check: impl FnOnce(Figures)) {
     let printed = in_fresh_process(test, Circumstances::default(), || {
-        // Whoever sleeps for ever is found out by `watch`; the full length takes longer than tests may otherwise, most of all
-        // where other programs run as well.
+        // Whoever sleeps for ever is found out by `watch`; the full length takes longer than tests
+        // may otherwise, most of all where other programs run as well.
         let seconds = 600.max(operations(1) / 20_000);
         // SAFETY: moves the end of the process's time, which is meant for tests that hang.
         unsafe { libc::alarm(seconds as u32) };

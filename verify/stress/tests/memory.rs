@@ -1,5 +1,5 @@
-//! Type-stable memory under signals, moves and trims: a descriptor has one owner at a time, a validated read is
-//! one of the allocation that was meant, and memory does not grow.
+//! Type-stable memory under signals, moves and trims: a descriptor has one owner at a time, a
+//! validated read is one of the allocation that was meant, and memory does not grow.
 #![cfg(target_os = "linux")]
 
 use std::sync::OnceLock;
@@ -45,7 +45,8 @@ struct Stage {
 fn stage() -> &'static Stage {
     static STAGE: OnceLock<Stage> = OnceLock::new();
     STAGE.get_or_init(|| Stage {
-        // So few on a CPU that most operations go to the pages; so short a time that pages go while others look.
+        // So few on a CPU that most operations go to the pages; so short a time that pages go while
+        // others look.
         pool: Pool::options()
             .cached(4)
             .stable_for(Duration::from_millis(1))
@@ -161,7 +162,8 @@ fn work(number: usize, victim: &Victim, shown: &Shown, over: &AtomicBool) -> u64
     operations
 }
 
-/// What readers found: validated reads that were of another allocation, and how many were so without validation.
+/// What readers found: validated reads that were of another allocation, and how many were so
+/// without validation.
 #[derive(Default)]
 struct Reads {
     valid: u64,
@@ -182,7 +184,8 @@ fn read(shown: &[Shown], over: &AtomicBool) -> Reads {
         };
         for _ in 0..200 {
             let Some(now) = marks(&reference) else {
-                // It has ended. Who goes on looking, and does not ask, finds what the next owner writes.
+                // It has ended. Who goes on looking, and does not ask, finds what the next owner
+                // writes.
                 let next = || reference.descriptor().mark.load(Relaxed) != mark;
                 let found = (0..1000).any(|_| next());
                 reads.wrong_unless_validated += u64::from(found);

@@ -1,11 +1,13 @@
-//! The places where threads meet in the handling of signals: the tables of who handles what, the counts, whoever sends to
-//! whoever works. A storm while another thread changes all of that; built with `-Zsanitizer=thread` and `--cfg
-//! atomseq_sanitized` by `.ci/run`, an unordered access ends it.
+//! The places where threads meet in the handling of signals: the tables of who handles what, the
+//! counts, whoever sends to whoever works. A storm while another thread changes all of that; built
+//! with `-Zsanitizer=thread` and `--cfg atomseq_sanitized` by `.ci/run`, an unordered access ends
+//! it.
 //!
-//! The sanitizer does not see into sequences, which are assembly, and which only one thread ever works on. A handler must not
-//! interrupt the sanitizer's own code (it hangs), and its replacement of `sigaction`, which sees to that, hides from atomseq
-//! whose handler is installed. So handlers are installed behind its back, and signals are let in where that does no harm.
-//! Nothing is suppressed.
+//! The sanitizer does not see into sequences, which are assembly, and which only one thread ever
+//! works on. A handler must not interrupt the sanitizer's own code (it hangs), and its replacement
+//! of `sigaction`, which sees to that, hides from atomseq whose handler is installed. So handlers
+//! are installed behind its back, and signals are let in where that does no harm. Nothing is
+//! suppressed.
 
 #[cfg(atomseq_sections)]
 fn main() {
@@ -144,8 +146,9 @@ mod meeting {
         assert_eq!(result, 0);
     }
 
-    /// One pending signal arrives now, if there is one, inside one system call: between one that lets signals in and another
-    /// that blocks them again, handlers would interrupt the sanitizer's own code, which writes down every function that runs.
+    /// One pending signal arrives now, if there is one, inside one system call: between one that
+    /// lets signals in and another that blocks them again, handlers would interrupt the sanitizer's
+    /// own code, which writes down every function that runs.
     fn open() -> bool {
         let (now, none) = ([0u64; 2], 0u64);
         // SAFETY: no descriptors, a time of two words, a set of the kernel's size.

@@ -1,4 +1,5 @@
-//! A thread and its handlers change the same words, under as many signals as there can be: nothing is lost.
+//! A thread and its handlers change the same words, under as many signals as there can be: nothing
+//! is lost.
 #![cfg(atomseq_sections)]
 
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! What a storm loses when a protection is off: each has to be found out in time, and nothing may be lost with all of
-//! them.
+//! What a storm loses when a protection is off: each has to be found out in time, and nothing may
+//! be lost with all of them.
 #![cfg(atomseq_sections)]
 
 use std::time::{Duration, Instant};
@@ -45,7 +45,8 @@ fn found<F: Forms>(test: &str, round: Storm, install: impl FnOnce()) {
 }
 
 fn without(parts: u32) {
-    // SAFETY: this process exists to show what happens then; what handlers share with threads are numbers.
+    // SAFETY: this process exists to show what happens then; what handlers share with threads are
+    // numbers.
     unsafe { signal_controls::set(parts) };
     trial::install::<Protected>();
 }
@@ -89,7 +90,8 @@ fn without_the_rollforward_handlers_see_half_an_operation() {
 #[test]
 fn without_the_covering_mask_handlers_meet_in_a_sequence() {
     let test = "without_the_covering_mask_handlers_meet_in_a_sequence";
-    // Most handlers that come in then would wait all the same, until the delivery they interrupt has decided: that is off, too.
+    // Most handlers that come in then would wait all the same, until the delivery they interrupt
+    // has decided: that is off, too.
     let off = signal_controls::COVERING_MASK | signal_controls::NESTED;
     found::<Protected>(test, ROUND, || without(off));
 }

@@ -4,7 +4,8 @@
 //! part:   0 gate | 8 bytes ever pushed | 16 bytes ever popped | 24 … values           as many as it was made for
 //! ```
 //!
-//! Two words, and each operation changes its own: with one, a pop would wait for the store of the push before it.
+//! Two words, and each operation changes its own: with one, a pop would wait for the store of the
+//! push before it.
 
 use std::arch::asm;
 use std::mem::offset_of;

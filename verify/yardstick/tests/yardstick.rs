@@ -1,7 +1,8 @@
 //! Tests the hand-written structures, and measures the emitted ones by them.
 //!
-//! Slices of the two alternate (A B A B), pinned to one CPU; printed is the median of the ratios of neighbours. The goal
-//! is 1.05; the test fails only far beyond it, for machines differ and have other things to do.
+//! Slices of the two alternate (A B A B), pinned to one CPU; printed is the median of the ratios of
+//! neighbours. The goal is 1.05; the test fails only far beyond it, for machines differ and have
+//! other things to do.
 
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod compare;
@@ -22,7 +23,8 @@ fn main() {
         println!("yardstick: nothing is compared without optimization");
         return;
     }
-    // Another load on the machine slows the two by different amounts: what is too slow is measured again.
+    // Another load on the machine slows the two by different amounts: what is too slow is measured
+    // again.
     for measure in [compare::counters, compare::stacks] {
         if (0..5).all(|_| measure() > compare::LIMIT) {
             println!("yardstick: a ratio is above {}", compare::LIMIT);

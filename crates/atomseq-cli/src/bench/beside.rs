@@ -1,5 +1,5 @@
-//! What a paper published of what an experiment measures: which of its figures stand beside which cases, which ratios it
-//! argues from, and whether the same order came out here.
+//! What a paper published of what an experiment measures: which of its figures stand beside which
+//! cases, which ratios it argues from, and whether the same order came out here.
 
 use atomseq_papers::{Cell, Figure, Paper, Value, paper};
 
@@ -12,13 +12,16 @@ pub struct Beside {
     pub paper: &'static str,
     /// The table's number; `None` where only figures of the text belong here.
     pub table: Option<&'static str>,
-    /// The workloads here (empty where there is only one), and the program of the paper that each is.
+    /// The workloads here (empty where there is only one), and the program of the paper that each
+    /// is.
     pub programs: &'static [(&'static str, &'static str)],
     /// The subjects here, and the technique of the paper that each is nearest to.
     pub counterparts: &'static [(&'static str, &'static str)],
-    /// The subject that does the same without any protection, where the paper's figures are what is added to that.
+    /// The subject that does the same without any protection, where the paper's figures are what is
+    /// added to that.
     pub baseline: Option<&'static str>,
-    /// The differences of two subjects that the paper has figures of. Counterparts name them as they name subjects.
+    /// The differences of two subjects that the paper has figures of. Counterparts name them as
+    /// they name subjects.
     pub differences: &'static [Difference],
     /// The ratios that the paper argues from: two techniques each.
     pub arguments: &'static [(&'static str, &'static str)],
@@ -63,8 +66,8 @@ pub struct Reversal {
     pub reason: &'static str,
 }
 
-/// What a case adds to the bare form is nothing that can be told from chance below this share of it, and neither is the
-/// difference between two.
+/// What a case adds to the bare form is nothing that can be told from chance below this share of
+/// it, and neither is the difference between two.
 const CHANCE: f64 = 0.03;
 
 impl Beside {
@@ -149,7 +152,8 @@ impl Beside {
         all
     }
 
-    /// The cases here that a cell stands beside, or those that make the difference beside which it stands.
+    /// The cases here that a cell stands beside, or those that make the difference beside which it
+    /// stands.
     fn cases(&self, experiment: &Experiment, cell: &Cell) -> Vec<&'static str> {
         let is_counterpart = |subject| self.counterparts.contains(&(subject, cell.technique));
         let is_beside = |case: &&'static str| {
@@ -164,8 +168,8 @@ impl Beside {
         cases.filter(is_beside).collect()
     }
 
-    /// What a subject costs in the paper's sense: what it adds to the bare form if there is one, else all of it; or
-    /// the difference of that name.
+    /// What a subject costs in the paper's sense: what it adds to the bare form if there is one,
+    /// else all of it; or the difference of that name.
     pub fn cost(&self, outcome: &Outcome, workload: &str, subject: &str) -> Option<f64> {
         let mut differences = self.differences.iter();
         if let Some(difference) = differences.find(|difference| difference.name == subject) {

@@ -1,5 +1,6 @@
-//! The threads of an experiment: started once, pinned, and told by a board which case to run next. A run begins when all
-//! of them have met, and reports the time from the first one's start to the last one's end.
+//! The threads of an experiment: started once, pinned, and told by a board which case to run next.
+//! A run begins when all of them have met, and reports the time from the first one's start to the
+//! last one's end.
 
 use std::any::Any;
 use std::mem;
@@ -18,7 +19,8 @@ use super::fault::Fault;
 use crate::error::{Error, Refused};
 use crate::machine;
 
-/// Measures on a thread of its own, for pinning is for good. What it sends as it goes on is what `advance` is called with.
+/// Measures on a thread of its own, for pinning is for good. What it sends as it goes on is what
+/// `advance` is called with.
 ///
 /// # Errors
 ///
@@ -101,9 +103,9 @@ pub struct Crew<'a> {
     all_finished: Condvar,
     /// How many times a thread has come to the start of a run.
     arrivals: AtomicU64,
-    /// Whether the run is ended: each thread stops after its slice, if the case may end early. Relaxed
-    /// everywhere: a thread looks again after each slice, and what threads need from each other goes
-    /// over the board's mutex.
+    /// Whether the run is ended: each thread stops after its slice, if the case may end early.
+    /// Relaxed everywhere: a thread looks again after each slice, and what threads need from each
+    /// other goes over the board's mutex.
     is_ended: CachePadded<AtomicBool>,
 }
 
@@ -167,9 +169,9 @@ impl<'a> Crew<'a> {
 
     /// Lets every thread run a case at once, and says how long that took.
     ///
-    /// One that takes longer than its patience is ended, if the case may end early. Each thread stops
-    /// where it is: another one may have done all operations at once while it had its CPU to itself, and
-    /// doing as many in turn might take minutes.
+    /// One that takes longer than its patience is ended, if the case may end early. Each thread
+    /// stops where it is: another one may have done all operations at once while it had its CPU to
+    /// itself, and doing as many in turn might take minutes.
     pub fn run(&self, case: usize, length: Length) -> Result<Run, Fault> {
         self.is_ended.store(false, Ordering::Relaxed);
         let board = self.direct(Job::Run(case, length));
@@ -284,12 +286,14 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// Waits until all threads are here. Where they share CPUs they could not all be running, so nobody waits.
+    /// Waits until all threads are here. Where they share CPUs they could not all be running, so
+    /// nobody waits.
     fn meet(&self, hired: usize) {
         if hired > self.cpus.len() {
             return;
         }
-        // Relaxed: it only says that a thread has come; what the run needs went over the board's mutex.
+        // Relaxed: it only says that a thread has come; what the run needs went over the board's
+        // mutex.
         let hired = hired as u64;
         let mine = self.arrivals.fetch_add(1, Ordering::Relaxed);
         let all = (mine / hired + 1) * hired;

@@ -1,5 +1,6 @@
-//! A thousand threads that are alive at once and do next to nothing: each joins every member's structure, then waits
-//! until the crowd is dismissed. What structures and joining ask of the memory is metered.
+//! A thousand threads that are alive at once and do next to nothing: each joins every member's
+//! structure, then waits until the crowd is dismissed. What structures and joining ask of the
+//! memory is metered.
 
 use std::fs;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -18,8 +19,8 @@ pub trait Member: Sync {
 /// How much stack a thread of a crowd gets; it needs little.
 const STACK: usize = 128 << 10;
 
-/// Makes the members, lets `threads` threads join each of them, and while all of those threads are alive calls `visit`
-/// with the members and the bytes each holds.
+/// Makes the members, lets `threads` threads join each of them, and while all of those threads are
+/// alive calls `visit` with the members and the bytes each holds.
 pub fn gather<M: Member + ?Sized>(
     threads: usize,
     makers: &[fn() -> Box<M>],
@@ -89,9 +90,9 @@ impl Turnstile {
     }
 }
 
-/// Lets everybody go when dropped, however the visit ended, and waits until they are gone to the last mapping: the end
-/// of a scope only waits until they have nothing left to do, and what they give back later would be metered as the next
-/// crowd's.
+/// Lets everybody go when dropped, however the visit ended, and waits until they are gone to the
+/// last mapping: the end of a scope only waits until they have nothing left to do, and what they
+/// give back later would be metered as the next crowd's.
 struct Dismissed<'s, 'g> {
     gate: &'g Turnstile,
     threads: Vec<ScopedJoinHandle<'s, ()>>,
@@ -107,8 +108,8 @@ impl Drop for Dismissed<'_, '_> {
     }
 }
 
-/// The bytes of the process's mappings but for the allocator's heap, which is metered by itself; 0 where the system does
-/// not tell.
+/// The bytes of the process's mappings but for the allocator's heap, which is metered by itself; 0
+/// where the system does not tell.
 fn mapped() -> i64 {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let sizes = maps

@@ -1,10 +1,11 @@
 //! The measuring engine: every case of an experiment in one process, interleaved.
 //!
-//! A round runs each case once, in an order shuffled anew each round, so that whatever disturbs the machine for longer
-//! than a run disturbs all cases alike and a ratio taken within a round stays true. Threads live as long as the
-//! experiment, each pinned to one CPU (round robin when there are more threads than CPUs). A run starts when all threads
-//! have met, and its time is the joint one: from the first thread's start to the last one's end. One `ns/op` is that
-//! time divided by the operations of one thread: what a thread waits for an operation while the others do theirs.
+//! A round runs each case once, in an order shuffled anew each round, so that whatever disturbs the
+//! machine for longer than a run disturbs all cases alike and a ratio taken within a round stays
+//! true. Threads live as long as the experiment, each pinned to one CPU (round robin when there are
+//! more threads than CPUs). A run starts when all threads have met, and its time is the joint one:
+//! from the first thread's start to the last one's end. One `ns/op` is that time divided by the
+//! operations of one thread: what a thread waits for an operation while the others do theirs.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,7 +15,8 @@ use super::fault::{Fault, Results};
 use super::record::Series;
 use crate::error::{Error, Refused};
 
-/// Runs are a multiple of this many operations, so that a subject may work in batches of any power of two up to it.
+/// Runs are a multiple of this many operations, so that a subject may work in batches of any power
+/// of two up to it.
 pub const GRAIN: u64 = 64;
 
 /// Something to be measured.
@@ -28,8 +30,9 @@ pub trait Subject: Sync {
         Ok(())
     }
 
-    /// Whether each thread's operations complete however many the other threads do. A run may then call
-    /// [`Subject::run`] several times, and end early, with more operations of one thread than of another.
+    /// Whether each thread's operations complete however many the other threads do. A run may then
+    /// call [`Subject::run`] several times, and end early, with more operations of one thread than
+    /// of another.
     fn may_end_early(&self) -> bool {
         false
     }
@@ -37,7 +40,8 @@ pub trait Subject: Sync {
     /// Does `operations` (a multiple of [`GRAIN`]) on the calling thread.
     fn run(&self, thread: usize, operations: u64);
 
-    /// Called once all threads are done: whether everything the `operations` of all threads did is accounted for.
+    /// Called once all threads are done: whether everything the `operations` of all threads did is
+    /// accounted for.
     fn check(&self, operations: u64) -> Result<(), Fault>;
 }
 
@@ -81,8 +85,8 @@ impl Case {
 /// How long to measure.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// About how long one run of one case takes: far longer than reading the clock, and shorter than a scheduler's turn,
-    /// so that on a busy machine most runs are still whole.
+    /// About how long one run of one case takes: far longer than reading the clock, and shorter
+    /// than a scheduler's turn, so that on a busy machine most runs are still whole.
     pub run: Duration,
     /// How many rounds are wanted.
     pub rounds: usize,
@@ -116,8 +120,8 @@ impl Effort {
         crowds: 25,
     };
 
-    /// How long a run is when each CPU has `crowding` threads. Threads that share a CPU must each get several turns; but
-    /// the budget must hold enough rounds.
+    /// How long a run is when each CPU has `crowding` threads. Threads that share a CPU must each
+    /// get several turns; but the budget must hold enough rounds.
     fn run_of(&self, crowding: usize) -> Duration {
         /// About what a scheduler lets a thread run for at a time.
         const TURN: Duration = Duration::from_millis(4);
@@ -128,12 +132,14 @@ impl Effort {
     }
 }
 
-/// Measures `cases` with `threads` threads on `cpus`, in the order of the cases. A case that panics, or whose operations are not
-/// accounted for in the end, has no values, and the others go on without it.
+/// Measures `cases` with `threads` threads on `cpus`, in the order of the cases. A case that
+/// panics, or whose operations are not accounted for in the end, has no values, and the others go
+/// on without it.
 ///
 /// # Errors
 ///
-/// [`Error::Thread`] if the system refuses a thread, [`Error::Refused`] if it refuses what a case needs.
+/// [`Error::Thread`] if the system refuses a thread, [`Error::Refused`] if it refuses what a case
+/// needs.
 pub fn measure(
     cases: &[Case],
     threads: usize,
@@ -268,18 +274,19 @@ struct Faulty;
 /// Operations that were fast while one thread did them after the other may be slower a thousand
 /// times from then on, as of a lock that threads get in turn; with the same batch, a round of them
 /// would take minutes. But a thread that was stopped, or waited for its CPU, says nothing about
-/// operations. So the fastest of the last runs says how long an operation takes, and a batch shrinks
-/// when all of them were far too long. A run that is far too short has no value, since little is
-/// left in it but the threads' skew: it is repeated in the same round, with a larger batch.
+/// operations. So the fastest of the last runs says how long an operation takes, and a batch
+/// shrinks when all of them were far too long. A run that is far too short has no value, since
+/// little is left in it but the threads' skew: it is repeated in the same round, with a larger
+/// batch.
 ///
-/// A size whose last runs were all dear is given up: the batch shrinks to a quarter of it, and grows
-/// beyond that slowly. A run counts once for each time that it is dear, since there is no time for
-/// several that take long. Five dear stops in a row take a third of the budget, so that stops of
-/// the process seldom look like a size that is dear.
+/// A size whose last runs were all dear is given up: the batch shrinks to a quarter of it, and
+/// grows beyond that slowly. A run counts once for each time that it is dear, since there is no
+/// time for several that take long. Five dear stops in a row take a third of the budget, so that
+/// stops of the process seldom look like a size that is dear.
 ///
-/// A run that has become dear is ended after the slices that threads are in, and what they have done
-/// says how long an operation takes. But where threads need each other's operations, a run cannot be
-/// ended early, and nothing bounds the first one of a size that has become dear.
+/// A run that has become dear is ended after the slices that threads are in, and what they have
+/// done says how long an operation takes. But where threads need each other's operations, a run
+/// cannot be ended early, and nothing bounds the first one of a size that has become dear.
 struct Batch {
     operations: u64,
     /// How many operations there may be at most.
@@ -299,8 +306,8 @@ struct Pace {
 }
 
 impl Pace {
-    /// A run of so many operations. Between two slices a thread looks at a word that is written at the
-    /// start and the end of a run only, so that looking costs the run nothing.
+    /// A run of so many operations. Between two slices a thread looks at a word that is written at
+    /// the start and the end of a run only, so that looking costs the run nothing.
     fn length(self, operations: u64) -> Length {
         const SLICE: Duration = Duration::from_micros(50);
         let slice = operations as f64 * SLICE.as_secs_f64() / self.run.as_secs_f64();
@@ -344,16 +351,16 @@ impl Batch {
         }
     }
 
-    /// Returns a batch whose operations take about a run, given what runs of so many take; `None` if
-    /// they take no time.
+    /// Returns a batch whose operations take about a run, given what runs of so many take; `None`
+    /// if they take no time.
     ///
     /// A thread may wait through the turns of others that share its CPU, however few its operations
-    /// are. Such a run says nothing about operations, and a batch fitted to it would measure turns. So
-    /// a size that seems to take long enough is tried until so many runs count, and the fastest says
-    /// what operations take.
+    /// are. Such a run says nothing about operations, and a batch fitted to it would measure turns.
+    /// So a size that seems to take long enough is tried until so many runs count, and the fastest
+    /// says what operations take.
     ///
-    /// A dear run counts once until a second run of its size confirms that it is dear. The first may be
-    /// one stop of the machine, of any length.
+    /// A dear run counts once until a second run of its size confirms that it is dear. The first
+    /// may be one stop of the machine, of any length.
     fn calibrated<E>(
         pace: Pace,
         runs: usize,
@@ -548,7 +555,8 @@ mod tests {
         }
     }
 
-    /// A model of a run: 100 ns an operation, and in two runs of three, 20 ms of other threads' turns.
+    /// A model of a run: 100 ns an operation, and in two runs of three, 20 ms of other threads'
+    /// turns.
     fn turns(runs: &mut u32, batch: u64) -> Duration {
         *runs += 1;
         let turns = if runs.is_multiple_of(3) { 0 } else { 20 };

@@ -1,5 +1,5 @@
-//! Where and with what the figures were taken: the first record of every benchmark, without which the others mean
-//! nothing to anybody else.
+//! Where and with what the figures were taken: the first record of every benchmark, without which
+//! the others mean nothing to anybody else.
 
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -30,7 +30,8 @@ pub struct Environment {
     pub cpus: Vec<usize>,
     /// How many CPUs the system may ever use.
     pub possible_cpus: Option<usize>,
-    /// The CPUs that threads are pinned to, in turn; `null` where the system does not let a thread be pinned.
+    /// The CPUs that threads are pinned to, in turn; `null` where the system does not let a thread
+    /// be pinned.
     pub pinned: Option<Vec<usize>>,
     /// The frequency governor, where there is one.
     pub governor: Option<String>,

@@ -1,9 +1,9 @@
 //! The workload of stacks and queues: a thread pushes an element and pops one.
 //!
-//! There are `HELD + LAID` elements a thread, all different. A thread holds `HELD` of them and pushes each in turn,
-//! taking the popped one in its place, so that no push waits for the pop just before it; the other `LAID` lie in the
-//! container from the start, so that it is never at the edge of empty. In the end every element must be in exactly one
-//! place.
+//! There are `HELD + LAID` elements a thread, all different. A thread holds `HELD` of them and
+//! pushes each in turn, taking the popped one in its place, so that no push waits for the pop just
+//! before it; the other `LAID` lie in the container from the start, so that it is never at the edge
+//! of empty. In the end every element must be in exactly one place.
 
 use std::hint::black_box;
 use std::sync::{Mutex, PoisonError};
@@ -33,14 +33,15 @@ pub trait Container: Sync {
     ///
     /// # Safety
     ///
-    /// The element is one of `0..elements(threads)`, and nobody has pushed it since it was last popped: containers whose
-    /// elements are their own nodes may rely on that.
+    /// The element is one of `0..elements(threads)`, and nobody has pushed it since it was last
+    /// popped: containers whose elements are their own nodes may rely on that.
     unsafe fn push(&self, element: u64) -> Result<(), u64>;
 
     /// Takes an element.
     fn pop(&self) -> Option<u64>;
 
-    /// Takes an element from wherever there is one; for containers where `pop` looks in one place only.
+    /// Takes an element from wherever there is one; for containers where `pop` looks in one place
+    /// only.
     fn pop_anywhere(&self) -> Option<u64> {
         self.pop()
     }
@@ -53,7 +54,8 @@ pub struct Exchange<C> {
 }
 
 impl<C: Container + 'static> Exchange<C> {
-    /// The case of that name for so many threads; the container has room for all `elements(threads)` in every place.
+    /// The case of that name for so many threads; the container has room for all
+    /// `elements(threads)` in every place.
     pub fn case(name: &'static str, threads: usize, container: C) -> Case {
         let held = |thread| std::array::from_fn(|index| (thread * HELD + index) as u64);
         let held = (0..threads)
@@ -86,8 +88,8 @@ impl<C: Container + 'static> Exchange<C> {
         }
     }
 
-    /// The rare case: this place is empty, because the thread could not be pinned and was moved, or because the elements
-    /// are in another thread's hands.
+    /// The rare case: this place is empty, because the thread could not be pinned and was moved, or
+    /// because the elements are in another thread's hands.
     #[cold]
     #[inline(never)]
     fn search(&self) -> u64 {
@@ -118,7 +120,8 @@ impl<C: Container + 'static> Subject for Exchange<C> {
         let mut held = self.held[thread]
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: held elements are this thread's alone: it started with its own, and keeps what it pops.
+        // SAFETY: held elements are this thread's alone: it started with its own, and keeps what it
+        // pops.
         unsafe { self.exchange(&mut held, operations / HELD as u64) };
     }
 

@@ -1,7 +1,9 @@
-//! The workload of queues, stacks and pools in flow: half of the threads produce, the other half consume.
+//! The workload of queues, stacks and pools in flow: half of the threads produce, the other half
+//! consume.
 //!
-//! An operation is one element from a producer to a consumer, and all threads share the operations of a run. A thread
-//! that finds no room, or no element, waits and tries again. In the end every element must have arrived once.
+//! An operation is one element from a producer to a consumer, and all threads share the operations
+//! of a run. A thread that finds no room, or no element, waits and tries again. In the end every
+//! element must have arrived once.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -170,7 +172,8 @@ impl<W: Way> Subject for Flow<W> {
     }
 }
 
-/// What tells apart two collections of numbers of the same size, as far as one would ever be mistaken for the other.
+/// What tells apart two collections of numbers of the same size, as far as one would ever be
+/// mistaken for the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Entry {
     sum: u64,

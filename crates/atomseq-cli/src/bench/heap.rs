@@ -1,5 +1,6 @@
-//! The command's global allocator: the system's, which can say how much a piece of code asked for and kept. A call that
-//! nobody meters costs one thread-local load more. Where the system refuses memory, the process ends in a sentence.
+//! The command's global allocator: the system's, which can say how much a piece of code asked for
+//! and kept. A call that nobody meters costs one thread-local load more. Where the system refuses
+//! memory, the process ends in a sentence.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -7,7 +8,8 @@ use std::cell::Cell;
 use crate::memory;
 
 thread_local! {
-    // Constant and without a destructor: no lazy initialisation, so it may be used inside the allocator.
+    // Constant and without a destructor: no lazy initialisation, so it may be used inside the
+    // allocator.
     static METER: Cell<Option<i64>> = const { Cell::new(None) };
 }
 

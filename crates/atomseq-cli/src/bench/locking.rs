@@ -1,4 +1,5 @@
-//! What the lock experiments share: a count that is only right if its lock excludes, and the time that a lock is held.
+//! What the lock experiments share: a count that is only right if its lock excludes, and the time
+//! that a lock is held.
 
 use std::hint::black_box;
 use std::sync::OnceLock;
@@ -10,7 +11,8 @@ use crossbeam_utils::CachePadded;
 use super::engine::{Case, Subject};
 use super::fault::Fault;
 
-/// A count that loses additions of threads that nothing excludes from each other: it is loaded, and then stored.
+/// A count that loses additions of threads that nothing excludes from each other: it is loaded, and
+/// then stored.
 #[derive(Debug, Default)]
 pub struct Tally(AtomicU64);
 
@@ -69,7 +71,8 @@ impl Hold {
     }
 }
 
-/// How many rounds of spinning a second holds: the fastest of several tries, for whatever comes between makes one slower.
+/// How many rounds of spinning a second holds: the fastest of several tries, for whatever comes
+/// between makes one slower.
 fn rounds_a_second() -> f64 {
     static RATE: OnceLock<f64> = OnceLock::new();
     *RATE.get_or_init(|| {
@@ -98,8 +101,8 @@ impl<L: Exclusive + Default + Sync + 'static> Contention<L> {
         Self::shared(name, hold, 1)
     }
 
-    /// The case of that name, in which so many threads share the operations of one: for threads of one CPU, of which
-    /// only one runs at a time.
+    /// The case of that name, in which so many threads share the operations of one: for threads of
+    /// one CPU, of which only one runs at a time.
     pub fn shared(name: &'static str, hold: Hold, sharers: u64) -> Case {
         let lock = CachePadded::default();
         Case::new(

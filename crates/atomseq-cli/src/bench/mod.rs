@@ -1,4 +1,5 @@
-//! `atomseq bench`: what per-CPU structures are worth on this machine, measured beside what one would use without them.
+//! `atomseq bench`: what per-CPU structures are worth on this machine, measured beside what one
+//! would use without them.
 
 pub mod beside;
 pub mod crew;
@@ -49,7 +50,8 @@ pub trait Listener {
     fn outcome(&mut self, outcome: &Outcome) -> Result<(), Error>;
 }
 
-/// Carries out a plan; everything it measured. Cases that are wrong have no figures: [`verdict`] judges them.
+/// Carries out a plan; everything it measured. Cases that are wrong have no figures: [`verdict`]
+/// judges them.
 ///
 /// # Errors
 ///
@@ -147,8 +149,8 @@ pub fn default_threads() -> Vec<usize> {
     Threads::Spread.numbers(machine::allowed_cpus().len())
 }
 
-/// Every experiment at every number of threads that was asked for, or at those that say most about it; but once, if it
-/// has a number of its own.
+/// Every experiment at every number of threads that was asked for, or at those that say most about
+/// it; but once, if it has a number of its own.
 fn steps(plan: &Plan) -> Vec<(&'static Experiment, usize)> {
     let cpus = machine::allowed_cpus().len();
     let of = |&experiment: &&'static Experiment| {
@@ -200,8 +202,9 @@ fn placed(
     Ok(all)
 }
 
-/// Can a case be what its name says? Where no gate can be closed, OS-assisted DCAS would be k-CAS, and what the kernel restarts
-/// for the threads of one CPU an interlocked instruction: figures under another's name.
+/// Can a case be what its name says? Where no gate can be closed, OS-assisted DCAS would be k-CAS,
+/// and what the kernel restarts for the threads of one CPU an interlocked instruction: figures
+/// under another's name.
 pub fn is_possible(case: &'static str, gates: bool) -> bool {
     let is_cpus = ["cpu", "cpu-inlined", "cpu-branch"].contains(&subject(case));
     gates || !(is_cpus || case.starts_with("os-assisted"))
@@ -216,8 +219,8 @@ fn possible(mut cases: Vec<Case>, gates: bool) -> Vec<Case> {
 /// How finely the bar shows an experiment.
 const STEP: u64 = 100;
 
-/// The bar, on standard error and only on a terminal. It draws between runs: a thread that drew during one would be
-/// measured too.
+/// The bar, on standard error and only on a terminal. It draws between runs: a thread that drew
+/// during one would be measured too.
 fn bar(steps: usize) -> ProgressBar {
     let bar = ProgressBar::new(STEP * steps as u64);
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}") {

@@ -1,8 +1,9 @@
-//! The workload of ordered lists: a thread deletes one of its keys, inserts it again, and looks for a neighbour's.
+//! The workload of ordered lists: a thread deletes one of its keys, inserts it again, and looks for
+//! a neighbour's.
 //!
-//! There are [`KEYS`] keys a thread, each of which one thread alone changes, and their order is such that every thread's are
-//! everywhere. A key's value counts how often it came back: in the end every key must be there, with as many as were
-//! counted.
+//! There are [`KEYS`] keys a thread, each of which one thread alone changes, and their order is
+//! such that every thread's are everywhere. A key's value counts how often it came back: in the end
+//! every key must be there, with as many as were counted.
 
 use std::hint::black_box;
 use std::sync::{Mutex, PoisonError};
@@ -63,7 +64,8 @@ impl<L: Ordered + 'static> Subject for Coming<L> {
         let neighbour = (thread + 1) % self.counted.len();
         for _ in 0..operations / KEYS as u64 {
             for index in 0..KEYS {
-                // Not in their order, which would be the best case of a list whose search begins where the last one ended.
+                // Not in their order, which would be the best case of a list whose search begins
+                // where the last one ended.
                 let index = (index * 7) % KEYS;
                 let key = self.key(thread, index);
                 let value = self

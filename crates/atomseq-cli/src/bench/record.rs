@@ -1,4 +1,5 @@
-//! What the benchmark reports, one record a line with `--json`. Fields are only ever added: other programs read them.
+//! What the benchmark reports, one record a line with `--json`. Fields are only ever added: other
+//! programs read them.
 
 use std::fmt;
 
@@ -19,7 +20,8 @@ pub enum Record<'a> {
     Measure(&'a Measure),
     /// Two cases of one workload, compared round by round.
     Ratio(&'a Ratio),
-    /// What a case takes longer than another of its workload: the bare form, or one that it is made of.
+    /// What a case takes longer than another of its workload: the bare form, or one that it is made
+    /// of.
     Overhead(&'a Overhead),
     /// What a paper published of the same.
     Published(&'a Published),
@@ -107,7 +109,8 @@ impl Ratio {
     }
 }
 
-/// What a case takes longer than another of its workload: the per-round differences of interleaved runs.
+/// What a case takes longer than another of its workload: the per-round differences of interleaved
+/// runs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Overhead {
     /// The experiment's name.
@@ -219,7 +222,8 @@ pub struct Outcome {
     pub measures: Vec<Measure>,
     /// A ratio an ordered pair of cases of one workload.
     pub ratios: Vec<Ratio>,
-    /// An overhead a case of a workload with a bare form, but that form; and the differences that a paper has figures of.
+    /// An overhead a case of a workload with a bare form, but that form; and the differences that a
+    /// paper has figures of.
     pub overheads: Vec<Overhead>,
     /// What a paper published of the same; told once an experiment.
     pub published: Vec<Published>,
@@ -286,7 +290,8 @@ impl Outcome {
         }
     }
 
-    /// The same with the cases that have no figures; those of the subjects `peers` are not atomseq's.
+    /// The same with the cases that have no figures; those of the subjects `peers` are not
+    /// atomseq's.
     pub fn without(mut self, faults: Vec<(&'static str, Fault)>, peers: &[&str]) -> Self {
         let wrong = faults.into_iter().map(|(case, fault)| Wrong {
             experiment: self.experiment,
@@ -302,8 +307,8 @@ impl Outcome {
         self
     }
 
-    /// The same with what each case takes longer than the subject `baseline` of its workload. The series are those it was
-    /// made of.
+    /// The same with what each case takes longer than the subject `baseline` of its workload. The
+    /// series are those it was made of.
     pub fn over(mut self, baseline: &'static str, series: &[Series]) -> Self {
         let bare = |case| {
             let mut others = series.iter();
@@ -323,7 +328,8 @@ impl Outcome {
         self
     }
 
-    /// The same with what the subject `of` takes longer than the subject `over`, in every workload that has both.
+    /// The same with what the subject `of` takes longer than the subject `over`, in every workload
+    /// that has both.
     pub fn difference(mut self, of: &'static str, over: &'static str, series: &[Series]) -> Self {
         for more in series.iter().filter(|series| subject(series.case) == of) {
             let less = series.iter().find(|other| {

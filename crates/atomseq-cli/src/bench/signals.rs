@@ -1,4 +1,5 @@
-//! The signal that the signal experiments are measured with: managed by atomseq, so that what is measured is in force.
+//! The signal that the signal experiments are measured with: managed by atomseq, so that what is
+//! measured is in force.
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
@@ -85,11 +86,13 @@ pub fn received() -> Received {
 ///
 /// # Errors
 ///
-/// If the system refuses the handler, or to change a thread's mask: then nothing can be said of signals.
+/// If the system refuses the handler, or to change a thread's mask: then nothing can be said of
+/// signals.
 pub fn manage() -> Result<(), Refused> {
     static MANAGES: LazyLock<Result<(), Refused>> = LazyLock::new(|| {
         mask_works()?;
-        // SAFETY: the handler changes a word of this thread's that needs no setting up, and nothing else.
+        // SAFETY: the handler changes a word of this thread's that needs no setting up, and nothing
+        // else.
         unsafe { signal::install(MANAGED, receive) }.map_err(|error| Refused {
             what: "install a handler for SIGALRM",
             errno: match error {

@@ -1,5 +1,5 @@
-//! What a series of runs comes down to: order statistics, because interference only ever makes a run slower and a mean
-//! would follow it.
+//! What a series of runs comes down to: order statistics, because interference only ever makes a
+//! run slower and a mean would follow it.
 
 /// The order statistics of a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,7 +37,8 @@ impl Summary {
     }
 }
 
-/// The `q`-th quantile (0 to 1) of sorted values, interpolated linearly between the two nearest ranks.
+/// The `q`-th quantile (0 to 1) of sorted values, interpolated linearly between the two nearest
+/// ranks.
 fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     let position = q * (sorted.len().checked_sub(1)? as f64);
     let below = position.floor() as usize;

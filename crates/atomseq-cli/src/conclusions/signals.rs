@@ -4,7 +4,8 @@ use super::{Verdict, list, times};
 use crate::bench::record::{Outcome, Ratio};
 use crate::report::figure;
 
-/// A sentence for each signal experiment that was measured, and one for what follows from two of them.
+/// A sentence for each signal experiment that was measured, and one for what follows from two of
+/// them.
 pub fn sentences(outcomes: &[Outcome]) -> Vec<String> {
     let find = |name: &str| outcomes.iter().find(|outcome| outcome.experiment == name);
     let (sequence, mask) = (find("signal-sequence"), find("signal-mask"));
@@ -81,7 +82,8 @@ fn deliveries(outcome: &Outcome) -> Option<String> {
     ))
 }
 
-/// M94 4.3: up to which rate of signals the rare price is worth paying, beside a price that is always paid.
+/// M94 4.3: up to which rate of signals the rare price is worth paying, beside a price that is
+/// always paid.
 fn break_even(sequence: &Outcome, cost: &Outcome) -> Option<String> {
     let is_longer = |ratio| Verdict::of(ratio) == Verdict::Loss;
     if !is_longer(sequence.ratio("lifo:interlocked", "lifo:none")?)

@@ -1,5 +1,5 @@
-//! Which mechanism each lock uses in this process, and why: decided at start-up, once (B91 3.1.1). The library says which
-//! ([`chosen`]); this adds what tells people why.
+//! Which mechanism each lock uses in this process, and why: decided at start-up, once (B91 3.1.1).
+//! The library says which ([`chosen`]); this adds what tells people why.
 
 use atomseq::mutex::{BiasedFlag, Masked, Restarting, Runs, TestAndSet, chosen};
 use serde::Serialize;

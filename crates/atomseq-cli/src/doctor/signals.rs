@@ -1,31 +1,37 @@
-//! What a thread is offered against its own signal handlers. Where sequences are in a table, a child process interrupts one
-//! of each form and looks whether it was put right, which no version number tells.
+//! What a thread is offered against its own signal handlers. Where sequences are in a table, a
+//! child process interrupts one of each form and looks whether it was put right, which no version
+//! number tells.
 
 use serde::Serialize;
 
 /// Protection against signal handlers on the same thread.
 #[derive(Debug, Serialize)]
 pub struct Signals {
-    /// How many sequences of this program are in the table that signals are looked up in; `null` where there is no table and
-    /// sequences run with all signals blocked.
+    /// How many sequences of this program are in the table that signals are looked up in; `null`
+    /// where there is no table and sequences run with all signals blocked.
     pub sequences: Option<usize>,
-    /// Whether an interrupted sequence was restarted; `null` where there is no table, or where nothing could be tried.
+    /// Whether an interrupted sequence was restarted; `null` where there is no table, or where
+    /// nothing could be tried.
     pub restart: Option<bool>,
-    /// Whether an interrupted sequence was rolled forward; `null` where there is no table, or where nothing could be tried.
+    /// Whether an interrupted sequence was rolled forward; `null` where there is no table, or where
+    /// nothing could be tried.
     pub rollforward: Option<bool>,
-    /// Whether `signal::mask()` put a signal off; `null` where it is the kernel's mask, or where nothing could be tried.
+    /// Whether `signal::mask()` put a signal off; `null` where it is the kernel's mask, or where
+    /// nothing could be tried.
     pub mask: Option<bool>,
-    /// Whether the kernel took back, with its record, the signal that the mask deferred; `null` where the mask deferred none.
-    /// If not, a sandbox refuses `rt_tgsigqueueinfo`.
+    /// Whether the kernel took back, with its record, the signal that the mask deferred; `null`
+    /// where the mask deferred none. If not, a sandbox refuses `rt_tgsigqueueinfo`.
     pub queued: Option<bool>,
-    /// Why nothing could be tried although there is a table; `null` where there is none, and where all was tried.
+    /// Why nothing could be tried although there is a table; `null` where there is none, and where
+    /// all was tried.
     pub untried: Option<String>,
     /// The signals that this program manages. The command manages none but while it measures.
     pub managed: Vec<i32>,
 }
 
 impl Signals {
-    /// Whether sequences are protected without an instruction added: they are in a table, and all was put right.
+    /// Whether sequences are protected without an instruction added: they are in a table, and all
+    /// was put right.
     pub fn are_free(&self) -> bool {
         [self.restart, self.rollforward, self.mask] == [Some(true); 3]
     }

@@ -9,7 +9,8 @@ use crate::bench::beside::{Argument, Beside};
 use crate::bench::record::{Outcome, workload};
 use crate::conclusions::list;
 
-/// Prints the paper's figures, the ratios it argues from, where the order of its rows differs, and what its text says.
+/// Prints the paper's figures, the ratios it argues from, where the order of its rows differs, and
+/// what its text says.
 pub fn print(to: &mut impl Write, beside: &Beside, outcome: &Outcome) -> io::Result<()> {
     let mut workloads: Vec<_> = outcome.measures.iter().map(|m| workload(m.case)).collect();
     workloads.dedup();
@@ -72,7 +73,8 @@ fn prefix(workload: &str) -> String {
     }
 }
 
-/// The paper's rows and columns, then the subject that is nearest to each row and what it costs in each workload.
+/// The paper's rows and columns, then the subject that is nearest to each row and what it costs in
+/// each workload.
 fn table(beside: &Beside, outcome: &Outcome, workloads: &[&'static str]) -> Table {
     let paper = beside.paper();
     let mut programs: Vec<_> = beside
@@ -132,7 +134,8 @@ fn table(beside: &Beside, outcome: &Outcome, workloads: &[&'static str]) -> Tabl
 /// More programs than these make a table too wide to read, so that they are its rows.
 const WIDEST: usize = 5;
 
-/// The paper's programs, what each technique takes there, then the workload that it is and what the subjects take.
+/// The paper's programs, what each technique takes there, then the workload that it is and what the
+/// subjects take.
 fn by_program(beside: &Beside, outcome: &Outcome, machine: &'static str) -> Table {
     let paper = beside.paper();
     let techniques = paper.techniques.iter();

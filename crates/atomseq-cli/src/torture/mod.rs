@@ -1,7 +1,8 @@
-//! `atomseq torture`: the structures under everything that could disturb them, on the user's own machine.
+//! `atomseq torture`: the structures under everything that could disturb them, on the user's own
+//! machine.
 //!
-//! Every target has laws, such as "a value that went in comes out once". The first one found broken ends the command with
-//! what is needed to look for it again.
+//! Every target has laws, such as "a value that went in comes out once". The first one found broken
+//! ends the command with what is needed to look for it again.
 
 pub mod harness;
 pub mod needs;
@@ -40,8 +41,8 @@ pub struct Plan {
 ///
 /// # Errors
 ///
-/// [`Error::Tortured`] if a law was broken, or nothing went on any more; also if the system refuses threads, or `output`
-/// does not take what is written.
+/// [`Error::Tortured`] if a law was broken, or nothing went on any more; also if the system refuses
+/// threads, or `output` does not take what is written.
 pub fn run(plan: &Plan, output: &mut impl Write) -> Result<(), Error> {
     let cpus = machine::allowed_cpus();
     let orders = Orders {

@@ -1,5 +1,5 @@
-//! What the torture asks of the system beside memory and workers, and how often it got it. A law is tried only where what it
-//! needs was granted: the summary says which were not.
+//! What the torture asks of the system beside memory and workers, and how often it got it. A law is
+//! tried only where what it needs was granted: the summary says which were not.
 
 use std::io;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};

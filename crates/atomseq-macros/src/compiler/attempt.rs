@@ -79,8 +79,8 @@ pub fn attempt(sequence: &Sequence, assembly: &Assembly, aborted: TokenStream) -
                 ),
             };
             let closed = closed.map(|closed| quote!(if #status != #aborted_number { #closed }));
-            // What claims and does not succeed is done with slowly: without a word rustc makes a table of jumps, which the way of
-            // success goes through as well.
+            // What claims and does not succeed is done with slowly: without a word rustc makes a
+            // table of jumps, which the way of success goes through as well.
             let unlikely = (sequence.abort.is_some() && operand.is_some())
                 .then(|| quote!(::atomseq::internals::unlikely();));
             quote! {

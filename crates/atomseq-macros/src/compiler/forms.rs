@@ -6,8 +6,8 @@ use super::ir::*;
 /// The forms of one sequence. All have a model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Forms {
-    /// On this CPU, restarted by the kernel, or ended by it if there is a `cas`: there is a commit, and
-    /// a slot or a CPU's number.
+    /// On this CPU, restarted by the kernel, or ended by it if there is a `cas`: there is a commit,
+    /// and a slot or a CPU's number.
     pub on_cpu: bool,
     /// Under the gate of its slot.
     pub gated: bool,

@@ -1,6 +1,6 @@
 //! The `gated` form: the same steps in plain Rust, for a caller that holds the slot's gate. The
-//! slow path and every operation on another CPU's slot run it. So do the forms against signal handlers
-//! where there are no sections, with all signals blocked.
+//! slow path and every operation on another CPU's slot run it. So do the forms against signal
+//! handlers where there are no sections, with all signals blocked.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};

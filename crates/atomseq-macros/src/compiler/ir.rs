@@ -2,8 +2,8 @@
 //! registers, with exits that only lead forward and out.
 //!
 //! Every form is made from this one description. A sequence with an interlocked compare-and-swap
-//! cannot start again once that has happened: it is attempted once, and says in its abort block what
-//! its caller is told after an interruption.
+//! cannot start again once that has happened: it is attempted once, and says in its abort block
+//! what its caller is told after an interruption.
 
 use std::collections::HashMap;
 
@@ -36,7 +36,8 @@ pub struct Sequence {
     pub sums: HashMap<Register, Address>,
     /// The named constants, each once.
     pub constants: Vec<Named>,
-    /// What only rustc can check, for it takes the values of named constants, or the width of a word.
+    /// What only rustc can check, for it takes the values of named constants, or the width of a
+    /// word.
     pub assertions: Vec<Assertion>,
 }
 
@@ -52,8 +53,9 @@ pub fn constants_name(of_sequence: &Ident) -> Ident {
     )
 }
 
-/// A named constant. rustc evaluates its path in one place, and everything else names that place: so what an assertion has
-/// checked is what every form uses, even if the path has a macro in it that expands to something else each time.
+/// A named constant. rustc evaluates its path in one place, and everything else names that place:
+/// so what an assertion has checked is what every form uses, even if the path has a macro in it
+/// that expands to something else each time.
 pub struct Named {
     /// The associated constant that holds the value.
     pub place: Ident,
@@ -402,9 +404,9 @@ pub enum Returns {
     OptionWords(usize),
 }
 
-/// Where something was written, as part of what the macro made of it: lints are then rustc's
-/// about a macro's output, not about the user's text. And `::atomseq` is this crate's: a token of the first edition would look
-/// for it in the crate where it stands.
+/// Where something was written, as part of what the macro made of it: lints are then rustc's about
+/// a macro's output, not about the user's text. And `::atomseq` is this crate's: a token of the
+/// first edition would look for it in the crate where it stands.
 pub fn generated(span: Span) -> Span {
     span.resolved_at(Span::mixed_site())
 }
@@ -461,7 +463,8 @@ impl Constant {
         self.value == Some(0) && self.narrow == Some(0)
     }
 
-    /// Equal keys mean that paths name the same constant. `occurrence` differs from that of every other in the sequence.
+    /// Equal keys mean that paths name the same constant. `occurrence` differs from that of every
+    /// other in the sequence.
     ///
     /// Paths of plain names that read the same name the same constant, for items have no hygiene:
     /// the macro's output is one place, where a name means one thing. All others are never taken

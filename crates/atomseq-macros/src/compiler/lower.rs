@@ -164,8 +164,9 @@ impl Lowering {
             ));
         }
         let value = self.word(&initial.expr)?;
-        // Names are compared as text, but to rustc those that a `macro_rules!` brings along differ from those that its
-        // caller wrote. Where each name is bound once, no use of it means another word than rustc would say.
+        // Names are compared as text, but to rustc those that a `macro_rules!` brings along differ
+        // from those that its caller wrote. Where each name is bound once, no use of it means
+        // another word than rustc would say.
         let text = name.ident.unraw().to_string();
         if self.names.contains_key(&text) {
             return Err(Error::new(

@@ -92,8 +92,8 @@ mod tests {
         assert_eq!(count("#[inline]", "[inline]"), 5);
     }
 
-    /// A literal length may be another one where words have 32 bits. Then rustc judges what the copy
-    /// overlaps, by the target.
+    /// A literal length may be another one where words have 32 bits. Then rustc judges what the
+    /// copy overlaps, by the target.
     #[test]
     fn a_length_that_differs_in_32_bits_is_judged_by_rustc() {
         let is_left_to_rustc = |words: &str, rest: &str| {

@@ -205,10 +205,10 @@ fn on_cpu(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> TokenSt
             /// `Err(Closed)` asks for the slow path; nothing has happened then.
         },
         Some(_) => quote! {
-            /// The form for this CPU: one attempt, which commits, leaves early, finds the gate closed
-            /// or is interrupted, and then returns what its abort block says. `Err(Closed)` asks for
-            /// the slow path; nothing has happened then. After an interruption anything up to the
-            /// commit may have happened, the commit not: recovery is the caller's.
+            /// The form for this CPU: one attempt, which commits, leaves early, finds the gate
+            /// closed or is interrupted, and then returns what its abort block says. `Err(Closed)`
+            /// asks for the slow path; nothing has happened then. After an interruption anything up
+            /// to the commit may have happened, the commit not: recovery is the caller's.
         },
     };
     let again = once.is_none().then(|| {

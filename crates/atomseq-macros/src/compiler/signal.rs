@@ -28,8 +28,8 @@ pub fn functions(sequence: &Sequence) -> TokenStream {
     });
     let rolling = forms.rolling.then(|| {
         let documentation = quote! {
-            /// The form that runs to its end before a signal is handled: atomic against the handlers
-            /// that `atomseq::signal` installed, on this thread. No instruction is added.
+            /// The form that runs to its end before a signal is handled: atomic against the
+            /// handlers that `atomseq::signal` installed, on this thread. No instruction is added.
             ///
             /// # Safety
             ///

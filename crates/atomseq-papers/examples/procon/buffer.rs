@@ -1,4 +1,5 @@
-//! The buffer: so many slots, each with room for a block, used in a circle. Nothing here knows of threads.
+//! The buffer: so many slots, each with room for a block, used in a circle. Nothing here knows of
+//! threads.
 
 use std::sync::PoisonError;
 

@@ -84,7 +84,8 @@ impl<M: TestAndSet + Send + Sync> Lock for Relinquishing<M> {
     }
 }
 
-/// Takes a lock that does not count, and counts: a second try is all that it costs, and only where the first one fails.
+/// Takes a lock that does not count, and counts: a second try is all that it costs, and only where
+/// the first one fails.
 fn counting<G>(
     tally: &mut Tally,
     try_lock: impl FnOnce() -> Option<G>,

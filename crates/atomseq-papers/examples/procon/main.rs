@@ -1,5 +1,6 @@
-//! B91's procon-64 (section 4.3): a producer reads a large file into a buffer of 64 slots, a consumer takes it out, and a
-//! mutex with two conditions guards the buffer; with the mutex's mechanism chosen by option.
+//! B91's procon-64 (section 4.3): a producer reads a large file into a buffer of 64 slots, a
+//! consumer takes it out, and a mutex with two conditions guards the buffer; with the mutex's
+//! mechanism chosen by option.
 //!
 //! ```text
 //! cargo run --release --example procon -p atomseq-papers -- [FILE] [--mechanism NAME]… [--all] [--cpus 1|2] …
@@ -43,8 +44,8 @@ fn main() -> ExitCode {
     ))
 }
 
-/// The whole program but for the process around it: 0 if what came out is what went in, 1 if not or if it could not be
-/// copied, 2 if the arguments make no sense.
+/// The whole program but for the process around it: 0 if what came out is what went in, 1 if not or
+/// if it could not be copied, 2 if the arguments make no sense.
 pub fn run(
     arguments: impl Iterator<Item = OsString>,
     out: &mut dyn Write,

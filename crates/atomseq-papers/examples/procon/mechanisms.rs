@@ -21,8 +21,9 @@ pub struct Mechanism {
 /// Producer, consumer, and who starts them, when all three have one CPU.
 pub struct Pinned;
 
-// SAFETY: mechanisms of this group are used by `copying::copy` with both threads on one CPU and nowhere else (`options` refuses
-// them with two CPUs); there every thread is pinned before it touches the lock. Nobody else has this bundle.
+// SAFETY: mechanisms of this group are used by `copying::copy` with both threads on one CPU and
+// nowhere else (`options` refuses them with two CPUs); there every thread is pinned before it
+// touches the lock. Nobody else has this bundle.
 unsafe impl OneCpu for Pinned {
     fn bundle() -> &'static Bundle {
         static BUNDLE: Bundle = Bundle::new();
@@ -91,8 +92,8 @@ pub static ALL: [Mechanism; 11] = [
     },
 ];
 
-/// Their locks are not `Sync`: to put one into [`Relinquishing`] does not compile, since [`Lock`](super::monitor::Lock)
-/// asks for threads to share it.
+/// Their locks are not `Sync`: to put one into [`Relinquishing`] does not compile, since
+/// [`Lock`](super::monitor::Lock) asks for threads to share it.
 pub const FOR_HANDLERS: [&str; 3] = ["restarting", "rolling", "masked"];
 
 /// The mechanism of that name, or a sentence.

@@ -50,7 +50,8 @@ pub trait Lock: Sync {
 pub struct Tally {
     /// How often it acquired the mutex, after a wait for a condition included.
     pub acquisitions: u64,
-    /// How often the mutex was held when it came; after a wait for a condition, only mutexes that count know.
+    /// How often the mutex was held when it came; after a wait for a condition, only mutexes that
+    /// count know.
     pub found_held: u64,
     /// How often it waited for a condition.
     pub waits: u64,

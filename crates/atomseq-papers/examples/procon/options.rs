@@ -8,11 +8,12 @@ use super::files::{self, Input};
 use super::mechanisms::{self, Mechanism};
 use super::threads;
 
-/// Copies a file from one thread to another through a buffer of so many slots, guarded by a mutex and two conditions,
-/// and compares what came out with what went in: procon-64 of B91, section 4.3.
+/// Copies a file from one thread to another through a buffer of so many slots, guarded by a mutex
+/// and two conditions, and compares what came out with what went in: procon-64 of B91, section 4.3.
 ///
-/// Each block of the file is put into a slot and taken out of it under the mutex. Which mechanism the mutex is made of
-/// is an option; its effect on the program is what B91's table 3 shows, so its columns are printed.
+/// Each block of the file is put into a slot and taken out of it under the mutex. Which mechanism
+/// the mutex is made of is an option; its effect on the program is what B91's table 3 shows, so its
+/// columns are printed.
 #[derive(Parser)]
 #[command(
     name = "procon",
@@ -20,9 +21,11 @@ use super::threads;
     after_help = after_help(),
 )]
 pub struct Options {
-    /// The file to copy. [default: the largest library of the compiler on the path, else this program]
+    /// The file to copy. [default: the largest library of the compiler on the path, else this
+    /// program]
     file: Option<PathBuf>,
-    /// Where to copy it to; overwritten by each run. [default: what comes out is compared and discarded]
+    /// Where to copy it to; overwritten by each run. [default: what comes out is compared and
+    /// discarded]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// What the mutex is made of; may be given several times. [default: interlocked]

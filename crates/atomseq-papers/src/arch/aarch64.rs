@@ -1,4 +1,5 @@
-//! AArch64: a permanently undefined instruction, and behind it one that says the operands and is never executed.
+//! AArch64: a permanently undefined instruction, and behind it one that says the operands and is
+//! never executed.
 //!
 //! ```text
 //! udf #0x5341               raises an exception; the number is a signature
@@ -26,8 +27,8 @@ const LDR: u32 = 0xb940_0000;
 #[inline(always)]
 pub unsafe fn test_and_set(word: *mut u32) -> u32 {
     let old: u32;
-    // SAFETY: the handler does what the function says, to memory that the program may write, or makes it a fault; it changes
-    // no other register, no flag, and nothing of the stack.
+    // SAFETY: the handler does what the function says, to memory that the program may write, or
+    // makes it a fault; it changes no other register, no flag, and nothing of the stack.
     unsafe {
         asm!(
             "udf #{signature}",      // traps; the handler goes on behind the ldr
@@ -41,7 +42,8 @@ pub unsafe fn test_and_set(word: *mut u32) -> u32 {
     old
 }
 
-/// Reads the instruction through `byte`, which gets distances from the program counter: the second one only if the first fits.
+/// Reads the instruction through `byte`, which gets distances from the program counter: the second
+/// one only if the first fits.
 pub fn decode(byte: impl Fn(usize) -> u8) -> Option<Instruction> {
     let word = |at| u32::from_le_bytes([byte(at), byte(at + 1), byte(at + 2), byte(at + 3)]);
     if word(0) != UDF {
@@ -80,7 +82,8 @@ impl Registers {
     /// Changes a register that gets a result.
     pub fn set(&self, register: u8, value: u32) {
         if register < 31 {
-            // SAFETY: valid by the promise made to `new`. As for every 32-bit result, the upper half becomes 0.
+            // SAFETY: valid by the promise made to `new`. As for every 32-bit result, the upper
+            // half becomes 0.
             unsafe {
                 (&raw mut (*self.0).uc_mcontext.regs[usize::from(register)])
                     .write(u64::from(value));

@@ -1,4 +1,5 @@
-//! The pseudo-instruction of `emulation::Trap`, one file an architecture, with the same names in each.
+//! The pseudo-instruction of `emulation::Trap`, one file an architecture, with the same names in
+//! each.
 //!
 //! | name | what it is |
 //! |---|---|

@@ -11,7 +11,8 @@
 //!   REX, there if one of the registers is r8 to r15: R extends result, B address
 //! ```
 //!
-//! The registers' numbers are those of the encoding: rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 to r15.
+//! The registers' numbers are those of the encoding: rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 to
+//! r15.
 
 use core::arch::asm;
 use core::ffi::c_void;
@@ -29,8 +30,8 @@ const SIGNATURE: u32 = 0x5341_5441;
 #[inline(always)]
 pub unsafe fn test_and_set(word: *mut u32) -> u32 {
     let old: u32;
-    // SAFETY: the handler does what the function says, to memory that the program may write, or makes it a fault; it changes
-    // no other register, no flag, and nothing of the stack.
+    // SAFETY: the handler does what the function says, to memory that the program may write, or
+    // makes it a fault; it changes no other register, no flag, and nothing of the stack.
     unsafe {
         asm!(
             "ud1 {old:e}, dword ptr [{word} + {signature}]", // traps; the handler goes on behind it
@@ -43,7 +44,8 @@ pub unsafe fn test_and_set(word: *mut u32) -> u32 {
     old
 }
 
-/// Reads the instruction through `byte`, which gets distances from the program counter: each only once those before it fit.
+/// Reads the instruction through `byte`, which gets distances from the program counter: each only
+/// once those before it fit.
 pub fn decode(byte: impl Fn(usize) -> u8) -> Option<Instruction> {
     let mut at = 0;
     let mut next = || {
@@ -159,7 +161,8 @@ mod tests {
     #[test]
     fn operands_are_read_as_they_are_encoded() {
         for (bytes, address, result) in [
-            // ud1 eax, [rdi + …]; ud1 r9d, [r15 + …]; ud1 edx, [rsp + …]; ud1 r12d, [r12 + …]; ud1 ebx, [r13 + …]
+            // ud1 eax, [rdi + …]; ud1 r9d, [r15 + …]; ud1 edx, [rsp + …]; ud1 r12d, [r12 + …]; ud1
+            // ebx, [r13 + …]
             (&[0x0f, 0xb9, 0x87, 0x41, 0x54, 0x41, 0x53][..], 7, 0),
             (&[0x45, 0x0f, 0xb9, 0x8f, 0x41, 0x54, 0x41, 0x53], 15, 9),
             (&[0x0f, 0xb9, 0x94, 0x24, 0x41, 0x54, 0x41, 0x53], 4, 2),
@@ -182,7 +185,8 @@ mod tests {
     #[test]
     fn what_is_none_is_left_alone_and_not_read_further() {
         for bytes in [
-            // ud2; a REX prefix before something else; another ud1; another displacement; an index; only a prefix
+            // ud2; a REX prefix before something else; another ud1; another displacement; an index;
+            // only a prefix
             &[0x0f, 0x0b][..],
             &[0x41, 0x90],
             &[0x0f, 0xb9, 0x40],

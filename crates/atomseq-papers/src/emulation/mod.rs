@@ -7,16 +7,19 @@
 //!
 //! # Where this differs from B91
 //!
-//! * In B91 the kernel itself decodes the pseudo-instruction and carries it out with interrupts disabled, and so it is atomic on one
-//!   CPU only. Linux knows no such instruction and turns it into a signal; [`Trap`]'s handler decodes and checks
-//!   as B91's kernel does, with all signals blocked, and uses an interlocked instruction, which makes its scope
-//!   [`Machine`](atomseq::scope::Machine). It pays for a signal's delivery and return on top of the trap. Under a hypervisor that looks at
-//!   every undefined instruction the trap itself is most of it: 5.7 us for `ud2` and a handler that skips it, where `int3` and a handler that
-//!   does nothing take 1.3 us (x86-64 virtual machine, minimum of 600 times 50 each).
+//! * In B91 the kernel itself decodes the pseudo-instruction and carries it out with interrupts
+//!   disabled, and so it is atomic on one CPU only. Linux knows no such instruction and turns it
+//!   into a signal; [`Trap`]'s handler decodes and checks as B91's kernel does, with all signals
+//!   blocked, and uses an interlocked instruction, which makes its scope
+//!   [`Machine`](atomseq::scope::Machine). It pays for a signal's delivery and return on top of the
+//!   trap. Under a hypervisor that looks at every undefined instruction the trap itself is most of
+//!   it: 5.7 us for `ud2` and a handler that skips it, where `int3` and a handler that does nothing
+//!   take 1.3 us (x86-64 virtual machine, minimum of 600 times 50 each).
 //! * `FUTEX_WAKE_OP` exchanges a word as well, but does not return what was there.
 //!
-//! On systems other than Linux on x86-64 and AArch64, and with `--cfg atomseq_portable`, there is no emulation: [`Trap::start`] and
-//! [`Call::start`] say so, and setting a variable panics with the same sentence.
+//! On systems other than Linux on x86-64 and AArch64, and with `--cfg atomseq_portable`, there is
+//! no emulation: [`Trap::start`] and [`Call::start`] say so, and setting a variable panics with the
+//! same sentence.
 
 use std::fmt;
 

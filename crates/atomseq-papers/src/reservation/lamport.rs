@@ -1,4 +1,5 @@
-//! Lamport's fast mutual exclusion algorithm (B91 figure 1), by its line numbers, and the test-and-set inside it (figure 2).
+//! Lamport's fast mutual exclusion algorithm (B91 figure 1), by its line numbers, and the
+//! test-and-set inside it (figure 2).
 //!
 //! ```text
 //! x   who asked last: the reservation        y   who was let in last, or 0: the owner
@@ -7,15 +8,17 @@
 //! alone    1 2 | 3 9 | 10    19    21 22      | are the fences
 //! ```
 //!
-//! The order of the store of `x` and the load of `y`, and of the store of `y` and the load of `x`, is what keeps
-//! two threads from both being let in. Processors turn a store and a load behind it around, so a fence stands between
-//! them; on one CPU the thread itself sees its accesses in order, and all others through a context switch.
+//! The order of the store of `x` and the load of `y`, and of the store of `y` and the load of `x`,
+//! is what keeps two threads from both being let in. Processors turn a store and a load behind it
+//! around, so a fence stands between them; on one CPU the thread itself sees its accesses in order,
+//! and all others through a context switch.
 //!
 //! The model checker in `verify/` compiles this file a second time.
 
 use crate::sync::{AtomicBool, AtomicU32, Ordering, relinquish};
 
-/// The words of one instance, for threads numbered from 0 to `N - 1`. In `x` and `y` a thread is its number plus one.
+/// The words of one instance, for threads numbered from 0 to `N - 1`. In `x` and `y` a thread is
+/// its number plus one.
 #[derive(Clone, Copy)]
 pub struct Words<'a, const N: usize> {
     pub x: &'a AtomicU32,
@@ -65,7 +68,8 @@ impl<const N: usize> Words<'_, N> {
         self.wait_for_leave(); // 5
     }
 
-    /// Lines 11 to 14. Of all threads that found `y` clear, the last to write it is let in, once all of them have written.
+    /// Lines 11 to 14. Of all threads that found `y` clear, the last to write it is let in, once
+    /// all of them have written.
     #[cold]
     fn is_let_in_after_collision(self, thread: u8) -> bool {
         // Release: pairs with the Acquire of line 12, so that whoever sees it sees our `y` as well.
@@ -95,8 +99,8 @@ impl<const N: usize> Words<'_, N> {
     /// Lines 21 and 22.
     #[inline(always)]
     pub fn leave(self, thread: u8) {
-        // In this order: whoever waits for the flag in line 12 must not find its own name in `y` afterwards.
-        // Release: pairs with the Acquire of line 3.
+        // In this order: whoever waits for the flag in line 12 must not find its own name in `y`
+        // afterwards. Release: pairs with the Acquire of line 3.
         self.y.store(0, Ordering::Release); // 21
         // Release: pairs with the Acquire of line 12.
         self.b[usize::from(thread)].store(false, Ordering::Release); // 22

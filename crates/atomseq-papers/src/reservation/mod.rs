@@ -1,4 +1,5 @@
-//! Software reservation: test-and-set from loads and stores alone (B91 2.2), by Lamport's fast mutual exclusion algorithm.
+//! Software reservation: test-and-set from loads and stores alone (B91 2.2), by Lamport's fast
+//! mutual exclusion algorithm.
 //!
 //! | type | B91 | what it is |
 //! |---|---|---|
@@ -6,30 +7,36 @@
 //! | [`PerLock`] | "(a)" as a test-and-set | an instance a variable |
 //! | [`Bundled`] | figure 2, "(b)" in table 1 | one instance for all variables |
 //!
-//! Each with the fences that a multiprocessor needs ([`Fenced`]), or without, as B91 measured it on one CPU ([`Unfenced`]).
+//! Each with the fences that a multiprocessor needs ([`Fenced`]), or without, as B91 measured it on
+//! one CPU ([`Unfenced`]).
 //!
-//! Up to [`THREADS`] threads at a time have the number that the algorithm asks for; the operation that would need one more
-//! panics with the sentence of [`TooManyThreads`], and [`register`] tells beforehand.
+//! Up to [`THREADS`] threads at a time have the number that the algorithm asks for; the operation
+//! that would need one more panics with the sentence of [`TooManyThreads`], and [`register`] tells
+//! beforehand.
 //!
 //! # Where this differs from B91
 //!
-//! * Figure 1 holds the lock from line 19 to line 21, and has no way to give up. A thread that collides (line 10) and finds its own
-//!   name in `y` cannot tell whether a flag that is up belongs to a thread that is still deciding or to the one inside, so in
-//!   figure 1 it waits for both; a test-and-set must not wait for the holder. [`PerLock`] therefore is figure 2 with a
-//!   meta-lock of its own: what is waited for is inside for three instructions, or was preempted there. It makes seven stores
-//!   where figure 1 makes five. What B91's table 1 has as (a) is [`Lamport`].
-//! * The text says that without contention the lines 1, 2, 3, 9, 19, 21 and 22 are executed; line 10 belongs there too, and is the second
-//!   of the "two loads". It says that of n threads that collide n - 1 notice; all n do if one more overwrites
-//!   `x` and then finds the lock taken.
-//! * Figure 2 has `p = 1` for `p := 1`. Its result is 0 where test-and-set succeeded; here it is true.
+//! * Figure 1 holds the lock from line 19 to line 21, and has no way to give up. A thread that
+//!   collides (line 10) and finds its own name in `y` cannot tell whether a flag that is up belongs
+//!   to a thread that is still deciding or to the one inside, so in figure 1 it waits for both; a
+//!   test-and-set must not wait for the holder. [`PerLock`] therefore is figure 2 with a meta-lock
+//!   of its own: what is waited for is inside for three instructions, or was preempted there. It
+//!   makes seven stores where figure 1 makes five. What B91's table 1 has as (a) is [`Lamport`].
+//! * The text says that without contention the lines 1, 2, 3, 9, 19, 21 and 22 are executed; line
+//!   10 belongs there too, and is the second of the "two loads". It says that of n threads that
+//!   collide n - 1 notice; all n do if one more overwrites `x` and then finds the lock taken.
+//! * Figure 2 has `p = 1` for `p := 1`. Its result is 0 where test-and-set succeeded; here it is
+//!   true.
 //! * Fences: B91's processor had none to make.
 //!
 //! # Limits
 //!
-//! To the algorithm a signal handler is the thread that it interrupts. One that interrupts a test-and-set finds every
-//! variable set, and one that waited for it would wait for ever: handlers may try, and a thread whose handlers do calls
-//! [`register`] first. [`Lamport`] is not for handlers at all. In the child of a fork, the other threads' flags stay as they were. A
-//! preempted thread keeps all others waiting who collide with it or, with [`Bundled`], want any variable at all.
+//! To the algorithm a signal handler is the thread that it interrupts. One that interrupts a
+//! test-and-set finds every variable set, and one that waited for it would wait for ever: handlers
+//! may try, and a thread whose handlers do calls [`register`] first. [`Lamport`] is not for
+//! handlers at all. In the child of a fork, the other threads' flags stay as they were. A preempted
+//! thread keeps all others waiting who collide with it or, with [`Bundled`], want any variable at
+//! all.
 
 mod lamport;
 mod strength;
@@ -47,9 +54,9 @@ pub use threads::{THREADS, TooManyThreads, register};
 
 /// Lamport's fast mutual exclusion algorithm as printed (B91 figure 1).
 ///
-/// Scope [`Machine`](atomseq::scope::Machine) when [`Fenced`], [`SameCpu`](atomseq::scope::SameCpu) when [`Unfenced`]. No atomic
-/// instruction: two loads and five stores to enter and leave alone, and two fences. Waits by giving the processor away.
-/// Free of deadlock; a thread may starve.
+/// Scope [`Machine`](atomseq::scope::Machine) when [`Fenced`], [`SameCpu`](atomseq::scope::SameCpu)
+/// when [`Unfenced`]. No atomic instruction: two loads and five stores to enter and leave alone,
+/// and two fences. Waits by giving the processor away. Free of deadlock; a thread may starve.
 ///
 /// ```
 /// use atomseq_papers::reservation::Lamport;
@@ -154,17 +161,20 @@ impl Bundle {
 
     /// The same for a strength.
     fn of<S>(&self) -> &Lamport<S> {
-        // SAFETY: the strength is a type parameter of a marker only, so with `repr(C)` the two have the same layout.
+        // SAFETY: the strength is a type parameter of a marker only, so with `repr(C)` the two have
+        // the same layout.
         unsafe { &*(&raw const self.0).cast() }
     }
 }
 
-/// Test-and-set by software reservation, with an instance of [`Lamport`]'s algorithm for each variable (B91's "(a)").
+/// Test-and-set by software reservation, with an instance of [`Lamport`]'s algorithm for each
+/// variable (B91's "(a)").
 ///
-/// Scope [`Machine`](atomseq::scope::Machine) when [`Fenced`], [`SameCpu`](atomseq::scope::SameCpu) when [`Unfenced`]. No atomic
-/// instruction: three loads, seven stores and two fences to set and clear. Blocking: waits, giving the processor away, for
-/// threads that are in the middle of a test-and-set of the same variable, but not for the one that holds it. Over
-/// [`THREADS`] bytes large.
+/// Scope [`Machine`](atomseq::scope::Machine) when [`Fenced`], [`SameCpu`](atomseq::scope::SameCpu)
+/// when [`Unfenced`]. No atomic instruction: three loads, seven stores and two fences to set and
+/// clear. Blocking: waits, giving the processor away, for threads that are in the middle of a
+/// test-and-set of the same variable, but not for the one that holds it. Over [`THREADS`] bytes
+/// large.
 ///
 /// # Panics
 ///
@@ -175,10 +185,11 @@ pub struct PerLock<S = Fenced> {
     meta: Lamport<S>,
 }
 
-/// Test-and-set by software reservation, with one instance of [`Lamport`]'s algorithm for all variables (B91's "(b)", figure 2).
+/// Test-and-set by software reservation, with one instance of [`Lamport`]'s algorithm for all
+/// variables (B91's "(b)", figure 2).
 ///
-/// As [`PerLock`], but one word large; and a thread that is preempted in the middle of a test-and-set keeps every other from
-/// any of them, "disastrous to performance", as B91 says.
+/// As [`PerLock`], but one word large; and a thread that is preempted in the middle of a
+/// test-and-set keeps every other from any of them, "disastrous to performance", as B91 says.
 ///
 /// # Panics
 ///
@@ -192,8 +203,9 @@ pub struct Bundled<S = Fenced> {
 /// Test-and-set inside `$meta`.
 macro_rules! by {
     ($mechanism:ident $name:ident $value:expr, |$this:ident| $meta:expr) => {
-        // SAFETY: looking and setting are inside a critical section of Lamport's algorithm, which handlers keep out of. What is written before a clear
-        // is released by it, and acquired by the look that finds it.
+        // SAFETY: looking and setting are inside a critical section of Lamport's algorithm, which
+        // handlers keep out of. What is written before a clear is released by it, and acquired by
+        // the look that finds it.
         unsafe impl<S: Strength> TestAndSet for $mechanism<S> {
             type Scope = S::Scope;
             type GuardMarker = lock_api::GuardSend;

@@ -31,7 +31,8 @@ mod sealed {
     impl<G: super::OneCpu> Sealed for super::Unfenced<G> {}
 }
 
-/// For threads on any CPU: a full fence at each of the two places where a processor could let a load pass a store.
+/// For threads on any CPU: a full fence at each of the two places where a processor could let a
+/// load pass a store.
 #[derive(Clone, Copy, Debug)]
 pub struct Fenced;
 
@@ -51,8 +52,8 @@ impl Strength for Fenced {
     }
 }
 
-/// For threads that run on one CPU, as B91's did: no fence, since a context switch lies between what one thread does
-/// and what another sees.
+/// For threads that run on one CPU, as B91's did: no fence, since a context switch lies between
+/// what one thread does and what another sees.
 #[derive(Clone, Copy, Debug)]
 pub struct Unfenced<G>(PhantomData<fn() -> G>);
 
@@ -71,8 +72,9 @@ impl<G: OneCpu> Strength for Unfenced<G> {
     }
 }
 
-/// A group of threads that run on one CPU, and what makes [`Unfenced`] reservations usable: variables of this strength are
-/// [`Sync`], since whoever implements this has promised that only such threads reach them.
+/// A group of threads that run on one CPU, and what makes [`Unfenced`] reservations usable:
+/// variables of this strength are [`Sync`], since whoever implements this has promised that only
+/// such threads reach them.
 ///
 /// ```
 /// use atomseq_papers::reservation::{Bundle, OneCpu, PerLock, Unfenced};
@@ -102,8 +104,9 @@ impl<G: OneCpu> Strength for Unfenced<G> {
 ///
 /// # Safety
 ///
-/// Every thread that uses an [`Unfenced`] reservation of this group runs on the same CPU while it does, and so has an affinity
-/// with that one CPU only, which nobody changes. `bundle` returns the same one always, and that is this group's alone.
+/// Every thread that uses an [`Unfenced`] reservation of this group runs on the same CPU while it
+/// does, and so has an affinity with that one CPU only, which nobody changes. `bundle` returns the
+/// same one always, and that is this group's alone.
 pub unsafe trait OneCpu: 'static {
     /// The group's own [`Bundle`], for [`Bundled`](super::Bundled).
     fn bundle() -> &'static Bundle;

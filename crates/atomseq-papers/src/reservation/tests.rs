@@ -1,4 +1,5 @@
-//! What holds on one thread and between few. Exclusion under load is for `verify/papers`, every interleaving for `verify/model`.
+//! What holds on one thread and between few. Exclusion under load is for `verify/papers`, every
+//! interleaving for `verify/model`.
 
 use std::sync::Barrier;
 use std::thread;
@@ -80,7 +81,8 @@ fn one_enters_at_a_time() {
     assert_eq!(COUNT.load(Ordering::Relaxed), 40_000);
 }
 
-/// What interrupts a test-and-set keeps out of Lamport's algorithm, where it would be the same thread, and finds the variable set.
+/// What interrupts a test-and-set keeps out of Lamport's algorithm, where it would be the same
+/// thread, and finds the variable set.
 #[test]
 fn a_handler_in_the_middle_of_one_sets_nothing() {
     let (flag, bundled) = (PerLock::<Fenced>::CLEAR, Bundled::<Fenced>::CLEAR);
@@ -95,7 +97,8 @@ fn a_handler_in_the_middle_of_one_sets_nothing() {
     );
 }
 
-/// All numbers are this process's, so what needs to count them is one test, and its threads are few beside `THREADS`.
+/// All numbers are this process's, so what needs to count them is one test, and its threads are few
+/// beside `THREADS`.
 #[test]
 fn many_threads_one_after_the_other_take_no_more_numbers_than_few() {
     let flag = PerLock::<Fenced>::CLEAR;

@@ -39,7 +39,8 @@ impl Drop for Return {
 }
 
 thread_local! {
-    /// This thread's number plus one, or 0. Without a destructor, so that it can be reached to the thread's very end.
+    /// This thread's number plus one, or 0. Without a destructor, so that it can be reached to the
+    /// thread's very end.
     static NUMBER: Cell<u16> = const { Cell::new(0) };
     static RETURN: Return = const { Return(Cell::new(0)) };
 }
@@ -50,7 +51,8 @@ fn take() -> Result<u8, TooManyThreads> {
         let mut taken = word.load(Ordering::Relaxed);
         while taken != u64::MAX {
             let bit = taken.trailing_ones();
-            // Acquire: pairs with the Release in `give_back`, so that the flags of whoever had the number are down.
+            // Acquire: pairs with the Release in `give_back`, so that the flags of whoever had the
+            // number are down.
             match word.compare_exchange_weak(
                 taken,
                 taken | 1 << bit,
@@ -70,13 +72,15 @@ fn give_back(number: u8) {
     TAKEN[usize::from(number) / 64].fetch_and(!(1 << (number % 64)), Ordering::Release);
 }
 
-/// Set beside the number while the thread is in the middle of an operation, and a handler that interrupts it must keep out: to
-/// Lamport's algorithm the two are one thread.
+/// Set beside the number while the thread is in the middle of an operation, and a handler that
+/// interrupts it must keep out: to Lamport's algorithm the two are one thread.
 const BUSY: u16 = 1 << 15;
 
-/// Gives the calling thread a number now, if it has none: afterwards no test-and-set of this thread can run out of them.
+/// Gives the calling thread a number now, if it has none: afterwards no test-and-set of this thread
+/// can run out of them.
 ///
-/// Otherwise its first operation does so. The number is given back when the thread ends. Not for signal handlers.
+/// Otherwise its first operation does so. The number is given back when the thread ends. Not for
+/// signal handlers.
 ///
 /// # Errors
 ///
@@ -88,7 +92,8 @@ pub fn register() -> Result<(), TooManyThreads> {
     }
 }
 
-/// Gives the calling thread a number, unless it has one from a handler that came after the look at `NUMBER`.
+/// Gives the calling thread a number, unless it has one from a handler that came after the look at
+/// `NUMBER`.
 fn register_unless_a_handler_did() -> Result<(), TooManyThreads> {
     NUMBER.set(BUSY);
     // For this thread's handlers, which do not register from here on.
@@ -106,8 +111,8 @@ fn register_unless_a_handler_did() -> Result<(), TooManyThreads> {
     registered.map(drop)
 }
 
-/// The calling thread's number; gives it one first if it has none. `None` in the destructors of a thread that has given its
-/// number back.
+/// The calling thread's number; gives it one first if it has none. `None` in the destructors of a
+/// thread that has given its number back.
 ///
 /// # Panics
 ///
@@ -127,8 +132,8 @@ fn first_number() -> Option<u8> {
     number.map(|number| number as u8)
 }
 
-/// Does something with the calling thread's number, which at the thread's end is one for this occasion only. `None` if it
-/// is in the middle of that already: then a handler calls.
+/// Does something with the calling thread's number, which at the thread's end is one for this
+/// occasion only. `None` if it is in the middle of that already: then a handler calls.
 ///
 /// # Panics
 ///

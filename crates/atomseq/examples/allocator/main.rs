@@ -4,10 +4,10 @@
 //! cargo run --release --example allocator -p atomseq -- [arguments of tally]
 //! ```
 //!
-//! Nothing in `percpu` allocates through the global allocator, takes a lock of the standard library or
-//! touches a lazily initialised thread-local, so an allocator can be built on it. [`pools`] is that
-//! allocator, [`shelves`] what it refills from; `tests/allocator.rs` watches it for allocations of
-//! atomseq's own.
+//! Nothing in `percpu` allocates through the global allocator, takes a lock of the standard library
+//! or touches a lazily initialised thread-local, so an allocator can be built on it. [`pools`] is
+//! that allocator, [`shelves`] what it refills from; `tests/allocator.rs` watches it for
+//! allocations of atomseq's own.
 
 mod pools;
 mod shelves;

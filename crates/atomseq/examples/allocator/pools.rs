@@ -5,16 +5,17 @@
 //! more, or aligned to more than 16:                                   System
 //! ```
 //!
-//! The pools are made by the first allocation. Others that come meanwhile, from other threads or from
-//! the making itself, go to the shelves directly: nobody waits, and a block is a block whichever way
-//! it came, so it may go back another.
+//! The pools are made by the first allocation. Others that come meanwhile, from other threads or
+//! from the making itself, go to the shelves directly: nobody waits, and a block is a block
+//! whichever way it came, so it may go back another.
 //!
-//! - *Threads*: nothing is kept a thread, so thread exit costs nothing, and destructors of thread-local
-//!   variables allocate and free as at any time.
-//! - *Signal handlers*: pools and shelves may be used in handlers; `System`, which is asked when a shelf
-//!   is empty and for large blocks, may not. So, as with any other allocator, handlers should not allocate.
-//! - *fork*: on Linux, atomseq opens its gates before a fork; shelves have no lock. So the child may
-//!   allocate. Elsewhere the child of a process with several threads should only call `exec`.
+//! - *Threads*: nothing is kept a thread, so thread exit costs nothing, and destructors of
+//!   thread-local variables allocate and free as at any time.
+//! - *Signal handlers*: pools and shelves may be used in handlers; `System`, which is asked when a
+//!   shelf is empty and for large blocks, may not. So, as with any other allocator, handlers should
+//!   not allocate.
+//! - *fork*: on Linux, atomseq opens its gates before a fork; shelves have no lock. So the child
+//!   may allocate. Elsewhere the child of a process with several threads should only call `exec`.
 //! - Small blocks are never given back to the system.
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -138,8 +139,8 @@ fn decide() -> Server {
 }
 
 fn wants_system() -> bool {
-    // SAFETY: looks a name up without allocating; the program does not change its environment before
-    // its first allocation.
+    // SAFETY: looks a name up without allocating; the program does not change its environment
+    // before its first allocation.
     unsafe {
         let value = libc::getenv(SWITCH.as_ptr());
         !value.is_null() && libc::strcmp(value, c"system".as_ptr()) == 0
@@ -153,8 +154,8 @@ fn class(layout: Layout) -> Option<usize> {
     small.then(|| usize::from(CLASSES[layout.size().div_ceil(ALIGNMENT)]))
 }
 
-// SAFETY: blocks are distinct, as large as their class and aligned to 16; a layout has the same class
-// every time, and the server for a class never changes between the system and the others.
+// SAFETY: blocks are distinct, as large as their class and aligned to 16; a layout has the same
+// class every time, and the server for a class never changes between the system and the others.
 unsafe impl GlobalAlloc for PoolAllocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -218,7 +219,8 @@ unsafe impl GlobalAlloc for PoolAllocator {
             },
             (_, Some(before), Some(after)) if before == after => memory,
             _ => {
-                // SAFETY: a new block is distinct from the old one, and both have room for the smaller size.
+                // SAFETY: a new block is distinct from the old one, and both have room for the
+                // smaller size.
                 unsafe {
                     let moved = self.alloc(larger);
                     if !moved.is_null() {

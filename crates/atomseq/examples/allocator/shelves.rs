@@ -7,12 +7,12 @@
 //!         block                 block
 //! ```
 //!
-//! No lock: one that a thread held would stop a signal handler on the same thread, or a forked child,
-//! for ever. A batch is put on top by a compare-and-swap. To take one, a thread takes all, keeps the
-//! first and puts the rest back, so that no thread ever looks into a batch that it does not own (the
-//! compare-and-swap that takes just the top would have to, and meet the ABA problem). Others see
-//! meanwhile that all is taken: they wait a little, then carve new blocks. A fork in that moment costs
-//! the child those blocks, and nothing else.
+//! No lock: one that a thread held would stop a signal handler on the same thread, or a forked
+//! child, for ever. A batch is put on top by a compare-and-swap. To take one, a thread takes all,
+//! keeps the first and puts the rest back, so that no thread ever looks into a batch that it does
+//! not own (the compare-and-swap that takes just the top would have to, and meet the ABA problem).
+//! Others see meanwhile that all is taken: they wait a little, then carve new blocks. A fork in
+//! that moment costs the child those blocks, and nothing else.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::{self, NonNull};

@@ -18,7 +18,8 @@ pub type Line = Box<String>;
 /// How often each word came.
 pub type Counts = HashMap<Word, u64>;
 
-/// Lines that were appended and not yet taken, so many at most; the counts of all words; and the most frequent ones.
+/// Lines that were appended and not yet taken, so many at most; the counts of all words; and the
+/// most frequent ones.
 pub trait Book: Sync {
     /// Appends a line, or hands it back if there is no room.
     fn append(&self, line: Line) -> Result<(), Line>;
@@ -29,11 +30,12 @@ pub trait Book: Sync {
     /// Folds counts into the book, and leaves none of them behind.
     fn fold(&self, counts: &mut Counts);
 
-    /// Copies the most frequent words, as many as there are and as there is room for; returns how many.
+    /// Copies the most frequent words, as many as there are and as there is room for; returns how
+    /// many.
     fn most_frequent(&self, ranks: &mut [Rank]) -> usize;
 
-    /// The same in a signal handler, which may have interrupted any of these functions; `None` if that is not
-    /// possible, or not now.
+    /// The same in a signal handler, which may have interrupted any of these functions; `None` if
+    /// that is not possible, or not now.
     fn ask(&self, ranks: &mut [Rank]) -> Option<usize>;
 
     /// All counts.

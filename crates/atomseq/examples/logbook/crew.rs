@@ -1,5 +1,5 @@
-//! The threads: writers append the lines of files, folders fold them, a reader asks all the time, and timers interrupt writers and
-//! folders with a handler that asks as well.
+//! The threads: writers append the lines of files, folders fold them, a reader asks all the time,
+//! and timers interrupt writers and folders with a handler that asks as well.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -183,7 +183,8 @@ impl Progress<'_> {
                 if thread::panicking() {
                     self.1.store(true, Ordering::Release);
                 }
-                // Release: pairs with the Acquire of those who wait for the last one: what it did comes before.
+                // Release: pairs with the Acquire of those who wait for the last one: what it did
+                // comes before.
                 self.0.fetch_sub(1, Ordering::Release);
             }
         }
@@ -224,7 +225,8 @@ fn fold(book: &impl Book, progress: &Progress) {
     let (mut counts, mut batch) = (Counts::new(), 0);
     let mut patience = Patience::new();
     loop {
-        // Acquire: pairs with the Release of the last writer. Looked at before the queue, so that what it appended is seen.
+        // Acquire: pairs with the Release of the last writer. Looked at before the queue, so that
+        // what it appended is seen.
         let last = progress.writing.load(Ordering::Acquire) == 0;
         if let Some(line) = book.take() {
             each_word(&line, |word| *counts.entry(word).or_default() += 1);

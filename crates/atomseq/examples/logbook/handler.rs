@@ -1,5 +1,5 @@
-//! A signal handler that asks the book for its most frequent words, whatever its thread is in the middle of; and the timer that
-//! calls it.
+//! A signal handler that asks the book for its most frequent words, whatever its thread is in the
+//! middle of; and the timer that calls it.
 
 use std::marker::PhantomData;
 use std::ptr;
@@ -110,8 +110,8 @@ fn on_ring(_event: &mut signal::Event<'_>) {
 fn install() -> Result<(), String> {
     static INSTALLED: OnceLock<Result<(), String>> = OnceLock::new();
     let installed = INSTALLED.get_or_init(|| {
-        // SAFETY: `on_ring` calls `Book::ask`, which is made for handlers; it neither allocates nor waits, and its
-        // thread-local is there from the thread's start.
+        // SAFETY: `on_ring` calls `Book::ask`, which is made for handlers; it neither allocates nor
+        // waits, and its thread-local is there from the thread's start.
         let installed = unsafe { signal::install(libc::SIGRTMIN(), on_ring) };
         installed.map_err(|error| format!("no handler can be installed: {error}"))
     });

@@ -1,5 +1,5 @@
-//! Finds the most frequent words of a directory of text files on structures that no preempted, ended or interrupted thread can
-//! block, and the same beside it on crossbeam's and on mutexes.
+//! Finds the most frequent words of a directory of text files on structures that no preempted,
+//! ended or interrupted thread can block, and the same beside it on crossbeam's and on mutexes.
 //!
 //! ```text
 //! cargo run --release --example logbook -p atomseq -- DIRECTORY [--writers N] [--folders N] [--top K] …

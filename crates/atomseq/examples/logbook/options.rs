@@ -8,11 +8,13 @@ use super::crew::Plan;
 use super::files::{self, Found};
 use super::ranking::LONGEST;
 
-/// Finds the most frequent words in all text files under a directory, with threads that nobody can block.
+/// Finds the most frequent words in all text files under a directory, with threads that nobody can
+/// block.
 ///
-/// Writers append the lines of the files to a bounded queue, folders count their words and keep a ranking, a
-/// reader asks for it all the time, and timers interrupt writers and folders with a signal handler that asks as well. That is done on
-/// atomseq's structures, on crossbeam's and on mutexes in turn, and compared with one thread that does it all.
+/// Writers append the lines of the files to a bounded queue, folders count their words and keep a
+/// ranking, a reader asks for it all the time, and timers interrupt writers and folders with a
+/// signal handler that asks as well. That is done on atomseq's structures, on crossbeam's and on
+/// mutexes in turn, and compared with one thread that does it all.
 #[derive(Parser)]
 #[command(
     name = "logbook",

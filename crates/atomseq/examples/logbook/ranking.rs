@@ -1,9 +1,9 @@
 //! The most frequent words, kept up to date by many threads at once without a lock.
 //!
-//! A word's count and its rank are in different places, and each of the steps below changes one of them. So a word goes
-//! out of the ranking and comes back with a new count, as GC96 5.1 has it: others can tolerate that it is not there for
-//! a while. What makes the result exact is S92 5.3.2's rule: mark what is intended, do it, and look whether the
-//! situation has changed.
+//! A word's count and its rank are in different places, and each of the steps below changes one of
+//! them. So a word goes out of the ranking and comes back with a new count, as GC96 5.1 has it:
+//! others can tolerate that it is not there for a while. What makes the result exact is S92 5.3.2's
+//! rule: mark what is intended, do it, and look whether the situation has changed.
 //!
 //! ```text
 //! enter   count += more
@@ -14,8 +14,9 @@
 //! trim    one too many:    remove the last, listed = 0; if its count has changed since: place it.
 //! ```
 //!
-//! Whoever leaves a word to the one who has it in hand has counted before; that one looks at the count after. A word is
-//! left out because so many others were better at one time, and these can only have become better since.
+//! Whoever leaves a word to the one who has it in hand has counted before; that one looks at the
+//! count after. A word is left out because so many others were better at one time, and these can
+//! only have become better since.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -79,7 +80,8 @@ impl<L: Ledger> Ranking<L> {
         }
     }
 
-    /// Brings a word, of which that was just known, to its place. Has it put anything into the ranking?
+    /// Brings a word, of which that was just known, to its place. Has it put anything into the
+    /// ranking?
     fn place(&self, word: &Word, mut known: Known) -> bool {
         let mut listed = false;
         loop {
@@ -122,7 +124,8 @@ impl<L: Ledger> Ranking<L> {
         }
     }
 
-    /// Takes ranks out until there are no more than there should be; or a word out whose count has grown meanwhile.
+    /// Takes ranks out until there are no more than there should be; or a word out whose count has
+    /// grown meanwhile.
     fn trim(&self) -> Option<Word> {
         let mut ranks = [Rank::NONE; LONGEST + 1];
         while self.ledger.first(&mut ranks[..=self.size]) > self.size {

@@ -57,8 +57,8 @@ enum Verdict {
     Differ,
 }
 
-/// The whole program but for the process around it: 0 if all ways agree with one thread, 1 if not or if they could not
-/// run, 2 if the arguments make no sense or there is no text.
+/// The whole program but for the process around it: 0 if all ways agree with one thread, 1 if not
+/// or if they could not run, 2 if the arguments make no sense or there is no text.
 pub fn run(
     arguments: impl Iterator<Item = OsString>,
     out: &mut dyn Write,

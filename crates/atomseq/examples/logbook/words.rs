@@ -1,5 +1,5 @@
-//! What a word is, and the two records that are kept of each: plain values, which may be copied out of a list while others
-//! change it.
+//! What a word is, and the two records that are kept of each: plain values, which may be copied out
+//! of a list while others change it.
 
 use std::cmp::Reverse;
 
@@ -23,7 +23,8 @@ plain! {
 }
 
 plain! {
-    /// A word's place in the ranking: the most frequent first, and in the order of the alphabet among its likes.
+    /// A word's place in the ranking: the most frequent first, and in the order of the alphabet
+    /// among its likes.
     #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
     pub struct Rank {
         count: Reverse<u64>,
@@ -53,7 +54,8 @@ impl Rank {
     }
 }
 
-/// Calls `each` with every word of a text, ASCII letters made small: runs of what Unicode calls alphanumeric.
+/// Calls `each` with every word of a text, ASCII letters made small: runs of what Unicode calls
+/// alphanumeric.
 pub fn each_word(text: &str, mut each: impl FnMut(Word)) {
     let words = text.split(|character: char| !character.is_alphanumeric());
     for word in words.filter(|word| !word.is_empty()) {

@@ -8,16 +8,18 @@
 //! ```
 //!
 //! Looking a word up takes loops, which a sequence does not have, so it happens outside. A thread
-//! searches the table it used last, which may be another CPU's by now or one that has been outgrown;
-//! then a sequence of a few instructions makes sure that this very table is the one of this CPU and
-//! counts. If it is not, the sequence says which table is, and the thread searches again.
+//! searches the table it used last, which may be another CPU's by now or one that has been
+//! outgrown; then a sequence of a few instructions makes sure that this very table is the one of
+//! this CPU and counts. If it is not, the sequence says which table is, and the thread searches
+//! again.
 //!
 //! What makes the search outside sound:
 //! - An entry's text is written once, from 0 to the word, by the release store that ends [`claim`];
 //!   the search loads it with acquire. So what it reads is either vacant or a whole word.
 //! - A vacant entry may be claimed meanwhile: `claim` looks again before it writes.
-//! - Only the CPU's own sequences count in a table, and only while it is in the slot. Growing copies
-//!   the entries under the closed gate, when no sequence runs, and puts the copy into the slot.
+//! - Only the CPU's own sequences count in a table, and only while it is in the slot. Growing
+//!   copies the entries under the closed gate, when no sequence runs, and puts the copy into the
+//!   slot.
 //! - An outgrown table stays until the whole goes, for threads may still search it. All of a CPU's
 //!   outgrown tables together are no larger than its present one.
 
@@ -209,7 +211,8 @@ impl Counter<'_, '_> {
     #[inline]
     fn bump(&self, count: &AtomicUsize) -> Option<usize> {
         let (area, count) = (&self.counts.area, count.as_ptr().expose_provenance());
-        // SAFETY: `count` is a word of `table`; the sequence changes it only if that is this CPU's table.
+        // SAFETY: `count` is a word of `table`; the sequence changes it only if that is this CPU's
+        // table.
         match unsafe { bump::on_cpu(area.slots(), self.table, count) } {
             Ok(elsewhere) => elsewhere,
             // SAFETY: the same.
@@ -221,8 +224,8 @@ impl Counter<'_, '_> {
     fn claim(&mut self, entry: &Entry, text: Text<'_>) -> Option<usize> {
         let (area, table) = (&self.counts.area, self.table);
         let entry = (&raw const *entry).expose_provenance();
-        // SAFETY: `entry` is one of `table`'s; the sequence changes it only if that is this CPU's table
-        // and the entry is vacant, and nobody reads the count of a vacant entry.
+        // SAFETY: `entry` is one of `table`'s; the sequence changes it only if that is this CPU's
+        // table and the entry is vacant, and nobody reads the count of a vacant entry.
         let elsewhere = match unsafe { claim::on_cpu(area.slots(), table, entry, text.address()) } {
             Ok(elsewhere) => elsewhere,
             // SAFETY: the same.

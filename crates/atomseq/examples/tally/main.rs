@@ -1,5 +1,5 @@
-//! Counts the words in every file under a directory, with several threads and per-CPU structures, and
-//! puts the same program beside it on a locked map and on thread-local maps.
+//! Counts the words in every file under a directory, with several threads and per-CPU structures,
+//! and puts the same program beside it on a locked map and on thread-local maps.
 //!
 //! ```text
 //! cargo run --release --example tally -p atomseq -- [DIRECTORY] [--threads N] [--top K] [--runs N]

@@ -81,8 +81,8 @@ impl<'t> Table<'t> {
     pub fn entries(self) -> &'t [Entry] {
         let header: *const Header = self.0;
         let first = std::ptr::with_exposed_provenance(header.addr() + size_of::<Header>());
-        // SAFETY: `create` allocated so many entries behind the header, as one whole whose provenance
-        // is exposed; all their fields are atomic.
+        // SAFETY: `create` allocated so many entries behind the header, as one whole whose
+        // provenance is exposed; all their fields are atomic.
         unsafe { std::slice::from_raw_parts(first, self.0.mask + 1) }
     }
 
@@ -125,8 +125,8 @@ impl<'t> Table<'t> {
         self.0.used.load(Ordering::Relaxed) > self.0.mask / 2
     }
 
-    /// Copies the entries of a table that does not change meanwhile into this one, which nobody else
-    /// knows yet.
+    /// Copies the entries of a table that does not change meanwhile into this one, which nobody
+    /// else knows yet.
     pub fn take_over(self, from: Table<'_>) {
         let mut used = 0;
         for entry in from.entries() {

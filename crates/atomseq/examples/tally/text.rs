@@ -1,5 +1,5 @@
-//! Interned words: their bytes stay where they are as long as the arena lives, so that a word is one
-//! address; and the hash that every way to count uses.
+//! Interned words: their bytes stay where they are as long as the arena lives, so that a word is
+//! one address; and the hash that every way to count uses.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

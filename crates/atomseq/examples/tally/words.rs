@@ -8,8 +8,8 @@ pub const LONGEST: usize = 1 << 16;
 /// Room for a piece that is not finished and plenty behind it.
 const BUFFER: usize = 4 * LONGEST;
 
-/// Bytes of words: ASCII letters, digits, the underscore, and everything beyond ASCII, so that words
-/// in UTF-8 stay whole and other encodings do no harm.
+/// Bytes of words: ASCII letters, digits, the underscore, and everything beyond ASCII, so that
+/// words in UTF-8 stay whole and other encodings do no harm.
 static OF_WORDS: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;

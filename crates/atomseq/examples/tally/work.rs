@@ -1,7 +1,7 @@
 //! What every way to count shares: the threads, the files and who reads which, the statistics.
 //!
-//! A thread takes a share of the list at a time and puts it into its CPU's queue; a thread that finds
-//! its CPU's queue empty and the list used up steals from other CPUs.
+//! A thread takes a share of the list at a time and puts it into its CPU's queue; a thread that
+//! finds its CPU's queue empty and the list used up steals from other CPUs.
 
 use std::fs::File;
 use std::io;

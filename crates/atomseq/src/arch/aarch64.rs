@@ -7,7 +7,8 @@ use core::ffi::c_void;
 /// Every abort address follows these four bytes (`brk #0x45e0`).
 pub const SIGNATURE: u32 = 0xd428_bc00;
 
-/// A name of this crate's own in the linker's one name space: two versions of atomseq may meet in a program.
+/// A name of this crate's own in the linker's one name space: two versions of atomseq may meet in a
+/// program.
 macro_rules! name {
     ($text:literal) => {
         concat!(
@@ -77,7 +78,8 @@ pub fn thread_block_offset() -> isize {
 macro_rules! __thread_address {
     ($image:path) => {{
         let __atomseq_address: *const ();
-        // SAFETY: loads a link-time constant from the global offset table, and reads a register that user code may read.
+        // SAFETY: loads a link-time constant from the global offset table, and reads a register
+        // that user code may read.
         unsafe {
             $crate::internals::standard::asm!(
                 "adrp {address}, :gottprel:{image}",                   // the page its offset is on
@@ -96,7 +98,8 @@ macro_rules! __thread_address {
 
 /// Counts one more mask. Nothing that the compiler could move passes it: it may touch any memory.
 ///
-/// A handler that runs in between leaves the count as it found it; but what a deferral notes there may be overwritten.
+/// A handler that runs in between leaves the count as it found it; but what a deferral notes there
+/// may be overwritten.
 #[inline(always)]
 pub fn enter_mask() {
     // SAFETY: the count of masks, in this thread's block.
@@ -112,9 +115,11 @@ pub fn enter_mask() {
     }
 }
 
-/// Counts one mask less, and calls `waiting` if a signal was deferred. That may find the count above 0.
+/// Counts one mask less, and calls `waiting` if a signal was deferred. That may find the count
+/// above 0.
 ///
-/// A signal that arrives before the store is seen by the last load, one that arrives after it finds no mask.
+/// A signal that arrives before the store is seen by the last load, one that arrives after it finds
+/// no mask.
 #[inline(always)]
 pub fn leave_mask(waiting: extern "C" fn()) {
     let (count, waits): (i64, u64);
@@ -142,10 +147,11 @@ fn thread_block() -> usize {
     thread_pointer().wrapping_add_signed(thread_block_offset())
 }
 
-// What the kernel calls on a signal: blocks what must not come in the middle of a delivery, announces the delivery, and has it
-// dispatched.
+// What the kernel calls on a signal: blocks what must not come in the middle of a delivery,
+// announces the delivery, and has it dispatched.
 //
-//   x0, x1, x2  the signal, its siginfo, the context of what it interrupted, up to the label `noted`; then the system call's
+//   x0, x1, x2  the signal, its siginfo, the context of what it interrupted, up to the label
+//   `noted`; then the system call's
 //   x3          the system call's fourth argument
 //   x4          the number of the entry that was called: they lie 16 bytes apart
 //   x8          the system call's number
@@ -164,14 +170,16 @@ fn thread_block() -> usize {
 //   [sp, #56]   the number of the entry
 //   [sp, #464]  x29, x30
 //
-// What lies before the entries, and behind the code of each, tells other copies of atomseq that they are entries:
-// signal/delivery/copies.rs.
+// What lies before the entries, and behind the code of each, tells other copies of atomseq that
+// they are entries: signal/delivery/copies.rs.
 //
-// A signal that arrives before the label `noted` finds the context in x2; one that arrives before `entered` finds it on the stack;
-// one that arrives later finds this delivery in the thread's block, at 200. From `ending` up to `resumed` it may find it there or not; the
-// context is on the stack, but at `ended` in x2.
+// A signal that arrives before the label `noted` finds the context in x2; one that arrives before
+// `entered` finds it on the stack; one that arrives later finds this delivery in the thread's
+// block, at 200. From `ending` up to `resumed` it may find it there or not; the context is on the
+// stack, but at `ended` in x2.
 //
-// A SIGSYS that a system call has raised comes without another one, which might raise it again and kill.
+// A SIGSYS that a system call has raised comes without another one, which might raise it again and
+// kill.
 macro_rules! signal_entries {
     (call $dispatch:path, then $waiting:path, block $set:path, ask $below:path) => {
         core::arch::global_asm!(
@@ -282,20 +290,22 @@ macro_rules! signal_entries {
 }
 pub(crate) use {name, signal_entries};
 
-/// How far behind the beginning of a delivery's stack the context lies, if the kernel has called the entry: the siginfo comes
-/// between.
+/// How far behind the beginning of a delivery's stack the context lies, if the kernel has called
+/// the entry: the siginfo comes between.
 pub const CONTEXT_AFTER: usize = 480 + 128;
 
-/// How far behind it the address lies to which the entry returns: the kernel has set x30, which the entry saves.
+/// How far behind it the address lies to which the entry returns: the kernel has set x30, which the
+/// entry saves.
 pub const RETURN_AFTER: usize = 472;
 
 /// How far behind the stack pointer the context lies where the entry has returned.
 pub const CONTEXT_AT_RETURN: usize = 128;
 
-/// Is `pc` one of the two instructions at `way_back`, to which the kernel has an entry return, and is the second one
-/// about to call `rt_sigreturn`, whose number is in `x8`?
+/// Is `pc` one of the two instructions at `way_back`, to which the kernel has an entry return, and
+/// is the second one about to call `rt_sigreturn`, whose number is in `x8`?
 pub fn is_returning(pc: usize, way_back: usize, x8: usize) -> bool {
-    // Without a branch: a first delivery, which finds no way back, comes by the same instructions as others.
+    // Without a branch: a first delivery, which finds no way back, comes by the same instructions
+    // as others.
     let behind = pc.wrapping_sub(way_back);
     let calls = (behind == 4) & (x8 == libc::SYS_rt_sigreturn as usize);
     (way_back != 0) & ((behind == 0) | calls)
@@ -396,20 +406,22 @@ unsafe extern "C" {
     static ROLL_ABANDONED: u8;
 }
 
-/// Where a thread that is in a clone is to go on, with the clone's stack pointer, for `roll` to return 0.
+/// Where a thread that is in a clone is to go on, with the clone's stack pointer, for `roll` to
+/// return 0.
 pub fn roll_abandoned() -> usize {
     &raw const ROLL_ABANDONED as usize
 }
 
-/// Runs a clone from `entry` on with the interrupted registers, and saves them again as it leaves them, but for the
-/// stack pointer and the program counter. Returns the place in the clone's end; or 0, and saves nothing, if a fault's
-/// handler has sent the thread to [`roll_abandoned`].
+/// Runs a clone from `entry` on with the interrupted registers, and saves them again as it leaves
+/// them, but for the stack pointer and the program counter. Returns the place in the clone's end;
+/// or 0, and saves nothing, if a fault's handler has sent the thread to [`roll_abandoned`].
 ///
 /// # Safety
-/// In a handler: `registers` are those that the kernel saved of the thread that it interrupted in a sequence, and
-/// `entry` is the same instruction in the sequence's clone.
+/// In a handler: `registers` are those that the kernel saved of the thread that it interrupted in a
+/// sequence, and `entry` is the same instruction in the sequence's clone.
 pub unsafe fn roll(registers: *mut c_void, entry: usize) -> usize {
-    // SAFETY: keeps to C's calling convention; a clone uses no stack but the two words for its end, and comes back.
+    // SAFETY: keeps to C's calling convention; a clone uses no stack but the two words for its end,
+    // and comes back.
     unsafe { roll_asm(registers, entry) }
 }
 
@@ -432,8 +444,8 @@ pub fn place() -> [usize; 3] {
     [counter, stack, frame]
 }
 
-/// Calls the kernel; a negative result is an error number with its sign changed. `errno` stays as it is, since this
-/// runs in signal handlers and in allocators.
+/// Calls the kernel; a negative result is an error number with its sign changed. `errno` stays as
+/// it is, since this runs in signal handlers and in allocators.
 ///
 /// # Safety
 /// As the system call itself.
@@ -460,7 +472,8 @@ pub unsafe fn syscall(number: i64, arguments: [usize; 6]) -> isize {
 #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
 pub fn glibc_rseq_symbols() -> (*const isize, *const u32) {
     let (offset, size);
-    // SAFETY: loads two addresses from the global offset table; a weak reference that stays undefined is null.
+    // SAFETY: loads two addresses from the global offset table; a weak reference that stays
+    // undefined is null.
     unsafe {
         asm!(
             ".weak __rseq_offset",
@@ -483,8 +496,9 @@ pub fn glibc_rseq_symbols() -> (*const isize, *const u32) {
 //   x0   returned: the child's process id, or a negative error number
 //   x10  rounds left (child only)
 //
-// The child shares the memory, and even the stack pointer, of its parent: it touches neither the stack nor
-// thread-local storage, and ends by a system call. Signals are blocked by the caller, so no handler runs on it.
+// The child shares the memory, and even the stack pointer, of its parent: it touches neither the
+// stack nor thread-local storage, and ends by a system call. Signals are blocked by the caller, so
+// no handler runs on it.
 global_asm!(
     ".pushsection .text.atomseq_selftest,\"ax\",@progbits",
     ".balign 4",
@@ -632,9 +646,11 @@ unsafe extern "C" {
 /// Starts the self-test's helper; returns its process id or a negative error number.
 ///
 /// # Safety
-/// All signals are blocked, the thread has no rseq section armed, and `words` lives until the child was waited for.
+/// All signals are blocked, the thread has no rseq section armed, and `words` lives until the child
+/// was waited for.
 pub unsafe fn spawn_kicker(words: *const KickWords) -> i64 {
-    // SAFETY: the assembly keeps to the C calling convention in the parent; the child never returns.
+    // SAFETY: the assembly keeps to the C calling convention in the parent; the child never
+    // returns.
     unsafe { spawn_kicker_asm(words) }
 }
 
@@ -643,11 +659,13 @@ pub unsafe fn spawn_kicker(words: *const KickWords) -> i64 {
 /// # Safety
 /// `rseq` is this thread's registered `struct rseq`; `words` is valid.
 pub unsafe fn watch(rseq: *mut u8, words: *const KickWords, rounds: u64) -> u32 {
-    // SAFETY: a leaf function in the C calling convention; the abort handler returns to the same caller.
+    // SAFETY: a leaf function in the C calling convention; the abort handler returns to the same
+    // caller.
     unsafe { watch_asm(rseq, words, rounds) }
 }
 
-/// Does this processor have a double-width compare-and-swap? Every one has, by an instruction or by exclusive pairs.
+/// Does this processor have a double-width compare-and-swap? Every one has, by an instruction or by
+/// exclusive pairs.
 #[inline]
 pub fn has_double_width() -> bool {
     true

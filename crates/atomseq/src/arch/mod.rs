@@ -18,9 +18,9 @@
 //! | `spawn_kicker` | the self-test's helper: a child that interrupts its parent |
 //! | `watch` | the self-test's section: spins until it is interrupted |
 //!
-//! The thread-local block is defined here and not with `thread_local!`, because it must be reachable
-//! from signal handlers and allocators: initial-exec storage is never allocated on first touch, and has
-//! no destructor.
+//! The thread-local block is defined here and not with `thread_local!`, because it must be
+//! reachable from signal handlers and allocators: initial-exec storage is never allocated on first
+//! touch, and has no destructor.
 //!
 //! ```text
 //! thread block, 256 bytes, 32-byte aligned
@@ -48,7 +48,8 @@ mod aarch64;
 #[cfg(target_arch = "aarch64")]
 pub use aarch64::*;
 
-/// Where in the thread block the mask lies that the outermost quiet stretch found: behind the words of `signal`.
+/// Where in the thread block the mask lies that the outermost quiet stretch found: behind the words
+/// of `signal`.
 pub const FOUND_MASK: usize = 232;
 const _: () = assert!(FOUND_MASK + size_of::<u64>() <= 256);
 
@@ -73,7 +74,8 @@ pub const SIGNAL_ENTRIES: usize = 16;
 /// Added to the number that stands behind the code of each.
 pub const ENTRY_NUMBERED: u32 = 0x7173_6100;
 
-/// One of the entries that `signal_entries` defines: a function that the kernel can call on a signal.
+/// One of the entries that `signal_entries` defines: a function that the kernel can call on a
+/// signal.
 pub fn signal_entry(number: usize) -> Entry {
     assert!(number < SIGNAL_ENTRIES);
     let address = (&raw const ENTRY).wrapping_add(16 * number);
@@ -101,15 +103,17 @@ pub fn entering(pc: usize) -> Option<Entering> {
     }
 }
 
-/// Is this program counter in an entry of signals, at a place where its delivery may be known no more? Its context is in the delivery that
-/// the stack pointer points at; in the register of the third argument if this is `Some(true)`.
+/// Is this program counter in an entry of signals, at a place where its delivery may be known no
+/// more? Its context is in the delivery that the stack pointer points at; in the register of the
+/// third argument if this is `Some(true)`.
 pub fn is_ending(pc: usize) -> Option<bool> {
     let [ending, ended, resumed] =
         [&raw const ENDING, &raw const ENDED, &raw const RESUMED].map(|label| label as usize);
     (ending..resumed).contains(&pc).then_some(pc == ended)
 }
 
-/// What the self-test's section and its helper share. `repr(C)`: the assembly uses the offsets below.
+/// What the self-test's section and its helper share. `repr(C)`: the assembly uses the offsets
+/// below.
 #[repr(C)]
 pub struct KickWords {
     /// 0: set by the section once it runs.

@@ -4,10 +4,12 @@ use super::KickWords;
 use core::arch::{asm, global_asm};
 use core::ffi::c_void;
 
-/// Every abort address follows these four bytes (the operand of a `ud1`, so that they decode as an instruction).
+/// Every abort address follows these four bytes (the operand of a `ud1`, so that they decode as an
+/// instruction).
 pub const SIGNATURE: u32 = 0x5305_3053;
 
-/// A name of this crate's own in the linker's one name space: two versions of atomseq may meet in a program.
+/// A name of this crate's own in the linker's one name space: two versions of atomseq may meet in a
+/// program.
 macro_rules! name {
     ($text:literal) => {
         concat!(
@@ -92,8 +94,8 @@ macro_rules! __thread_address {
 
 /// Counts one more mask. Nothing that the compiler could move passes it: it may touch any memory.
 ///
-/// Comparing and storing a constant, where adding would do: an add waits for the last one's store, the comparison is
-/// predicted. A handler that runs in between leaves the count as it found it.
+/// Comparing and storing a constant, where adding would do: an add waits for the last one's store,
+/// the comparison is predicted. A handler that runs in between leaves the count as it found it.
 #[inline(always)]
 pub fn enter_mask() {
     let block = thread_block_offset();
@@ -119,9 +121,11 @@ pub fn enter_mask() {
     }
 }
 
-/// Counts one mask less, and calls `waiting` if a signal was deferred. That may find the count above 0.
+/// Counts one mask less, and calls `waiting` if a signal was deferred. That may find the count
+/// above 0.
 ///
-/// A signal that arrives before a store is seen by what comes next, one that arrives after the last finds no mask.
+/// A signal that arrives before a store is seen by what comes next, one that arrives after the last
+/// finds no mask.
 #[inline(always)]
 pub fn leave_mask(waiting: extern "C" fn()) {
     let block = thread_block_offset();
@@ -152,10 +156,11 @@ pub fn leave_mask(waiting: extern "C" fn()) {
     }
 }
 
-// What the kernel calls on a signal: blocks what must not come in the middle of a delivery, announces the delivery, and has it
-// dispatched.
+// What the kernel calls on a signal: blocks what must not come in the middle of a delivery,
+// announces the delivery, and has it dispatched.
 //
-//   rdi, rsi, rdx  the signal, its siginfo, the context of what it interrupted, up to the label `noted`; then the system call's
+//   rdi, rsi, rdx  the signal, its siginfo, the context of what it interrupted, up to the label
+//   `noted`; then the system call's
 //   r8             the number of the entry that was called: they lie 16 bytes apart
 //   r10            the system call's fourth argument
 //   rax            the system call's number and result; this thread's block
@@ -165,21 +170,21 @@ pub fn leave_mask(waiting: extern "C" fn()) {
 //   stack while it is dispatched: signal/delivery/nested.rs has the layout, 456 bytes
 //   [rsp]       the delivery that this one has interrupted
 //   [rsp + 8]   the context
-//   [rsp + 16]  what waits for this one: nothing yet
-//   [rsp + 24]  when the clone that it runs first faulted: never yet
-//   [rsp + 32]  the mask before the system call; SIGKILL alone, which no mask holds, if there was none
-//   [rsp + 40]  the signal
-//   [rsp + 48]  its siginfo
-//   [rsp + 56]  the number of the entry
+//   [rsp + 16]  what waits for this one: nothing yet [rsp + 24]  when the clone that it runs first
+//   faulted: never yet [rsp + 32]  the mask before the system call; SIGKILL alone, which no mask
+//   holds, if there was none [rsp + 40]  the signal [rsp + 48]  its siginfo [rsp + 56]  the number
+//   of the entry
 //
-// What lies before the entries, and behind the code of each, tells other copies of atomseq that they are entries:
-// signal/delivery/copies.rs.
+// What lies before the entries, and behind the code of each, tells other copies of atomseq that
+// they are entries: signal/delivery/copies.rs.
 //
-// A signal that arrives before the label `noted` finds the context in rdx; one that arrives before `entered` finds it on the stack;
-// one that arrives later finds this delivery in the thread's block, at 200. From `ending` up to `resumed` it may find it there or not; the
-// context is on the stack, but at `ended` in rdx.
+// A signal that arrives before the label `noted` finds the context in rdx; one that arrives before
+// `entered` finds it on the stack; one that arrives later finds this delivery in the thread's
+// block, at 200. From `ending` up to `resumed` it may find it there or not; the context is on the
+// stack, but at `ended` in rdx.
 //
-// A SIGSYS that a system call has raised comes without another one, which might raise it again and kill.
+// A SIGSYS that a system call has raised comes without another one, which might raise it again and
+// kill.
 macro_rules! signal_entries {
     (call $dispatch:path, then $waiting:path, block $set:path, ask $below:path) => {
         core::arch::global_asm!(
@@ -275,8 +280,8 @@ macro_rules! signal_entries {
 }
 pub(crate) use {name, signal_entries};
 
-/// How far behind the beginning of a delivery's stack the context lies, if the kernel has called the entry: the return address comes
-/// between.
+/// How far behind the beginning of a delivery's stack the context lies, if the kernel has called
+/// the entry: the return address comes between.
 pub const CONTEXT_AFTER: usize = 456 + 8;
 
 /// How far behind it the address lies to which the entry returns.
@@ -285,10 +290,12 @@ pub const RETURN_AFTER: usize = 456;
 /// How far behind the stack pointer the context lies where the entry has returned.
 pub const CONTEXT_AT_RETURN: usize = 0;
 
-/// Is `pc` one of the two instructions at `way_back`, to which the kernel has an entry return, and is the second one
-/// about to call `rt_sigreturn`, whose number is in `rax`? (The first one, which sets it, has 5 bytes or 7.)
+/// Is `pc` one of the two instructions at `way_back`, to which the kernel has an entry return, and
+/// is the second one about to call `rt_sigreturn`, whose number is in `rax`? (The first one, which
+/// sets it, has 5 bytes or 7.)
 pub fn is_returning(pc: usize, way_back: usize, rax: usize) -> bool {
-    // Without a branch: a first delivery, which finds no way back, comes by the same instructions as others.
+    // Without a branch: a first delivery, which finds no way back, comes by the same instructions
+    // as others.
     let behind = pc.wrapping_sub(way_back);
     let is_second = (behind == 5) | (behind == 7);
     let calls = is_second & (rax == libc::SYS_rt_sigreturn as usize);
@@ -297,7 +304,8 @@ pub fn is_returning(pc: usize, way_back: usize, rax: usize) -> bool {
 
 // Running a clone inside the handler that has interrupted its sequence.
 //
-//   rdi  the interrupted registers, as the kernel has saved them (gregs): r8 to r15, rdi, rsi, rbp, rbx, rdx, rax,
+//   rdi  the interrupted registers, as the kernel has saved them (gregs): r8 to r15, rdi, rsi, rbp,
+//   rbx, rdx, rax,
 //        rcx, rsp, rip, flags, eight bytes each
 //   rsi  where in the clone
 //   rax  returned: the place in the clone's end
@@ -305,7 +313,8 @@ pub fn is_returning(pc: usize, way_back: usize, rax: usize) -> bool {
 //   stack while the clone runs, which uses none of it:
 //   [rsp]       where its end calls
 //   [rsp + 8]   the interrupted registers
-//   [rsp + 16]  what C's calling convention wants back: r15, r14, r13, r12, rbx, rbp; the return address
+//   [rsp + 16]  what C's calling convention wants back: r15, r14, r13, r12, rbx, rbp; the return
+//   address
 global_asm!(
     ".pushsection .text.atomseq_roll,\"ax\",@progbits",
     concat!(".globl ", name!("roll")),
@@ -392,18 +401,19 @@ unsafe extern "C" {
     static ROLL_ABANDONED: u8;
 }
 
-/// Where a thread that is in a clone is to go on, with the clone's stack pointer, for `roll` to return 0.
+/// Where a thread that is in a clone is to go on, with the clone's stack pointer, for `roll` to
+/// return 0.
 pub fn roll_abandoned() -> usize {
     &raw const ROLL_ABANDONED as usize
 }
 
-/// Runs a clone from `entry` on with the interrupted registers, and saves them again as it leaves them, but for the
-/// stack pointer and the program counter. Returns the place in the clone's end; or 0, and saves nothing, if a fault's
-/// handler has sent the thread to [`roll_abandoned`].
+/// Runs a clone from `entry` on with the interrupted registers, and saves them again as it leaves
+/// them, but for the stack pointer and the program counter. Returns the place in the clone's end;
+/// or 0, and saves nothing, if a fault's handler has sent the thread to [`roll_abandoned`].
 ///
 /// # Safety
-/// In a handler: `registers` are those that the kernel saved of the thread that it interrupted in a sequence, and
-/// `entry` is the same instruction in the sequence's clone.
+/// In a handler: `registers` are those that the kernel saved of the thread that it interrupted in a
+/// sequence, and `entry` is the same instruction in the sequence's clone.
 pub unsafe fn roll(registers: *mut c_void, entry: usize) -> usize {
     // SAFETY: keeps to C's calling convention; a clone uses no stack, and its end comes back.
     unsafe { roll_asm(registers, entry) }
@@ -428,8 +438,8 @@ pub fn place() -> [usize; 3] {
     [counter, stack, frame]
 }
 
-/// Calls the kernel; a negative result is an error number with its sign changed. `errno` stays as it is, since this
-/// runs in signal handlers and in allocators.
+/// Calls the kernel; a negative result is an error number with its sign changed. `errno` stays as
+/// it is, since this runs in signal handlers and in allocators.
 ///
 /// # Safety
 /// As the system call itself.
@@ -458,7 +468,8 @@ pub unsafe fn syscall(number: i64, arguments: [usize; 6]) -> isize {
 #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
 pub fn glibc_rseq_symbols() -> (*const isize, *const u32) {
     let (offset, size);
-    // SAFETY: loads two addresses from the global offset table; a weak reference that stays undefined is null.
+    // SAFETY: loads two addresses from the global offset table; a weak reference that stays
+    // undefined is null.
     unsafe {
         asm!(
             ".weak __rseq_offset",
@@ -478,8 +489,9 @@ pub fn glibc_rseq_symbols() -> (*const isize, *const u32) {
 //   rdi  KickWords; kept in r9, which system calls leave alone
 //   rax  returned: the child's process id, or a negative error number
 //
-// The child shares the memory, and even the stack pointer, of its parent: it touches neither the stack nor
-// thread-local storage, and ends by a system call. Signals are blocked by the caller, so no handler runs on it.
+// The child shares the memory, and even the stack pointer, of its parent: it touches neither the
+// stack nor thread-local storage, and ends by a system call. Signals are blocked by the caller, so
+// no handler runs on it.
 global_asm!(
     ".pushsection .text.atomseq_selftest,\"ax\",@progbits",
     concat!(".globl ", name!("spawn_kicker")),
@@ -618,9 +630,11 @@ unsafe extern "C" {
 /// Starts the self-test's helper; returns its process id or a negative error number.
 ///
 /// # Safety
-/// All signals are blocked, the thread has no rseq section armed, and `words` lives until the child was waited for.
+/// All signals are blocked, the thread has no rseq section armed, and `words` lives until the child
+/// was waited for.
 pub unsafe fn spawn_kicker(words: *const KickWords) -> i64 {
-    // SAFETY: the assembly keeps to the C calling convention in the parent; the child never returns.
+    // SAFETY: the assembly keeps to the C calling convention in the parent; the child never
+    // returns.
     unsafe { spawn_kicker_asm(words) }
 }
 
@@ -629,11 +643,13 @@ pub unsafe fn spawn_kicker(words: *const KickWords) -> i64 {
 /// # Safety
 /// `rseq` is this thread's registered `struct rseq`; `words` is valid.
 pub unsafe fn watch(rseq: *mut u8, words: *const KickWords, rounds: u64) -> u32 {
-    // SAFETY: a leaf function in the C calling convention; the abort handler returns to the same caller.
+    // SAFETY: a leaf function in the C calling convention; the abort handler returns to the same
+    // caller.
     unsafe { watch_asm(rseq, words, rounds) }
 }
 
-/// Does this processor have a double-width compare-and-swap? All but the very first of this architecture do.
+/// Does this processor have a double-width compare-and-swap? All but the very first of this
+/// architecture do.
 #[inline]
 pub fn has_double_width() -> bool {
     std::is_x86_feature_detected!("cmpxchg16b")
@@ -645,8 +661,8 @@ pub fn has_double_width() -> bool {
 ///   rdx:rax  expected, then what was there      rcx:rbx  new      rdi  the words
 /// ```
 ///
-/// rbx belongs to the compiler and is put aside meanwhile. The compiler may keep any input there, so the address of the
-/// words has a register by name.
+/// rbx belongs to the compiler and is put aside meanwhile. The compiler may keep any input there,
+/// so the address of the words has a register by name.
 ///
 /// # Safety
 ///

@@ -9,8 +9,8 @@ use crate::sync::Ordering;
 /// Two words that lie side by side and change together.
 ///
 /// Scope `Machine`; lock-free. One atomic instruction (`cmpxchg16b`, `casp`) where there is one and
-/// atomseq has it: on Linux, on x86-64 and AArch64. Elsewhere k-CAS of two words, at six. A tag packed into
-/// one 64-bit word is cheaper where it fits.
+/// atomseq has it: on Linux, on x86-64 and AArch64. Elsewhere k-CAS of two words, at six. A tag
+/// packed into one 64-bit word is cheaper where it fits.
 ///
 /// ```
 /// use atomseq::dcas::Adjacent;
@@ -52,8 +52,8 @@ impl Adjacent {
 
     /// Both words at one time.
     ///
-    /// Costs as much as a [`compare_exchange`](Adjacent::compare_exchange), by k-CAS no atomic instruction; to begin one,
-    /// [`guess`](Adjacent::guess) is enough.
+    /// Costs as much as a [`compare_exchange`](Adjacent::compare_exchange), by k-CAS no atomic
+    /// instruction; to begin one, [`guess`](Adjacent::guess) is enough.
     pub fn load(&self) -> (u64, u64) {
         if !self.by_hardware {
             return self.snapshot().0;
@@ -101,7 +101,8 @@ impl Adjacent {
             "a covered word holds values below 2^63"
         );
         if self.by_hardware {
-            // SAFETY: two words, aligned to 16 bytes, changed in no other way; the processor has the instruction.
+            // SAFETY: two words, aligned to 16 bytes, changed in no other way; the processor has
+            // the instruction.
             return unsafe {
                 platform::compare_exchange_double(self.words[0].raw().as_ptr(), expected, new)
             };
@@ -124,8 +125,8 @@ impl Adjacent {
                     new,
                 },
             );
-            // SAFETY: different words of this pair, which had these values at this version; a thread in an operation on them
-            // borrows it.
+            // SAFETY: different words of this pair, which had these values at this version; a
+            // thread in an operation on them borrows it.
             if unsafe { kcas::exchange(version, number, &parts) } {
                 return Ok(());
             }
@@ -144,11 +145,11 @@ impl Adjacent {
         }
     }
 
-    /// Replaces both words by what `update` returns (S92 figure 5.1, for two). Returns `Ok` with the previous values, or `Err` with the
-    /// current ones if `update` returns `None`.
+    /// Replaces both words by what `update` returns (S92 figure 5.1, for two). Returns `Ok` with
+    /// the previous values, or `Err` with the current ones if `update` returns `None`.
     ///
-    /// `update` may be called more than once; only the result of its last call is stored. An `update` that itself changes this
-    /// pair on each call is retried indefinitely.
+    /// `update` may be called more than once; only the result of its last call is stored. An
+    /// `update` that itself changes this pair on each call is retried indefinitely.
     ///
     /// # Panics
     ///

@@ -1,5 +1,5 @@
-//! DCAS with the kernel's help (GC96 6.1, after Bershad 1993): one lock word a domain, whose holder anyone may
-//! throw out. It is the version number of what the domain covers (GC96 5.1).
+//! DCAS with the kernel's help (GC96 6.1, after Bershad 1993): one lock word a domain, whose holder
+//! anyone may throw out. It is the version number of what the domain covers (GC96 5.1).
 //!
 //! ```text
 //! lock   63 … 16 version v | 15 14 state | 13 … 0 id
@@ -16,31 +16,37 @@
 //!
 //! What holds, step by step:
 //!
-//! 1. FREE(v) becomes HELD(v) or LOCKED(v) by one compare-and-swap, and v never comes back: so there is one holder a
-//!    version, who changes the words and the log as long as the lock is HELD(v), and nobody else does.
-//! 2. A holder that is interrupted does not go on: the kernel moves it to its abort address. What it did stays, and the
-//!    lock stays HELD(v). It is told ABORTED, not whether it had claimed; it goes on like everybody who finds the lock
-//!    taken. It succeeds only by a later exchange that reaches its end.
-//! 3. A claimant replaces HELD(v, cpu) and then fences that CPU. After the fence the holder has stored FREE(v+1), over the
-//!    claim, and the claimant finds out; or it never will, and the claimant alone acts for v.
-//! 4. The claimant is told by a number that no other call has at that time, not by its CPU. So "still mine" means that
-//!    nobody has claimed since, and a stale claimant undoes nothing.
-//! 5. A claimant may stop as well. Its recovery is a section that finds CLAIM(v, me) and then stores; who replaces its
-//!    claim fences all CPUs. Undoing twice is undoing once, for the log does not change from claim to claim.
-//! 6. log.version is written after the rest of the log and before the words: if it is not FREE(v), no word was
-//!    changed. A version begins nowhere with a log of its own.
-//! 7. A section that runs on the CPU of a holder has interrupted it, so it may roll back at once, without a claim and a fence. Should
-//!    somebody claim the lock meanwhile, the fence for that CPU ends this section as well, or finds that it has freed
-//!    the lock.
-//! 8. A reader that sees FREE(v) before and after its loads has seen no word that a holder of v or later changed, and
-//!    all that earlier ones did.
+//! 1. FREE(v) becomes HELD(v) or LOCKED(v) by one compare-and-swap, and v never comes back: so
+//!    there is one holder a version, who changes the words and the log as long as the lock is
+//!    HELD(v), and nobody else does.
+//! 2. A holder that is interrupted does not go on: the kernel moves it to its abort address. What
+//!    it did stays, and the lock stays HELD(v). It is told ABORTED, not whether it had claimed; it
+//!    goes on like everybody who finds the lock taken. It succeeds only by a later exchange that
+//!    reaches its end.
+//! 3. A claimant replaces HELD(v, cpu) and then fences that CPU. After the fence the holder has
+//!    stored FREE(v+1), over the claim, and the claimant finds out; or it never will, and the
+//!    claimant alone acts for v.
+//! 4. The claimant is told by a number that no other call has at that time, not by its CPU. So
+//!    "still mine" means that nobody has claimed since, and a stale claimant undoes nothing.
+//! 5. A claimant may stop as well. Its recovery is a section that finds CLAIM(v, me) and then
+//!    stores; who replaces its claim fences all CPUs. Undoing twice is undoing once, for the log
+//!    does not change from claim to claim.
+//! 6. log.version is written after the rest of the log and before the words: if it is not FREE(v),
+//!    no word was changed. A version begins nowhere with a log of its own.
+//! 7. A section that runs on the CPU of a holder has interrupted it, so it may roll back at once,
+//!    without a claim and a fence. Should somebody claim the lock meanwhile, the fence for that CPU
+//!    ends this section as well, or finds that it has freed the lock.
+//! 8. A reader that sees FREE(v) before and after its loads has seen no word that a holder of v or
+//!    later changed, and all that earlier ones did.
 //!
-//! An undone exchange never returned, and so never happened. An exchange that returned left FREE behind, so nobody
-//! touches its words for its sake any more: words need to live no longer than the calls that name them. Those of a call that
-//! a handler leaves by `siglongjmp`, and which so never returns, stay where they are.
+//! An undone exchange never returned, and so never happened. An exchange that returned left FREE
+//! behind, so nobody touches its words for its sake any more: words need to live no longer than the
+//! calls that name them. Those of a call that a handler leaves by `siglongjmp`, and which so never
+//! returns, stay where they are.
 //!
-//! LOCKED is the way of a thread that cannot run sections (it is not registered, or a debugger steps it): its signals
-//! are blocked, no fence stops it, and the others wait. A child of a fork recovers from one that stayed in its parent.
+//! LOCKED is the way of a thread that cannot run sections (it is not registered, or a debugger
+//! steps it): its signals are blocked, no fence stops it, and the others wait. A child of a fork
+//! recovers from one that stayed in its parent.
 
 use super::lock::{self, BELOW_VERSION, ID, VERSION};
 use crate::sequence::Closed;
@@ -104,10 +110,12 @@ impl RevocableLock {
     ///
     /// # Safety
     ///
-    /// The words are aligned, different, valid until this returns, and changed in no other way but through this line.
+    /// The words are aligned, different, valid until this returns, and changed in no other way but
+    /// through this line.
     #[inline(always)]
     pub(super) unsafe fn exchange(&self, first: Part, second: Part) -> bool {
-        // SAFETY: the line and the words are valid for loads and stores, and the steps reach nothing else.
+        // SAFETY: the line and the words are valid for loads and stores, and the steps reach
+        // nothing else.
         let told = unsafe { self.attempt_compared(first, second) };
         // Only success is worth a way of its own: whoever fails reads again.
         if told == Ok(DONE) {
@@ -118,15 +126,16 @@ impl RevocableLock {
         unsafe { self.compared_slowly(told.ok(), a.word, a.old, a.new, b.word, b.old, b.new) }
     }
 
-    /// Changes both words, or finds that somebody has changed something since the version. It may also be this call,
-    /// interrupted, that has used the version up.
+    /// Changes both words, or finds that somebody has changed something since the version. It may
+    /// also be this call, interrupted, that has used the version up.
     ///
     /// # Safety
     ///
     /// As for [`exchange`](RevocableLock::exchange).
     #[inline(always)]
     pub(super) unsafe fn store_pair_if(&self, version: u64, first: Part, second: Part) -> bool {
-        // SAFETY: the line and the words are valid for loads and stores, and the steps reach nothing else.
+        // SAFETY: the line and the words are valid for loads and stores, and the steps reach
+        // nothing else.
         let told = unsafe { self.attempt_since(version << 16, first, second) };
         if told == Ok(DONE) {
             return true;
@@ -149,7 +158,8 @@ impl RevocableLock {
         }
     }
 
-    /// Goes to a later version than that of [`begin`](RevocableLock::begin). For an exclusive owner.
+    /// Goes to a later version than that of [`begin`](RevocableLock::begin). For an exclusive
+    /// owner.
     pub(super) fn set_version(&mut self, version: u64) {
         self.lock.store(version << 16, Ordering::Relaxed);
     }
@@ -157,13 +167,14 @@ impl RevocableLock {
     /// Is the lock as it was when it was free at that version?
     #[inline(always)]
     pub(super) fn is_still(&self, version: u64) -> bool {
-        // Acquire: pairs with what orders a claim before the stores that follow it: a word of a later holder
-        // shows that holder's claim, or something later, in the lock.
+        // Acquire: pairs with what orders a claim before the stores that follow it: a word of a
+        // later holder shows that holder's claim, or something later, in the lock.
         fence(Ordering::Acquire);
         self.lock.load(Ordering::Relaxed) == version << 16
     }
 
-    /// Does all of an exchange but its end, as a thread that is stopped there; the words have their old values.
+    /// Does all of an exchange but its end, as a thread that is stopped there; the words have their
+    /// old values.
     pub(super) fn abandon(&self, first: Part, second: Part) {
         let free = lock::hold(&self.lock);
         let log = [

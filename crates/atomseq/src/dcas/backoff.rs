@@ -2,13 +2,16 @@
 
 use crate::sync::spin_loop;
 
-/// A thread pauses once at first, four times as long each further time, and at most 2^9 times in a row.
+/// A thread pauses once at first, four times as long each further time, and at most 2^9 times in a
+/// row.
 ///
-/// A thread that succeeds has the cache lines; while the others are away it succeeds again and again, at the speed of one
-/// thread alone. Measured with four producers and four consumers on four CPUs of an AMD EPYC, a queue of 1,024 places and threads
-/// that spin: with at most 2^6 pauses an element took 1.5 times as long as with 2^9. The longest wait is some 15 µs there; nothing
-/// sleeps. Where the pauses only doubled, with two producers and two consumers, a queue of 1,024 took 1.6 to 1.9 times as long, a stack of
-/// 16 1.5 times (medians of seven interleaved runs); with one and one there was no difference.
+/// A thread that succeeds has the cache lines; while the others are away it succeeds again and
+/// again, at the speed of one thread alone. Measured with four producers and four consumers on four
+/// CPUs of an AMD EPYC, a queue of 1,024 places and threads that spin: with at most 2^6 pauses an
+/// element took 1.5 times as long as with 2^9. The longest wait is some 15 µs there; nothing
+/// sleeps. Where the pauses only doubled, with two producers and two consumers, a queue of 1,024
+/// took 1.6 to 1.9 times as long, a stack of 16 1.5 times (medians of seven interleaved runs); with
+/// one and one there was no difference.
 pub(crate) struct Backoff(u32);
 
 const LONGEST: u32 = 9;

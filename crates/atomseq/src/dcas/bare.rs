@@ -2,8 +2,9 @@
 
 use super::{Cell, kcas};
 
-/// Two words that change together by k-CAS. Without `RECLAIMS` descriptors are used again whether they are free or not, and the
-/// thread does not say which are: what is left is what k-CAS costs without reclamation.
+/// Two words that change together by k-CAS. Without `RECLAIMS` descriptors are used again whether
+/// they are free or not, and the thread does not say which are: what is left is what k-CAS costs
+/// without reclamation.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Bare<const RECLAIMS: bool> {
@@ -58,8 +59,8 @@ impl<const RECLAIMS: bool> Bare<RECLAIMS> {
             if found != old {
                 return false;
             }
-            // SAFETY: different words of this pair, which had these values at this version; a thread in an operation on them
-            // borrows it. The rest is the caller's promise.
+            // SAFETY: different words of this pair, which had these values at this version; a
+            // thread in an operation on them borrows it. The rest is the caller's promise.
             let done =
                 unsafe { kcas::exchange_with::<RECLAIMS>(self.version.raw(), number, &parts) };
             if done {

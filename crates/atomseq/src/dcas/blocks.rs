@@ -1,9 +1,11 @@
-//! Where the descriptors of k-CAS are: in blocks of a page each, mapped one by one, and never unmapped.
+//! Where the descriptors of k-CAS are: in blocks of a page each, mapped one by one, and never
+//! unmapped.
 //!
-//! A block is the home of one thread (`homes.rs`), or shared: there any thread takes a descriptor, by a compare-and-swap. All
-//! blocks are shared where the kernel does not say whether a thread has exited. Shared ones also serve handlers that interrupt their
-//! thread while it takes a descriptor, and threads that find no memory for a home: for these, a few blocks lie in static memory.
-//! So taking a descriptor never fails. Blocks of threads that have exited are used again.
+//! A block is the home of one thread (`homes.rs`), or shared: there any thread takes a descriptor,
+//! by a compare-and-swap. All blocks are shared where the kernel does not say whether a thread has
+//! exited. Shared ones also serve handlers that interrupt their thread while it takes a descriptor,
+//! and threads that find no memory for a home: for these, a few blocks lie in static memory. So
+//! taking a descriptor never fails. Blocks of threads that have exited are used again.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -57,8 +59,8 @@ struct Block {
 /// Where a thread last took a descriptor. Words that its handlers may find at any time.
 struct Place {
     block: AtomicPtr<Block>,
-    /// The descriptor in it after that. [`TAKING`] is added while the thread takes one; a handler that leaves it there by a
-    /// `siglongjmp` leaves it for good.
+    /// The descriptor in it after that. [`TAKING`] is added while the thread takes one; a handler
+    /// that leaves it there by a `siglongjmp` leaves it for good.
     next: AtomicUsize,
 }
 
@@ -118,7 +120,8 @@ impl Thread {
 #[inline(always)]
 fn thread() -> &'static Thread {
     let thread: *const Thread = crate::__thread_storage!(Thread, Thread::new());
-    // SAFETY: storage of this thread, of atomic words; the callers are done with it before the thread ends.
+    // SAFETY: storage of this thread, of atomic words; the callers are done with it before the
+    // thread ends.
     unsafe { &*thread }
 }
 
@@ -131,7 +134,8 @@ pub(super) fn at(index: usize) -> &'static Descriptor {
 
 #[inline]
 fn block(number: usize) -> &'static Block {
-    // SAFETY: the callers have seen that there is one; none is ever unmapped. Acquire: pairs with the release that put it there.
+    // SAFETY: the callers have seen that there is one; none is ever unmapped. Acquire: pairs with
+    // the release that put it there.
     unsafe { &*TABLE[number].load(Ordering::Acquire) }
 }
 
@@ -175,17 +179,20 @@ fn keep(kept: &Place) -> &'static Block {
 }
 
 impl Block {
-    /// A free descriptor, if this is still the thread's home, and the thread was not interrupted while it took one.
+    /// A free descriptor, if this is still the thread's home, and the thread was not interrupted
+    /// while it took one.
     #[inline(always)]
     fn take_at_home(&'static self, thread: &Thread, count: usize) -> Option<Taken> {
         let home = &thread.home;
-        // Relaxed: of this thread and its handlers only. A handler that comes in between the two has gone before the store.
+        // Relaxed: of this thread and its handlers only. A handler that comes in between the two
+        // has gone before the store.
         let next = home.next.load(Ordering::Relaxed);
         if next & TAKING != 0 {
             return None;
         }
         home.next.store(next | TAKING, Ordering::Relaxed);
-        // A handler that finds the mark finds none of what follows, and one that does not finds all of it: see the other fence.
+        // A handler that finds the mark finds none of what follows, and one that does not finds all
+        // of it: see the other fence.
         compiler_fence(Ordering::SeqCst);
         let mut after = next;
         let mut taken = None;
@@ -250,7 +257,8 @@ fn take_elsewhere(thread: &Thread, count: usize) -> Taken {
     let taken = search(|block| {
         let tenant = block.tenancy.move_in(me)?;
         thread.home.set(block);
-        // A handler that moves elsewhere in between leaves both to this thread: whose home is the tenant's is checked at each take.
+        // A handler that moves elsewhere in between leaves both to this thread: whose home is the
+        // tenant's is checked at each take.
         thread.tenant.store(tenant, Ordering::Relaxed);
         let taken = block.take_at_home(thread, count);
         if taken.is_none() {
@@ -298,8 +306,8 @@ fn take_shared(thread: &Thread, count: usize) -> Taken {
     }
 }
 
-/// Looks for a block of which something can be taken: a few of those that there are, and then a new one. `None`: there can be no new
-/// one.
+/// Looks for a block of which something can be taken: a few of those that there are, and then a new
+/// one. `None`: there can be no new one.
 fn search(mut take: impl FnMut(&'static Block) -> Option<Taken>) -> Option<Taken> {
     loop {
         let blocks = COUNT.load(Ordering::Acquire);
@@ -316,9 +324,11 @@ fn search(mut take: impl FnMut(&'static Block) -> Option<Taken>) -> Option<Taken
     }
 }
 
-/// Another block, of which another thread may take something first. `None`: there is no memory for it, or no number.
+/// Another block, of which another thread may take something first. `None`: there is no memory for
+/// it, or no number.
 ///
-/// A thread that is refused memory because another one has it, which has not published it yet, does with the reserve.
+/// A thread that is refused memory because another one has it, which has not published it yet, does
+/// with the reserve.
 fn add_mapped() -> Option<&'static Block> {
     let number = COUNT.load(Ordering::Acquire);
     if number >= BLOCKS - RESERVED {
@@ -328,7 +338,8 @@ fn add_mapped() -> Option<&'static Block> {
         // Another thread may have had the memory that was left, for a block of this number.
         return (COUNT.load(Ordering::Acquire) > number).then(|| block(number));
     };
-    // SAFETY: mapped above for a block, and nobody else has it. Zeroed memory is a block of operations that never were.
+    // SAFETY: mapped above for a block, and nobody else has it. Zeroed memory is a block of
+    // operations that never were.
     if !unsafe { put(memory.as_ptr().cast(), number) } {
         // SAFETY: mapped above, and nobody else has it.
         unsafe { mappings::unmap(memory, size_of::<Block>()) };
@@ -336,14 +347,15 @@ fn add_mapped() -> Option<&'static Block> {
     Some(block(number))
 }
 
-/// Puts one of the blocks in static memory into the table, if one is left. It is shared before another thread can find it: as the home
-/// of one, its other descriptors would serve nobody.
+/// Puts one of the blocks in static memory into the table, if one is left. It is shared before
+/// another thread can find it: as the home of one, its other descriptors would serve nobody.
 fn add_reserved() -> Option<&'static Block> {
     let used = |used| (used < RESERVED).then_some(used + 1);
     // Relaxed: a number on its own.
     let (order, failure) = (Ordering::Relaxed, Ordering::Relaxed);
     let next = RESERVES_USED.fetch_update(order, failure, used).ok()?;
-    // SAFETY: one of the reserve, which this call alone has. Zeroed memory is a block of operations that never were, and nobody's home.
+    // SAFETY: one of the reserve, which this call alone has. Zeroed memory is a block of operations
+    // that never were, and nobody's home.
     unsafe {
         let reserved = RESERVE.0.get().cast::<Block>().add(next);
         (*reserved).tenancy.reserve(SHARED);
@@ -354,7 +366,8 @@ fn add_reserved() -> Option<&'static Block> {
     }
 }
 
-/// Puts a block into the table at this number, if none is there, and sees to it that what is there counts.
+/// Puts a block into the table at this number, if none is there, and sees to it that what is there
+/// counts.
 ///
 /// # Safety
 ///

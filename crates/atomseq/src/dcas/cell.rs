@@ -49,7 +49,8 @@ impl Cell {
         *self = Cell::new(value);
     }
 
-    /// Puts the value itself into a word that nobody else has, where a thread that exited inside k-CAS has left a reference.
+    /// Puts the value itself into a word that nobody else has, where a thread that exited inside
+    /// k-CAS has left a reference.
     pub(super) fn resolve(&mut self) {
         let value = self.value();
         if self.raw().load(Ordering::Relaxed) != value {
@@ -75,8 +76,9 @@ impl Default for Cell {
 }
 
 impl fmt::Debug for Cell {
-    /// What it holds at some time, which nothing relates to what other words hold. This may be a value that the word never has: that of an
-    /// exchange under way that is rolled back. [`Domain::load`](super::Domain::load) shows values only.
+    /// What it holds at some time, which nothing relates to what other words hold. This may be a
+    /// value that the word never has: that of an exchange under way that is rolled back.
+    /// [`Domain::load`](super::Domain::load) shows values only.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Cell")
             .field(&kcas::load(self.raw()))

@@ -1,16 +1,19 @@
-//! Numbers for those who claim a lock: one for each call that is under way, whichever thread or handler makes it.
+//! Numbers for those who claim a lock: one for each call that is under way, whichever thread or
+//! handler makes it.
 //!
-//! A number knows the thread that has it, so that one which has ended takes none along: when no number is free, those of
-//! threads that are gone are. What such a thread has left in a lock is a claim as any other to those who meet it, who replace
-//! it by one of their own. (In a child that a handler has forked, the call that the handler interrupted goes on with a number
-//! that seems to be left; it takes all the others to be in use for somebody to mistake it.)
+//! A number knows the thread that has it, so that one which has ended takes none along: when no
+//! number is free, those of threads that are gone are. What such a thread has left in a lock is a
+//! claim as any other to those who meet it, who replace it by one of their own. (In a child that a
+//! handler has forked, the call that the handler interrupted goes on with a number that seems to be
+//! left; it takes all the others to be in use for somebody to mistake it.)
 
 use crate::platform;
 use crate::sync::{AtomicU64, Ordering};
 
 const NUMBERS: usize = 1024;
 
-/// Whose each number is: how often it was taken, in the upper half, and the thread that has it, or 0.
+/// Whose each number is: how often it was taken, in the upper half, and the thread that has it, or
+/// 0.
 static OWNERS: [AtomicU64; NUMBERS] = [const { AtomicU64::new(0) }; NUMBERS];
 
 const THREAD: u64 = u32::MAX as u64;
@@ -22,7 +25,8 @@ pub(super) struct Claimant {
 }
 
 impl Claimant {
-    /// Waits while all 1,024 are taken by calls of threads that have not ended, and that may be stopped.
+    /// Waits while all 1,024 are taken by calls of threads that have not ended, and that may be
+    /// stopped.
     pub(super) fn enter() -> Claimant {
         // Threads begin at different numbers, by where their stacks are.
         let start = &raw const OWNERS as usize;
@@ -52,7 +56,8 @@ fn take(start: usize, own: u32, may: impl Fn(u64) -> bool) -> Option<Claimant> {
         // Relaxed: only the exchange counts.
         let before = OWNERS[number].load(Ordering::Relaxed);
         let taken = (before & !THREAD).wrapping_add(THREAD + 1) | u64::from(own);
-        // Acquire: pairs with the release in `drop`: what the last owner did with the number is over.
+        // Acquire: pairs with the release in `drop`: what the last owner did with the number is
+        // over.
         let order = (Ordering::Acquire, Ordering::Relaxed);
         let exchange = || OWNERS[number].compare_exchange(before, taken, order.0, order.1);
         (may(before) && exchange().is_ok()).then(|| Claimant { number, taken })
@@ -83,7 +88,8 @@ mod tests {
         }
     }
 
-    /// As many as there are numbers, and more: each would be lost for good, and then everybody would wait for ever.
+    /// As many as there are numbers, and more: each would be lost for good, and then everybody
+    /// would wait for ever.
     #[test]
     #[cfg(atomseq_sections)]
     fn threads_that_have_ended_take_no_number_along() {

@@ -1,26 +1,31 @@
-//! Contention: a thread whose change others have forestalled gives way to them, for longer each time that this goes on.
+//! Contention: a thread whose change others have forestalled gives way to them, for longer each
+//! time that this goes on.
 //!
-//! Threads on several CPUs that change the same words take the cache lines from each other, and each change of theirs
-//! takes several times as long as one thread's alone. It pays that all but one are away for a while: first they
-//! spin, then they yield the CPU to whoever is ready to run on it. Nobody waits for anybody: whoever comes back goes on by itself, and nobody
-//! sleeps, for another thread may poll for just what the sleeper was about to do.
+//! Threads on several CPUs that change the same words take the cache lines from each other, and
+//! each change of theirs takes several times as long as one thread's alone. It pays that all but
+//! one are away for a while: first they spin, then they yield the CPU to whoever is ready to run on
+//! it. Nobody waits for anybody: whoever comes back goes on by itself, and nobody sleeps, for
+//! another thread may poll for just what the sleeper was about to do.
 
 use crate::clock;
 use crate::sync::{AtomicU64, Ordering, spin_loop};
 
-/// A thread that gives way for the first time makes 4 pauses, twice as many at each further level; at the last one it yields.
+/// A thread that gives way for the first time makes 4 pauses, twice as many at each further level;
+/// at the last one it yields.
 const LAST: u64 = 7;
 
-/// Who has to give way again so soon, in nanoseconds, is at the next level; who could go on for longer than FAR, at the one before.
+/// Who has to give way again so soon, in nanoseconds, is at the next level; who could go on for
+/// longer than FAR, at the one before.
 ///
-/// Measured on four busy CPUs, a producer and a consumer that poll lists with at most 16 values under way, lower quartiles of 40 runs: 0.2 to
-/// 0.5 µs a value in most rounds; with sleeps of 60 to 480 µs in this place 6 to 68. CPU time an operation of 32 threads that do nothing else
-/// was lower than with the sleeps in 11 of 12 interleaved comparisons.
+/// Measured on four busy CPUs, a producer and a consumer that poll lists with at most 16 values
+/// under way, lower quartiles of 40 runs: 0.2 to 0.5 µs a value in most rounds; with sleeps of 60
+/// to 480 µs in this place 6 to 68. CPU time an operation of 32 threads that do nothing else was
+/// lower than with the sleeps in 11 of 12 interleaved comparisons.
 const NEAR: u64 = 1_000;
 const FAR: u64 = 4 * NEAR;
 
-/// What this thread has met last. A handler that comes in between leaves numbers that belong together less: then it is away for
-/// another time.
+/// What this thread has met last. A handler that comes in between leaves numbers that belong
+/// together less: then it is away for another time.
 struct Met {
     object: AtomicU64,
     /// When it came back from giving way, in nanoseconds.
@@ -41,7 +46,8 @@ pub(super) fn back_off<T>(object: &T) {
     met.remember(address, nanoseconds(), level);
 }
 
-/// The time, always 0 where the system refuses to tell it: then contention seems to go on, and the thread yields in the end.
+/// The time, always 0 where the system refuses to tell it: then contention seems to go on, and the
+/// thread yields in the end.
 fn nanoseconds() -> u64 {
     clock::now().map_or(0, |time| time.as_nanos() as u64)
 }
@@ -77,7 +83,8 @@ fn met() -> &'static Met {
             level: AtomicU64::new(0),
         }
     );
-    // SAFETY: it is there from the thread's first instruction to its last, and the caller does not give it away.
+    // SAFETY: it is there from the thread's first instruction to its last, and the caller does not
+    // give it away.
     unsafe { &*address }
 }
 

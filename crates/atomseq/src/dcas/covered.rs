@@ -1,4 +1,5 @@
-//! What a domain may own: words, and nothing by which one of them could go while somebody is still at it.
+//! What a domain may own: words, and nothing by which one of them could go while somebody is still
+//! at it.
 
 use std::marker::PhantomData;
 
@@ -6,8 +7,8 @@ use super::Cell;
 
 pub use atomseq_macros::Covered;
 
-/// What a [`Domain`](super::Domain) may own: [`Cell`]s, arrays and tuples of them, plain numbers beside them, and structs of
-/// such, by `#[derive(Covered)]`.
+/// What a [`Domain`](super::Domain) may own: [`Cell`]s, arrays and tuples of them, plain numbers
+/// beside them, and structs of such, by `#[derive(Covered)]`.
 ///
 /// ```
 /// use atomseq::dcas::{Covered, Domain, Cell};
@@ -22,9 +23,10 @@ pub use atomseq_macros::Covered;
 /// assert_eq!(shelf.load(&shelf.numbers[2]), 0);
 /// ```
 ///
-/// By k-CAS, a thread that helps another's operation may still be at a word when that operation is over, and whoever
-/// lent the word for it has gone on. So no word may be dropped, moved or set anew before nobody has the domain any more, and
-/// what gives out `&mut Cell` by way of a shared reference is refused:
+/// By k-CAS, a thread that helps another's operation may still be at a word when that operation is
+/// over, and whoever lent the word for it has gone on. So no word may be dropped, moved or set anew
+/// before nobody has the domain any more, and what gives out `&mut Cell` by way of a shared
+/// reference is refused:
 ///
 /// ```compile_fail,E0277
 /// # use atomseq::dcas::{Domain, Cell};
@@ -40,8 +42,9 @@ pub use atomseq_macros::Covered;
 ///
 /// # Safety
 ///
-/// Whoever has a shared reference to it, and no other, can neither get a `&mut Cell` to one of the words that lie in it nor have one dropped
-/// or moved. `each_word` visits each of those words, and no word of another domain.
+/// Whoever has a shared reference to it, and no other, can neither get a `&mut Cell` to one of the
+/// words that lie in it nor have one dropped or moved. `each_word` visits each of those words, and
+/// no word of another domain.
 pub unsafe trait Covered {
     /// Hands each word in it to `visit`.
     fn each_word(&mut self, visit: &mut dyn FnMut(&mut Cell));

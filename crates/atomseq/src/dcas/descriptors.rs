@@ -1,7 +1,7 @@
 //! The descriptors of k-CAS: type-stable memory (GC96 2).
 //!
-//! A descriptor is taken for one operation, or by a helper for one word of an operation, and is free again afterwards. No word
-//! refers to one that is free. `blocks.rs` says where they are.
+//! A descriptor is taken for one operation, or by a helper for one word of an operation, and is
+//! free again afterwards. No word refers to one that is free. `blocks.rs` says where they are.
 
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 
@@ -45,15 +45,15 @@ pub(super) fn count_of(status: u64) -> usize {
     (status >> COUNT_SHIFT) as usize & ((1 << (SEQUENCE_SHIFT - COUNT_SHIFT)) - 1)
 }
 
-/// One operation, or a helper's part in one. All zero is one that never was. What two words and a version need lies in two cache
-/// lines.
+/// One operation, or a helper's part in one. All zero is one that never was. What two words and a
+/// version need lies in two cache lines.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(super) struct Descriptor {
     /// The sequence number, and below it how many entries there are, and the phase.
     pub(super) status: AtomicU64,
-    /// The operation that references to this descriptor belong to, as the version refers to it: this one's, or the one that is
-    /// helped.
+    /// The operation that references to this descriptor belong to, as the version refers to it:
+    /// this one's, or the one that is helped.
     pub(super) operation: AtomicU64,
     /// Of an operation, the version is the first.
     pub(super) entries: [Entry; kcas::MAX + 1],
@@ -111,7 +111,8 @@ impl Descriptor {
     /// `ALONE`: no other thread takes it meanwhile.
     #[inline(always)]
     pub(super) fn try_take<const ALONE: bool>(&self, count: usize) -> Option<u64> {
-        // Acquire: pairs with the release of the thread that left it: what that filled in comes before what this one does.
+        // Acquire: pairs with the release of the thread that left it: what that filled in comes
+        // before what this one does.
         let before = self.status.load(Ordering::Acquire);
         if before & PHASE != FREE {
             return None;
@@ -147,7 +148,8 @@ impl Descriptor {
             return;
         }
         let over = status(sequence, count_of(before), OVER);
-        // Release: pairs with the acquire of a thread that asks: all words are changed. If it fails, another thread has said so.
+        // Release: pairs with the acquire of a thread that asks: all words are changed. If it
+        // fails, another thread has said so.
         let (said, is_said) = (Ordering::Release, Ordering::Relaxed);
         let _ = self.status.compare_exchange(before, over, said, is_said);
     }

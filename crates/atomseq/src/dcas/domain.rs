@@ -8,9 +8,9 @@ use super::{Cell, Change, Changed, Covered, Mechanism, StableWord};
 
 /// Words that change together, and the version number of all of them (GC96 5.1).
 ///
-/// `T` is whatever holds the words: a [`Cell`], an array or a structure of them ([`Covered`]). The domain owns it;
-/// its operations take words inside it. Scope `Machine`; [the module](super) says what progress and
-/// cost each [`Mechanism`] has.
+/// `T` is whatever holds the words: a [`Cell`], an array or a structure of them ([`Covered`]). The
+/// domain owns it; its operations take words inside it. Scope `Machine`; [the module](super) says
+/// what progress and cost each [`Mechanism`] has.
 ///
 /// ```
 /// use atomseq::dcas::{Change, Covered, Domain, Cell};
@@ -33,11 +33,11 @@ pub struct Domain<T: Covered> {
     covered: T,
 }
 
-/// A version of a domain: one more than the modifications it has had, so that a new domain is at 1. From
-/// [`snapshot`](Domain::snapshot) and [`version`](Domain::version).
+/// A version of a domain: one more than the modifications it has had, so that a new domain is at 1.
+/// From [`snapshot`](Domain::snapshot) and [`version`](Domain::version).
 ///
-/// It is no more than a number: that of another domain, or of one that was in the same place before, stands for this domain's version of
-/// the same number.
+/// It is no more than a number: that of another domain, or of one that was in the same place
+/// before, stands for this domain's version of the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub(super) u64);
 
@@ -49,14 +49,15 @@ impl Version {
 }
 
 impl<T: Covered> Domain<T> {
-    /// A domain with these words. Starts atomseq up, and chooses the [`Mechanism`] unless that is done.
+    /// A domain with these words. Starts atomseq up, and chooses the [`Mechanism`] unless that is
+    /// done.
     pub fn new(covered: T) -> Domain<T> {
         let object = VersionedWords::new();
         Domain { object, covered }
     }
 
-    /// A domain of which [`compare_exchange_all`](Domain::compare_exchange_all) changes more than two words: by [`Mechanism::Kcas`], whatever the
-    /// process has chosen for the others.
+    /// A domain of which [`compare_exchange_all`](Domain::compare_exchange_all) changes more than
+    /// two words: by [`Mechanism::Kcas`], whatever the process has chosen for the others.
     ///
     /// ```
     /// use atomseq::dcas::{Change, Domain, Cell};
@@ -71,16 +72,17 @@ impl<T: Covered> Domain<T> {
         Domain::forced(covered, Mechanism::Kcas)
     }
 
-    /// A domain that uses this mechanism whatever was chosen, to test and to compare; k-CAS if the other one does not
-    /// work here.
+    /// A domain that uses this mechanism whatever was chosen, to test and to compare; k-CAS if the
+    /// other one does not work here.
     #[doc(hidden)]
     pub fn forced(covered: T, mechanism: Mechanism) -> Domain<T> {
         let object = VersionedWords::forced(mechanism);
         Domain { object, covered }
     }
 
-    /// The words, of a domain that the caller owns exclusively. No exchange is half done: what a thread left that exited in the middle of
-    /// one is rolled back or completed first. This counts as a modification.
+    /// The words, of a domain that the caller owns exclusively. No exchange is half done: what a
+    /// thread left that exited in the middle of one is rolled back or completed first. This counts
+    /// as a modification.
     pub fn get_mut(&mut self) -> &mut T {
         self.object.count_modification();
         if self.mechanism() == Mechanism::Kcas {
@@ -92,12 +94,14 @@ impl<T: Covered> Domain<T> {
 }
 
 impl<T: Covered> Domain<T> {
-    /// Leaves the domain as a thread does that is stopped for ever inside `compare_exchange_pair`, with both words changed: to test
-    /// recovery. `false` under k-CAS, where nothing is left to recover.
+    /// Leaves the domain as a thread does that is stopped for ever inside `compare_exchange_pair`,
+    /// with both words changed: to test recovery. `false` under k-CAS, where nothing is left to
+    /// recover.
     ///
     /// # Safety
     ///
-    /// The domain is not moved until somebody has recovered: unlike a thread that is stopped, this returns.
+    /// The domain is not moved until somebody has recovered: unlike a thread that is stopped, this
+    /// returns.
     #[doc(hidden)]
     pub unsafe fn abandon(&self, first: Change<'_>, second: Change<'_>) -> bool {
         self.check_pair(first, second);
@@ -110,7 +114,8 @@ impl<T: Covered> Domain<T> {
         self.object.abandon_lock()
     }
 
-    /// After either, as a thread that was throwing the first one out and is stopped for ever as well.
+    /// After either, as a thread that was throwing the first one out and is stopped for ever as
+    /// well.
     #[doc(hidden)]
     pub fn abandon_claim(&self) {
         self.object.abandon_claim();
@@ -146,13 +151,15 @@ impl<T: Covered> Domain<T> {
         self.object.snapshot(words.map(Cell::stable))
     }
 
-    /// The version, which says how many modifications there were, a useful and sometimes necessary statistic (GC96 5.3): 1 is that of a
-    /// new domain, and each one adds 1. An [`compare_exchange_pair`](Domain::compare_exchange_pair) of any kind that succeeds is a modification, also if its words
-    /// keep their values; but an [`compare_exchange_all`](Domain::compare_exchange_all) that changes none of its words adds nothing. Each
-    /// [`get_mut`](Domain::get_mut) is one.
+    /// The version, which says how many modifications there were, a useful and sometimes necessary
+    /// statistic (GC96 5.3): 1 is that of a new domain, and each one adds 1. An
+    /// [`compare_exchange_pair`](Domain::compare_exchange_pair) of any kind that succeeds is a
+    /// modification, also if its words keep their values; but an
+    /// [`compare_exchange_all`](Domain::compare_exchange_all) that changes none of its words adds
+    /// nothing. Each [`get_mut`](Domain::get_mut) is one.
     ///
-    /// Under [`Mechanism::Assisted`] operations that found a word changed, and ones that were interrupted
-    /// and undone, may count as well.
+    /// Under [`Mechanism::Assisted`] operations that found a word changed, and ones that were
+    /// interrupted and undone, may count as well.
     #[inline]
     pub fn version(&self) -> Version {
         self.object.version()
@@ -166,7 +173,8 @@ impl<T: Covered> Domain<T> {
     ///
     /// # Panics
     ///
-    /// If a word is not inside the domain, both are the same, or a value is larger than [`Cell::MAX`].
+    /// If a word is not inside the domain, both are the same, or a value is larger than
+    /// [`Cell::MAX`].
     #[inline]
     pub fn compare_exchange_pair(
         &self,
@@ -174,7 +182,8 @@ impl<T: Covered> Domain<T> {
         second: Change<'_>,
     ) -> Result<(), Changed> {
         self.check_pair(first, second);
-        // SAFETY: the words are the domain's, and so valid and covered by its object alone, and different.
+        // SAFETY: the words are the domain's, and so valid and covered by its object alone, and
+        // different.
         let done = unsafe { self.object.compare_exchange_pair(first, second) };
         if done { Ok(()) } else { Err(Changed) }
     }
@@ -196,12 +205,14 @@ impl<T: Covered> Domain<T> {
         if done { Ok(()) } else { Err(Changed) }
     }
 
-    /// Multi-word compare-and-swap: changes all words if each has its old value. One that has the same old and new value
-    /// ([`Change::compare`]) is compared only, and costs no atomic instruction: the version tells whether it is still so.
+    /// Multi-word compare-and-swap: changes all words if each has its old value. One that has the
+    /// same old and new value ([`Change::compare`]) is compared only, and costs no atomic
+    /// instruction: the version tells whether it is still so.
     ///
     /// Any number of words is compared. In a domain made by [`wide`](Domain::wide), up to
-    /// [`MAX_CHANGES`](super::MAX_CHANGES) are changed, lock-free, by 2k + 2 atomic instructions for k of them: two for each, and two
-    /// for the version. In any other, up to two are, with the progress of [`compare_exchange_pair`](Domain::compare_exchange_pair).
+    /// [`MAX_CHANGES`](super::MAX_CHANGES) are changed, lock-free, by 2k + 2 atomic instructions
+    /// for k of them: two for each, and two for the version. In any other, up to two are, with the
+    /// progress of [`compare_exchange_pair`](Domain::compare_exchange_pair).
     ///
     /// ```
     /// use atomseq::dcas::{Change, Changed, Covered, Domain, Cell};
@@ -226,8 +237,8 @@ impl<T: Covered> Domain<T> {
     ///
     /// # Panics
     ///
-    /// If a word is not inside the domain, is changed twice, or a value is larger than [`Cell::MAX`]; or if more words change than
-    /// this domain can change at once.
+    /// If a word is not inside the domain, is changed twice, or a value is larger than
+    /// [`Cell::MAX`]; or if more words change than this domain can change at once.
     pub fn compare_exchange_all(&self, changes: &[Change<'_>]) -> Result<(), Changed> {
         let changing = changes.iter().filter(|change| change.old != change.new);
         let most = match self.mechanism() {
@@ -249,14 +260,14 @@ impl<T: Covered> Domain<T> {
                 "two changes are of the same word"
             );
         }
-        // SAFETY: the words are the domain's, and so valid and covered by its object alone; those that change are different, and no
-        // more than there may be.
+        // SAFETY: the words are the domain's, and so valid and covered by its object alone; those
+        // that change are different, and no more than there may be.
         let done = unsafe { self.object.compare_exchange_all(changes) };
         if done { Ok(()) } else { Err(Changed) }
     }
 
-    /// Compare-and-double-swap (GC96 note 5): sets both words if the domain is still at this version, and
-    /// so what was read then still holds; the words need not be compared.
+    /// Compare-and-double-swap (GC96 note 5): sets both words if the domain is still at this
+    /// version, and so what was read then still holds; the words need not be compared.
     ///
     /// # Errors
     ///
@@ -283,11 +294,12 @@ impl<T: Covered> Domain<T> {
         if done { Ok(()) } else { Err(Changed) }
     }
 
-    /// Replaces the value of a word by what `update` returns (S92 figure 5.1). Returns `Ok` with the previous value, or `Err`
-    /// with the current one if `update` returns `None`.
+    /// Replaces the value of a word by what `update` returns (S92 figure 5.1). Returns `Ok` with
+    /// the previous value, or `Err` with the current one if `update` returns `None`.
     ///
-    /// `update` may be called more than once; only the result of its last call is stored. An `update` that itself changes this
-    /// word on each call, to a different value, is retried indefinitely.
+    /// `update` may be called more than once; only the result of its last call is stored. An
+    /// `update` that itself changes this word on each call, to a different value, is retried
+    /// indefinitely.
     ///
     /// # Panics
     ///

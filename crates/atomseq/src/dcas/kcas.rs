@@ -1,4 +1,5 @@
-//! Changes of several words under one version number: k-CAS, lock-free. 2k + 2 compare-and-swaps for k words.
+//! Changes of several words under one version number: k-CAS, lock-free. 2k + 2 compare-and-swaps
+//! for k words.
 //!
 //! ```text
 //! word        a value, or a reference: mark 63 | sequence 62 … 23 | descriptor 22 … 4 | entry 3 … 0
@@ -14,31 +15,38 @@
 //! value of a reference: the new value while its operation is under way, else the old one
 //! ```
 //!
-//! The steps are those of Harris, Fraser and Pratt, *A Practical Multi-Word Compare-and-Swap Operation* (2002): a word holds a
-//! unique reference before it holds the new value, and that reference counts only if the operation is still under way. Three
-//! things are simpler here, because a version covers all words. Taking the version decides the operation, so no operation
-//! fails later. Operations on the same words never meet in a word, so their order does not matter. And "under way" is
-//! one word, the descriptor's status. The descriptors are Arbel-Raviv and Brown's *Reuse, Don't Recycle* (2017): a reader
-//! that finds another sequence number knows that the operation is over.
+//! The steps are those of Harris, Fraser and Pratt, *A Practical Multi-Word Compare-and-Swap
+//! Operation* (2002): a word holds a unique reference before it holds the new value, and that
+//! reference counts only if the operation is still under way. Three things are simpler here,
+//! because a version covers all words. Taking the version decides the operation, so no operation
+//! fails later. Operations on the same words never meet in a word, so their order does not matter.
+//! And "under way" is one word, the descriptor's status. The descriptors are Arbel-Raviv and
+//! Brown's *Reuse, Don't Recycle* (2017): a reader that finds another sequence number knows that
+//! the operation is over.
 //!
 //! What holds:
 //!
-//! 1. No version comes back, so the owner's first compare-and-swap succeeds only at the version that the old values belong
-//!    to. From then on until the version is a number again, the operation is under way or OVER, and no other one changes its
-//!    words.
-//! 2. A reference is put into one word, once: the owner tries each word until it succeeds once or finds it changed, and a helper
-//!    takes a descriptor anew for each attempt. So a compare-and-swap that replaces a reference replaces that one.
-//! 3. While the operation is under way, each of its words goes from the old value, through references, to the new value, and
-//!    stays there. OVER is stored by a thread that has found each word changed. So no reference that was put in while the
-//!    operation was under way is left when it is OVER.
-//! 4. A late thread, whose operation is OVER, may find an old value that has come back, and replace it by its reference. That stands
-//!    for the old value, which everybody puts back who meets it, the late thread included.
-//! 5. OVER is stored before the version moves on, and the old value comes back later than that. So a thread that reads a late
-//!    reference also reads that its operation is over.
-//! 6. An owner makes its descriptor FREE after it has taken all of its own references out, so nothing refers to a descriptor
-//!    that is FREE. A thread has at most one that is not; each of its signal handlers may have one more.
+//! 1. No version comes back, so the owner's first compare-and-swap succeeds only at the version
+//!    that the old values belong to. From then on until the version is a number again, the
+//!    operation is under way or OVER, and no other one changes its words.
+//! 2. A reference is put into one word, once: the owner tries each word until it succeeds once or
+//!    finds it changed, and a helper takes a descriptor anew for each attempt. So a
+//!    compare-and-swap that replaces a reference replaces that one.
+//! 3. While the operation is under way, each of its words goes from the old value, through
+//!    references, to the new value, and stays there. OVER is stored by a thread that has found each
+//!    word changed. So no reference that was put in while the operation was under way is left when
+//!    it is OVER.
+//! 4. A late thread, whose operation is OVER, may find an old value that has come back, and replace
+//!    it by its reference. That stands for the old value, which everybody puts back who meets it,
+//!    the late thread included.
+//! 5. OVER is stored before the version moves on, and the old value comes back later than that. So
+//!    a thread that reads a late reference also reads that its operation is over.
+//! 6. An owner makes its descriptor FREE after it has taken all of its own references out, so
+//!    nothing refers to a descriptor that is FREE. A thread has at most one that is not; each of
+//!    its signal handlers may have one more.
 //!
-//! A value or a version is a number again as soon as its operation has ended: no word keeps a descriptor.
+//! A value or a version is a number again as soon as its operation has ended: no word keeps a
+//! descriptor.
 
 use crate::sync::{AtomicU64, Ordering, SPINS, fence, spin_loop};
 
@@ -101,7 +109,8 @@ impl Reference {
     /// Has nobody stored yet that the operation is over?
     #[inline(always)]
     fn is_under_way(self) -> bool {
-        // Acquire: pairs with the release that stored OVER: a thread that reads it may rely on all words being changed.
+        // Acquire: pairs with the release that stored OVER: a thread that reads it may rely on all
+        // words being changed.
         let status = blocks::at(self.index).status.load(Ordering::Acquire);
         sequence_of(status) == self.sequence && status & PHASE == UNDER_WAY
     }
@@ -111,9 +120,11 @@ const _: () = assert!(63 - ENTRY_BITS - INDEX_BITS == SEQUENCES.trailing_zeros()
 const _: () = assert!(descriptors::MAX == 1 << INDEX_BITS && MAX < 1 << ENTRY_BITS);
 const _: () = assert!(descriptors::MAX == PLACES * blocks::BLOCKS);
 
-/// The value that a reference stands for. `None`: its descriptor is in use for something else, so the word has changed.
+/// The value that a reference stands for. `None`: its descriptor is in use for something else, so
+/// the word has changed.
 fn resolve(reference: Reference) -> Option<u64> {
-    // Relaxed: the reference was read with an acquire, so this is what belongs to it, or something later.
+    // Relaxed: the reference was read with an acquire, so this is what belongs to it, or something
+    // later.
     let operation = (blocks::at(reference.index).operation).load(Ordering::Relaxed);
     let part = part_of(reference, reference.entry)?;
     match Reference::of(operation).is_under_way() {
@@ -122,9 +133,11 @@ fn resolve(reference: Reference) -> Option<u64> {
     }
 }
 
-/// The value of a word at a time of its own. Those of several words belong together if the version is the same before and after.
+/// The value of a word at a time of its own. Those of several words belong together if the version
+/// is the same before and after.
 ///
-/// Never inlined: its callers are mostly on the way of OS-assisted DCAS, whose registers it would take.
+/// Never inlined: its callers are mostly on the way of OS-assisted DCAS, whose registers it would
+/// take.
 #[inline(never)]
 pub(super) fn load(word: &AtomicU64) -> u64 {
     loop {
@@ -134,8 +147,8 @@ pub(super) fn load(word: &AtomicU64) -> u64 {
             return content;
         }
         match resolve(Reference::of(content)) {
-            // Relaxed: no value follows from what is read here. The reference is unique: if it is there still, it was when its
-            // operation was looked at.
+            // Relaxed: no value follows from what is read here. The reference is unique: if it is
+            // there still, it was when its operation was looked at.
             Some(value) if word.load(Ordering::Relaxed) == content => return value,
             _ => spin_loop(),
         }
@@ -146,7 +159,8 @@ pub(super) fn load(word: &AtomicU64) -> u64 {
 #[inline(always)]
 pub(super) fn begin(version: &AtomicU64) -> u64 {
     loop {
-        // Acquire: pairs with the release that ended the last operation, and so with all of its changes.
+        // Acquire: pairs with the release that ended the last operation, and so with all of its
+        // changes.
         let content = version.load(Ordering::Acquire);
         if content & MARK == 0 {
             return content;
@@ -158,8 +172,8 @@ pub(super) fn begin(version: &AtomicU64) -> u64 {
 /// Is the version still this one? Then what was loaded since `begin` was so at one time.
 #[inline(always)]
 pub(super) fn is_still(version: &AtomicU64, number: u64) -> bool {
-    // Acquire: pairs with the releases of the exchanges that stored what was loaded, and with the release fence of a thread that
-    // gave a node to its next owner.
+    // Acquire: pairs with the releases of the exchanges that stored what was loaded, and with the
+    // release fence of a thread that gave a node to its next owner.
     fence(Ordering::Acquire);
     version.load(Ordering::Relaxed) == number
 }
@@ -168,9 +182,10 @@ pub(super) fn is_still(version: &AtomicU64, number: u64) -> bool {
 ///
 /// # Safety
 ///
-/// The words are different, and at this version they have the old values that the parts say; old and new ones are below
-/// [`MARK`]. Words of one version are changed by exchanges of that version alone, and are valid as long as a thread may be
-/// inside `begin` or `exchange` for it; and as long as the version is used, if one of these was left by a `siglongjmp`.
+/// The words are different, and at this version they have the old values that the parts say; old
+/// and new ones are below [`MARK`]. Words of one version are changed by exchanges of that version
+/// alone, and are valid as long as a thread may be inside `begin` or `exchange` for it; and as long
+/// as the version is used, if one of these was left by a `siglongjmp`.
 ///
 /// # Panics
 ///
@@ -181,8 +196,9 @@ pub(super) unsafe fn exchange(version: &AtomicU64, number: u64, parts: &[Part]) 
     unsafe { exchange_with::<true>(version, number, parts) }
 }
 
-/// Sets all words, whatever they hold, and the version to the next number, if it is this one. It need not be a number that this
-/// version has had: one that it reaches only now is as good as any other.
+/// Sets all words, whatever they hold, and the version to the next number, if it is this one. It
+/// need not be a number that this version has had: one that it reaches only now is as good as any
+/// other.
 ///
 /// # Safety
 ///
@@ -197,8 +213,8 @@ pub(super) unsafe fn store_pair_if<const N: usize>(
     number: u64,
     words: [(&AtomicU64, u64); N],
 ) -> bool {
-    // Acquire: pairs with the release that ended the last operation. Without this look, what is loaded might be older than the
-    // version, which would reach the number afterwards.
+    // Acquire: pairs with the release that ended the last operation. Without this look, what is
+    // loaded might be older than the version, which would reach the number afterwards.
     if version.load(Ordering::Acquire) != number {
         return false;
     }
@@ -207,12 +223,13 @@ pub(super) unsafe fn store_pair_if<const N: usize>(
         old: load(word),
         new,
     });
-    // SAFETY: the caller's promise; the version was the same before and after the old values were loaded.
+    // SAFETY: the caller's promise; the version was the same before and after the old values were
+    // loaded.
     is_still(version, number) && unsafe { exchange(version, number, &parts) }
 }
 
-/// As [`exchange`]; without `RECLAIMS` the thread's next descriptor is used again whether it is free or not, to measure what it costs to
-/// know.
+/// As [`exchange`]; without `RECLAIMS` the thread's next descriptor is used again whether it is
+/// free or not, to measure what it costs to know.
 ///
 /// # Safety
 ///
@@ -240,7 +257,8 @@ pub(super) unsafe fn exchange_with<const RECLAIMS: bool>(
     };
     let descriptor = taken.descriptor;
     let operation = Reference::to(&taken, 0);
-    // Release: pairs with the acquire fence of readers: one that sees what is filled in next sees the new number.
+    // Release: pairs with the acquire fence of readers: one that sees what is filled in next sees
+    // the new number.
     fence(Ordering::Release);
     let of_version = Part {
         word: version,
@@ -280,14 +298,14 @@ pub(super) unsafe fn exchange_with<const RECLAIMS: bool>(
 /// The last step of an operation, whichever thread makes it.
 #[inline(always)]
 fn end(version: &AtomicU64, operation: u64, next: u64) {
-    // Release: pairs with the acquire in `begin`: all words are changed, and the operation is over. If it fails, another thread
-    // has made this step.
+    // Release: pairs with the acquire in `begin`: all words are changed, and the operation is over.
+    // If it fails, another thread has made this step.
     let (ended, is_ended) = (Ordering::Release, Ordering::Relaxed);
     let _ = version.compare_exchange(operation, next, ended, is_ended);
 }
 
-/// Changes a word on the way of the operation's owner, by a reference of its own. Returns when the word is changed, or the operation is
-/// over.
+/// Changes a word on the way of the operation's owner, by a reference of its own. Returns when the
+/// word is changed, or the operation is over.
 ///
 /// # Safety
 ///
@@ -297,9 +315,9 @@ unsafe fn carry_out(operation: Reference, own: Reference, part: &Part) {
     // SAFETY: the caller's promise.
     let word = unsafe { &*part.word };
     loop {
-        // Acquire: pairs with whatever was stored last. If the operation is over, that came later, so this thread sees that it is.
-        // Release: a thread that reads the reference sees that as well. Acquire, if it fails: pairs with the release of the
-        // reference that is found.
+        // Acquire: pairs with whatever was stored last. If the operation is over, that came later,
+        // so this thread sees that it is. Release: a thread that reads the reference sees that as
+        // well. Acquire, if it fails: pairs with the release of the reference that is found.
         let put = word.compare_exchange(part.old, own.word(), Ordering::AcqRel, Ordering::Acquire);
         match put {
             Ok(_) => {
@@ -325,7 +343,8 @@ unsafe fn carry_out(operation: Reference, own: Reference, part: &Part) {
 /// Puts a reference's value in its place.
 #[inline(always)]
 fn replace(word: &AtomicU64, reference: Reference, value: u64) {
-    // Release: pairs with the acquire of readers of the value. If it fails, another thread has done the same.
+    // Release: pairs with the acquire of readers of the value. If it fails, another thread has done
+    // the same.
     let (put, is_put) = (Ordering::Release, Ordering::Relaxed);
     let _ = word.compare_exchange(reference.word(), value, put, is_put);
 }
@@ -337,8 +356,8 @@ fn clear(word: &AtomicU64, reference: Reference) {
     }
 }
 
-/// Waits a little for the operation that a version refers to, and then brings it to its end. As long as others stay away, its
-/// words stay with the processor that is about to end it.
+/// Waits a little for the operation that a version refers to, and then brings it to its end. As
+/// long as others stay away, its words stay with the processor that is about to end it.
 #[cold]
 #[inline(never)]
 fn help(version: &AtomicU64, content: u64) {
@@ -351,8 +370,9 @@ fn help(version: &AtomicU64, content: u64) {
     }
     let operation = Reference::of(content);
     let descriptor = blocks::at(operation.index);
-    // Acquire: pairs with the release that left the descriptor: then the version has moved on, and is read so next. It is no
-    // earlier status than the operation's, since `begin` has read the version with an acquire.
+    // Acquire: pairs with the release that left the descriptor: then the version has moved on, and
+    // is read so next. It is no earlier status than the operation's, since `begin` has read the
+    // version with an acquire.
     let status = descriptor.status.load(Ordering::Acquire);
     if sequence_of(status) != operation.sequence || status & PHASE == FREE {
         return;
@@ -371,8 +391,9 @@ fn help(version: &AtomicU64, content: u64) {
     end(version, content, of_version.new);
 }
 
-/// What was filled in for one word, in the descriptor that a reference leads to. `None`: that is in use for something else by now.
-/// A helper must not touch the words of what it is used for then, which may be gone.
+/// What was filled in for one word, in the descriptor that a reference leads to. `None`: that is in
+/// use for something else by now. A helper must not touch the words of what it is used for then,
+/// which may be gone.
 fn part_of(reference: Reference, entry: usize) -> Option<Part> {
     let descriptor = blocks::at(reference.index);
     // Relaxed: the sequence number tells whether it belongs together, and to this reference.
@@ -383,7 +404,8 @@ fn part_of(reference: Reference, entry: usize) -> Option<Part> {
     (sequence == reference.sequence).then_some(part)
 }
 
-/// Changes a word for the owner of an operation. Returns when the word is changed, or the operation is over.
+/// Changes a word for the owner of an operation. Returns when the word is changed, or the operation
+/// is over.
 ///
 /// # Safety
 ///

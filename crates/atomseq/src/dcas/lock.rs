@@ -1,5 +1,5 @@
-//! The lock word of OS-assisted changes, as far as all of them use it alike: its parts, patience with its holder, freeing it
-//! on the holder's own CPU, and the lock that no fence revokes.
+//! The lock word of OS-assisted changes, as far as all of them use it alike: its parts, patience
+//! with its holder, freeing it on the holder's own CPU, and the lock that no fence revokes.
 
 use crate::platform;
 use crate::sequence::model::Program;
@@ -35,7 +35,8 @@ pub(super) fn try_lock(lock: &AtomicU64, from: u64, free: u64) -> bool {
     let taken = lock
         .compare_exchange(from, locked, Ordering::AcqRel, Ordering::Relaxed)
         .is_ok();
-    // Release: pairs with a reader's acquire fence: who sees a word that is stored next sees the lock taken.
+    // Release: pairs with a reader's acquire fence: who sees a word that is stored next sees the
+    // lock taken.
     fence(Ordering::Release);
     taken
 }
@@ -70,7 +71,8 @@ pub(super) fn try_free_here(lock: &AtomicU64, seen: u64, freed: u64) -> bool {
     unsafe { free_here::on_cpu(address, seen as usize, freed as usize) == Ok(true) }
 }
 
-/// Takes the lock as a section does that is stopped right after that, to test recovery; returns it as it was free.
+/// Takes the lock as a section does that is stopped right after that, to test recovery; returns it
+/// as it was free.
 pub(super) fn hold(lock: &AtomicU64) -> u64 {
     loop {
         // Acquire: pairs with the release that freed the lock.

@@ -9,8 +9,8 @@ use crate::{percpu, platform};
 /// How a domain's operations are made atomic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mechanism {
-    /// OS-assisted (GC96 6.1): one atomic instruction; obstruction-free. A holder that is preempted or ended
-    /// is thrown out and its operation undone.
+    /// OS-assisted (GC96 6.1): one atomic instruction; obstruction-free. A holder that is preempted
+    /// or ended is thrown out and its operation undone.
     Assisted,
     /// k-CAS: lock-free; two atomic instructions for each word, and two for the version.
     Kcas,
@@ -32,8 +32,9 @@ const ASSISTED: u8 = 1;
 const KCAS: u8 = 2;
 
 /// The mechanism of this process: [`Assisted`](Mechanism::Assisted) where [gates are
-/// active](crate::status::Status::gates_active), else [`Kcas`](Mechanism::Kcas). Chosen with the first domain,
-/// and then for good. A domain made inside atomseq's start-up uses k-CAS, and chooses nothing.
+/// active](crate::status::Status::gates_active), else [`Kcas`](Mechanism::Kcas). Chosen with the
+/// first domain, and then for good. A domain made inside atomseq's start-up uses k-CAS, and chooses
+/// nothing.
 pub fn mechanism() -> Mechanism {
     // Relaxed: a number on its own.
     match CHOSEN.load(Ordering::Relaxed) {

@@ -1,13 +1,13 @@
 //! Double compare-and-swap: two independent words, compared and changed at once.
 //!
-//! A [`Domain`] owns [`Cell`]s and has a version number (GC96 5.1). Its operations compare and change
-//! one or two of the words, or up to eight (see [`Domain::compare_exchange_all`]), read several as they were at one time, or change two if nothing has
-//! changed since a version. No thread that is preempted, ended or interrupted inside one of them
-//! keeps the others waiting, and all may be called from a signal handler that interrupted another
-//! one on the same domain.
+//! A [`Domain`] owns [`Cell`]s and has a version number (GC96 5.1). Its operations compare and
+//! change one or two of the words, or up to eight (see [`Domain::compare_exchange_all`]), read
+//! several as they were at one time, or change two if nothing has changed since a version. No
+//! thread that is preempted, ended or interrupted inside one of them keeps the others waiting, and
+//! all may be called from a signal handler that interrupted another one on the same domain.
 //!
-//! [`Adjacent`] is for two words that may lie side by side, which the processor changes by itself, and [`Packed`] for two numbers
-//! that fit into one word.
+//! [`Adjacent`] is for two words that may lie side by side, which the processor changes by itself,
+//! and [`Packed`] for two numbers that fit into one word.
 //!
 //! # Mechanisms
 //!
@@ -22,39 +22,44 @@
 //! | system calls | none; to throw a stopped holder out, 1 | none, but for a thread's first descriptor |
 //! | where | Linux, where [gates are active](crate::status::Status::gates_active) | everywhere else |
 //!
-//! *Assisted* is GC96 6.1's, after Bershad 1993: a lock that the kernel helps to take away from a holder that it
-//! interrupted, here by restartable sequences and `membarrier`; Harris and Fraser's *Revocable Locks for
-//! Non-Blocking Programming* (2005) is the same idea by other means. A thread that cannot run
-//! sections (a debugger steps it, or it is ending) takes the lock so that nobody can take it away,
-//! with its signals blocked, and the others wait for it: the same slow path that
+//! *Assisted* is GC96 6.1's, after Bershad 1993: a lock that the kernel helps to take away from a
+//! holder that it interrupted, here by restartable sequences and `membarrier`; Harris and Fraser's
+//! *Revocable Locks for Non-Blocking Programming* (2005) is the same idea by other means. A thread
+//! that cannot run sections (a debugger steps it, or it is ending) takes the lock so that nobody
+//! can take it away, with its signals blocked, and the others wait for it: the same slow path that
 //! [`percpu`](crate::percpu) has. A reader that finds a stopped holder throws it out as well, so it
 //! needs write access.
 //!
-//! *k-CAS* takes the version first, which decides the operation, and then changes each word in two steps, by which a thread that comes
-//! late does no harm: Harris, Fraser and Pratt's way (2002), with descriptors that are used again at once (Arbel-Raviv and
-//! Brown 2017). Each thread helps the operation that it meets.
+//! *k-CAS* takes the version first, which decides the operation, and then changes each word in two
+//! steps, by which a thread that comes late does no harm: Harris, Fraser and Pratt's way (2002),
+//! with descriptors that are used again at once (Arbel-Raviv and Brown 2017). Each thread helps the
+//! operation that it meets.
 //!
-//! Memory of k-CAS: a change leaves nothing behind in its words, so their number does not matter. A thread that uses k-CAS has a page of
-//! descriptors, 4 KiB, which another thread takes over when it has exited; there is a table of 256 KiB, of which a
-//! page is touched for every 512 threads. No operation fails or panics for want of a descriptor: a thread that finds no memory for a
-//! page uses a shared one: of 240 in static memory, and of the pages of threads that have exited. It waits only while all of these are
-//! taken, which [may be for good](crate::docs::limitations#double-compare-and-swap). Otherwise removing a value and dropping a
-//! structure always succeed; inserting one fails if there is no memory for its node.
+//! Memory of k-CAS: a change leaves nothing behind in its words, so their number does not matter. A
+//! thread that uses k-CAS has a page of descriptors, 4 KiB, which another thread takes over when it
+//! has exited; there is a table of 256 KiB, of which a page is touched for every 512 threads. No
+//! operation fails or panics for want of a descriptor: a thread that finds no memory for a page
+//! uses a shared one: of 240 in static memory, and of the pages of threads that have exited. It
+//! waits only while all of these are taken, which [may be for
+//! good](crate::docs::limitations#double-compare-and-swap). Otherwise removing a value and dropping
+//! a structure always succeed; inserting one fails if there is no memory for its node.
 //!
-//! The descriptors cannot come from a [`type_stable::Pool`](crate::type_stable::Pool). That needs sections to be fast, and k-CAS is for where there
-//! are none; and a thread that exits inside a pool could keep others waiting, inside k-CAS it cannot.
+//! The descriptors cannot come from a [`type_stable::Pool`](crate::type_stable::Pool). That needs
+//! sections to be fast, and k-CAS is for where there are none; and a thread that exits inside a
+//! pool could keep others waiting, inside k-CAS it cannot.
 //!
 //! # Contention
 //!
-//! Threads on several CPUs that change the same words at the same time cost each other more than their turns. So who is forestalled
-//! gives way: it spins at first, and if it is forestalled again within microseconds, time after time, it yields the CPU (`sched_yield`), in a
-//! signal handler as well. It never sleeps: another thread may poll for just what it was about to do.
+//! Threads on several CPUs that change the same words at the same time cost each other more than
+//! their turns. So who is forestalled gives way: it spins at first, and if it is forestalled again
+//! within microseconds, time after time, it yields the CPU (`sched_yield`), in a signal handler as
+//! well. It never sleeps: another thread may poll for just what it was about to do.
 //!
 //! # A process, and what comes after
 //!
-//! A domain is of no use in memory that processes share. In the child of a `fork` that came in the middle
-//! of another thread's operation, the words of one operation may be copied at different times,
-//! like everything that the other threads were changing.
+//! A domain is of no use in memory that processes share. In the child of a `fork` that came in the
+//! middle of another thread's operation, the words of one operation may be copied at different
+//! times, like everything that the other threads were changing.
 
 mod adjacent;
 mod assisted;
@@ -119,7 +124,8 @@ impl<'a> Change<'a> {
 /// The most words that [`Domain::compare_exchange_all`] changes at once.
 pub const MAX_CHANGES: usize = kcas::MAX;
 
-/// A word did not have the value it should have had, or the version was another one; nothing was changed.
+/// A word did not have the value it should have had, or the version was another one; nothing was
+/// changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Changed;
 
@@ -140,7 +146,8 @@ pub struct Statistics {
     pub undone: u64,
 }
 
-/// Counts of this process so far, over all domains and all structures of [`nonblocking`](crate::nonblocking).
+/// Counts of this process so far, over all domains and all structures of
+/// [`nonblocking`](crate::nonblocking).
 pub fn statistics() -> Statistics {
     // Relaxed: numbers on their own.
     let count = |of: &std::sync::atomic::AtomicU64| of.load(std::sync::atomic::Ordering::Relaxed);

@@ -4,11 +4,13 @@ use std::fmt;
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Two numbers that lie in one 64-bit word and change together: the first has `BITS` bits, the second the rest.
+/// Two numbers that lie in one 64-bit word and change together: the first has `BITS` bits, the
+/// second the rest.
 ///
-/// Where they fit, this is cheaper than [`Adjacent`](super::Adjacent), and there on every target: scope `Machine`,
-/// lock-free, 1 atomic instruction a change, 0 a load. An index and a tag that says how often it has changed, for
-/// example, so that an index that comes back is not taken for the one that was there before.
+/// Where they fit, this is cheaper than [`Adjacent`](super::Adjacent), and there on every target:
+/// scope `Machine`, lock-free, 1 atomic instruction a change, 0 a load. An index and a tag that
+/// says how often it has changed, for example, so that an index that comes back is not taken for
+/// the one that was there before.
 ///
 /// ```
 /// use atomseq::dcas::Packed;
@@ -44,7 +46,8 @@ impl<const BITS: u32> Packed<BITS> {
     ///
     /// # Panics
     ///
-    /// If one of them does not fit: see [`MAX_FIRST`](Packed::MAX_FIRST) and [`MAX_SECOND`](Packed::MAX_SECOND).
+    /// If one of them does not fit: see [`MAX_FIRST`](Packed::MAX_FIRST) and
+    /// [`MAX_SECOND`](Packed::MAX_SECOND).
     pub const fn new(first: u64, second: u64) -> Packed<BITS> {
         Packed(AtomicU64::new(Self::word((first, second))))
     }
@@ -64,7 +67,8 @@ impl<const BITS: u32> Packed<BITS> {
     ///
     /// # Panics
     ///
-    /// If a new number does not fit. What is expected may be anything: numbers that do not fit are not there.
+    /// If a new number does not fit. What is expected may be anything: numbers that do not fit are
+    /// not there.
     #[inline]
     pub fn compare_exchange(
         &self,
@@ -86,11 +90,11 @@ impl<const BITS: u32> Packed<BITS> {
             .map_err(Self::numbers)
     }
 
-    /// Replaces both numbers by what `update` returns (S92 figure 5.1). Returns `Ok` with the previous values, or `Err` with the
-    /// current ones if `update` returns `None`.
+    /// Replaces both numbers by what `update` returns (S92 figure 5.1). Returns `Ok` with the
+    /// previous values, or `Err` with the current ones if `update` returns `None`.
     ///
-    /// `update` may be called more than once; only the result of its last call is stored. An `update` that itself changes this
-    /// pair on each call is retried indefinitely.
+    /// `update` may be called more than once; only the result of its last call is stored. An
+    /// `update` that itself changes this pair on each call is retried indefinitely.
     ///
     /// # Panics
     ///

@@ -1,7 +1,8 @@
 //! Changes that need no undoing: the version says which of two copies of the state counts.
 //!
-//! A structure whose state fits in a word, and whose other stores go only where nobody looks in that state, has
-//! nothing that would have to be logged. What a stopped thread has done is left as it is, and does not count.
+//! A structure whose state fits in a word, and whose other stores go only where nobody looks in
+//! that state, has nothing that would have to be logged. What a stopped thread has done is left as
+//! it is, and does not count.
 //!
 //! ```text
 //! lock    63 … 16 version v | 15 14 state | 13 … 0 id
@@ -23,22 +24,25 @@
 //!
 //! What holds, where it differs from [`assisted`](super::assisted):
 //!
-//! 1. While the version is v, the state of v is stored to by nobody: holders of v store the other one. So it may be loaded
-//!    before the compare-and-swap, which then says that it counts; and so may what lies where that state says.
-//! 2. A holder that is interrupted does not go on, and nothing that it did counts before its last instruction. It
-//!    is told ABORTED, and begins again.
-//! 3. A claimant replaces HELD(v, cpu) and then fences that CPU. After the fence the holder has stored FREE(v+1, cpu), over the
-//!    claim, and the claimant's compare-and-swap fails; or it never will. Who replaces a claim does not know which
-//!    CPU it was for, and fences all.
-//! 4. Freeing v again, with the version that it had, is right: all that a thread can know of v still holds. A claimant's
-//!    number is its call's own, so its compare-and-swap cannot take another's claim for its own.
+//! 1. While the version is v, the state of v is stored to by nobody: holders of v store the other
+//!    one. So it may be loaded before the compare-and-swap, which then says that it counts; and so
+//!    may what lies where that state says.
+//! 2. A holder that is interrupted does not go on, and nothing that it did counts before its last
+//!    instruction. It is told ABORTED, and begins again.
+//! 3. A claimant replaces HELD(v, cpu) and then fences that CPU. After the fence the holder has
+//!    stored FREE(v+1, cpu), over the claim, and the claimant's compare-and-swap fails; or it never
+//!    will. Who replaces a claim does not know which CPU it was for, and fences all.
+//! 4. Freeing v again, with the version that it had, is right: all that a thread can know of v
+//!    still holds. A claimant's number is its call's own, so its compare-and-swap cannot take
+//!    another's claim for its own.
 //!
-//! 5. A section that runs on the CPU of a holder has interrupted it: so it may free the lock at once, without a fence.
-//!    Should somebody claim the lock meanwhile, the fence for that CPU ends this section as well, or finds that it
-//!    has freed the lock.
+//! 5. A section that runs on the CPU of a holder has interrupted it: so it may free the lock at
+//!    once, without a fence. Should somebody claim the lock meanwhile, the fence for that CPU ends
+//!    this section as well, or finds that it has freed the lock.
 //!
-//! Recovery is therefore a fence and a compare-and-swap, which need no section; where the holder was interrupted on
-//! the same CPU, as by a signal handler or by the next thread there, it is a store.
+//! Recovery is therefore a fence and a compare-and-swap, which need no section; where the holder
+//! was interrupted on the same CPU, as by a signal handler or by the next thread there, it is a
+//! store.
 
 use crate::platform;
 use crate::sequence::Restarts;
@@ -84,8 +88,8 @@ pub(crate) trait Change {
     /// Does this state not allow it?
     fn is_refused(&self, state: u64) -> bool;
 
-    /// Stores what has to be stored, where nobody looks in the state of that version, and returns the next one. The
-    /// caller has the lock.
+    /// Stores what has to be stored, where nobody looks in the state of that version, and returns
+    /// the next one. The caller has the lock.
     fn store(&mut self, version: u64, state: u64) -> u64;
 
     /// How it gives way to others' changes.
@@ -123,8 +127,8 @@ impl Shadow {
             let seen = self.lock.load(Ordering::Acquire);
             if seen & STATE == 0 {
                 let state = self.of(seen).load(Ordering::Relaxed);
-                // Acquire: pairs with what orders a claim before the stores that follow it: a state that a holder of the
-                // next version stored shows that the version is over.
+                // Acquire: pairs with what orders a claim before the stores that follow it: a state
+                // that a holder of the next version stored shows that the version is over.
                 fence(Ordering::Acquire);
                 if self.lock.load(Ordering::Relaxed) == seen {
                     return state;
@@ -141,8 +145,8 @@ impl Shadow {
         &self.states[(lock >> 16) as usize & 1]
     }
 
-    /// Goes on with a change whose first attempt ended as told, until it is made, or refused by a state that
-    /// counted: `false`.
+    /// Goes on with a change whose first attempt ended as told, until it is made, or refused by a
+    /// state that counted: `false`.
     #[cold]
     #[inline(never)]
     pub fn change_slowly(&self, change: &mut impl Change, mut told: Option<usize>) -> bool {
@@ -175,8 +179,8 @@ impl Shadow {
         }
     }
 
-    /// For a thread that cannot run sections: by a lock that no fence revokes. Signals are blocked while it has that, and not while
-    /// it waits.
+    /// For a thread that cannot run sections: by a lock that no fence revokes. Signals are blocked
+    /// while it has that, and not while it waits.
     #[cold]
     fn change_locked(&self, change: &mut impl Change) -> bool {
         loop {
@@ -210,8 +214,8 @@ impl Shadow {
         true
     }
 
-    /// Makes a change but for its end, as a thread that is stopped there; if the state does not allow it, that thread has
-    /// got no further than the lock.
+    /// Makes a change but for its end, as a thread that is stopped there; if the state does not
+    /// allow it, that thread has got no further than the lock.
     pub fn abandon(&self, change: &mut impl Change) {
         let free = lock::hold(&self.lock);
         let state = self.of(free).load(Ordering::Relaxed);
@@ -242,7 +246,8 @@ impl Shadow {
         self.lock.load(Ordering::Relaxed) != seen
     }
 
-    /// Waits until the lock is no longer as it was seen; not for ever: after a while, throws out whoever has it, and says so.
+    /// Waits until the lock is no longer as it was seen; not for ever: after a while, throws out
+    /// whoever has it, and says so.
     #[cold]
     fn wait_or_settle(&self, seen: u64) -> bool {
         if lock::is_held_here(seen) && lock::try_free_here(&self.lock, seen, seen & !BELOW_VERSION)
@@ -257,13 +262,14 @@ impl Shadow {
         is_stuck
     }
 
-    /// Throws out whoever has the lock as it was seen. Returns when the lock was otherwise for a moment at least.
+    /// Throws out whoever has the lock as it was seen. Returns when the lock was otherwise for a
+    /// moment at least.
     #[cold]
     fn revoke(&self, seen: u64) {
         let free = seen & !BELOW_VERSION;
         let generation = u64::from(platform::generation()) & ID;
-        // AcqRel: the fence that follows is a system call, which orders more. Release, to free it: pairs with the acquire of
-        // whoever finds it free.
+        // AcqRel: the fence that follows is a system call, which orders more. Release, to free it:
+        // pairs with the acquire of whoever finds it free.
         let replace = |from, to| {
             self.lock
                 .compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed)
@@ -283,7 +289,8 @@ impl Shadow {
                     replace(claim, free);
                 }
             }
-            // Whoever locked it stayed behind in the parent of this process: nothing is left to fence.
+            // Whoever locked it stayed behind in the parent of this process: nothing is left to
+            // fence.
             LOCKED if seen & ID != generation => {
                 replace(seen, free);
             }

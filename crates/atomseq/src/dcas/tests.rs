@@ -171,7 +171,8 @@ fn a_version_from_before_exclusive_access_is_an_old_one() {
     }
 }
 
-/// Under k-CAS a word holds a reference in the end, which means nothing in a domain of the other mechanism.
+/// Under k-CAS a word holds a reference in the end, which means nothing in a domain of the other
+/// mechanism.
 #[test]
 fn words_that_leave_a_domain_take_their_values_along() {
     let mut domains = by_each(words);
@@ -266,7 +267,8 @@ fn a_value_that_is_too_large_is_refused() {
     let _ = domain.compare_exchange(Change::of(&domain.a, 1, 1 << 63));
 }
 
-/// A thread that is stopped for ever keeps nobody waiting, and what it did is undone: whoever comes next.
+/// A thread that is stopped for ever keeps nobody waiting, and what it did is undone: whoever comes
+/// next.
 #[test]
 fn a_stopped_holder_is_thrown_out() {
     type Next = fn(&Domain<Pair>);
@@ -327,8 +329,9 @@ impl Drop for Witness {
     }
 }
 
-/// A thread is stopped for ever in the middle of an exchange, and the next thing is that the domain is dropped: the words' own destructor
-/// sees them as no exchange has left them half done. (That of k-CAS leaves nothing for `abandon`: `verify/history` ends threads there.)
+/// A thread is stopped for ever in the middle of an exchange, and the next thing is that the domain
+/// is dropped: the words' own destructor sees them as no exchange has left them half done. (That of
+/// k-CAS leaves nothing for `abandon`: `verify/history` ends threads there.)
 #[test]
 fn a_destructor_sees_no_half_done_exchange() {
     for claimed in [false, true] {

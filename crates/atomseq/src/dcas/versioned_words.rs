@@ -1,16 +1,17 @@
-//! A version number (GC96 5.1) and the words that it covers, wherever they lie: what [`Domain`](super::Domain) and the
-//! structures in `nonblocking/` are made of.
+//! A version number (GC96 5.1) and the words that it covers, wherever they lie: what
+//! [`Domain`](super::Domain) and the structures in `nonblocking/` are made of.
 //!
-//! A structure's operation is always the same: [`begin`](VersionedWords::begin), look at covered words with
-//! [`load`](VersionedWords::load), change one or two of them by [`store_pair_if`](VersionedWords::store_pair_if), and
-//! do it all again if that fails. What was looked at without a change counts if
-//! [`is_still`](VersionedWords::is_still) says so. Every change changes the version, so no word that comes back to an old
-//! value deceives anybody.
+//! A structure's operation is always the same: [`begin`](VersionedWords::begin), look at covered
+//! words with [`load`](VersionedWords::load), change one or two of them by
+//! [`store_pair_if`](VersionedWords::store_pair_if), and do it all again if that fails. What was
+//! looked at without a change counts if [`is_still`](VersionedWords::is_still) says so. Every
+//! change changes the version, so no word that comes back to an old value deceives anybody.
 //!
-//! Words that are not covered, such as the contents of a node in type-stable memory, count likewise,
-//! provided that whoever writes them has had the node from a [`type_stable::Pool`](crate::type_stable::Pool) since it was
-//! unlinked: a release fence lies between the change that unlinked it and the first store of the next
-//! owner, which pairs with the acquire fence in `is_still`.
+//! Words that are not covered, such as the contents of a node in type-stable memory, count
+//! likewise, provided that whoever writes them has had the node from a
+//! [`type_stable::Pool`](crate::type_stable::Pool) since it was unlinked: a release fence lies
+//! between the change that unlinked it and the first store of the next owner, which pairs with the
+//! acquire fence in `is_still`.
 
 use super::assisted::{self, RevocableLock};
 use super::contention;
@@ -34,7 +35,8 @@ impl VersionedWords {
         VersionedWords::made(mechanism())
     }
 
-    /// By this mechanism whatever was chosen, to test and to compare; by k-CAS if the other one does not work here.
+    /// By this mechanism whatever was chosen, to test and to compare; by k-CAS if the other one
+    /// does not work here.
     pub fn forced(mechanism: Mechanism) -> VersionedWords {
         VersionedWords::made(mechanism.or_kcas())
     }
@@ -60,8 +62,8 @@ impl VersionedWords {
         })
     }
 
-    /// The version at a time when no operation is half done: what is looked at from now on belongs to it, if the
-    /// object is still at it afterwards.
+    /// The version at a time when no operation is half done: what is looked at from now on belongs
+    /// to it, if the object is still at it afterwards.
     #[inline(always)]
     pub fn begin(&self) -> Version {
         Version(match self.mechanism {
@@ -70,7 +72,8 @@ impl VersionedWords {
         })
     }
 
-    /// Goes to the next version, without a change: the caller, who owns this exclusively, may change the words.
+    /// Goes to the next version, without a change: the caller, who owns this exclusively, may
+    /// change the words.
     pub fn count_modification(&mut self) {
         let Version(version) = self.begin();
         match self.mechanism {
@@ -80,7 +83,8 @@ impl VersionedWords {
         }
     }
 
-    /// The value of a covered word. Counts only if the object is still at the version of the beginning.
+    /// The value of a covered word. Counts only if the object is still at the version of the
+    /// beginning.
     #[inline(always)]
     pub fn load(&self, word: &StableWord) -> u64 {
         match self.mechanism {
@@ -90,7 +94,8 @@ impl VersionedWords {
         }
     }
 
-    /// Has nothing changed since the version? Then what was loaded since `begin` was so at one time.
+    /// Has nothing changed since the version? Then what was loaded since `begin` was so at one
+    /// time.
     #[inline(always)]
     pub fn is_still(&self, version: Version) -> bool {
         match self.mechanism {
@@ -115,9 +120,10 @@ impl VersionedWords {
     ///
     /// # Safety
     ///
-    /// The words are different, and covered by this object alone: they change in no other way. They are valid until this
-    /// returns, and as long as the object is used if it never does (see [`siglongjmp`](crate::signal::siglongjmp)); under k-CAS until
-    /// no thread is in an operation of this object.
+    /// The words are different, and covered by this object alone: they change in no other way. They
+    /// are valid until this returns, and as long as the object is used if it never does (see
+    /// [`siglongjmp`](crate::signal::siglongjmp)); under k-CAS until no thread is in an operation
+    /// of this object.
     #[inline]
     pub unsafe fn compare_exchange_pair(&self, first: Change<'_>, second: Change<'_>) -> bool {
         // SAFETY: the caller's promise.
@@ -145,13 +151,14 @@ impl VersionedWords {
         }
     }
 
-    /// Changes all words if each has its old value. Those that are to stay are compared only, which the version does: it changes with
-    /// every word.
+    /// Changes all words if each has its old value. Those that are to stay are compared only, which
+    /// the version does: it changes with every word.
     ///
     /// # Safety
     ///
-    /// As for [`compare_exchange_pair`](VersionedWords::compare_exchange_pair), of those that change; there are at most [`MAX_CHANGES`](super::MAX_CHANGES), and
-    /// under OS-assisted DCAS two.
+    /// As for [`compare_exchange_pair`](VersionedWords::compare_exchange_pair), of those that
+    /// change; there are at most [`MAX_CHANGES`](super::MAX_CHANGES), and under OS-assisted DCAS
+    /// two.
     pub unsafe fn compare_exchange_all(&self, changes: &[Change<'_>]) -> bool {
         loop {
             let version = self.begin();
@@ -200,12 +207,13 @@ impl VersionedWords {
         }
     }
 
-    /// Compare-and-double-swap (GC96 note 5): sets both words if nothing has changed since the version. `false`: something has, or
-    /// this very call was interrupted and undone.
+    /// Compare-and-double-swap (GC96 note 5): sets both words if nothing has changed since the
+    /// version. `false`: something has, or this very call was interrupted and undone.
     ///
     /// # Safety
     ///
-    /// As for [`compare_exchange_pair`](VersionedWords::compare_exchange_pair). Under k-CAS the values are at most [`Cell::MAX`].
+    /// As for [`compare_exchange_pair`](VersionedWords::compare_exchange_pair). Under k-CAS the
+    /// values are at most [`Cell::MAX`].
     #[inline(always)]
     pub unsafe fn store_pair_if(
         &self,
@@ -244,8 +252,8 @@ impl VersionedWords {
         }
     }
 
-    /// [`store_pair_if`](VersionedWords::store_pair_if) of a cell, which holds any 64 bits, and a word, of an object that uses
-    /// k-CAS for certain: without a copy of the other way.
+    /// [`store_pair_if`](VersionedWords::store_pair_if) of a cell, which holds any 64 bits, and a
+    /// word, of an object that uses k-CAS for certain: without a copy of the other way.
     ///
     /// # Safety
     ///
@@ -275,14 +283,14 @@ impl VersionedWords {
         unsafe { self.since_kcas(version, [word]) }
     }
 
-    /// For who was forestalled: lets the others get on with it for a while, longer if it goes on like that. It may yield
-    /// the CPU.
+    /// For who was forestalled: lets the others get on with it for a while, longer if it goes on
+    /// like that. It may yield the CPU.
     pub fn back_off(&self) {
         contention::back_off(self);
     }
 
-    /// Leaves the object as a thread does that is stopped for ever inside `compare_exchange_pair`: see
-    /// [`Domain::abandon`](super::Domain::abandon).
+    /// Leaves the object as a thread does that is stopped for ever inside `compare_exchange_pair`:
+    /// see [`Domain::abandon`](super::Domain::abandon).
     pub fn abandon(&self, first: Change<'_>, second: Change<'_>) -> bool {
         let assisted = self.mechanism == Mechanism::Assisted;
         if assisted {

@@ -8,8 +8,8 @@
 //! structure is full when this CPU's part is full.
 //!
 //! Sums, lengths and snapshots read one CPU after the other: what happens meanwhile may or may not
-//! be in them. So do `is_empty`, `steal` and `drain`: each may miss an element that is always there, but goes from CPU to
-//! CPU meanwhile.
+//! be in them. So do `is_empty`, `steal` and `drain`: each may miss an element that is always
+//! there, but goes from CPU to CPU meanwhile.
 //!
 //! Elements that lie on a CPU when it goes offline stay there until they are stolen or drained.
 //! CPUs may come and go otherwise: a slot exists for every CPU that the kernel can ever name.
@@ -17,16 +17,18 @@
 //! # Memory
 //!
 //! Every structure takes 128 bytes and the room for its elements, once for each *possible* CPU and
-//! twice more for the guard slots. Small structures, of up to 2 KiB in all, share pages, which stay with the process once
-//! it has them; others are mappings of their own. To make or drop a small one blocks signals and holds up forks, as closing a
-//! gate does, and also waits a few milliseconds for a fork that is under way. The list of possible CPUs is what the firmware or
-//! the hypervisor announced, often more than are there; see `/sys/devices/system/cpu/possible`.
-//! Pages that no CPU touches take address space only, with exceptions: each structure writes the gates of its two guard slots when
-//! it is made, which takes two pages where a part is larger than a page; the depot of a [`Pool`](crate::percpu::Pool) takes another
-//! one; a [`Ring`](crate::percpu::Ring) writes two words to the slot of each possible CPU when it is made, and
-//! so takes a page for each where a part is larger than a page; a [`Queue`](crate::percpu::Queue)
-//! writes its first 32 cells, 768 bytes for each; structures whose gates are closed for good from the
-//! start ([when](super::internals#start-up)) write those.
+//! twice more for the guard slots. Small structures, of up to 2 KiB in all, share pages, which stay
+//! with the process once it has them; others are mappings of their own. To make or drop a small one
+//! blocks signals and holds up forks, as closing a gate does, and also waits a few milliseconds for
+//! a fork that is under way. The list of possible CPUs is what the firmware or the hypervisor
+//! announced, often more than are there; see `/sys/devices/system/cpu/possible`. Pages that no CPU
+//! touches take address space only, with exceptions: each structure writes the gates of its two
+//! guard slots when it is made, which takes two pages where a part is larger than a page; the depot
+//! of a [`Pool`](crate::percpu::Pool) takes another one; a [`Ring`](crate::percpu::Ring) writes two
+//! words to the slot of each possible CPU when it is made, and so takes a page for each where a
+//! part is larger than a page; a [`Queue`](crate::percpu::Queue) writes its first 32 cells, 768
+//! bytes for each; structures whose gates are closed for good from the start
+//! ([when](super::internals#start-up)) write those.
 //!
 //! The size of such a mapping is rounded up to whole pages, and from eight pages of 4 KiB on to one
 //! of eight sizes between a power of two and the next: by less than an eighth beyond the last page.
@@ -34,10 +36,11 @@
 //! not overcommit (`vm.overcommit_memory` 2). It takes memory only where the program has locked all
 //! of it.
 //!
-//! A process may have so many mappings (`vm.max_map_count`), and the kernel takes those that lie side by side as one. At that limit it
-//! refuses to unmap what is in the middle; a sandbox may refuse that always. Dropped structures and
-//! pools then keep their addresses, which count as above, and no memory unless `madvise` is refused
-//! as well or the program has locked it. The next ones of the same rounded size use them.
+//! A process may have so many mappings (`vm.max_map_count`), and the kernel takes those that lie
+//! side by side as one. At that limit it refuses to unmap what is in the middle; a sandbox may
+//! refuse that always. Dropped structures and pools then keep their addresses, which count as
+//! above, and no memory unless `madvise` is refused as well or the program has locked it. The next
+//! ones of the same rounded size use them.
 //!
 //! Of each size there are at most as many mappings as were in use, being made or being dropped at
 //! one time. For that, a thread that drops something of another size counts as well. Beyond those,
@@ -62,322 +65,405 @@
 //!
 //! A [`Queue`](crate::percpu::Queue) that has grown gives nothing back until it is dropped.
 //!
-//! A [`Pool`](crate::percpu::Pool) may keep its capacity on each possible CPU, and as many objects again in its depot (or eight
-//! batches of half the capacity, at most 31, where that is more), before its source gets any back. A thread that exits in the middle of a `get` or a `put`, by a system call of its own, may take a batch
-//! of objects with it (31, or 32 from the source), and with them one of the depot's cells. So may a fork: the child does not get the
-//! batches that other threads of its parent were just moving.
+//! A [`Pool`](crate::percpu::Pool) may keep its capacity on each possible CPU, and as many objects
+//! again in its depot (or eight batches of half the capacity, at most 31, where that is more),
+//! before its source gets any back. A thread that exits in the middle of a `get` or a `put`, by a
+//! system call of its own, may take a batch of objects with it (31, or 32 from the source), and
+//! with them one of the depot's cells. So may a fork: the child does not get the batches that other
+//! threads of its parent were just moving.
 //!
 //! # Type-stable memory
 //!
-//! * **A limit counts all.** Of a [`type_stable::Pool`](crate::type_stable::Pool) with a limit, an allocation may fail although something
-//!   is free: up to 32 descriptors are in the hands of each thread that is just filling or emptying a CPU's
-//!   stack, and a page's in those of a trim; and an allocation looks at one place after another, so it may miss
-//!   a descriptor that moves meanwhile. Give a limit some room.
-//! * **A thread that ends** inside an allocation or a free, by a system call of its own, may take up to 32 free descriptors
-//!   with it for good, and the room for them between the CPUs; a trim a page. What it had allocated is found by an audit. So may
-//!   a fork: the child does not get what other threads of its parent had in their hands just then.
-//! * **A [`Cache`](crate::type_stable::Cache) has no audit.** A thread that ends inside [`load`](crate::type_stable::Cache::load) or
-//!   [`write_back`](crate::type_stable::Cache::write_back), by a system call of its own, may take one of the limit's descriptors with it for
-//!   good. What was loaded there then stays [being written back](crate::type_stable::Gone::BeingWrittenBack): so it does after a
-//!   `siglongjmp` out of the owner's `write_back`, and in the child of a fork during one.
-//! * **Address space.** Chunks double, and stay until the pool is dropped. A pool maps 16 pages at first, each of up to eight descriptors
-//!   where they are larger than a page of the system; later up to twice what it needs. Of pages, up to an eighth is not used, and mappings
-//!   are rounded up by up to an eighth. A limit ends the last chunk: so a pool takes up to a third more than its limit needs, and a few
-//!   pages of the system. Where the system does not overcommit, addresses count.
-//! * **Pages go back** only on Linux, only to a [`trim`](crate::type_stable::Pool::trim), and as a whole: one descriptor that is in use keeps a
-//!   page. Memory that the program has locked stays. A stray write through an old address gives a page that
-//!   went back its memory again, until it is used and trimmed once more.
-//! * **Least recently used** means a look at every descriptor of a [`Cache`](crate::type_stable::Cache) for each one written back:
-//!   fine for thousands. For more, choose yourself, among the first few.
-//! * **After a fork into another time namespace** (`unshare` or `setns` with `CLONE_NEWTIME`), the child's monotonic clock may be ahead of
-//!   its parent's. Then the difference counts as time that has passed: a `trim` in the child gives back what was freed less than
-//!   [`stable_for`](crate::type_stable::Options::stable_for) ago, and an audit finds descriptors unclaimed that are not that old.
-//! * **Tags of pages** have 32 bits. A thread that is stopped after it has read which descriptors of a page are free, and wakes when exactly
-//!   a multiple of 2^32 changes of that page have passed, may find as many free and the same one first. Then
-//!   it is deceived, and may take a descriptor that is in use. At ten million changes of one page a second, 2^32 take seven minutes.
-//! * **Versions** are one word: on 32-bit targets, a reference that is kept for two thousand million allocations of
-//!   one descriptor may take a later one for its own.
+//! * **A limit counts all.** Of a [`type_stable::Pool`](crate::type_stable::Pool) with a limit, an
+//!   allocation may fail although something is free: up to 32 descriptors are in the hands of each
+//!   thread that is just filling or emptying a CPU's stack, and a page's in those of a trim; and an
+//!   allocation looks at one place after another, so it may miss a descriptor that moves meanwhile.
+//!   Give a limit some room.
+//! * **A thread that ends** inside an allocation or a free, by a system call of its own, may take
+//!   up to 32 free descriptors with it for good, and the room for them between the CPUs; a trim a
+//!   page. What it had allocated is found by an audit. So may a fork: the child does not get what
+//!   other threads of its parent had in their hands just then.
+//! * **A [`Cache`](crate::type_stable::Cache) has no audit.** A thread that ends inside
+//!   [`load`](crate::type_stable::Cache::load) or
+//!   [`write_back`](crate::type_stable::Cache::write_back), by a system call of its own, may take
+//!   one of the limit's descriptors with it for good. What was loaded there then stays [being
+//!   written back](crate::type_stable::Gone::BeingWrittenBack): so it does after a `siglongjmp` out
+//!   of the owner's `write_back`, and in the child of a fork during one.
+//! * **Address space.** Chunks double, and stay until the pool is dropped. A pool maps 16 pages at
+//!   first, each of up to eight descriptors where they are larger than a page of the system; later
+//!   up to twice what it needs. Of pages, up to an eighth is not used, and mappings are rounded up
+//!   by up to an eighth. A limit ends the last chunk: so a pool takes up to a third more than its
+//!   limit needs, and a few pages of the system. Where the system does not overcommit, addresses
+//!   count.
+//! * **Pages go back** only on Linux, only to a [`trim`](crate::type_stable::Pool::trim), and as a
+//!   whole: one descriptor that is in use keeps a page. Memory that the program has locked stays. A
+//!   stray write through an old address gives a page that went back its memory again, until it is
+//!   used and trimmed once more.
+//! * **Least recently used** means a look at every descriptor of a
+//!   [`Cache`](crate::type_stable::Cache) for each one written back: fine for thousands. For more,
+//!   choose yourself, among the first few.
+//! * **After a fork into another time namespace** (`unshare` or `setns` with `CLONE_NEWTIME`), the
+//!   child's monotonic clock may be ahead of its parent's. Then the difference counts as time that
+//!   has passed: a `trim` in the child gives back what was freed less than
+//!   [`stable_for`](crate::type_stable::Options::stable_for) ago, and an audit finds descriptors
+//!   unclaimed that are not that old.
+//! * **Tags of pages** have 32 bits. A thread that is stopped after it has read which descriptors
+//!   of a page are free, and wakes when exactly a multiple of 2^32 changes of that page have
+//!   passed, may find as many free and the same one first. Then it is deceived, and may take a
+//!   descriptor that is in use. At ten million changes of one page a second, 2^32 take seven
+//!   minutes.
+//! * **Versions** are one word: on 32-bit targets, a reference that is kept for two thousand
+//!   million allocations of one descriptor may take a later one for its own.
 //!
 //! # Stacks and queues that all CPUs share
 //!
-//! * **One lock word a [`nonblocking::Stack`](crate::nonblocking::Stack).** Pushing and popping meet at the same cache line; they do not go on
-//!   side by side. Where some threads push what others pop, a [`Queue`](crate::nonblocking::Queue) is faster, up to
-//!   five times where a thread each polls.
-//! * **Unfair.** Who fails stays away for up to some microseconds, while another does many operations.
-//! * **A thread that cannot run sections** (a debugger steps it, or it is ending) locks a stack or a linked stack with its signals blocked, and the others wait for
-//!   it, as for a gate.
-//! * **A [`LinkedStack`](crate::nonblocking::LinkedStack)** keeps the memory of its nodes until it is dropped; its `len` counts.
-//! * **The ends of a [`spsc::Ring`](crate::nonblocking::spsc::Ring)** are one of each: a handler must not use the end that its thread
-//!   is using.
+//! * **One lock word a [`nonblocking::Stack`](crate::nonblocking::Stack).** Pushing and popping
+//!   meet at the same cache line; they do not go on side by side. Where some threads push what
+//!   others pop, a [`Queue`](crate::nonblocking::Queue) is faster, up to five times where a thread
+//!   each polls.
+//! * **Unfair.** Who fails stays away for up to some microseconds, while another does many
+//!   operations.
+//! * **A thread that cannot run sections** (a debugger steps it, or it is ending) locks a stack or
+//!   a linked stack with its signals blocked, and the others wait for it, as for a gate.
+//! * **A [`LinkedStack`](crate::nonblocking::LinkedStack)** keeps the memory of its nodes until it
+//!   is dropped; its `len` counts.
+//! * **The ends of a [`spsc::Ring`](crate::nonblocking::spsc::Ring)** are one of each: a handler
+//!   must not use the end that its thread is using.
 //!
 //! # Lists that anybody may change
 //!
-//! * **One version a list.** Every change makes searches and changes that are under way begin again, wherever in the list they
-//!   are. A long list that many threads change wants to be several: buckets, by [`List::sibling`](crate::nonblocking::List::sibling).
+//! * **One version a list.** Every change makes searches and changes that are under way begin
+//!   again, wherever in the list they are. A long list that many threads change wants to be
+//!   several: buckets, by [`List::sibling`](crate::nonblocking::List::sibling).
 //! * **A search is linear**, an ordered list included.
 //! * **Starvation.** A walk over a long list that changes all the time may begin again without
 //!   bound; `snapshot`, `fold` and `len` are such walks.
 //!   [`List::iter`](crate::nonblocking::List::iter) is not: it ends after as many entries as there
 //!   are. A closure may starve its own operation: one of `fold` that changes the same list each
 //!   time, or one of [`update`](crate::nonblocking::List::update) or
-//!   [`insert_with`](crate::nonblocking::List::insert_with) that gives its very key another value each
-//!   time, is called without end.
+//!   [`insert_with`](crate::nonblocking::List::insert_with) that gives its very key another value
+//!   each time, is called without end.
 //! * **Comparisons see anything.** A key's `Ord` or `PartialEq` may be asked about bits that nobody
 //!   stored. Its answer then does not count, but a panic does: the
 //!   [`List`](crate::nonblocking::List)'s operation panics, and has changed nothing. If handlers
 //!   search, a comparison must neither panic nor allocate.
 //! * **Visiting writes.** Guards of a [`RefList`](crate::nonblocking::RefList) and marks of a
-//!   [`OneVisitorList`](crate::nonblocking::OneVisitorList) are changes of the list, and count in its version.
-//! * **A [`RefList`](crate::nonblocking::RefList)** takes values in at its front only: a visitor whose value was removed goes on by the order
-//!   in which values came. A [`OneVisitorList`](crate::nonblocking::OneVisitorList) takes them in behind any that is visited.
+//!   [`OneVisitorList`](crate::nonblocking::OneVisitorList) are changes of the list, and count in
+//!   its version.
+//! * **A [`RefList`](crate::nonblocking::RefList)** takes values in at its front only: a visitor
+//!   whose value was removed goes on by the order in which values came. A
+//!   [`OneVisitorList`](crate::nonblocking::OneVisitorList) takes them in behind any that is
+//!   visited.
 //! * **A thread that ends** with an entry removed for change leaves the key taken until
-//!   [`forget_checkout`](crate::nonblocking::List::forget_checkout); one that ends with a guard or in a visit keeps that value.
+//!   [`forget_checkout`](crate::nonblocking::List::forget_checkout); one that ends with a guard or
+//!   in a visit keeps that value.
 //! * **Memory** of nodes stays with the list, and those that share it, until the last is dropped.
 //!
 //! # Hold one gate at a time
 //!
-//! A [`GateGuard`](crate::percpu::GateGuard) blocks all signals and holds up forks in other threads. While a
-//! thread has one, it must not
+//! A [`GateGuard`](crate::percpu::GateGuard) blocks all signals and holds up forks in other
+//! threads. While a thread has one, it must not
 //!
 //! * close a gate that a thread may hold which wants this one: they would wait for each other for
 //!   ever. An operation may close the gate of its own CPU, so none on the same structure is safe;
 //! * fork: in the child, the gate counts as one whose holder stayed behind in the parent;
-//! * touch memory that a handler of `SIGSEGV` or `SIGBUS` opens: the fault ends the process ([what operations
-//!   touch](#signal-handlers-and-masks));
+//! * touch memory that a handler of `SIGSEGV` or `SIGBUS` opens: the fault ends the process ([what
+//!   operations touch](#signal-handlers-and-masks));
 //! * run long, or run code it does not know, such as a destructor or a callback.
 //!
-//! Several may be dropped in any order: signals stay blocked, and forks wait, until the last one is. A `GateGuard`
-//! that is leaked, or skipped by `longjmp`, leaves its gate closed and signals blocked.
-//! Gates do not inherit priority: a real-time thread may wait for an ordinary one that holds a
-//! gate.
+//! Several may be dropped in any order: signals stay blocked, and forks wait, until the last one
+//! is. A `GateGuard` that is leaked, or skipped by `longjmp`, leaves its gate closed and signals
+//! blocked. Gates do not inherit priority: a real-time thread may wait for an ordinary one that
+//! holds a gate.
 //!
 //! # Locks with a home
 //!
-//! * **A visit interrupts the home.** [`mutex::OnCpu`](crate::mutex::OnCpu) pays for every use from another CPU with three system calls, and
-//!   the home with an interrupt; [`mutex::BiasedFlag`](crate::mutex::BiasedFlag), and so [`mutex::Biased`](crate::mutex::Biased), for fifteen
-//!   in a row at most that do not pay. Then it costs what other locks cost, until one CPU has used it alone for long.
-//! * **A try** from another CPU makes the system calls of a visit, and waits for another visit's end: a few microseconds, longer if the
-//!   visitor has been preempted.
-//! * **A claim blocks signals** on its thread and holds up forks, as closing a gate does, and also waits a few milliseconds
-//!   for a fork that is under way.
-//! * **Isolated CPUs** are interrupted if they are the home, and by each thread that goes to sleep waiting.
-//! * **No queue**: whoever comes first has it, and a thread at home comes first more often. A visitor waits for one holder, while
-//!   nobody at home can take the lock. `unlock_fair` hands it to one who sleeps.
-//! * **A holder that ends, or is not in a child** of its process, leaves the lock held, and nothing is poisoned.
+//! * **A visit interrupts the home.** [`mutex::OnCpu`](crate::mutex::OnCpu) pays for every use from
+//!   another CPU with three system calls, and the home with an interrupt;
+//!   [`mutex::BiasedFlag`](crate::mutex::BiasedFlag), and so
+//!   [`mutex::Biased`](crate::mutex::Biased), for fifteen in a row at most that do not pay. Then it
+//!   costs what other locks cost, until one CPU has used it alone for long.
+//! * **A try** from another CPU makes the system calls of a visit, and waits for another visit's
+//!   end: a few microseconds, longer if the visitor has been preempted.
+//! * **A claim blocks signals** on its thread and holds up forks, as closing a gate does, and also
+//!   waits a few milliseconds for a fork that is under way.
+//! * **Isolated CPUs** are interrupted if they are the home, and by each thread that goes to sleep
+//!   waiting.
+//! * **No queue**: whoever comes first has it, and a thread at home comes first more often. A
+//!   visitor waits for one holder, while nobody at home can take the lock. `unlock_fair` hands it
+//!   to one who sleeps.
+//! * **A holder that ends, or is not in a child** of its process, leaves the lock held, and nothing
+//!   is poisoned.
 //! * **A preempted holder** is waited for asleep. Nothing inherits priority.
-//! * **After a raw `fork`** a child takes over the claims of threads that stayed behind, where [the kernel wipes
-//!   memory](#fork-and-its-relatives) in children; elsewhere such a claim keeps it out of the lock for ever.
+//! * **After a raw `fork`** a child takes over the claims of threads that stayed behind, where [the
+//!   kernel wipes memory](#fork-and-its-relatives) in children; elsewhere such a claim keeps it out
+//!   of the lock for ever.
 //!
 //! # Signal handlers and masks
 //!
 //! The rules are [`signal`](crate::signal)'s; this is what they cannot do.
 //!
-//! * **Others' handlers.** One that is installed after the last
-//!   [`install`](crate::signal::install) or [`repair`](crate::signal::repair) may let managed signals in;
-//!   until then sequences are not atomic. [`audit`](crate::signal::audit) tells. Call it after libraries that install
-//!   handlers have started. One that is already running when `install` or `repair` is called lets in what was not covered before, until it
-//!   returns: if it has interrupted a sequence, a signal that is managed since then finds that half done, and is told `Plain`. No audit
-//!   finds this. Install handlers before other threads run sequences.
-//! * **Objects loaded later** whose segments have gaps between them, or whose program headers are not on their first page, are
-//!   known only from the next `install`, `audit` or `repair` on; others at once, with glibc 2.35 or newer. Their first page
-//!   must be readable.
-//! * **The C library's signals.** It installs its handlers of 32 and 33 (with musl, also 34) with the first thread and the first `pthread_cancel`.
-//!   Until the next `install`, `audit` or `repair` a managed signal may arrive while one of them runs over a half-done
-//!   sequence: when another thread changes the process's user or group, or cancels this one.
-//! * **Saved dispositions.** For each signal, sixteen of atomseq's entries are told apart. A disposition that other code saved
-//!   more than sixteen changes of hands ago may stand for a newer handler.
-//! * **Stop and continue.** Of the deferred `SIGCONT`, `SIGTSTP`, `SIGTTIN` and `SIGTTOU` the last one comes, as with the kernel's
-//!   mask; of one that was sent to the thread and one of the same number that is pending for the process, one only. An earlier stop signal comes as well where a sandbox refuses `rt_sigpending`, if the `SIGCONT` between it and a later stop signal was discarded, or if
-//!   `SIGCONT` has no handler here. Handlers of these that use the alternate stack, and deferred ones inside
-//!   [`with_kernel_mask`](crate::signal::with_kernel_mask) or after a handler with them blocked, are queued again: an opposite one that arrives in
-//!   that very moment is discarded.
-//! * **Kept signals** (those four, what the kernel's queue would lose, and all where a sandbox refuses `rt_tgsigqueueinfo` and `tgkill`)
-//!   get a [context that is made up](crate::signal#deferred-signals). If the handler of one leaves by the C library's `siglongjmp`,
-//!   the others wait for the next handler's return, or the end of the next mask or gate; after [`signal::siglongjmp`](crate::signal::siglongjmp) they come at once, but
-//!   for one of whose number another is pending, and out of a handler of `SIGSYS`, or where the sandbox lets the thread
-//!   queue nothing. A real-time signal of `kill` comes with the code of `tgkill` then, if another is pending. Inside `with_kernel_mask`, what such a sandbox does not let the
-//!   thread send is not pending. A thread keeps one of each number and one record: a second real-time signal of that
-//!   number counts as [lost](crate::signal::Statistics::lost_signals), further records as
-//!   [lost information](crate::signal::Statistics::lost_information). A signal whose default action is due is lost in such a sandbox.
-//! * **Order.** A real-time signal that was put off is queued again, behind those of its number that
-//!   arrived meanwhile.
-//! * **Whose.** A signal that was sent to the process becomes that thread's which put it off. If the
-//!   thread ends with a guard forgotten, the signal is lost.
-//! * **Records.** With the queue full (`RLIMIT_SIGPENDING`), one real-time signal's record is kept for
-//!   each thread, but none of a signal of `kill` that waits in `with_kernel_mask`: its sender is lost without a count; a standard signal's record may be lost, as it may be without atomseq. If a second standard signal of its number
-//!   is sent to the thread while one is being deferred, the record that comes may be the second one's. Where
-//!   `with_kernel_mask` gives the kernel a real-time signal for which there is no room, `sigwait` and
-//!   `signalfd` take it without its record ([lost information](crate::signal::Statistics::lost_information)). If it was sent by
-//!   `kill`, it is lost when another one of its number is queued before it is delivered. If another one is pending when
-//!   `with_kernel_mask` ends, the handler is called for it even if `sigwait` has taken it. And if room was made in the
-//!   moment in which the kernel refused it, the handler may be called a second time, without the record. So it may for one
-//!   that `sigtimedwait` has taken, where a sandbox refuses `rt_sigpending`.
-//! * **Waits beside another of its number.** The kernel does not say whether a signal that is pending is the thread's or the
-//!   process's. Where one of the same number is pending when `with_kernel_mask` begins, the thread keeps a deferred standard signal of
-//!   a POSIX timer, and a deferred real-time signal if the queue is full, up to the end of the mask. The pending one then ends a wait.
-//!   What is kept becomes pending when a handler of atomseq's has returned, so that the next `sigsuspend` or `ppoll` ends, too; but not
-//!   after `sigwait`, `sigtimedwait` or a read from a `signalfd`, in which no handler runs, nor while a sequence is run to its end. Where a
-//!   sandbox refuses `rt_sigpending`, these signals, stop signals and `SIGCONT` stay with the thread and end no wait.
-//!   If the pending one is the process's and another thread takes it, no wait ends by what is kept. A timer's signal that is being given to the kernel is lost, and not
-//!   counted, if another of its number arrives for the thread between two system calls: a few in a thousand of a timer of 60 us. A real-time signal of `kill`
-//!   with room in the queue does end waits of its own; there, and after a rollforward that was given up, it then comes with the
+//! * **Others' handlers.** One that is installed after the last [`install`](crate::signal::install)
+//!   or [`repair`](crate::signal::repair) may let managed signals in; until then sequences are not
+//!   atomic. [`audit`](crate::signal::audit) tells. Call it after libraries that install handlers
+//!   have started. One that is already running when `install` or `repair` is called lets in what
+//!   was not covered before, until it returns: if it has interrupted a sequence, a signal that is
+//!   managed since then finds that half done, and is told `Plain`. No audit finds this. Install
+//!   handlers before other threads run sequences.
+//! * **Objects loaded later** whose segments have gaps between them, or whose program headers are
+//!   not on their first page, are known only from the next `install`, `audit` or `repair` on;
+//!   others at once, with glibc 2.35 or newer. Their first page must be readable.
+//! * **The C library's signals.** It installs its handlers of 32 and 33 (with musl, also 34) with
+//!   the first thread and the first `pthread_cancel`. Until the next `install`, `audit` or `repair`
+//!   a managed signal may arrive while one of them runs over a half-done sequence: when another
+//!   thread changes the process's user or group, or cancels this one.
+//! * **Saved dispositions.** For each signal, sixteen of atomseq's entries are told apart. A
+//!   disposition that other code saved more than sixteen changes of hands ago may stand for a newer
+//!   handler.
+//! * **Stop and continue.** Of the deferred `SIGCONT`, `SIGTSTP`, `SIGTTIN` and `SIGTTOU` the last
+//!   one comes, as with the kernel's mask; of one that was sent to the thread and one of the same
+//!   number that is pending for the process, one only. An earlier stop signal comes as well where a
+//!   sandbox refuses `rt_sigpending`, if the `SIGCONT` between it and a later stop signal was
+//!   discarded, or if `SIGCONT` has no handler here. Handlers of these that use the alternate
+//!   stack, and deferred ones inside [`with_kernel_mask`](crate::signal::with_kernel_mask) or after
+//!   a handler with them blocked, are queued again: an opposite one that arrives in that very
+//!   moment is discarded.
+//! * **Kept signals** (those four, what the kernel's queue would lose, and all where a sandbox
+//!   refuses `rt_tgsigqueueinfo` and `tgkill`) get a [context that is made
+//!   up](crate::signal#deferred-signals). If the handler of one leaves by the C library's
+//!   `siglongjmp`, the others wait for the next handler's return, or the end of the next mask or
+//!   gate; after [`signal::siglongjmp`](crate::signal::siglongjmp) they come at once, but for one
+//!   of whose number another is pending, and out of a handler of `SIGSYS`, or where the sandbox
+//!   lets the thread queue nothing. A real-time signal of `kill` comes with the code of `tgkill`
+//!   then, if another is pending. Inside `with_kernel_mask`, what such a sandbox does not let the
+//!   thread send is not pending. A thread keeps one of each number and one record: a second
+//!   real-time signal of that number counts as [lost](crate::signal::Statistics::lost_signals),
+//!   further records as [lost information](crate::signal::Statistics::lost_information). A signal
+//!   whose default action is due is lost in such a sandbox.
+//! * **Order.** A real-time signal that was put off is queued again, behind those of its number
+//!   that arrived meanwhile.
+//! * **Whose.** A signal that was sent to the process becomes that thread's which put it off. If
+//!   the thread ends with a guard forgotten, the signal is lost.
+//! * **Records.** With the queue full (`RLIMIT_SIGPENDING`), one real-time signal's record is kept
+//!   for each thread, but none of a signal of `kill` that waits in `with_kernel_mask`: its sender
+//!   is lost without a count; a standard signal's record may be lost, as it may be without atomseq.
+//!   If a second standard signal of its number is sent to the thread while one is being deferred,
+//!   the record that comes may be the second one's. Where `with_kernel_mask` gives the kernel a
+//!   real-time signal for which there is no room, `sigwait` and `signalfd` take it without its
+//!   record ([lost information](crate::signal::Statistics::lost_information)). If it was sent by
+//!   `kill`, it is lost when another one of its number is queued before it is delivered. If another
+//!   one is pending when `with_kernel_mask` ends, the handler is called for it even if `sigwait`
+//!   has taken it. And if room was made in the moment in which the kernel refused it, the handler
+//!   may be called a second time, without the record. So it may for one that `sigtimedwait` has
+//!   taken, where a sandbox refuses `rt_sigpending`.
+//! * **Waits beside another of its number.** The kernel does not say whether a signal that is
+//!   pending is the thread's or the process's. Where one of the same number is pending when
+//!   `with_kernel_mask` begins, the thread keeps a deferred standard signal of a POSIX timer, and a
+//!   deferred real-time signal if the queue is full, up to the end of the mask. The pending one
+//!   then ends a wait. What is kept becomes pending when a handler of atomseq's has returned, so
+//!   that the next `sigsuspend` or `ppoll` ends, too; but not after `sigwait`, `sigtimedwait` or a
+//!   read from a `signalfd`, in which no handler runs, nor while a sequence is run to its end.
+//!   Where a sandbox refuses `rt_sigpending`, these signals, stop signals and `SIGCONT` stay with
+//!   the thread and end no wait. If the pending one is the process's and another thread takes it,
+//!   no wait ends by what is kept. A timer's signal that is being given to the kernel is lost, and
+//!   not counted, if another of its number arrives for the thread between two system calls: a few
+//!   in a thousand of a timer of 60 us. A real-time signal of `kill` with room in the queue does
+//!   end waits of its own; there, and after a rollforward that was given up, it then comes with the
 //!   code of `tgkill` and its own sender.
-//! * **On the alternate stack**, where the thread calls no handlers, a deferred standard signal of a POSIX timer with
-//!   `SIGEV_THREAD_ID` is lost if the timer has expired again meanwhile, and with it its
-//!   [overruns](crate::signal::Event::overrun): use a real-time signal. With the queue full, a deferred real-time signal comes after
-//!   those of its number that are queued. A second one that is deferred before counts as
-//!   [lost](crate::signal::Statistics::lost_signals); one that was sent by `kill` is lost without a count. A signal that
-//!   [`abandon_rollforward`](crate::signal::abandon_rollforward) gives back, or that waits for the end of a rollforward, is
-//!   like one of these if none of its number was pending at that time.
+//! * **On the alternate stack**, where the thread calls no handlers, a deferred standard signal of
+//!   a POSIX timer with `SIGEV_THREAD_ID` is lost if the timer has expired again meanwhile, and
+//!   with it its [overruns](crate::signal::Event::overrun): use a real-time signal. With the queue
+//!   full, a deferred real-time signal comes after those of its number that are queued. A second
+//!   one that is deferred before counts as [lost](crate::signal::Statistics::lost_signals); one
+//!   that was sent by `kill` is lost without a count. A signal that
+//!   [`abandon_rollforward`](crate::signal::abandon_rollforward) gives back, or that waits for the
+//!   end of a rollforward, is like one of these if none of its number was pending at that time.
 //! * **Masks that a handler leaves in force** may not count: [`mask()`](crate::signal::mask()).
-//! * **The kernel's mask** may change inside a mask only through
-//!   [`signal`](crate::signal). `pthread_sigmask` there would unblock what was put off (it is put off again) or
-//!   block what the end of the mask unblocks.
-//! * **exec.** A program that takes this one's place inside a mask inherits what was put off as blocked.
-//!   Threads, commands and `posix_spawn` have their helpers; for `exec` itself, leave the mask first.
-//! * **Memory that a handler of a fault opens,** as the barrier of a collector or a snapshot does by `SIGSEGV` or `SIGBUS`. On the
-//!   slow path an operation blocks these signals as well, while it holds a gate, the lock of a DCAS domain or the claim of a
-//!   lock with a home. A fault then ends the process. So such memory must hold no structure, no lock, no domain, no word that a
-//!   DCAS changes, none of atomseq's statics, and not the thread's stack. What an operation is given may lie
-//!   there: slices and vectors of a per-CPU [`Ring`](crate::percpu::Ring), and a node that is pushed on a
-//!   [`List`](crate::percpu::List). But a node that its handler has opened must stay open until the push returns. And while it is in
-//!   the list it must stay readable, for what takes it out reads its link under the gate.
-//! * **Faults** and `SIGABRT` are not put off. A sequence that faults is not atomic against the fault's
-//!   handler, nor against handlers that interrupt that one; all of them are told.
-//! * **Faults in others' handlers.** If a handler that atomseq does not call has interrupted a sequence, and a signal that cannot be
-//!   blocked arrives while it runs, that signal's handler finds the sequence half done and is not told.
-//!   The same holds while a handler of others runs that was installed over atomseq's and passes the fault on: before that, and after.
-//! * **Several ways back.** Signals that arrive at the two instructions between a fault's delivery and the interrupted sequence are
-//!   told from others by the address of these instructions, `sa_restorer`. The C library has one address for all handlers. Where
-//!   other code installs atomseq's entries again with another one, by a system call of its own, a signal there that cannot be
-//!   blocked may be told `Plain`, if a delivery that returned by another address has ended meanwhile, on any thread.
-//! * **Protection keys.** The kernel calls each handler with its own rights (on x86-64, all keys but 0 without access), and a clone runs in
-//!   one. A rolling sequence on memory of another key has a fault there that it would not have had itself. Use `restarting` ones on
-//!   such memory.
-//! * **Contexts that outlive their handler.** While a handler of others runs to which atomseq passes a signal on, `uc_flags` of its context
-//!   points at the stack. Do not call a saved disposition later with a copy of that context: the entry would read what lies there now.
-//! * **Debuggers** that stop on a fault inside a rollforward see it at a program counter in the clone,
-//!   on the stack of the delivery that runs it.
-//! * **Jumps out of a delivery.** No handler of others runs in the middle of atomseq's delivery of a signal, so none can leave it by
-//!   `siglongjmp`, with three exceptions. One is a handler of a fault or of `SIGABRT` that others have installed after the last
-//!   [`install`](crate::signal::install) or [`repair`](crate::signal::repair); [`audit`](crate::signal::audit) tells. The others are
-//!   a handler that interrupts the delivery of a `SIGSYS` which a system call has raised, and any handler where a sandbox
-//!   refuses `rt_sigprocmask`. After such a jump the thread still points at the
-//!   abandoned delivery: the next signal on it may overwrite live stack memory or stay blocked, and replaced tables of sequences may
-//!   stay mapped.
-//! * **Signals that a jump loses.** A handler of others may arrive at the very first instructions of
-//!   another signal's delivery. If it leaves by `siglongjmp`, that signal is lost: also where a mask would have deferred it.
-//! * **System calls in handlers' deliveries.** Each delivery calls `rt_sigprocmask`, but for that of a `SIGSYS` which a system call has
-//!   raised. seccomp's strict mode kills for that. Where Syscall User Dispatch or a filter has that call raise `SIGSYS`, its
-//!   handler is called in the middle of deliveries.
-//! * **Jumps that leave a lock.** While [`install`](crate::signal::install), `uninstall`, `audit` and `repair` change handlers, the
-//!   signals of faults are not blocked. If the handler of such a signal jumps out of these by `siglongjmp`, the other threads'
-//!   wait indefinitely, and so does each `fork`. While they walk through the loaded objects, handlers of others may come as well: one
-//!   that jumps away leaves glibc's lock held, as it does in any `dl_iterate_phdr`. After a jump out of a `fork`, each of these four
-//!   waits for a tenth of a second for that fork, or two, and each thread that closes a gate for a few milliseconds. After a jump
-//!   out of one of the four, each fork waits as long as that, or for a second.
-//! * **`nesting` in `sigsuspend`.** Which managed signals a handler with [`nesting`](crate::signal::Options::nesting) lets in, is
-//!   decided by the mask that `sigsuspend`, `ppoll` or `pselect` puts back, not by the one that it has set.
-//! * **Jumps out of a fault's handler** that runs in the middle of a sequence, on a thread that has blocked all signals:
-//!   handlers that run deeper in the stack than it did may still be told that they are inside. After a jump on any other
-//!   thread, handlers may be told so while one of the signals is blocked that the fault's handler had added to the mask.
-//! * **A fault's handler that unblocks everything** while it runs in the middle of a sequence: handlers that interrupt it may not be
-//!   told that they are inside.
-//! * **Handlers that unwind.** A handler must not panic, call `pthread_exit`, or be a cancellation point of a cancelled thread: where
-//!   these unwind (with glibc all do), the process aborts. The same holds for a handler of others of `SIGABRT` or a fault,
-//!   a `C-unwind` function for example, once atomseq calls it.
-//! * **Handlers of one argument.** A program may install a handler of `SIGABRT` or a fault by `signal`, another one over it later, and
-//!   call the former from the latter as what the second `signal` returned: a function of one argument. If atomseq has
-//!   adopted the first meanwhile, what was returned is atomseq's entry, which takes the three arguments that `SA_SIGINFO` promises.
-//!   Called with one, it reads addresses that nothing has set. Call such a handler with all three.
-//! * **Handlers put back by `signal`.** That function restores an address without flags and mask. Without `SA_SIGINFO` the kernel passes no
-//!   record, and on AArch64 no context: atomseq's entry, like any handler of three arguments, then reads what nothing has set. Put
-//!   handlers back by `sigaction`. [`audit`](crate::signal::audit) reports such a one, and
+//! * **The kernel's mask** may change inside a mask only through [`signal`](crate::signal).
+//!   `pthread_sigmask` there would unblock what was put off (it is put off again) or block what the
+//!   end of the mask unblocks.
+//! * **exec.** A program that takes this one's place inside a mask inherits what was put off as
+//!   blocked. Threads, commands and `posix_spawn` have their helpers; for `exec` itself, leave the
+//!   mask first.
+//! * **Memory that a handler of a fault opens,** as the barrier of a collector or a snapshot does
+//!   by `SIGSEGV` or `SIGBUS`. On the slow path an operation blocks these signals as well, while it
+//!   holds a gate, the lock of a DCAS domain or the claim of a lock with a home. A fault then ends
+//!   the process. So such memory must hold no structure, no lock, no domain, no word that a DCAS
+//!   changes, none of atomseq's statics, and not the thread's stack. What an operation is given may
+//!   lie there: slices and vectors of a per-CPU [`Ring`](crate::percpu::Ring), and a node that is
+//!   pushed on a [`List`](crate::percpu::List). But a node that its handler has opened must stay
+//!   open until the push returns. And while it is in the list it must stay readable, for what takes
+//!   it out reads its link under the gate.
+//! * **Faults** and `SIGABRT` are not put off. A sequence that faults is not atomic against the
+//!   fault's handler, nor against handlers that interrupt that one; all of them are told.
+//! * **Faults in others' handlers.** If a handler that atomseq does not call has interrupted a
+//!   sequence, and a signal that cannot be blocked arrives while it runs, that signal's handler
+//!   finds the sequence half done and is not told. The same holds while a handler of others runs
+//!   that was installed over atomseq's and passes the fault on: before that, and after.
+//! * **Several ways back.** Signals that arrive at the two instructions between a fault's delivery
+//!   and the interrupted sequence are told from others by the address of these instructions,
+//!   `sa_restorer`. The C library has one address for all handlers. Where other code installs
+//!   atomseq's entries again with another one, by a system call of its own, a signal there that
+//!   cannot be blocked may be told `Plain`, if a delivery that returned by another address has
+//!   ended meanwhile, on any thread.
+//! * **Protection keys.** The kernel calls each handler with its own rights (on x86-64, all keys
+//!   but 0 without access), and a clone runs in one. A rolling sequence on memory of another key
+//!   has a fault there that it would not have had itself. Use `restarting` ones on such memory.
+//! * **Contexts that outlive their handler.** While a handler of others runs to which atomseq
+//!   passes a signal on, `uc_flags` of its context points at the stack. Do not call a saved
+//!   disposition later with a copy of that context: the entry would read what lies there now.
+//! * **Debuggers** that stop on a fault inside a rollforward see it at a program counter in the
+//!   clone, on the stack of the delivery that runs it.
+//! * **Jumps out of a delivery.** No handler of others runs in the middle of atomseq's delivery of
+//!   a signal, so none can leave it by `siglongjmp`, with three exceptions. One is a handler of a
+//!   fault or of `SIGABRT` that others have installed after the last
+//!   [`install`](crate::signal::install) or [`repair`](crate::signal::repair);
+//!   [`audit`](crate::signal::audit) tells. The others are a handler that interrupts the delivery
+//!   of a `SIGSYS` which a system call has raised, and any handler where a sandbox refuses
+//!   `rt_sigprocmask`. After such a jump the thread still points at the abandoned delivery: the
+//!   next signal on it may overwrite live stack memory or stay blocked, and replaced tables of
+//!   sequences may stay mapped.
+//! * **Signals that a jump loses.** A handler of others may arrive at the very first instructions
+//!   of another signal's delivery. If it leaves by `siglongjmp`, that signal is lost: also where a
+//!   mask would have deferred it.
+//! * **System calls in handlers' deliveries.** Each delivery calls `rt_sigprocmask`, but for that
+//!   of a `SIGSYS` which a system call has raised. seccomp's strict mode kills for that. Where
+//!   Syscall User Dispatch or a filter has that call raise `SIGSYS`, its handler is called in the
+//!   middle of deliveries.
+//! * **Jumps that leave a lock.** While [`install`](crate::signal::install), `uninstall`, `audit`
+//!   and `repair` change handlers, the signals of faults are not blocked. If the handler of such a
+//!   signal jumps out of these by `siglongjmp`, the other threads' wait indefinitely, and so does
+//!   each `fork`. While they walk through the loaded objects, handlers of others may come as well:
+//!   one that jumps away leaves glibc's lock held, as it does in any `dl_iterate_phdr`. After a
+//!   jump out of a `fork`, each of these four waits for a tenth of a second for that fork, or two,
+//!   and each thread that closes a gate for a few milliseconds. After a jump out of one of the
+//!   four, each fork waits as long as that, or for a second.
+//! * **`nesting` in `sigsuspend`.** Which managed signals a handler with
+//!   [`nesting`](crate::signal::Options::nesting) lets in, is decided by the mask that
+//!   `sigsuspend`, `ppoll` or `pselect` puts back, not by the one that it has set.
+//! * **Jumps out of a fault's handler** that runs in the middle of a sequence, on a thread that has
+//!   blocked all signals: handlers that run deeper in the stack than it did may still be told that
+//!   they are inside. After a jump on any other thread, handlers may be told so while one of the
+//!   signals is blocked that the fault's handler had added to the mask.
+//! * **A fault's handler that unblocks everything** while it runs in the middle of a sequence:
+//!   handlers that interrupt it may not be told that they are inside.
+//! * **Handlers that unwind.** A handler must not panic, call `pthread_exit`, or be a cancellation
+//!   point of a cancelled thread: where these unwind (with glibc all do), the process aborts. The
+//!   same holds for a handler of others of `SIGABRT` or a fault, a `C-unwind` function for example,
+//!   once atomseq calls it.
+//! * **Handlers of one argument.** A program may install a handler of `SIGABRT` or a fault by
+//!   `signal`, another one over it later, and call the former from the latter as what the second
+//!   `signal` returned: a function of one argument. If atomseq has adopted the first meanwhile,
+//!   what was returned is atomseq's entry, which takes the three arguments that `SA_SIGINFO`
+//!   promises. Called with one, it reads addresses that nothing has set. Call such a handler with
+//!   all three.
+//! * **Handlers put back by `signal`.** That function restores an address without flags and mask.
+//!   Without `SA_SIGINFO` the kernel passes no record, and on AArch64 no context: atomseq's entry,
+//!   like any handler of three arguments, then reads what nothing has set. Put handlers back by
+//!   `sigaction`. [`audit`](crate::signal::audit) reports such a one, and
 //!   [`repair`](crate::signal::repair) restores it, if no signal has come before.
-//! * **Others' handlers that block faults' signals,** and pass a managed signal on that interrupted a rolling sequence: these
-//!   signals are open while the sequence is run to its end. One that was sent waits again, until that handler returns. But if the
-//!   rest of the sequence has a fault, it is handled before the fault's handler runs.
-//! * **Alternate stacks.** A handler of others that was adopted, and asks for the alternate stack (`SA_ONSTACK`), takes about
-//!   2 KiB more of it than before, and 4.5 KiB more without optimisation. One of `MINSIGSTKSZ` bytes does not suffice then, and
-//!   nothing tells: a fault on it overwrites what lies below. Give such threads at least 8 KiB. A handler of atomseq's
-//!   [says what it needs](crate::signal::Options::on_alternate_stack), and only the stack of the thread that installs it is looked at.
-//! * **Two copies.** Each copy of atomseq in a process manages its own signals; masks of one do not hold
-//!   back handlers of the other. Nor do deliveries of one hold back `SIGABRT` and faults that are sent, if the other handles
-//!   or adopts them: such a handler may find a sequence half done that the first copy's delivery is running to its end, and is
-//!   [told](crate::signal::Interrupted) `Plain`. Let one copy have the handlers of all these signals.
+//! * **Others' handlers that block faults' signals,** and pass a managed signal on that interrupted
+//!   a rolling sequence: these signals are open while the sequence is run to its end. One that was
+//!   sent waits again, until that handler returns. But if the rest of the sequence has a fault, it
+//!   is handled before the fault's handler runs.
+//! * **Alternate stacks.** A handler of others that was adopted, and asks for the alternate stack
+//!   (`SA_ONSTACK`), takes about 2 KiB more of it than before, and 4.5 KiB more without
+//!   optimisation. One of `MINSIGSTKSZ` bytes does not suffice then, and nothing tells: a fault on
+//!   it overwrites what lies below. Give such threads at least 8 KiB. A handler of atomseq's [says
+//!   what it needs](crate::signal::Options::on_alternate_stack), and only the stack of the thread
+//!   that installs it is looked at.
+//! * **Two copies.** Each copy of atomseq in a process manages its own signals; masks of one do not
+//!   hold back handlers of the other. Nor do deliveries of one hold back `SIGABRT` and faults that
+//!   are sent, if the other handles or adopts them: such a handler may find a sequence half done
+//!   that the first copy's delivery is running to its end, and is
+//!   [told](crate::signal::Interrupted) `Plain`. Let one copy have the handlers of all these
+//!   signals.
 //!
 //! # Shared with signal handlers
 //!
 //! What [`local`](crate::local) promises, it promises against handlers that
-//! [`signal`](crate::signal) installed. A handler that was installed otherwise, or that runs on a fault
-//! inside a sequence, may find an operation half done.
+//! [`signal`](crate::signal) installed. A handler that was installed otherwise, or that runs on a
+//! fault inside a sequence, may find an operation half done.
 //!
-//! * **Capacities** are fixed when the program is compiled, and there is no batch in which a `Stack` or a
-//!   `Queue` changes at once.
-//! * **Iterating** a [`Map`](crate::local::Map) gives each pair as it is when it is asked for, not all as they
-//!   were at one time.
-//! * **Starvation.** An operation of several sequences repeats what a handler has made void. A handler
-//!   that comes oftener than a large element takes to be copied into a `Ring`, and pushes each time, holds
-//!   that push up.
-//! * **At a thread's end** nothing in a [`per_thread!`](crate::local::per_thread!) static is dropped, so it cannot
-//!   hold what would have to be. Numbers that nobody took are gone.
-//! * **Loaded objects.** Statics of an object that is loaded by `dlopen` lie in a reserve that the C
-//!   library keeps for all such objects: about 1.5 KiB with glibc unless
+//! * **Capacities** are fixed when the program is compiled, and there is no batch in which a
+//!   `Stack` or a `Queue` changes at once.
+//! * **Iterating** a [`Map`](crate::local::Map) gives each pair as it is when it is asked for, not
+//!   all as they were at one time.
+//! * **Starvation.** An operation of several sequences repeats what a handler has made void. A
+//!   handler that comes oftener than a large element takes to be copied into a `Ring`, and pushes
+//!   each time, holds that push up.
+//! * **At a thread's end** nothing in a [`per_thread!`](crate::local::per_thread!) static is
+//!   dropped, so it cannot hold what would have to be. Numbers that nobody took are gone.
+//! * **Loaded objects.** Statics of an object that is loaded by `dlopen` lie in a reserve that the
+//!   C library keeps for all such objects: about 1.5 KiB with glibc unless
 //!   `GLIBC_TUNABLES=glibc.rtld.optional_static_tls=…` enlarges it, none with musl. `dlopen` fails
-//!   where it does not suffice; with glibc it says `cannot allocate memory in static TLS block`. Link the
-//!   object to the program, or make it smaller.
+//!   where it does not suffice; with glibc it says `cannot allocate memory in static TLS block`.
+//!   Link the object to the program, or make it smaller.
 //!
 //! # Double compare-and-swap
 //!
-//! * OS-assisted DCAS is obstruction-free, not lock-free: two threads that throw each other out again and
-//!   again make no progress, in theory. Nothing makes a holder last longer than a few nanoseconds, and it
-//!   is given some microseconds.
-//! * **Revoking a stopped holder** takes one of 1,024 numbers, for the microseconds that it lasts, in all of the process. If threads that
-//!   are stopped in just that hold them all, a thread that meets a stopped holder waits until one of these goes on or exits.
-//!   Numbers of threads that have exited come back by `getpid` and `tgkill`: where a filter refuses one of these later, they are lost.
-//! * Each exchange changes the version's cache line: domains are to be as small as what changes together
-//!   (GC96 5.3).
+//! * OS-assisted DCAS is obstruction-free, not lock-free: two threads that throw each other out
+//!   again and again make no progress, in theory. Nothing makes a holder last longer than a few
+//!   nanoseconds, and it is given some microseconds.
+//! * **Revoking a stopped holder** takes one of 1,024 numbers, for the microseconds that it lasts,
+//!   in all of the process. If threads that are stopped in just that hold them all, a thread that
+//!   meets a stopped holder waits until one of these goes on or exits. Numbers of threads that have
+//!   exited come back by `getpid` and `tgkill`: where a filter refuses one of these later, they are
+//!   lost.
+//! * Each exchange changes the version's cache line: domains are to be as small as what changes
+//!   together (GC96 5.3).
 //! * Values are below 2^63.
-//! * k-CAS has a page of descriptors for every thread that has used it and is alive, for 32,752 threads; further ones share those that
-//!   are left over. The pages are never unmapped. A thread that *exits* in the middle of a k-CAS operation, by the `exit` system call in a
-//!   handler for example, may take its descriptor along: 256 bytes of such a page.
-//! * **Forks** cost pages of k-CAS descriptors. A child does not use those of its parent's other threads again, nor do its own
-//!   children, for the kernel does not say of another process's threads whether they go on. A chain of forks, each by a process with several
-//!   threads that have used k-CAS, so comes to the 32,752nd page. Later threads share descriptors.
-//! * **Without memory**, k-CAS is not lock-free. A thread without a page of its own takes a shared descriptor, of which there are 240 at
-//!   least, and waits while all are taken. It holds none while it waits, but its handler may: a handler that interrupts a change and
-//!   makes one itself takes a second descriptor, and the first is not free before the handler returns. So if 240 operations are
-//!   interrupted, whose handlers make changes, or do not return, they wait for each other indefinitely. Fewer do not. The 240
-//!   become available 15 at a time, by the first thread that needs them: one that is stopped in those few instructions keeps 15.
-//! * **Operations that a handler leaves** by [`siglongjmp`](crate::signal::siglongjmp) do not return, and what they hold stays held. A domain,
-//!   or a structure of [`nonblocking`](crate::nonblocking), must not be moved or freed after that: descriptors and the log of OS-assisted DCAS
-//!   hold addresses, and the thread that completes the operation or rolls it back stores there. The thread may
-//!   lose a descriptor of k-CAS each time. One that left while it took a descriptor from its own page does not use that page again: all its
-//!   later ones are shared, which costs one compare-and-swap more a change. One that left while it revoked a stopped holder keeps one of
-//!   1,024 numbers for it until it exits.
-//! * **A thread that exits** in the middle of an operation leaves addresses behind in the same way. The domain, or the structure, must not be
-//!   moved before another operation has rolled that one back or completed it. It may be dropped where it lies.
-//! * Sequence numbers of k-CAS have 40 bits, in each of a thread's 15 descriptors. A thread that is stopped between reading a reference and
-//!   its next step, wakes when exactly a multiple of 2^40 uses of that descriptor have passed, and finds that reference in that
-//!   word again, is deceived. At 20 million changes a second by the thread that owns the descriptor, 2^40 uses take nine days.
-//! * Versions have 48 bits: at 100 million changes a second they begin again after a month. A thread that
-//!   sleeps in a read meanwhile, and wakes at the same number, is deceived.
+//! * k-CAS has a page of descriptors for every thread that has used it and is alive, for 32,752
+//!   threads; further ones share those that are left over. The pages are never unmapped. A thread
+//!   that *exits* in the middle of a k-CAS operation, by the `exit` system call in a handler for
+//!   example, may take its descriptor along: 256 bytes of such a page.
+//! * **Forks** cost pages of k-CAS descriptors. A child does not use those of its parent's other
+//!   threads again, nor do its own children, for the kernel does not say of another process's
+//!   threads whether they go on. A chain of forks, each by a process with several threads that have
+//!   used k-CAS, so comes to the 32,752nd page. Later threads share descriptors.
+//! * **Without memory**, k-CAS is not lock-free. A thread without a page of its own takes a shared
+//!   descriptor, of which there are 240 at least, and waits while all are taken. It holds none
+//!   while it waits, but its handler may: a handler that interrupts a change and makes one itself
+//!   takes a second descriptor, and the first is not free before the handler returns. So if 240
+//!   operations are interrupted, whose handlers make changes, or do not return, they wait for each
+//!   other indefinitely. Fewer do not. The 240 become available 15 at a time, by the first thread
+//!   that needs them: one that is stopped in those few instructions keeps 15.
+//! * **Operations that a handler leaves** by [`siglongjmp`](crate::signal::siglongjmp) do not
+//!   return, and what they hold stays held. A domain, or a structure of
+//!   [`nonblocking`](crate::nonblocking), must not be moved or freed after that: descriptors and
+//!   the log of OS-assisted DCAS hold addresses, and the thread that completes the operation or
+//!   rolls it back stores there. The thread may lose a descriptor of k-CAS each time. One that left
+//!   while it took a descriptor from its own page does not use that page again: all its later ones
+//!   are shared, which costs one compare-and-swap more a change. One that left while it revoked a
+//!   stopped holder keeps one of 1,024 numbers for it until it exits.
+//! * **A thread that exits** in the middle of an operation leaves addresses behind in the same way.
+//!   The domain, or the structure, must not be moved before another operation has rolled that one
+//!   back or completed it. It may be dropped where it lies.
+//! * Sequence numbers of k-CAS have 40 bits, in each of a thread's 15 descriptors. A thread that is
+//!   stopped between reading a reference and its next step, wakes when exactly a multiple of 2^40
+//!   uses of that descriptor have passed, and finds that reference in that word again, is deceived.
+//!   At 20 million changes a second by the thread that owns the descriptor, 2^40 uses take nine
+//!   days.
+//! * Versions have 48 bits: at 100 million changes a second they begin again after a month. A
+//!   thread that sleeps in a read meanwhile, and wakes at the same number, is deceived.
 //! * Not across processes: the fence reaches one address space.
 //!
 //! # Locks
 //!
 //! The rules are [`mutex`](crate::mutex)'s; this is what its locks cannot do.
 //!
-//! * **No owner.** Nobody notes who holds a lock: a thread that locks twice waits for itself, a holder that ended is not noticed,
-//!   and priorities are not inherited.
-//! * **Waiters that exit.** A thread that an unlock or a [`Semaphore`](crate::mutex::Semaphore)'s release has woken, and that a handler ends
-//!   by the system call before it has run, keeps the others asleep, until one more thread falls asleep there or a sleeper's time is up.
+//! * **No owner.** Nobody notes who holds a lock: a thread that locks twice waits for itself, a
+//!   holder that ended is not noticed, and priorities are not inherited.
+//! * **Waiters that exit.** A thread that an unlock or a [`Semaphore`](crate::mutex::Semaphore)'s
+//!   release has woken, and that a handler ends by the system call before it has run, keeps the
+//!   others asleep, until one more thread falls asleep there or a sleeper's time is up.
 //! * **Starvation.** Without `unlock_fair` a waiter may always come too late.
-//! * **Counting around.** A [`Condvar`](crate::mutex::Condvar) notices no notification if exactly 2^32 of them come while a thread
-//!   is between announcing itself and its system call.
-//! * **Processes.** No lock works in memory that processes share: sleepers are told apart by their address in one process, and
-//!   sections are fenced in one process only.
-//! * **Handlers of others.** A lock of scope `SameThread` holds out against handlers that [`signal`](crate::signal) installed.
+//! * **Counting around.** A [`Condvar`](crate::mutex::Condvar) notices no notification if exactly
+//!   2^32 of them come while a thread is between announcing itself and its system call.
+//! * **Processes.** No lock works in memory that processes share: sleepers are told apart by their
+//!   address in one process, and sections are fenced in one process only.
+//! * **Handlers of others.** A lock of scope `SameThread` holds out against handlers that
+//!   [`signal`](crate::signal) installed.
 //!
 //! # Fork and its relatives
 //!
@@ -385,47 +471,60 @@
 //!   it, a few milliseconds at most; if the fork takes longer, what the thread does under the gate
 //!   may be half done in the child. Every operation here, and every gated sequence, is whole in one
 //!   store; only work of your own under a `GateGuard` that takes several can be seen in between.
-//! * **vfork**, and threads or processes that share the program's memory and were not made by the C library's `pthread_create` (by
-//!   `clone` with `CLONE_VM`, with thread storage of their own or without): they must not use atomseq. They are not registered, and read
-//!   the parent's CPU number or 0 where theirs belongs. So they run sections on another CPU's slot, and the kernel restarts none:
-//!   additions and elements get lost. `posix_spawn` and `std::process::Command` without `pre_exec`
-//!   run no user code there.
-//! * A **raw** `fork` or `clone` system call skips the `pthread_atfork` handlers, and so waits for no thread that holds a gate. The
-//!   child takes the gate over, but what the thread was doing under it may be half done. The child gets none of the
-//!   signals that wait for its parent. What deferral has blocked stays blocked in the child until the mask ends. If another thread
-//!   was changing handlers, the child may find that half done: it needs [`repair`](crate::signal::repair),
-//!   and `install` again for signals that `repair` reports as displaced.
+//! * **vfork**, and threads or processes that share the program's memory and were not made by the C
+//!   library's `pthread_create` (by `clone` with `CLONE_VM`, with thread storage of their own or
+//!   without): they must not use atomseq. They are not registered, and read the parent's CPU number
+//!   or 0 where theirs belongs. So they run sections on another CPU's slot, and the kernel restarts
+//!   none: additions and elements get lost. `posix_spawn` and `std::process::Command` without
+//!   `pre_exec` run no user code there.
+//! * A **raw** `fork` or `clone` system call skips the `pthread_atfork` handlers, and so waits for
+//!   no thread that holds a gate. The child takes the gate over, but what the thread was doing
+//!   under it may be half done. The child gets none of the signals that wait for its parent. What
+//!   deferral has blocked stays blocked in the child until the mask ends. If another thread was
+//!   changing handlers, the child may find that half done: it needs
+//!   [`repair`](crate::signal::repair), and `install` again for signals that `repair` reports as
+//!   displaced.
 //! * **Long forks.** `install`, `uninstall`, `audit` and `repair` wait for other threads' forks,
 //!   because a child would inherit handlers half changed; at most twice a tenth of a second, since
-//!   an older atfork handler may wait for a lock that the caller holds. Then they do not walk through the loaded objects, unless this is the
-//!   first time, or there is no glibc 2.35 or newer. If a fork takes longer, its child needs
-//!   [`repair`](crate::signal::repair), and [`install`](crate::signal::install) for signals that
-//!   `repair` reports as displaced. A fork waits for other threads' forks for a few milliseconds,
-//!   for the same reason, and as long for threads that wait to change handlers. If the two overlap after that, its child may find a gate closed by an
-//!   atfork handler of the other forking thread, and takes the gate over: work of the handler's own
-//!   under a `GateGuard` may be half done.
-//! * **glibc's lock of the loaded objects** is copied by a fork as it is: while another thread runs `dl_iterate_phdr`, or the
-//!   thread itself, which forks in a callback or a handler. In such a child
-//!   `dl_iterate_phdr` waits indefinitely, and with it [`install`](crate::signal::install), [`audit`](crate::signal::audit) and
-//!   `repair`. A fork waits for the calls that these three make themselves, for about a second at most, but not for one that begins when the fork
-//!   has taken a tenth of a second already, or in an atfork handler of another fork at the same time, nor for those of the program. A raw fork waits for none.
-//! * **Look-ups.** A child that was forked while another thread's delivery was looking a sequence up counts that reader for good. Each
-//!   later `install`, `audit` and `repair` then keeps the table that it replaces: some pages.
-//! * **Where the kernel wipes no memory in children** (`MADV_WIPEONFORK`: before Linux 4.14, forbidden at start-up, or in an emulator), only atomseq's
-//!   own atfork handler knows a child, and one of a fork inside another fork may not be known at all. One of a raw fork finds gates
-//!   closed for good, and so the lock of a thread that was changing handlers; its own forks wait for such threads without end. So may atfork handlers of a child that are older than atomseq's, and a signal that arrives before atomseq's may call the
-//!   handler of one that the parent's thread has [kept](crate::signal#deferred-signals). If such a fork goes into a new PID namespace and the
-//!   child gets its parent's number, two threads of the child can take the same descriptor of k-CAS. Where wiping is promised only,
-//!   as by an emulator, a child that is forked while another thread starts atomseq up waits for ever.
+//!   an older atfork handler may wait for a lock that the caller holds. Then they do not walk
+//!   through the loaded objects, unless this is the first time, or there is no glibc 2.35 or newer.
+//!   If a fork takes longer, its child needs [`repair`](crate::signal::repair), and
+//!   [`install`](crate::signal::install) for signals that `repair` reports as displaced. A fork
+//!   waits for other threads' forks for a few milliseconds, for the same reason, and as long for
+//!   threads that wait to change handlers. If the two overlap after that, its child may find a gate
+//!   closed by an atfork handler of the other forking thread, and takes the gate over: work of the
+//!   handler's own under a `GateGuard` may be half done.
+//! * **glibc's lock of the loaded objects** is copied by a fork as it is: while another thread runs
+//!   `dl_iterate_phdr`, or the thread itself, which forks in a callback or a handler. In such a
+//!   child `dl_iterate_phdr` waits indefinitely, and with it [`install`](crate::signal::install),
+//!   [`audit`](crate::signal::audit) and `repair`. A fork waits for the calls that these three make
+//!   themselves, for about a second at most, but not for one that begins when the fork has taken a
+//!   tenth of a second already, or in an atfork handler of another fork at the same time, nor for
+//!   those of the program. A raw fork waits for none.
+//! * **Look-ups.** A child that was forked while another thread's delivery was looking a sequence
+//!   up counts that reader for good. Each later `install`, `audit` and `repair` then keeps the
+//!   table that it replaces: some pages.
+//! * **Where the kernel wipes no memory in children** (`MADV_WIPEONFORK`: before Linux 4.14,
+//!   forbidden at start-up, or in an emulator), only atomseq's own atfork handler knows a child,
+//!   and one of a fork inside another fork may not be known at all. One of a raw fork finds gates
+//!   closed for good, and so the lock of a thread that was changing handlers; its own forks wait
+//!   for such threads without end. So may atfork handlers of a child that are older than atomseq's,
+//!   and a signal that arrives before atomseq's may call the handler of one that the parent's
+//!   thread has [kept](crate::signal#deferred-signals). If such a fork goes into a new PID
+//!   namespace and the child gets its parent's number, two threads of the child can take the same
+//!   descriptor of k-CAS. Where wiping is promised only, as by an emulator, a child that is forked
+//!   while another thread starts atomseq up waits for ever.
 //! * Areas are private memory: other processes do not share them, and the fence would not reach
 //!   those processes.
 //!
 //! # Objects that are being loaded
 //!
-//! Start-up and the first [`install`](crate::signal::install) look names up, for which they wait until an object that another
-//! thread is just loading is there, its constructors included. So a constructor must not wait for a thread that uses atomseq for the
-//! first time: start it up before, by [`status()`](crate::status()), and install a handler. A handler that arrives on a thread during
-//! the first look-up finds atomseq [starting up](crate::status::Reason::StartingUp), and must not jump out of it.
+//! Start-up and the first [`install`](crate::signal::install) look names up, for which they wait
+//! until an object that another thread is just loading is there, its constructors included. So a
+//! constructor must not wait for a thread that uses atomseq for the first time: start it up before,
+//! by [`status()`](crate::status()), and install a handler. A handler that arrives on a thread
+//! during the first look-up finds atomseq [starting up](crate::status::Reason::StartingUp), and
+//! must not jump out of it.
 //!
 //! # dlclose
 //!
@@ -436,16 +535,17 @@
 //!
 //! # After the linker
 //!
-//! What `restarting` and `rolling` protect is found by notes in the section `.note.atomseq`, which say
-//! where code lies. A program that has lost them (`strip -R '.note*'`), or whose code was moved after
-//! they were written (BOLT and other rewriters of finished programs), runs these sequences without
-//! protection. `patchelf` moves the notes where it makes room for a longer path or another library: that
-//! does no harm, except in an object linked to addresses of its own, whose sequences lose their protection. Notes
-//! that name no sequence any more are counted by [`audit`](crate::signal::Audit::unprotected), unless what
-//! lies there could be one: a few loads and stores of any function pass for a restarting sequence. Notes
-//! that are gone are not counted, and neither are those of code that was copied and left in place.
-//! Plain `strip`, LTO, `--gc-sections` and folding of identical code are fine. Code must be
-//! readable, for a clone's traps say where to go on: a segment that can only be executed will not do.
+//! What `restarting` and `rolling` protect is found by notes in the section `.note.atomseq`, which
+//! say where code lies. A program that has lost them (`strip -R '.note*'`), or whose code was moved
+//! after they were written (BOLT and other rewriters of finished programs), runs these sequences
+//! without protection. `patchelf` moves the notes where it makes room for a longer path or another
+//! library: that does no harm, except in an object linked to addresses of its own, whose sequences
+//! lose their protection. Notes that name no sequence any more are counted by
+//! [`audit`](crate::signal::Audit::unprotected), unless what lies there could be one: a few loads
+//! and stores of any function pass for a restarting sequence. Notes that are gone are not counted,
+//! and neither are those of code that was copied and left in place. Plain `strip`, LTO,
+//! `--gc-sections` and folding of identical code are fine. Code must be readable, for a clone's
+//! traps say where to go on: a segment that can only be executed will not do.
 //!
 //! # Debuggers, emulators, sandboxes
 //!
@@ -454,40 +554,52 @@
 //! * **Stepping** in a debugger interrupts a section at every instruction. After
 //!   [`set_restart_limit`](crate::set_restart_limit) restarts the operation takes its slow path. To
 //!   see the steps one by one, step through the `gated` form: set `ATOMSEQ_DISABLE_RSEQ=1`.
-//! * **Calls from a debugger** (`call f()` in gdb) take the protection away from a section that is under way: the kernel sees a program
-//!   counter outside of it, and no longer restarts it. Leave the section first, by `finish` or `stepi`, or set `ATOMSEQ_DISABLE_RSEQ=1`.
-//!   The same holds for tools that inject calls into a running thread, such as Frida.
-//! * **Uprobes** inside a section take its protection away, too. The kernel executes the instruction under the probe at another address,
-//!   and does not restart a thread that it preempts there. Put no probe inside a section. gdb's breakpoints
-//!   do the same with displaced stepping, which it uses in non-stop mode.
-//! * **seccomp.** Until [`status()`](crate::status()) has returned, start-up uses `openat`, `openat2`, `fstatfs`, `read`, `close`, `sched_getaffinity`, `uname`,
-//!   `getpid`, `gettid`, `futex`, `rt_sigprocmask`, `rseq`, `membarrier`, `getcpu`, `clone`, `wait4`, `nanosleep`, `getrusage`, `sched_getattr`,
-//!   `sched_setattr`, `sched_setaffinity` and `exit` (of the self-test's helper), `munmap`, `madvise`, and the C library's memory, `mmap`, `brk`
-//!   and `mprotect`. Call it before a filter forbids them; where one that decides something is refused, `status()` says which.
-//!   Later, operations use `membarrier`, `futex`, `rt_sigprocmask`, `getpid`, `gettid`, `tgkill`, `sched_yield`, `mmap`,
-//!   `munmap`, `madvise`, `getcpu`, `clock_gettime` (both only where the vDSO does not answer), and `rseq` for new threads, where atomseq
-//!   registers them. [`signal`](crate::signal) uses `rt_sigaction`, `rt_tgsigqueueinfo`, `rt_sigpending`, `rt_sigreturn`, `sigaltstack`
-//!   and `write` as well. `futex` and `rt_sigprocmask` must stay allowed. A `membarrier` that worked at
-//!   start-up and fails later aborts the process with a sentence on standard error, because there
-//!   is no safe way to go on. Where atomseq registers threads itself and `rseq` is forbidden later,
-//!   new threads use the slow path; a thread that is registered stays so. With glibc it ends as usual. With other C
-//!   libraries its end aborts the process with a sentence, for the kernel would write to storage that is gone: keep `rseq` allowed there. Where `clock_gettime` is refused, a wait with a deadline ends at once, a
-//!   [`type_stable::Pool`](crate::type_stable::Pool) gives no page back and finds nothing unclaimed, as no time seems to pass, and a thread that
-//!   meets contention yields. k-CAS asks `getpid`, `gettid` and `tgkill` (of no signal) at any time: a filter may answer
-//!   with an error, but must not end the process. So it may where masks use `getpid`, `gettid`, `rt_tgsigqueueinfo`,
-//!   `rt_sigpending` and `tgkill` for what they defer.
-//! * **seccomp, answering by a signal.** A filter may have the program itself answer, from its handler of `SIGSYS`. Start-up and
-//!   the registration of threads leave that signal open. Inside start-up such a handler can make no structure
-//!   ([`Error::StartingUp`](crate::percpu::Error::StartingUp)), since the number of CPUs is not known yet. A call of the
-//!   self-test's helper that is trapped (`sched_setattr`, `sched_setaffinity`, `nanosleep`) runs the handler there: in a process that
-//!   shares the program's memory, on a small stack. Its `exit` must be allowed. Operations that close a gate or wait for a lock
-//!   block every signal, for a handler is code they do not know: a `futex`, `membarrier` or `rt_sigprocmask` that is trapped there
-//!   ends the process, and so may a `getcpu` (only where the vDSO does not answer). Let the filter allow these four. Calls for memory (`mmap`,
-//!   `munmap`, `madvise`) are made with no signal blocked; forks and what installs, removes and audits handlers leave faults open.
+//! * **Calls from a debugger** (`call f()` in gdb) take the protection away from a section that is
+//!   under way: the kernel sees a program counter outside of it, and no longer restarts it. Leave
+//!   the section first, by `finish` or `stepi`, or set `ATOMSEQ_DISABLE_RSEQ=1`. The same holds for
+//!   tools that inject calls into a running thread, such as Frida.
+//! * **Uprobes** inside a section take its protection away, too. The kernel executes the
+//!   instruction under the probe at another address, and does not restart a thread that it preempts
+//!   there. Put no probe inside a section. gdb's breakpoints do the same with displaced stepping,
+//!   which it uses in non-stop mode.
+//! * **seccomp.** Until [`status()`](crate::status()) has returned, start-up uses `openat`,
+//!   `openat2`, `fstatfs`, `read`, `close`, `sched_getaffinity`, `uname`, `getpid`, `gettid`,
+//!   `futex`, `rt_sigprocmask`, `rseq`, `membarrier`, `getcpu`, `clone`, `wait4`, `nanosleep`,
+//!   `getrusage`, `sched_getattr`, `sched_setattr`, `sched_setaffinity` and `exit` (of the
+//!   self-test's helper), `munmap`, `madvise`, and the C library's memory, `mmap`, `brk` and
+//!   `mprotect`. Call it before a filter forbids them; where one that decides something is refused,
+//!   `status()` says which. Later, operations use `membarrier`, `futex`, `rt_sigprocmask`,
+//!   `getpid`, `gettid`, `tgkill`, `sched_yield`, `mmap`, `munmap`, `madvise`, `getcpu`,
+//!   `clock_gettime` (both only where the vDSO does not answer), and `rseq` for new threads, where
+//!   atomseq registers them. [`signal`](crate::signal) uses `rt_sigaction`, `rt_tgsigqueueinfo`,
+//!   `rt_sigpending`, `rt_sigreturn`, `sigaltstack` and `write` as well. `futex` and
+//!   `rt_sigprocmask` must stay allowed. A `membarrier` that worked at start-up and fails later
+//!   aborts the process with a sentence on standard error, because there is no safe way to go on.
+//!   Where atomseq registers threads itself and `rseq` is forbidden later, new threads use the slow
+//!   path; a thread that is registered stays so. With glibc it ends as usual. With other C
+//!   libraries its end aborts the process with a sentence, for the kernel would write to storage
+//!   that is gone: keep `rseq` allowed there. Where `clock_gettime` is refused, a wait with a
+//!   deadline ends at once, a [`type_stable::Pool`](crate::type_stable::Pool) gives no page back
+//!   and finds nothing unclaimed, as no time seems to pass, and a thread that meets contention
+//!   yields. k-CAS asks `getpid`, `gettid` and `tgkill` (of no signal) at any time: a filter may
+//!   answer with an error, but must not end the process. So it may where masks use `getpid`,
+//!   `gettid`, `rt_tgsigqueueinfo`, `rt_sigpending` and `tgkill` for what they defer.
+//! * **seccomp, answering by a signal.** A filter may have the program itself answer, from its
+//!   handler of `SIGSYS`. Start-up and the registration of threads leave that signal open. Inside
+//!   start-up such a handler can make no structure
+//!   ([`Error::StartingUp`](crate::percpu::Error::StartingUp)), since the number of CPUs is not
+//!   known yet. A call of the self-test's helper that is trapped (`sched_setattr`,
+//!   `sched_setaffinity`, `nanosleep`) runs the handler there: in a process that shares the
+//!   program's memory, on a small stack. Its `exit` must be allowed. Operations that close a gate
+//!   or wait for a lock block every signal, for a handler is code they do not know: a `futex`,
+//!   `membarrier` or `rt_sigprocmask` that is trapped there ends the process, and so may a `getcpu`
+//!   (only where the vDSO does not answer). Let the filter allow these four. Calls for memory
+//!   (`mmap`, `munmap`, `madvise`) are made with no signal blocked; forks and what installs,
+//!   removes and audits handlers leave faults open.
 //! * **Containers** that hide or replace `/sys/devices/system/cpu/possible`: the file that is there
 //!   instead is not believed. The number of slots is then a multiple of four, and of 64 where
-//!   `/proc/self/status` is replaced as well, or the `openat2` system call is missing (before Linux 5.6)
-//!   or forbidden: structures take as much more memory, and sums read as many more words.
+//!   `/proc/self/status` is replaced as well, or the `openat2` system call is missing (before Linux
+//!   5.6) or forbidden: structures take as much more memory, and sums read as many more words.
 //! * **Kernels.** Sections need Linux 5.5; structures other than `Counter` and `Histogram` need one
 //!   whose fence is [not known to get lost](super::internals#start-up). Distribution kernels that
 //!   carry the fix under an old number need `ATOMSEQ_TRUST_KERNEL=1`.

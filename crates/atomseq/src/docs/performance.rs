@@ -64,19 +64,22 @@
 //! | data that is held for some ten nanoseconds, by no more threads than there are CPUs | [`SpinLock`](crate::mutex::SpinLock) | nobody who waits makes a system call |
 //! | readers that outnumber writers, or a lock that must tell that its holder panicked | `std::sync`'s | there is none of these here |
 //!
-//! What a mechanism is worth is B91's question, and `atomseq bench b91-table1` its first table: a critical section by
-//! each of them. Restarting costs what the plain loads and stores cost; software reservation adds loads and stores, and fences
-//! where there are several CPUs; an interlocked instruction costs more than all of these on one CPU; emulation costs a
-//! system call or a signal. `b91-table2` has the same in locks, used by two threads of one CPU, and `b91-table4` what calling a
-//! sequence costs that could be inlined.
+//! What a mechanism is worth is B91's question, and `atomseq bench b91-table1` its first table: a
+//! critical section by each of them. Restarting costs what the plain loads and stores cost;
+//! software reservation adds loads and stores, and fences where there are several CPUs; an
+//! interlocked instruction costs more than all of these on one CPU; emulation costs a system call
+//! or a signal. `b91-table2` has the same in locks, used by two threads of one CPU, and
+//! `b91-table4` what calling a sequence costs that could be inlined.
 //!
-//! A lock that several CPUs use all the time costs what moving its cache line costs, and waiting: there the mechanism hardly
-//! matters, and the way of waiting decides. `atomseq bench mutex` measures that for locks held for no time, about 100 ns and
-//! about 1 µs, with one thread, one a CPU and four a CPU; and `atomseq bench biased` what a lock's home is worth, from
-//! "no other CPU ever comes" to "two CPUs come all the time". All these figures are of throughput: the time in which all threads have done
-//! their share. A lock that lets one thread go on before another comes is fast by that measure, and none of
-//! these but the queue lock is fair all the time (parking_lot's is now and then). What a queue lock gains by handing over in order it loses, many times over, where
-//! the next in the queue is not running.
+//! A lock that several CPUs use all the time costs what moving its cache line costs, and waiting:
+//! there the mechanism hardly matters, and the way of waiting decides. `atomseq bench mutex`
+//! measures that for locks held for no time, about 100 ns and about 1 µs, with one thread, one a
+//! CPU and four a CPU; and `atomseq bench biased` what a lock's home is worth, from "no other CPU
+//! ever comes" to "two CPUs come all the time". All these figures are of throughput: the time in
+//! which all threads have done their share. A lock that lets one thread go on before another comes
+//! is fast by that measure, and none of these but the queue lock is fair all the time
+//! (parking_lot's is now and then). What a queue lock gains by handing over in order it loses, many
+//! times over, where the next in the queue is not running.
 //!
 //! # The slow path
 //!
@@ -108,8 +111,8 @@
 //! ```
 //!
 //! Elements take room for each possible CPU, but pages that are never touched take none
-//! ([exceptions](super::limitations#memory)). Nothing is kept for a thread, so a thousand threads cost
-//! what two do.
+//! ([exceptions](super::limitations#memory)). Nothing is kept for a thread, so a thousand threads
+//! cost what two do.
 //!
 //! A sum reads one word for each possible CPU, each in a cache line that its CPU may just have
 //! written. `len` and `is_empty` are the same. `steal` looks before it closes a gate, so that an
@@ -123,37 +126,43 @@
 //! figure comes with its number of runs, minimum, tenth percentile, median and maximum, after one
 //! record that names CPU, kernel, compiler and commit.
 //!
-//! `signal-sequence` runs M94's programs NULL, LIFO and FIFO (4.1). Its case `none` is the form's own
-//! template, instruction for instruction, without its row in the table, so what a restarting or rolling
-//! form takes longer is what protection costs. M94's figures are what is added to the bare program,
-//! so the same difference is taken here, round by round, and stands beside its Table 1.
+//! `signal-sequence` runs M94's programs NULL, LIFO and FIFO (4.1). Its case `none` is the form's
+//! own template, instruction for instruction, without its row in the table, so what a restarting or
+//! rolling form takes longer is what protection costs. M94's figures are what is added to the bare
+//! program, so the same difference is taken here, round by round, and stands beside its Table 1.
 //!
-//! The lock experiments count in every critical section, by a load and a store that would lose counts if two threads were
-//! inside, and compare the count with what was done. Workloads that are about one CPU have their threads pinned there, and share
-//! the operations; in the `visitor` workloads of `biased` a thread of another CPU comes in once every so many operations of the first one's,
-//! whose time is told. As in B91 4.1 the time of the loop is taken off in `b91-table1`.
+//! The lock experiments count in every critical section, by a load and a store that would lose
+//! counts if two threads were inside, and compare the count with what was done. Workloads that are
+//! about one CPU have their threads pinned there, and share the operations; in the `visitor`
+//! workloads of `biased` a thread of another CPU comes in once every so many operations of the
+//! first one's, whose time is told. As in B91 4.1 the time of the loop is taken off in
+//! `b91-table1`.
 //!
 //! `rollforward-cost` interrupts a sequence at the same instruction every time: its second load
 //! faults, and the fault's handler sends the signal that is then delivered there. Each interruption
 //! by a signal stands next to one without, and the figure is the difference.
 //!
-//! `dcas`, `nonblocking-stack`, `nonblocking-queue` and `nonblocking-list` have all threads work on one object, alone, one a CPU and
-//! four a CPU, and account for every operation in the end. A case whose mechanism does not work here is left out: what would be
-//! k-CAS is not told as OS-assisted.
+//! `dcas`, `nonblocking-stack`, `nonblocking-queue` and `nonblocking-list` have all threads work on
+//! one object, alone, one a CPU and four a CPU, and account for every operation in the end. A case
+//! whose mechanism does not work here is left out: what would be k-CAS is not told as OS-assisted.
 //!
-//! `flow-queue`, `flow-stack` and `flow-pool` have half of the threads produce and half consume, on their own CPUs as far as there are enough. The
-//! figure is the wall time of a run divided by the elements that passed. A thread that finds no room, or no element, spins in the
-//! `spin` workloads and yields its CPU in the `yield` ones, and tries again; 16 and 1024 are the capacities. In `flow-pool` a
-//! block of 64 bytes is taken by the producer, carried by a crossbeam `ArrayQueue` of 256, and given back by the consumer. Each
-//! element is accounted for in the end.
+//! `flow-queue`, `flow-stack` and `flow-pool` have half of the threads produce and half consume, on
+//! their own CPUs as far as there are enough. The figure is the wall time of a run divided by the
+//! elements that passed. A thread that finds no room, or no element, spins in the `spin` workloads
+//! and yields its CPU in the `yield` ones, and tries again; 16 and 1024 are the capacities. In
+//! `flow-pool` a block of 64 bytes is taken by the producer, carried by a crossbeam `ArrayQueue` of
+//! 256, and given back by the consumer. Each element is accounted for in the end.
 //!
-//! `stall` stops a thread by a signal at a random time in its operations, and times one operation of another thread on the same
-//! object. Stops outside of operations do not count; where others must throw the stopped one out, only stops count in which
-//! they had to. A mutex is watched for a millisecond each time, for nobody would ever get it.
+//! `stall` stops a thread by a signal at a random time in its operations, and times one operation
+//! of another thread on the same object. Stops outside of operations do not count; where others
+//! must throw the stopped one out, only stops count in which they had to. A mutex is watched for a
+//! millisecond each time, for nobody would ever get it.
 //!
-//! `oversubscription` tells CPU time, summed over 32 threads and divided by their operations: wall time would be that of other
-//! threads' turns.
+//! `oversubscription` tells CPU time, summed over 32 threads and divided by their operations: wall
+//! time would be that of other threads' turns.
 //!
-//! `s92-table51` is of one thread, as S92's table 5.1 is. A forced retry is what it says in its note 1: between the look and the exchange
-//! something interferes, once. In atomseq's own stack and queue nothing comes between, and in its list whoever was forestalled gives way
-//! first; so the retry is that of S92's figures by [`Domain`](crate::dcas::Domain), whose first attempts stand there as `cas2`.
+//! `s92-table51` is of one thread, as S92's table 5.1 is. A forced retry is what it says in its
+//! note 1: between the look and the exchange something interferes, once. In atomseq's own stack and
+//! queue nothing comes between, and in its list whoever was forestalled gives way first; so the
+//! retry is that of S92's figures by [`Domain`](crate::dcas::Domain), whose first attempts stand
+//! there as `cas2`.

@@ -1,4 +1,5 @@
-//! The context that the kernel saves when it interrupts a thread, and restores when the handler returns.
+//! The context that the kernel saves when it interrupts a thread, and restores when the handler
+//! returns.
 
 use core::ffi::{c_int, c_void};
 
@@ -10,13 +11,15 @@ pub struct Context(*mut libc::ucontext_t);
 
 impl Context {
     /// # Safety
-    /// `context` is the third argument of a handler that runs on this thread, and is not used after it returned.
+    /// `context` is the third argument of a handler that runs on this thread, and is not used after
+    /// it returned.
     pub unsafe fn new(context: *mut c_void) -> Context {
         Context(context.cast())
     }
 
-    /// A context for a handler that this thread calls itself: program counter, stack pointer and frame pointer of the caller,
-    /// and `mask`. All else is zero, and `Context` must not be used after `memory` is gone.
+    /// A context for a handler that this thread calls itself: program counter, stack pointer and
+    /// frame pointer of the caller, and `mask`. All else is zero, and `Context` must not be used
+    /// after `memory` is gone.
     #[inline(always)]
     pub fn of_caller(memory: &mut libc::ucontext_t, mask: u64) -> Context {
         let context = Context(memory);
@@ -92,9 +95,11 @@ impl Context {
         unsafe { self.stack_pointer_place().write(address) }
     }
 
-    /// Does the handler that was given this context run on the alternate stack, and the interrupted code on another one?
+    /// Does the handler that was given this context run on the alternate stack, and the interrupted
+    /// code on another one?
     pub fn is_on_other_stack(self) -> bool {
-        // SAFETY: the thread's alternate stack, in a valid context; of size 0 if there is none, or in one that was made up.
+        // SAFETY: the thread's alternate stack, in a valid context; of size 0 if there is none, or
+        // in one that was made up.
         let stack = unsafe { &(*self.0).uc_stack };
         let start = stack.ss_sp.addr();
         let alternate = start..start + stack.ss_size;
@@ -139,7 +144,8 @@ impl Context {
     }
 
     fn mask_place(self) -> *mut u64 {
-        // SAFETY: valid by the promise made to `new`; the kernel's set is the first 8 bytes of the C library's.
+        // SAFETY: valid by the promise made to `new`; the kernel's set is the first 8 bytes of the
+        // C library's.
         unsafe { (&raw mut (*self.0).uc_sigmask).cast() }
     }
 
@@ -160,8 +166,8 @@ impl Context {
         unsafe { (&raw mut (*self.0).uc_flags).cast() }
     }
 
-    /// What the kernel says about the frame, in the lowest bits. The others it clears when it makes the frame and ignores when
-    /// the handler returns.
+    /// What the kernel says about the frame, in the lowest bits. The others it clears when it makes
+    /// the frame and ignores when the handler returns.
     pub fn flags(self) -> u64 {
         // SAFETY: a word in a valid context.
         unsafe { self.flags_place().read() }
@@ -173,10 +179,11 @@ impl Context {
         unsafe { self.flags_place().write(flags) }
     }
 
-    /// Takes over general registers, flags, stack pointer and program counter; vector registers stay as they are.
+    /// Takes over general registers, flags, stack pointer and program counter; vector registers
+    /// stay as they are.
     pub fn copy_registers(self, from: Context) {
-        // The x86-64 kernel's order ends with rsp, rip and the flags, before what it tells about faults; AArch64's with
-        // sp, pc and pstate, after x0 to x30.
+        // The x86-64 kernel's order ends with rsp, rip and the flags, before what it tells about
+        // faults; AArch64's with sp, pc and pstate, after x0 to x30.
         #[cfg(target_arch = "x86_64")]
         const WORDS: usize = libc::REG_EFL as usize + 1;
         #[cfg(target_arch = "aarch64")]

@@ -1,17 +1,18 @@
 //! Which CPUs there can be, and which one this is.
 //!
-//! A section uses its CPU number as an index without a test, so the number of slots must hold for every CPU that the
-//! kernel can ever name: the list of *possible* CPUs, never a count, an affinity mask or the CPUs online. Three sources
-//! give an upper bound, the tightest first:
+//! A section uses its CPU number as an index without a test, so the number of slots must hold for
+//! every CPU that the kernel can ever name: the list of *possible* CPUs, never a count, an affinity
+//! mask or the CPUs online. Three sources give an upper bound, the tightest first:
 //!
 //! 1. the list of possible CPUs, in sysfs;
 //! 2. the number of digits with which procfs prints a CPU mask: a multiple of 4;
 //! 3. the size of the mask that `sched_getaffinity` copies: a multiple of 64.
 //!
-//! Containers and sandboxes put files of their own in the place of the first two. Such a file may say anything, and a
-//! number that is too small would lead sections to memory beyond the slots. So a file counts only if it is the kernel's own:
-//! opened below the root of a file system of the right type, without crossing into another mount ([`Descriptor::open_below`]). The third
-//! source cannot be replaced.
+//! Containers and sandboxes put files of their own in the place of the first two. Such a file may
+//! say anything, and a number that is too small would lead sections to memory beyond the slots. So
+//! a file counts only if it is the kernel's own: opened below the root of a file system of the
+//! right type, without crossing into another mount ([`Descriptor::open_below`]). The third source
+//! cannot be replaced.
 
 use super::{memory, rseq};
 use crate::arch::syscall;
@@ -25,8 +26,8 @@ const MAX: usize = 1 << 16;
 
 static SLOTS: AtomicUsize = AtomicUsize::new(1);
 
-/// The largest possible CPU number plus one; 1 until start-up has counted. Nothing that is indexed by CPU numbers may have its size
-/// from here before start-up has ended (`percpu::started`).
+/// The largest possible CPU number plus one; 1 until start-up has counted. Nothing that is indexed
+/// by CPU numbers may have its size from here before start-up has ended (`percpu::started`).
 #[inline]
 pub fn cpu_slots() -> usize {
     // Relaxed: written once, before the Release that ends start-up.
@@ -46,7 +47,8 @@ pub fn current_cpu() -> usize {
 fn ask() -> usize {
     // SAFETY: no arguments; in the vDSO where there is one.
     let cpu = unsafe { libc::sched_getcpu() };
-    // -1, the one failure, is a kernel without the call: any slot will do, since the slow path locks it.
+    // -1, the one failure, is a kernel without the call: any slot will do, since the slow path
+    // locks it.
     cpu.max(0) as usize
 }
 
@@ -74,7 +76,8 @@ pub(super) fn count() -> (usize, Source) {
     (slots, source)
 }
 
-/// Lends what files and masks are read into, if there is memory for it: not on the stack, which is as large as that on some threads.
+/// Lends what files and masks are read into, if there is memory for it: not on the stack, which is
+/// as large as that on some threads.
 fn with_room<R>(work: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
     const BYTES: usize = 16384;
     let start = memory::map(BYTES)?;
@@ -85,15 +88,17 @@ fn with_room<R>(work: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
     Some(result)
 }
 
-/// What the mask says: the upper bound that its size is, and the largest CPU that this thread may run on.
+/// What the mask says: the upper bound that its size is, and the largest CPU that this thread may
+/// run on.
 #[derive(Clone, Copy)]
 struct Mask {
     bound: usize,
     highest: usize,
 }
 
-/// The tightest upper bound that is not contradicted by another. `listed` and `digits` are from the kernel's own files;
-/// `digits` is how many hexadecimal digits the kernel prints a CPU mask with: one for every four CPUs.
+/// The tightest upper bound that is not contradicted by another. `listed` and `digits` are from the
+/// kernel's own files; `digits` is how many hexadecimal digits the kernel prints a CPU mask with:
+/// one for every four CPUs.
 fn decide(listed: Option<usize>, digits: Option<usize>, mask: Option<Mask>) -> (usize, Source) {
     let believable =
         |slots: &usize| mask.is_none_or(|mask| mask.highest < *slots && *slots <= mask.bound);
@@ -167,8 +172,8 @@ impl KernelFile {
         }
     }
 
-    /// The whole file. `None`: unreadable, or as long as the buffer and so perhaps longer; or something else is in its
-    /// place, or the kernel has no way to say (before Linux 5.6).
+    /// The whole file. `None`: unreadable, or as long as the buffer and so perhaps longer; or
+    /// something else is in its place, or the kernel has no way to say (before Linux 5.6).
     pub(super) fn read(self, buffer: &mut [u8]) -> Option<&[u8]> {
         let root = Descriptor::open(self.root)?;
         if root.file_system()? != self.magic {
@@ -194,8 +199,8 @@ impl Descriptor {
         usize::try_from(file).ok().map(Descriptor)
     }
 
-    /// Opens a file below this directory that is in the same mount, as all directories on its way are: nothing was
-    /// mounted over any of them.
+    /// Opens a file below this directory that is in the same mount, as all directories on its way
+    /// are: nothing was mounted over any of them.
     fn open_below(&self, path: &CStr) -> Option<Descriptor> {
         let how = [
             (libc::O_RDONLY | libc::O_CLOEXEC) as u64,
@@ -204,7 +209,8 @@ impl Descriptor {
         ];
         let (path, how) = (path.as_ptr() as usize, &how);
         let arguments = [self.0, path, how.as_ptr() as usize, size_of_val(how), 0, 0];
-        // SAFETY: the path is null-terminated, and the three words are `struct open_how`: flags, mode, resolve.
+        // SAFETY: the path is null-terminated, and the three words are `struct open_how`: flags,
+        // mode, resolve.
         let file = unsafe { syscall(libc::SYS_openat2, arguments) };
         usize::try_from(file).ok().map(Descriptor)
     }
@@ -321,8 +327,8 @@ mod tests {
         }
     }
 
-    /// However many CPUs the kernel can name, and whatever subset of the sources can be read, no number is too small, and the
-    /// tightest one is taken. 6,300 decisions.
+    /// However many CPUs the kernel can name, and whatever subset of the sources can be read, no
+    /// number is too small, and the tightest one is taken. 6,300 decisions.
     #[test]
     fn every_number_is_an_upper_bound() {
         for cpus in 1..=300usize {
@@ -362,7 +368,8 @@ mod tests {
         assert_eq!(decide(None, None, None).1, Source::Guess);
     }
 
-    /// What is no file of the kernel's, or is reached through another mount, is not read, whatever it says.
+    /// What is no file of the kernel's, or is reached through another mount, is not read, whatever
+    /// it says.
     #[test]
     fn only_the_kernels_own_files_count() {
         let mut buffer = [0u8; 16384];
@@ -377,7 +384,8 @@ mod tests {
         let replaced = KernelFile { root, ..POSSIBLE };
         assert_eq!(replaced.read(&mut buffer), None);
         std::fs::remove_dir_all(&elsewhere).unwrap();
-        // The right file, by a way that leads through other mounts: not to be told from one mounted over it.
+        // The right file, by a way that leads through other mounts: not to be told from one mounted
+        // over it.
         let through = KernelFile {
             path: c"self/root/sys/devices/system/cpu/possible",
             ..STATUS

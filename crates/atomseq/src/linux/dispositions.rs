@@ -1,8 +1,8 @@
 //! Signals as the kernel sees them: dispositions, masks and queues.
 //!
-//! A set of signals is a word, signal `n` its bit `n - 1`. The C library would hide two signals that it keeps for
-//! itself and set `errno`, so this goes to the kernel; only a handler of our own is installed through it, for the
-//! piece of code that handlers return to.
+//! A set of signals is a word, signal `n` its bit `n - 1`. The C library would hide two signals
+//! that it keeps for itself and set `errno`, so this goes to the kernel; only a handler of our own
+//! is installed through it, for the piece of code that handlers return to.
 
 use super::start::own_process;
 use crate::arch::syscall;
@@ -17,7 +17,8 @@ pub const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
 }
 
-/// Signals that belong to the C library. A thread that changes the process's user waits for the handler of one on every other thread.
+/// Signals that belong to the C library. A thread that changes the process's user waits for the
+/// handler of one on every other thread.
 pub const RESERVED: &[i32] = if cfg!(target_env = "musl") {
     &[32, 33, 34]
 } else {
@@ -91,15 +92,17 @@ pub fn disposition(signal: i32) -> Result<Disposition, i32> {
 /// Replaces what the kernel does on `signal`, and returns what it did.
 ///
 /// # Safety
-/// `new` was read from the kernel, possibly with other flags or another mask, or has no function in it.
+/// `new` was read from the kernel, possibly with other flags or another mask, or has no function in
+/// it.
 pub unsafe fn replace_disposition(signal: i32, new: &Disposition) -> Result<Disposition, i32> {
     let mut old = Disposition::DEFAULT;
     sigaction(signal, new, &mut old)?;
     Ok(old)
 }
 
-/// As [`replace_disposition`], if `is_expected` holds for what the kernel does now. Returns whether it did. Otherwise what
-/// was found stays. No lock keeps other code from installing a handler meanwhile: the newest one stays.
+/// As [`replace_disposition`], if `is_expected` holds for what the kernel does now. Returns whether
+/// it did. Otherwise what was found stays. No lock keeps other code from installing a handler
+/// meanwhile: the newest one stays.
 ///
 /// # Safety
 /// As [`replace_disposition`].
@@ -128,8 +131,8 @@ pub unsafe fn replace_disposition_if(
     }
 }
 
-/// Installs a function of our own for `signal`, if `is_expected` holds for what the kernel does now. Returns whether it did.
-/// Otherwise what was found stays, as with [`replace_disposition_if`].
+/// Installs a function of our own for `signal`, if `is_expected` holds for what the kernel does
+/// now. Returns whether it did. Otherwise what was found stays, as with [`replace_disposition_if`].
 ///
 /// # Safety
 /// `entry` can handle the signal on every thread, at every instruction.
@@ -140,8 +143,8 @@ pub unsafe fn install_entry_if(
     mask: u64,
     is_expected: impl Fn(&Disposition) -> bool,
 ) -> Result<bool, i32> {
-    // Of the C library, too: where a sanitizer stands between, it says something else than the kernel.
-    // SAFETY: asks only.
+    // Of the C library, too: where a sanitizer stands between, it says something else than the
+    // kernel. SAFETY: asks only.
     let said = unsafe { replace_by_library(signal, core::ptr::null())? };
     if !is_expected(&disposition(signal)?) {
         return Ok(false);
@@ -169,10 +172,12 @@ pub unsafe fn install_entry_if(
     }
 }
 
-/// As [`replace_disposition`], but the C library chooses where the handler returns to. If `new` is null, it only asks.
+/// As [`replace_disposition`], but the C library chooses where the handler returns to. If `new` is
+/// null, it only asks.
 ///
 /// # Safety
-/// `new` is null, or what was there before, or has a function of our own that can handle the signal.
+/// `new` is null, or what was there before, or has a function of our own that can handle the
+/// signal.
 unsafe fn replace_by_library(
     signal: i32,
     new: *const libc::sigaction,
@@ -209,7 +214,8 @@ pub fn are_same(one: &Disposition, other: &Disposition) -> bool {
         && (one.mask ^ other.mask) & !never_blocked == 0
 }
 
-/// Changes this thread's mask and returns the old one. `how` is `SIG_BLOCK`, `SIG_UNBLOCK` or `SIG_SETMASK`.
+/// Changes this thread's mask and returns the old one. `how` is `SIG_BLOCK`, `SIG_UNBLOCK` or
+/// `SIG_SETMASK`.
 pub fn change_mask(how: c_int, set: u64) -> u64 {
     let mut old = 0u64;
     let arguments = [
@@ -225,7 +231,8 @@ pub fn change_mask(how: c_int, set: u64) -> u64 {
     old
 }
 
-/// Can eight bytes at `address` be read? The kernel reads them before it finds that it is not to change the mask.
+/// Can eight bytes at `address` be read? The kernel reads them before it finds that it is not to
+/// change the mask.
 pub fn is_readable(address: usize) -> bool {
     const NO_CHANGE: usize = 99;
     // SAFETY: nothing is written, and the kernel checks the address.
@@ -238,7 +245,8 @@ pub fn kernel_mask() -> u64 {
     change_mask(libc::SIG_BLOCK, 0)
 }
 
-/// The signals that are pending for this thread or its process; `None` if a sandbox refuses to tell.
+/// The signals that are pending for this thread or its process; `None` if a sandbox refuses to
+/// tell.
 pub fn pending() -> Option<u64> {
     let mut set = 0u64;
     let arguments = [&raw mut set as usize, 8, 0, 0, 0, 0];
@@ -259,7 +267,8 @@ fn own_numbers() -> (usize, usize) {
     (own_process() as usize, thread as usize)
 }
 
-/// Sends a signal to this thread, with the record that `tgkill` makes; `Err` holds an error number. Async-signal-safe.
+/// Sends a signal to this thread, with the record that `tgkill` makes; `Err` holds an error number.
+/// Async-signal-safe.
 pub fn send_to_this_thread(signal: i32) -> Result<(), i32> {
     let (process, thread) = own_numbers();
     let arguments = [process, thread, signal as usize, 0, 0, 0];

@@ -1,8 +1,10 @@
-//! Fork: a child must find every gate open, since the thread that would open a closed one exists only in the parent.
+//! Fork: a child must find every gate open, since the thread that would open a closed one exists
+//! only in the parent.
 //!
-//! So `pthread_atfork`'s prepare handler waits until no thread [holds forks up](enter), and new ones wait until the
-//! fork is over; [`Traffic`](super::traffic::Traffic) has the agreement. A `fork` or `clone` made by a raw system call runs no such
-//! handlers: what another thread was just doing may be half done in the child, which takes over the gates (see `process.rs`).
+//! So `pthread_atfork`'s prepare handler waits until no thread [holds forks up](enter), and new
+//! ones wait until the fork is over; [`Traffic`](super::traffic::Traffic) has the agreement. A
+//! `fork` or `clone` made by a raw system call runs no such handlers: what another thread was just
+//! doing may be half done in the child, which takes over the gates (see `process.rs`).
 
 use super::process::{self, Own};
 use super::rseq;
@@ -14,11 +16,13 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 /// For how many milliseconds a fork waits for the end of walks.
 const MILLISECONDS_FOR_WALKS: u32 = 1_000;
 
-/// What a thread has to do with forks. A child inherits it with the thread that forks. Used with signals blocked: loads and stores.
+/// What a thread has to do with forks. A child inherits it with the thread that forks. Used with
+/// signals blocked: loads and stores.
 struct Thread {
     /// How many stretches this thread is inside in which forks wait for it, one inside the other.
     entered: AtomicU32,
-    /// The generation of the process in which its outermost fork has begun; 0 after that, and in the child.
+    /// The generation of the process in which its outermost fork has begun; 0 after that, and in
+    /// the child.
     forks_in: AtomicU32,
     /// How many walks are this thread's: its forks do not wait for them.
     walks: AtomicU32,
@@ -36,13 +40,15 @@ fn this_thread() -> &'static Thread {
             walks_in: AtomicU32::new(0),
         }
     );
-    // SAFETY: storage of this thread, of atomic words; the callers are done with it before the thread ends.
+    // SAFETY: storage of this thread, of atomic words; the callers are done with it before the
+    // thread ends.
     unsafe { &*thread }
 }
 
 /// From now on forks on other threads wait for this one. `false`: one is under way. A thread that
-/// is forking itself (an atfork handler or a signal handler runs on it between prepare and parent or child) is not counted: what it does
-/// is done before the fork goes on. Called with all signals blocked.
+/// is forking itself (an atfork handler or a signal handler runs on it between prepare and parent
+/// or child) is not counted: what it does is done before the fork goes on. Called with all signals
+/// blocked.
 pub fn try_enter() -> bool {
     let is_inside = this_thread().entered.load(Ordering::Relaxed) > 0;
     // Where it is counted: a child made by a raw fork counts nobody.
@@ -74,7 +80,8 @@ pub(super) fn enter() {
     }
 }
 
-/// While one lives, the next fork on another thread waits a little for this thread to [enter](try_enter).
+/// While one lives, the next fork on another thread waits a little for this thread to
+/// [enter](try_enter).
 pub struct Waiting {
     /// Where it is counted, and the generation of that.
     counted: Option<(&'static Own, u32)>,
@@ -104,8 +111,8 @@ impl Drop for Waiting {
     }
 }
 
-/// While one lives, this thread walks through the loaded objects, for which forks on other threads wait about a second. The C library's
-/// lock is then held, which a fork does not take.
+/// While one lives, this thread walks through the loaded objects, for which forks on other threads
+/// wait about a second. The C library's lock is then held, which a fork does not take.
 pub struct Walk {
     /// The generation of the process that counts it.
     begun_in: u32,
@@ -133,7 +140,8 @@ impl Drop for Walk {
         let _blocked = Blocked::enter();
         // A child has counted none of its parent's.
         if let Some(own) = process::own().filter(|own| own.generation() == self.begun_in) {
-            // Release: pairs with the Acquire in `await_walks`, so that the child has the walk's end.
+            // Release: pairs with the Acquire in `await_walks`, so that the child has the walk's
+            // end.
             own.walks.fetch_sub(1, Ordering::Release);
             wake_all(&own.walks);
             let walks = &this_thread().walks;
@@ -178,8 +186,8 @@ fn count_no_longer() {
     }
 }
 
-/// This process's words, unless this thread is in the middle of a fork: of this process, for a child of a raw fork that a handler
-/// has made in between is not.
+/// This process's words, unless this thread is in the middle of a fork: of this process, for a
+/// child of a raw fork that a handler has made in between is not.
 fn not_forking() -> Option<&'static Own> {
     let is_forking = |own: &Own| {
         rseq::forks().load(Ordering::Relaxed) > 0
@@ -188,7 +196,8 @@ fn not_forking() -> Option<&'static Own> {
     process::own().filter(|own| !is_forking(own))
 }
 
-/// What else is done in the child of a fork, with signals blocked. Returns those that are blocked no longer.
+/// What else is done in the child of a fork, with signals blocked. Returns those that are blocked
+/// no longer.
 pub type Hook = fn() -> u64;
 
 /// Null, or a pointer to a [`Hook`] that lives as long as the program.
@@ -202,16 +211,18 @@ pub fn watch(hook: &'static Hook) -> Result<(), i32> {
     install()
 }
 
-/// Registers the handlers, unless they are, in this process or in one that it descends from. `Err` holds an error number. Called without a
-/// lock: older C libraries register handlers under one of theirs, which a fork holds while handlers run. (So threads that do this at the
-/// same time register them several times: forks are then one inside the other.)
+/// Registers the handlers, unless they are, in this process or in one that it descends from. `Err`
+/// holds an error number. Called without a lock: older C libraries register handlers under one of
+/// theirs, which a fork holds while handlers run. (So threads that do this at the same time
+/// register them several times: forks are then one inside the other.)
 pub(super) fn install() -> Result<(), i32> {
     static IS_DONE: AtomicBool = AtomicBool::new(false);
     // Relaxed: a word on its own.
     if IS_DONE.load(Ordering::Relaxed) {
         return Ok(());
     }
-    // SAFETY: three handlers that live as long as the program (objects that hold atomseq are not unloaded).
+    // SAFETY: three handlers that live as long as the program (objects that hold atomseq are not
+    // unloaded).
     match unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) } {
         0 => {
             IS_DONE.store(true, Ordering::Relaxed);
@@ -227,7 +238,8 @@ unsafe extern "C" fn prepare() {
         rseq::forks().fetch_add(1, Ordering::Relaxed);
         return;
     };
-    // A handler in between would wait for this fork, or close a gate uncounted while another fork is under way.
+    // A handler in between would wait for this fork, or close a gate uncounted while another fork
+    // is under way.
     let blocked = Blocked::enter();
     // What this thread is in the middle of goes on in the child.
     count_no_longer();
@@ -272,8 +284,8 @@ unsafe extern "C" fn parent() {
 unsafe extern "C" fn child() {
     // A handler in between would find two generations, where the kernel has not wiped the first.
     let mut blocked = Blocked::enter();
-    // Once: in the child of a fork that was inside another one, or if the handlers are registered twice, this is called again, when
-    // threads of the child may have a generation already.
+    // Once: in the child of a fork that was inside another one, or if the handlers are registered
+    // twice, this is called again, when threads of the child may have a generation already.
     let parent = this_thread().forks_in.swap(0, Ordering::Relaxed);
     if parent != 0 {
         process::wipe(parent);
@@ -317,8 +329,8 @@ pub(super) mod tests {
         own.traffic.word.load(Ordering::Relaxed)
     }
 
-    /// A child of a raw fork, made in the middle of a fork. A thread of it forks while the first one ends the fork that its parent
-    /// has begun.
+    /// A child of a raw fork, made in the middle of a fork. A thread of it forks while the first
+    /// one ends the fork that its parent has begun.
     #[test]
     fn a_child_does_not_end_a_fork_that_its_parent_has_begun() {
         crate::status();
@@ -346,7 +358,8 @@ pub(super) mod tests {
         assert_eq!(code, 0);
     }
 
-    /// A child of a raw fork, made in the middle of a fork: it goes on behind that one's prepare handler.
+    /// A child of a raw fork, made in the middle of a fork: it goes on behind that one's prepare
+    /// handler.
     #[test]
     fn a_child_made_in_the_middle_of_a_fork_is_not_forking() {
         crate::status();
@@ -367,8 +380,9 @@ pub(super) mod tests {
         assert_eq!(code, 0);
     }
 
-    /// The child of a fork in whose course the child's handler runs twice: it was inside another fork, or the handlers are
-    /// registered twice. In between, threads of the child have begun something.
+    /// The child of a fork in whose course the child's handler runs twice: it was inside another
+    /// fork, or the handlers are registered twice. In between, threads of the child have begun
+    /// something.
     #[test]
     fn a_child_is_told_once_that_it_is_one() {
         crate::status();
@@ -437,7 +451,8 @@ pub(super) mod tests {
         }
     }
 
-    /// Those of other threads are waited for, this thread's own are not; both, also, in the middle of a fork.
+    /// Those of other threads are waited for, this thread's own are not; both, also, in the middle
+    /// of a fork.
     #[test]
     fn a_fork_waits_for_the_walks_of_others() {
         crate::status();

@@ -5,7 +5,8 @@ use core::ptr;
 use core::sync::atomic::AtomicU32;
 use core::time::Duration;
 
-/// Sleeps while `word` holds `expected`. May return early: look again. True if a wake-up ended the sleep.
+/// Sleeps while `word` holds `expected`. May return early: look again. True if a wake-up ended the
+/// sleep.
 pub fn wait(word: &AtomicU32, expected: u32) -> bool {
     wait_for(word, expected, ptr::null())
 }
@@ -30,7 +31,8 @@ pub fn wait_at_most(word: &AtomicU32, expected: u32, limit: Duration) -> bool {
 }
 
 fn wait_for(word: &AtomicU32, expected: u32, timeout: *const libc::timespec) -> bool {
-    // SAFETY: the kernel reads one aligned word that the reference keeps alive, and the timeout unless it is null.
+    // SAFETY: the kernel reads one aligned word that the reference keeps alive, and the timeout
+    // unless it is null.
     let result = unsafe {
         syscall(
             libc::SYS_futex,

@@ -1,15 +1,17 @@
-//! Which kernels are known to break what atomseq relies on. The faults are races that no self-test can provoke, so the
-//! version decides.
+//! Which kernels are known to break what atomseq relies on. The faults are races that no self-test
+//! can provoke, so the version decides.
 //!
-//! **The lost fence.** A fence sets a bit in the interrupted thread's event mask from an inter-processor interrupt, while
-//! the scheduler reads and clears the same mask with interrupts enabled; the bit can be lost, and with it the abort.
-//! Present since the fence exists (5.10), fixed by commit 6eb350a22331 "rseq: Protect event mask against membarrier IPI"
-//! in 6.18 and in the stable releases of `FENCE_FIXED`. A series that is not listed has no fix that could be
+//! **The lost fence.** A fence sets a bit in the interrupted thread's event mask from an
+//! inter-processor interrupt, while the scheduler reads and clears the same mask with interrupts
+//! enabled; the bit can be lost, and with it the abort. Present since the fence exists (5.10),
+//! fixed by commit 6eb350a22331 "rseq: Protect event mask against membarrier IPI" in 6.18 and in
+//! the stable releases of `FENCE_FIXED`. A series that is not listed has no fix that could be
 //! established (for 5.15 and older the fix did not apply).
 //!
-//! **AArch64 without aborts.** From 6.19 AArch64 kernels aborted a section only when its thread changed the CPU, not when
-//! another thread ran on the same CPU in between (reported April 2026, after 7.0). x86-64 is not affected, nor is
-//! atomseq by the other change of that release (`cpu_id_start` is no longer rewritten at every return).
+//! **AArch64 without aborts.** From 6.19 AArch64 kernels aborted a section only when its thread
+//! changed the CPU, not when another thread ran on the same CPU in between (reported April 2026,
+//! after 7.0). x86-64 is not affected, nor is atomseq by the other change of that release
+//! (`cpu_id_start` is no longer rewritten at every return).
 
 use super::cpus::KernelFile;
 use crate::status::KernelVersion;
@@ -28,8 +30,8 @@ const SECTIONS_FAULTY_ON_AARCH64: [(u32, u32); 2] = [
     (7, 0),  // the same code; a fixed release could not be established
 ];
 
-/// Before 5.5 a child that shares memory shared its parent's registration too, and the kernel wrote the child's CPU
-/// number into it (commit 463f550fb47b "rseq: Unregister rseq for clone CLONE_VM").
+/// Before 5.5 a child that shares memory shared its parent's registration too, and the kernel wrote
+/// the child's CPU number into it (commit 463f550fb47b "rseq: Unregister rseq for clone CLONE_VM").
 const OLDEST: KernelVersion = KernelVersion {
     major: 5,
     minor: 5,
@@ -100,8 +102,9 @@ fn bytes(text: &[libc::c_char]) -> &[u8] {
     &text[..end]
 }
 
-/// A better patch number than the release's 0, from Debian's `uname -v` ("... Debian 6.1.76-1 (2024-02-01)") or Ubuntu's
-/// `/proc/version_signature` ("Ubuntu 6.8.0-31.31-generic 6.8.1"), if it names the same series.
+/// A better patch number than the release's 0, from Debian's `uname -v` ("... Debian 6.1.76-1
+/// (2024-02-01)") or Ubuntu's `/proc/version_signature` ("Ubuntu 6.8.0-31.31-generic 6.8.1"), if it
+/// names the same series.
 fn refine(release: KernelVersion, version: &[u8], signature: &[u8]) -> KernelVersion {
     let debian = after(version, b"Debian ");
     let ubuntu =

@@ -1,5 +1,5 @@
-//! The fence: after it, no section that was running on that CPU is still running. And the barrier, which orders memory on all
-//! CPUs and aborts nothing.
+//! The fence: after it, no section that was running on that CPU is still running. And the barrier,
+//! which orders memory on all CPUs and aborts nothing.
 
 use crate::arch::syscall;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -40,11 +40,13 @@ fn announce(command: usize) -> Result<(), i32> {
     Ok(())
 }
 
-/// Aborts every section of this process that runs on `cpu`, and returns once none of those runs any more. An
-/// absent CPU is no error: nothing runs there. Call it only while [`Status::gates_active`] holds.
+/// Aborts every section of this process that runs on `cpu`, and returns once none of those runs any
+/// more. An absent CPU is no error: nothing runs there. Call it only while [`Status::gates_active`]
+/// holds.
 ///
-/// A fence that worked at start-up and fails now (a sandbox set up late) leaves no way to go on safely: the caller
-/// would change memory under a running section. So it says so on standard error and aborts the process.
+/// A fence that worked at start-up and fails now (a sandbox set up late) leaves no way to go on
+/// safely: the caller would change memory under a running section. So it says so on standard error
+/// and aborts the process.
 ///
 /// [`Status::gates_active`]: crate::status::Status::gates_active
 pub fn membarrier_rseq(cpu: usize) {
@@ -56,9 +58,10 @@ pub fn fence_all() {
     expedite(PRIVATE_EXPEDITED_RSEQ, 0, 0);
 }
 
-/// A full memory barrier on every CPU that runs a thread of this process, at some moment between call and return; a thread that
-/// runs on none has had one since it ran, or will before it does. Call it only while [`Status::gates_active`] holds, or if it
-/// [works](can_order_all); it fails as [`membarrier_rseq`] does.
+/// A full memory barrier on every CPU that runs a thread of this process, at some moment between
+/// call and return; a thread that runs on none has had one since it ran, or will before it does.
+/// Call it only while [`Status::gates_active`] holds, or if it [works](can_order_all); it fails as
+/// [`membarrier_rseq`] does.
 ///
 /// [`Status::gates_active`]: crate::status::Status::gates_active
 pub fn barrier() {

@@ -15,8 +15,9 @@ pub fn map(bytes: usize) -> Option<NonNull<u8>> {
     NonNull::new(address as *mut u8)
 }
 
-/// Gives back what [`map`] returned. `false`: the system would not take it, and it stays as it is. The kernel keeps mappings that lie
-/// side by side as one, and a process at the limit of mappings (`vm.max_map_count`) may not split one; or a sandbox refuses the call.
+/// Gives back what [`map`] returned. `false`: the system would not take it, and it stays as it is.
+/// The kernel keeps mappings that lie side by side as one, and a process at the limit of mappings
+/// (`vm.max_map_count`) may not split one; or a sandbox refuses the call.
 ///
 /// # Safety
 /// `start` and `bytes` are those of one `map`, and nothing uses the memory any more.
@@ -38,8 +39,9 @@ pub fn page_size() -> usize {
     usize::try_from(bytes).unwrap_or(4096)
 }
 
-/// Gives the memory behind addresses back, but not the addresses: from now on they read as zeros. `false`: the system
-/// would not take all of it, as where the program has locked some; what lies before that may read as zeros all the same.
+/// Gives the memory behind addresses back, but not the addresses: from now on they read as zeros.
+/// `false`: the system would not take all of it, as where the program has locked some; what lies
+/// before that may read as zeros all the same.
 ///
 /// # Safety
 /// Whole pages of one [`map`], whose users expect zeros at any time.
@@ -48,7 +50,8 @@ pub unsafe fn discard(start: NonNull<u8>, bytes: usize) -> bool {
     unsafe { advise(start, bytes, libc::MADV_DONTNEED) }
 }
 
-/// From now on the children of forks find zeros here. `false`: this kernel or a sandbox does not do that (before Linux 4.14).
+/// From now on the children of forks find zeros here. `false`: this kernel or a sandbox does not do
+/// that (before Linux 4.14).
 ///
 /// # Safety
 /// Whole pages of one [`map`], whose users expect zeros in a child.

@@ -26,7 +26,8 @@ pub struct Object {
 type Header = libc::Elf64_Phdr;
 
 impl Object {
-    /// An address in each of its segments. Where there are gaps between these, the C library has a record of each.
+    /// An address in each of its segments. Where there are gaps between these, the C library has a
+    /// record of each.
     pub fn addresses(&self) -> impl Iterator<Item = usize> + use<> {
         let bias = self.bias;
         self.headers()
@@ -103,16 +104,17 @@ impl Object {
 
 /// What notes begin with, and how long they are.
 pub struct NoteKind {
-    /// The length of the name and its zeros, a multiple of four; the length of the description; the type.
+    /// The length of the name and its zeros, a multiple of four; the length of the description; the
+    /// type.
     pub head: [u32; 3],
     /// The name and its zeros.
     pub name: &'static [u8],
 }
 
 impl NoteKind {
-    /// The descriptions of such notes in a segment. They are looked for at every multiple of four, for
-    /// notes cannot be walked everywhere: those whose lengths are multiples of four alone may be in a
-    /// segment, a linker script's, whose alignment is eight.
+    /// The descriptions of such notes in a segment. They are looked for at every multiple of four,
+    /// for notes cannot be walked everywhere: those whose lengths are multiples of four alone may
+    /// be in a segment, a linker script's, whose alignment is eight.
     fn find(&'static self, segment: &'static [u8]) -> impl Iterator<Item = &'static [u8]> {
         let NoteKind { head, name } = self;
         let begin = size_of_val(head) + name.len();
@@ -161,7 +163,8 @@ type Finder = unsafe extern "C" fn(*mut c_void, *mut Found) -> c_int;
 /// `_dl_find_object`, once it was looked up and is there.
 static FINDER: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 
-/// Looks for `_dl_find_object`, which glibc has had since 2.35, once. Takes the dynamic linker's lock.
+/// Looks for `_dl_find_object`, which glibc has had since 2.35, once. Takes the dynamic linker's
+/// lock.
 #[cfg(all(target_env = "gnu", not(target_feature = "crt-static")))]
 pub fn look_finder_up() {
     static IS_LOOKED_UP: AtomicBool = AtomicBool::new(false);

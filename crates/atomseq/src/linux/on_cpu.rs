@@ -1,11 +1,13 @@
-//! What the code that [`sequence!`](crate::sequence!) generates asks of this build: sections run here.
+//! What the code that [`sequence!`](crate::sequence!) generates asks of this build: sections run
+//! here.
 
 use core::sync::atomic::Ordering;
 
 /// The offset of the thread's `struct rseq` from its thread pointer.
 #[inline(always)]
 pub fn rseq_offset() -> isize {
-    // Relaxed: written before the first area exists, and a sequence needs an area or a start-up of its own.
+    // Relaxed: written before the first area exists, and a sequence needs an area or a start-up of
+    // its own.
     super::RSEQ_OFFSET.load(Ordering::Relaxed)
 }
 
@@ -48,7 +50,8 @@ macro_rules! __interlocked {
     };
 }
 
-/// The load-acquire that allows later loads of other words to pass earlier releases, where the processor has it.
+/// The load-acquire that allows later loads of other words to pass earlier releases, where the
+/// processor has it.
 #[doc(hidden)]
 #[macro_export]
 #[cfg(target_feature = "rcpc")]

@@ -1,11 +1,14 @@
-//! What is one process's own: a page that the kernel wipes in the child of each fork, whatever system call made it.
+//! What is one process's own: a page that the kernel wipes in the child of each fork, whatever
+//! system call made it.
 //!
-//! The number of a process does not tell a child from its parent: where the first process of a PID namespace makes another namespace
-//! and forks, both are number 1. Nor do `pthread_atfork` handlers: others' run before atomseq's, and a raw fork runs none.
+//! The number of a process does not tell a child from its parent: where the first process of a PID
+//! namespace makes another namespace and forks, both are number 1. Nor do `pthread_atfork`
+//! handlers: others' run before atomseq's, and a raw fork runs none.
 //!
-//! Start-up maps the page, before anything else. Before that nothing asks forks to wait, and all is the first generation's.
-//! Kernels before Linux 4.14 and some sandboxes wipe nothing: static memory then takes the page's place, which atomseq's own handler
-//! wipes in the child. It does so as well where the kernel, as emulators do, has promised to wipe the page and has not.
+//! Start-up maps the page, before anything else. Before that nothing asks forks to wait, and all is
+//! the first generation's. Kernels before Linux 4.14 and some sandboxes wipe nothing: static memory
+//! then takes the page's place, which atomseq's own handler wipes in the child. It does so as well
+//! where the kernel, as emulators do, has promised to wipe the page and has not.
 
 use super::memory;
 use super::threads::process_number;
@@ -36,7 +39,8 @@ static NEWEST: AtomicU32 = AtomicU32::new(FIRST);
 /// This process's words, once start-up has begun.
 #[inline]
 pub(super) fn own() -> Option<&'static Own> {
-    // SAFETY: null, or words that stay until the process ends. Acquire: pairs with the Release in `set_up`.
+    // SAFETY: null, or words that stay until the process ends. Acquire: pairs with the Release in
+    // `set_up`.
     unsafe { OWN.load(Ordering::Acquire).as_ref() }
 }
 
@@ -46,11 +50,13 @@ pub fn generation() -> u32 {
     own().map_or(FIRST, Own::generation)
 }
 
-/// Tells a process from its parent, as far as the kernel lets it: not 0, and below the highest number.
+/// Tells a process from its parent, as far as the kernel lets it: not 0, and below the highest
+/// number.
 pub(super) fn identity() -> u32 {
     match own() {
         Some(own) if !own.is_unwiped() => own.generation(),
-        // Where a sandbox keeps the number back, too, only atomseq's atfork handler tells them apart.
+        // Where a sandbox keeps the number back, too, only atomseq's atfork handler tells them
+        // apart.
         _ => process_number().unwrap_or_else(generation),
     }
 }
@@ -76,8 +82,8 @@ impl Own {
         }
     }
 
-    /// The first question in a child: a generation later than any that it descends from. Handlers and other threads may ask at the
-    /// same time: the first answer stands.
+    /// The first question in a child: a generation later than any that it descends from. Handlers
+    /// and other threads may ask at the same time: the first answer stands.
     #[cold]
     fn begin(&self) -> u32 {
         let next = NEWEST.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
@@ -91,7 +97,8 @@ impl Own {
     }
 }
 
-/// Called by atomseq's atfork handler in a child of a process of generation `parent`: does the kernel's work where it does not.
+/// Called by atomseq's atfork handler in a child of a process of generation `parent`: does the
+/// kernel's work where it does not.
 pub(super) fn wipe(parent: u32) {
     let Some(own) = own() else { return };
     // Relaxed: the child's only thread, with its signals blocked.

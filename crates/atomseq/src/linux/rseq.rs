@@ -4,11 +4,12 @@
 //! own registration, a thread:   0 not yet ──first slow path──> 1 registered ──thread exit──> 2 retired
 //!                                    └──the kernel refuses──> 3 refused; meanwhile, 4 registering
 //! ```
-//! A thread that is not registered reads -1 as its CPU number, so all its sections go to a guard slot and
-//! from there to the slow path, which registers it. The exit hook is a thread-specific key, made at start-up:
-//! unlike a destructor of Rust's it needs no memory. It unregisters before the thread's storage goes (the kernel
-//! would go on writing to it) and retires the thread: destructors that run later use the slow path. Where a sandbox that was set
-//! up late refuses that, the thread stays registered if its storage outlives it; otherwise the process is aborted.
+//! A thread that is not registered reads -1 as its CPU number, so all its sections go to a guard
+//! slot and from there to the slow path, which registers it. The exit hook is a thread-specific
+//! key, made at start-up: unlike a destructor of Rust's it needs no memory. It unregisters before
+//! the thread's storage goes (the kernel would go on writing to it) and retires the thread:
+//! destructors that run later use the slow path. Where a sandbox that was set up late refuses that,
+//! the thread stays registered if its storage outlives it; otherwise the process is aborted.
 
 use super::signals::Blocked;
 use super::start;
@@ -16,8 +17,9 @@ use crate::arch::{FOUND_MASK, SIGNATURE, syscall, thread_block_offset, thread_po
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicI32, AtomicIsize, AtomicU32, AtomicU64, Ordering};
 
-/// Where a thread's `struct rseq` lies, counted from its thread pointer. Written once, by start-up; every
-/// section reads it. Until then, and when sections are off, it must not be used, or leads to a block whose CPU is -1.
+/// Where a thread's `struct rseq` lies, counted from its thread pointer. Written once, by start-up;
+/// every section reads it. Until then, and when sections are off, it must not be used, or leads to
+/// a block whose CPU is -1.
 pub static RSEQ_OFFSET: AtomicIsize = AtomicIsize::new(0);
 
 /// The thread-specific key of the exit hook plus one; 0 unless threads register themselves.
@@ -33,7 +35,8 @@ const RETIRED: u32 = 2;
 const REFUSED: u32 = 3;
 const REGISTERING: u32 = 4;
 
-/// glibc keeps the values of the first 32 keys in the thread itself, and allocates for later ones; musl never does.
+/// glibc keeps the values of the first 32 keys in the thread itself, and allocates for later ones;
+/// musl never does.
 fn needs_no_memory(key: u32) -> bool {
     key < 32 || cfg!(not(target_env = "gnu"))
 }
@@ -49,8 +52,8 @@ pub(super) fn area() -> *mut u8 {
 /// This thread's CPU as the kernel keeps it; negative when the thread is not registered.
 #[inline]
 pub fn cpu_id() -> i32 {
-    // SAFETY: after start-up `area` is a live `struct rseq` of this thread, whose word at 4 the kernel changes
-    // between two instructions of ours: an atomic load.
+    // SAFETY: after start-up `area` is a live `struct rseq` of this thread, whose word at 4 the
+    // kernel changes between two instructions of ours: an atomic load.
     unsafe { AtomicI32::from_ptr(area().add(4).cast()) }.load(Ordering::Relaxed)
 }
 
@@ -59,7 +62,8 @@ fn block() -> usize {
 }
 
 fn registration() -> &'static AtomicU32 {
-    // SAFETY: a word of this thread's block (see `arch`), used only through atomics, by this thread and its handlers.
+    // SAFETY: a word of this thread's block (see `arch`), used only through atomics, by this thread
+    // and its handlers.
     unsafe { AtomicU32::from_ptr((block() + 32) as *mut u32) }
 }
 
@@ -87,8 +91,8 @@ pub(super) fn found_mask() -> &'static AtomicU64 {
     unsafe { AtomicU64::from_ptr((block() + FOUND_MASK) as *mut u64) }
 }
 
-/// What user-level masks have blocked, if the last of them ended inside a `SignalsBlocked` that is over now;
-/// `None` if no signal waits for that. Called with signals blocked.
+/// What user-level masks have blocked, if the last of them ended inside a `SignalsBlocked` that is
+/// over now; `None` if no signal waits for that. Called with signals blocked.
 pub(super) fn take_deferred() -> Option<u64> {
     // Words of `signal`'s: how many masks, and whether signals wait; what is blocked; what was
     // unblocked last; what is kept.
@@ -112,7 +116,8 @@ pub(super) fn use_own_block() {
     RSEQ_OFFSET.store(thread_block_offset(), Ordering::Relaxed);
 }
 
-/// Uses glibc's registration if there is one, by its [symbols](glibc_symbols); returns glibc's `__rseq_size`.
+/// Uses glibc's registration if there is one, by its [symbols](glibc_symbols); returns glibc's
+/// `__rseq_size`.
 pub(super) fn adopt(symbols: Option<(isize, u32)>) -> Option<u32> {
     let (offset, size) = symbols?;
     if size == 0 {
@@ -126,8 +131,8 @@ pub(super) fn adopt(symbols: Option<(isize, u32)>) -> Option<u32> {
     Some(size)
 }
 
-/// `__rseq_offset` and `__rseq_size`, looked up when the program runs: it may have been linked on an older system. Takes the dynamic
-/// linker's lock.
+/// `__rseq_offset` and `__rseq_size`, looked up when the program runs: it may have been linked on
+/// an older system. Takes the dynamic linker's lock.
 #[cfg(all(target_env = "gnu", not(target_feature = "crt-static")))]
 pub(super) fn glibc_symbols() -> Option<(isize, u32)> {
     // SAFETY: looks two names up; glibc has had these types since 2.35, and never unloads.
@@ -159,7 +164,8 @@ pub(super) fn glibc_symbols() -> Option<(isize, u32)> {
     None
 }
 
-/// Prepares threads to register themselves. `Err` holds an error number, or 0 for "no key that needs no memory".
+/// Prepares threads to register themselves. `Err` holds an error number, or 0 for "no key that
+/// needs no memory".
 pub(super) fn create_exit_hook() -> Result<(), i32> {
     let mut key: libc::pthread_key_t = 0;
     // SAFETY: the key is ours; the hook lives as long as the program.
@@ -181,13 +187,15 @@ pub(super) fn create_exit_hook() -> Result<(), i32> {
 pub(super) fn forget_exit_hook() {
     let key = EXIT_KEY.swap(0, Ordering::Relaxed);
     if key != 0 {
-        // SAFETY: made by `create_exit_hook`; this thread has unregistered, and no other registers before start-up has ended.
+        // SAFETY: made by `create_exit_hook`; this thread has unregistered, and no other registers
+        // before start-up has ended.
         unsafe { libc::pthread_key_delete((key - 1) as libc::pthread_key_t) };
     }
 }
 
-/// On the slow path, when this thread's CPU number reads as negative: registers the thread if that is atomseq's to
-/// do. `true`: it is registered now, and the fast path is worth another try. Async-signal-safe.
+/// On the slow path, when this thread's CPU number reads as negative: registers the thread if that
+/// is atomseq's to do. `true`: it is registered now, and the fast path is worth another try.
+/// Async-signal-safe.
 ///
 /// Before start-up has ended there is nothing to do: it may still decide against sections.
 pub fn register_this_thread() -> bool {
@@ -204,7 +212,8 @@ pub fn register_this_thread() -> bool {
 /// Registers this thread; `Err` holds the kernel's error number.
 #[cold]
 pub(super) fn register() -> Result<(), i32> {
-    // A handler that ran in the middle would register too; one of `SIGSYS` may run, and does without.
+    // A handler that ran in the middle would register too; one of `SIGSYS` may run, and does
+    // without.
     let _blocked = Blocked::enter();
     if registration().load(Ordering::Relaxed) == REGISTERED {
         return Ok(());
@@ -218,7 +227,8 @@ pub(super) fn register() -> Result<(), i32> {
         registration().store(REFUSED, Ordering::Relaxed);
         return Err(result);
     }
-    // SAFETY: the block is aligned to 32 bytes, has 32 for the kernel, and stays until the hook has unregistered it.
+    // SAFETY: the block is aligned to 32 bytes, has 32 for the kernel, and stays until the hook has
+    // unregistered it.
     let result = unsafe { syscall(libc::SYS_rseq, [block(), SIZE, 0, SIGNATURE as usize, 0, 0]) };
     if result < 0 {
         // SAFETY: as above.
@@ -230,8 +240,8 @@ pub(super) fn register() -> Result<(), i32> {
     Ok(())
 }
 
-/// Unregisters this thread if it is registered, and leaves `state` behind. `false`: a sandbox set up late refuses it, and the kernel
-/// goes on writing to the thread's block.
+/// Unregisters this thread if it is registered, and leaves `state` behind. `false`: a sandbox set
+/// up late refuses it, and the kernel goes on writing to the thread's block.
 #[must_use]
 fn unregister(state: u32) -> bool {
     let _blocked = Blocked::enter();
@@ -258,8 +268,9 @@ pub(super) fn give_up() {
     use_own_block();
 }
 
-/// Does a thread's storage stay until the kernel is done with the thread? glibc unmaps it, or gives it to another thread, after the
-/// kernel has cleared the thread's number. musl's detached threads unmap their own before their last system call.
+/// Does a thread's storage stay until the kernel is done with the thread? glibc unmaps it, or gives
+/// it to another thread, after the kernel has cleared the thread's number. musl's detached threads
+/// unmap their own before their last system call.
 const STORAGE_OUTLIVES_THREAD: bool = cfg!(target_env = "gnu");
 
 unsafe extern "C" fn at_thread_exit(_block: *mut c_void) {

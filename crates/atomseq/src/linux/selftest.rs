@@ -1,5 +1,5 @@
-//! The self-test: start-up interrupts a section of its own and sees whether the kernel aborts it. Kernels and
-//! sandboxes have accepted registrations and then aborted nothing.
+//! The self-test: start-up interrupts a section of its own and sees whether the kernel aborts it.
+//! Kernels and sandboxes have accepted registrations and then aborted nothing.
 //!
 //! ```text
 //! this thread                      helper (a child that shares memory, made and reaped here)
@@ -8,11 +8,13 @@
 //!   spin until done                  fence: membarrier, from another CPU if there is one
 //!                       <──────      done = 1; exit
 //! ```
-//! *Preemption*: the helper can look only while this thread does not run, so by then the section must have been aborted.
-//! *Fence*: `membarrier` returns only after the abort. So in both, a section that still runs and sees `done` is proof that
-//! an abort is missing. An abort is proof of a working fence only if no other thread ran meanwhile; where the machine is too
-//! busy to see one without (or has one CPU), it counts that none was ever missing. The helper is no thread of this process: once reaped, nothing of it is left, where a thread
-//! could still stand in the way of an `unshare`.
+//! *Preemption*: the helper can look only while this thread does not run, so by then the section
+//! must have been aborted. *Fence*: `membarrier` returns only after the abort. So in both, a
+//! section that still runs and sees `done` is proof that an abort is missing. An abort is proof of
+//! a working fence only if no other thread ran meanwhile; where the machine is too busy to see one
+//! without (or has one CPU), it counts that none was ever missing. The helper is no thread of this
+//! process: once reaped, nothing of it is left, where a thread could still stand in the way of an
+//! `unshare`.
 
 use super::rseq;
 use crate::arch::{KickWords, spawn_kicker, syscall, watch, watched};
@@ -37,14 +39,15 @@ pub(super) enum Outcome {
     Blocked(i32),
 }
 
-/// Rounds that the section spins at most, about 20 ms: several scheduler slices, so that on a machine too busy to run
-/// the helper, another thread interrupts the section.
+/// Rounds that the section spins at most, about 20 ms: several scheduler slices, so that on a
+/// machine too busy to run the helper, another thread interrupts the section.
 const ROUNDS: u64 = 20_000_000;
-/// How often, and in what distance (in nanoseconds), the helper looks: together longer than the section spins.
+/// How often, and in what distance (in nanoseconds), the helper looks: together longer than the
+/// section spins.
 const LOOKS: u32 = 4_000;
 const NAP: i64 = 20_000;
-/// The helper's scheduler slice in nanoseconds, the shortest there is: Linux 6.12 and newer let it interrupt a thread
-/// with a longer slice at once, instead of after up to 3 ms.
+/// The helper's scheduler slice in nanoseconds, the shortest there is: Linux 6.12 and newer let it
+/// interrupt a thread with a longer slice at once, instead of after up to 3 ms.
 const SLICE: u64 = 100_000;
 /// An attempt comes to nothing when the thread is moved meanwhile.
 const ATTEMPTS: u32 = 8;
@@ -81,7 +84,8 @@ fn attempt(kick: Kick, area: *mut u8, attributes: &Attributes) -> Outcome {
         Kick::Fence => others(&mut mask, cpu),
     };
     let words = words(kick, cpu, if stay { &mask } else { &[] }, attributes);
-    // SAFETY: signals are blocked, no section is armed, and `words` outlives the child, whose end is waited for below.
+    // SAFETY: signals are blocked, no section is armed, and `words` outlives the child, whose end
+    // is waited for below.
     let child = unsafe { spawn_kicker(&words) };
     if child < 0 {
         return Outcome::Blocked(-child as i32);
@@ -111,7 +115,8 @@ fn attempt(kick: Kick, area: *mut u8, attributes: &Attributes) -> Outcome {
     }
 }
 
-/// What the helper is told, before it has done anything; it may move to the CPUs in `mask`, to any if there is none.
+/// What the helper is told, before it has done anything; it may move to the CPUs in `mask`, to any
+/// if there is none.
 fn words(kick: Kick, cpu: usize, mask: &[u64], attributes: &Attributes) -> KickWords {
     KickWords {
         ready: AtomicU32::new(0),
@@ -215,11 +220,13 @@ fn wait4(child: usize) -> isize {
     }
 }
 
-/// Waits for the helper's end, whatever `wait4` says: the helper uses `words` until then. It ends by itself within a
-/// few milliseconds. An error number if the kernel does not let it be reaped; a debugger may have reaped it first.
+/// Waits for the helper's end, whatever `wait4` says: the helper uses `words` until then. It ends
+/// by itself within a few milliseconds. An error number if the kernel does not let it be reaped; a
+/// debugger may have reaped it first.
 fn reap(child: usize, words: &KickWords) -> Result<(), i32> {
     let result = wait4(child);
-    // Acquire: what the helper did with `words` was before; the kernel clears the word as the helper's last access.
+    // Acquire: what the helper did with `words` was before; the kernel clears the word as the
+    // helper's last access.
     while words.alive.load(Ordering::Acquire) != 0 {
         sleep(&words.nap);
     }
@@ -235,7 +242,8 @@ fn sleep(nap: &[i64; 2]) {
     unsafe { syscall(libc::SYS_nanosleep, [nap.as_ptr() as usize, 0, 0, 0, 0, 0]) };
 }
 
-/// Whether the CPU number that the kernel keeps for this thread is the one it tells; an error number if it tells none.
+/// Whether the CPU number that the kernel keeps for this thread is the one it tells; an error
+/// number if it tells none.
 pub(super) fn cpu_number_is_right() -> Result<bool, i32> {
     // A thread may be moved between the two looks, but not every time.
     for _ in 0..64 {
@@ -264,8 +272,8 @@ mod tests {
     #[repr(C, align(32))]
     struct Unregistered([AtomicU64; 4]);
 
-    /// Does the kernel, or the environment, refuse sections or their fence? Then there is nothing to test. A self-test that failed
-    /// is no refusal.
+    /// Does the kernel, or the environment, refuse sections or their fence? Then there is nothing
+    /// to test. A self-test that failed is no refusal.
     fn refused() -> bool {
         use crate::status::Reason::*;
         let status = crate::status();
@@ -285,7 +293,8 @@ mod tests {
         refused
     }
 
-    /// Runs this on a thread that can run sections, and that stays on one CPU, whose number it is given.
+    /// Runs this on a thread that can run sections, and that stays on one CPU, whose number it is
+    /// given.
     fn on_one_cpu<T: Send>(run: impl FnOnce(u32) -> T + Send) -> T {
         let on_thread = || {
             let status = crate::status();
@@ -341,8 +350,9 @@ mod tests {
         assert_eq!(outcomes, [Outcome::Aborted, Outcome::Aborted]);
     }
 
-    /// The helper uses this thread's memory. Here `wait4` says that there is no such child, as it does where a sandbox
-    /// refuses it or a debugger was first, while the helper still looks for a word that nobody sets.
+    /// The helper uses this thread's memory. Here `wait4` says that there is no such child, as it
+    /// does where a sandbox refuses it or a debugger was first, while the helper still looks for a
+    /// word that nobody sets.
     #[test]
     fn the_helpers_end_is_waited_for_whatever_wait4_says() {
         let _blocked = Blocked::enter();

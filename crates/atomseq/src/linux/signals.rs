@@ -1,40 +1,46 @@
-//! Signals blocked: a stretch of one thread's time in which no signal handler runs on it and no fork copies its work half done.
+//! Signals blocked: a stretch of one thread's time in which no signal handler runs on it and no
+//! fork copies its work half done.
 
 use super::dispositions::{RESERVED_SET, bit, change_mask};
 use super::{fork, rseq};
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-/// What ends a user-level mask whose last guard was dropped inside a [`SignalsBlocked`]; null until a handler was installed.
+/// What ends a user-level mask whose last guard was dropped inside a [`SignalsBlocked`]; null until
+/// a handler was installed.
 static HOOK: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
 
-/// From now on the end of a [`SignalsBlocked`] that has signals to unblock calls `hook` with the mask that the thread goes on with,
-/// and `hook` sets that mask.
+/// From now on the end of a [`SignalsBlocked`] that has signals to unblock calls `hook` with the
+/// mask that the thread goes on with, and `hook` sets that mask.
 pub fn set_quiet_hook(hook: fn(u64)) {
     // Release: pairs with the Acquire in `SignalsBlocked::drop`.
     HOOK.store(hook as *mut (), Ordering::Release);
 }
 
-/// While one lives, this thread runs no signal handler, and `fork` on another thread waits for its end.
+/// While one lives, this thread runs no signal handler, and `fork` on another thread waits for its
+/// end.
 ///
-/// A thread enters before it closes a gate: a handler on the same thread that met the closed gate would wait
-/// for the very thread it interrupted, and a child forked meanwhile would find the gate closed for good.
-/// Run no code of a user's inside: one that forks would leave the child a closed gate.
+/// A thread enters before it closes a gate: a handler on the same thread that met the closed gate
+/// would wait for the very thread it interrupted, and a child forked meanwhile would find the gate
+/// closed for good. Run no code of a user's inside: one that forks would leave the child a closed
+/// gate.
 ///
-/// They may end in any order: the first one's start and the last one's end count. What the first one found is kept
-/// with the thread.
+/// They may end in any order: the first one's start and the last one's end count. What the first
+/// one found is kept with the thread.
 pub struct SignalsBlocked {
     /// The mask belongs to this thread.
     _not_send: PhantomData<*mut ()>,
 }
 
 impl SignalsBlocked {
-    /// Blocks every signal (by the raw system call: two that glibc would leave open as well), then waits a little
-    /// until no fork is under way. Two system calls a use. `SIGSYS` is one of them, for its handler is the user's code: a sandbox that
-    /// answers a system call inside (`futex`, `membarrier`, `rt_sigprocmask`) by that signal ends the process.
+    /// Blocks every signal (by the raw system call: two that glibc would leave open as well), then
+    /// waits a little until no fork is under way. Two system calls a use. `SIGSYS` is one of them,
+    /// for its handler is the user's code: a sandbox that answers a system call inside (`futex`,
+    /// `membarrier`, `rt_sigprocmask`) by that signal ends the process.
     pub fn enter() -> SignalsBlocked {
         let found = set_mask(u64::MAX);
-        // Relaxed loads and stores, here and below: words of this thread's, on which no handler runs now.
+        // Relaxed loads and stores, here and below: words of this thread's, on which no handler
+        // runs now.
         let quiets = rseq::quiet().load(Ordering::Relaxed);
         rseq::quiet().store(quiets + 1, Ordering::Relaxed);
         if quiets == 0 {
@@ -70,18 +76,20 @@ impl Drop for SignalsBlocked {
     }
 }
 
-/// Is this thread inside a [`SignalsBlocked`]? The end of a user-level mask then unblocks nothing: the end of the `SignalsBlocked` does.
+/// Is this thread inside a [`SignalsBlocked`]? The end of a user-level mask then unblocks nothing:
+/// the end of the `SignalsBlocked` does.
 pub fn is_quiet() -> bool {
     rseq::quiet().load(Ordering::Relaxed) > 0
 }
 
-/// No signal handler runs on this thread while one lives, but for one of `SIGSYS` and the C library's own. As [`SignalsBlocked`], without a word
-/// to forks.
+/// No signal handler runs on this thread while one lives, but for one of `SIGSYS` and the C
+/// library's own. As [`SignalsBlocked`], without a word to forks.
 ///
-/// A fork or start-up may wait for another thread inside, which may wait for the C library's handler on this one: in `setuid`.
+/// A fork or start-up may wait for another thread inside, which may wait for the C library's
+/// handler on this one: in `setuid`.
 ///
-/// A sandbox may answer system calls by `SIGSYS`, and kills a thread that has blocked it. Start-up asks the kernel what not every
-/// sandbox knows; where a handler comes back in, it is turned away.
+/// A sandbox may answer system calls by `SIGSYS`, and kills a thread that has blocked it. Start-up
+/// asks the kernel what not every sandbox knows; where a handler comes back in, it is turned away.
 pub(super) struct Blocked(u64);
 
 impl Blocked {

@@ -1,7 +1,8 @@
 //! Start-up: decides once for the process what can be used, and says why not.
 //!
-//! The C library allocates in `pthread_atfork` (musl) and in a `dlsym` that finds nothing (glibc), with its own allocator.
-//! Hence the first call must not come from a signal handler, which may have interrupted that allocator.
+//! The C library allocates in `pthread_atfork` (musl) and in a `dlsym` that finds nothing (glibc),
+//! with its own allocator. Hence the first call must not come from a signal handler, which may have
+//! interrupted that allocator.
 
 use super::cpus::{self, Source};
 use super::futex::{wait, wake_all};
@@ -24,8 +25,8 @@ struct Decision(UnsafeCell<Status>);
 // SAFETY: written by the one thread that won STATE, before the Release that makes it readable.
 unsafe impl Sync for Decision {}
 
-/// What a call from inside start-up gets: the C library's allocator, called by start-up, may be built on atomseq. No structure is
-/// made then: its numbers are provisional.
+/// What a call from inside start-up gets: the C library's allocator, called by start-up, may be
+/// built on atomseq. No structure is made then: its numbers are provisional.
 static INSIDE: Status = STARTING_UP;
 const STARTING_UP: Status = Status {
     sections: false,
@@ -67,8 +68,8 @@ fn decide_once() -> &'static Status {
         return &INSIDE;
     }
     is_inside().store(1, Ordering::Relaxed);
-    // Without a lock and with all signals open: another thread may have the dynamic linker's lock, and wait for this one's
-    // decision, or for a handler on it.
+    // Without a lock and with all signals open: another thread may have the dynamic linker's lock,
+    // and wait for this one's decision, or for a handler on it.
     let symbols = rseq::glibc_symbols();
     // A handler that needed the decision while its own thread makes it would wait forever.
     let blocked = Blocked::enter();
@@ -82,7 +83,8 @@ fn decide_once() -> &'static Status {
         if state == DECIDED {
             break;
         }
-        // A state of another process's: a child that was forked in the middle of its parent's start-up takes over.
+        // A state of another process's: a child that was forked in the middle of its parent's
+        // start-up takes over.
         if state != me {
             if STATE
                 .compare_exchange(state, me, Ordering::Acquire, Ordering::Relaxed)
@@ -105,15 +107,17 @@ fn decide_once() -> &'static Status {
     unsafe { &*DECISION.0.get() }
 }
 
-/// Whether this thread is inside `decide_once`. Its own word: a fork copies it, with what the thread is in the middle of.
+/// Whether this thread is inside `decide_once`. Its own word: a fork copies it, with what the
+/// thread is in the middle of.
 fn is_inside() -> &'static AtomicU32 {
     let inside: *const AtomicU32 = crate::__thread_storage!(AtomicU32, AtomicU32::new(0));
-    // SAFETY: storage of this thread, an atomic word; the callers are done with it before the thread ends.
+    // SAFETY: storage of this thread, an atomic word; the callers are done with it before the
+    // thread ends.
     unsafe { &*inside }
 }
 
-/// This process's number, as the kernel says: what is cached may be the parent's, in a child that shares memory. Where a sandbox
-/// answers with an error, a number that no process has.
+/// This process's number, as the kernel says: what is cached may be the parent's, in a child that
+/// shares memory. Where a sandbox answers with an error, a number that no process has.
 pub fn own_process() -> u32 {
     // SAFETY: no arguments, cannot fail.
     unsafe { syscall(libc::SYS_getpid, [0; 6]) as u32 }
@@ -121,8 +125,8 @@ pub fn own_process() -> u32 {
 
 /// Whether an environment variable is set to something other than nothing or 0.
 fn is_set(name: &core::ffi::CStr) -> bool {
-    // SAFETY: the C library's own look-up, which does not allocate; as with every reader of the environment, another
-    // thread must not change it meanwhile.
+    // SAFETY: the C library's own look-up, which does not allocate; as with every reader of the
+    // environment, another thread must not change it meanwhile.
     unsafe {
         let value = libc::getenv(name.as_ptr());
         !value.is_null() && *value != 0 && (*value != b'0' as libc::c_char || *value.add(1) != 0)
@@ -230,7 +234,8 @@ fn gates(
     }
 }
 
-/// What of `struct rseq` the kernel fills in. glibc says 20 or 32 where it means the size that every kernel knows.
+/// What of `struct rseq` the kernel fills in. glibc says 20 or 32 where it means the size that
+/// every kernel knows.
 fn describe(features: &mut Features, adopted: Option<u32>) {
     const AT_RSEQ_FEATURE_SIZE: libc::c_ulong = 27;
     const AT_RSEQ_ALIGN: libc::c_ulong = 28;
@@ -245,7 +250,8 @@ fn describe(features: &mut Features, adopted: Option<u32>) {
     features.slice_ctrl = features.rseq_size >= 32;
 }
 
-/// `adopted` is glibc's `__rseq_size`, `kernel` the feature size from the auxiliary vector (0 before 6.3).
+/// `adopted` is glibc's `__rseq_size`, `kernel` the feature size from the auxiliary vector (0
+/// before 6.3).
 fn usable_size(adopted: Option<u32>, kernel: u32) -> u32 {
     let kernel = if kernel == 0 { 20 } else { kernel };
     match adopted {

@@ -16,8 +16,8 @@ pub fn thread_id() -> u32 {
     unsafe { syscall(libc::SYS_gettid, [0; 6]) as u32 }
 }
 
-/// Is there no such thread in this process? Threads of the parent of a `fork` are in none. The first thread of a process counts as
-/// there after its own `exit` as long as others are.
+/// Is there no such thread in this process? Threads of the parent of a `fork` are in none. The
+/// first thread of a process counts as there after its own `exit` as long as others are.
 pub fn is_gone(thread: u32) -> bool {
     number(libc::SYS_getpid).is_some_and(|process| is_gone_from(process, thread.into()))
 }
@@ -29,8 +29,9 @@ fn is_gone_from(process: u64, thread: u64) -> bool {
     result == -(libc::ESRCH as isize)
 }
 
-/// This thread's name: its number, the process's, and how many forks there were before: it tells from this thread those of the
-/// processes that this one descends from. Above 2²². `None`: a sandbox keeps the numbers back.
+/// This thread's name: its number, the process's, and how many forks there were before: it tells
+/// from this thread those of the processes that this one descends from. Above 2²². `None`: a
+/// sandbox keeps the numbers back.
 pub fn thread_name() -> Option<u64> {
     let own = || Some(process_name()? << NUMBER_BITS | number(libc::SYS_gettid)?);
     let name = own();
@@ -52,7 +53,8 @@ pub(super) fn process_number() -> Option<u32> {
     number(libc::SYS_getpid).map(|number| number as u32)
 }
 
-/// What a system call answers that has no arguments, if that is the number of a thread or a process.
+/// What a system call answers that has no arguments, if that is the number of a thread or a
+/// process.
 fn number(call: libc::c_long) -> Option<u64> {
     // SAFETY: only asks.
     let answer = unsafe { syscall(call, [0; 6]) };
@@ -61,13 +63,15 @@ fn number(call: libc::c_long) -> Option<u64> {
         .filter(|number| (1..=NUMBER).contains(number))
 }
 
-/// Has the thread of that name ended? Then all that it did has been done, as this thread sees it. Of another process's nobody can say so.
+/// Has the thread of that name ended? Then all that it did has been done, as this thread sees it.
+/// Of another process's nobody can say so.
 pub fn has_ended(name: u64) -> bool {
     let process = name >> NUMBER_BITS;
     process_name() == Some(process) && is_gone_from(process & NUMBER, name & NUMBER)
 }
 
-/// Does the kernel say which threads have ended, or does a sandbox keep that back? Async-signal-safe.
+/// Does the kernel say which threads have ended, or does a sandbox keep that back?
+/// Async-signal-safe.
 pub fn knows_who_has_ended() -> bool {
     // Relaxed: asking twice does no harm.
     match KNOWN.load(Ordering::Relaxed) {

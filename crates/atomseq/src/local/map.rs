@@ -8,39 +8,42 @@
 //!                          looked for from its home on       that mean FREE and GONE
 //! ```
 //!
-//! An entry's key is `FREE` if it never held one, `GONE` if it held one that a search may still have to
-//! pass, or the key's word. `inserted` and `removed` count; their sum is the map's **version**.
+//! An entry's key is `FREE` if it never held one, `GONE` if it held one that a search may still
+//! have to pass, or the key's word. `inserted` and `removed` count; their sum is the map's
+//! **version**.
 //!
 //! # Why a handler may come between
 //!
 //! An operation searches with plain loads, then changes the map by one sequence. A handler may
 //! interrupt anywhere, do any operations, and has finished them when the interrupted one goes on.
 //!
-//! *What changes.* [`claim`] and [`remove`] change which keys there are, and count, in one sequence:
-//! the version, a sum of two counts that only grow, is another one afterwards, for good (2^64 changes
-//! in one interruption aside, 2^32 on 32-bit targets). [`replace`] and [`add`] change a value and
-//! nothing else. [`free`] turns `GONE` into `FREE`, and is below.
+//! *What changes.* [`claim`] and [`remove`] change which keys there are, and count, in one
+//! sequence: the version, a sum of two counts that only grow, is another one afterwards, for good
+//! (2^64 changes in one interruption aside, 2^32 on 32-bit targets). [`replace`] and [`add`] change
+//! a value and nothing else. [`free`] turns `GONE` into `FREE`, and is below.
 //!
 //! *No key is twice in the map.* `claim` is told the version that its search began with, and does
-//! nothing if it is another one. If it is the same, no key came or went since the search began, so the key
-//! is still nowhere, and the entry still free. If a handler has inserted the same key meanwhile, the version
-//! is another one; the search is repeated and finds it.
+//! nothing if it is another one. If it is the same, no key came or went since the search began, so
+//! the key is still nowhere, and the entry still free. If a handler has inserted the same key
+//! meanwhile, the version is another one; the search is repeated and finds it.
 //!
-//! *A value belongs to its key.* `replace`, `add` and [`read`] are told the entry where the search saw
-//! the key, and do nothing if it holds another one now. If it holds the key, that is the key's only entry
-//! (no key is twice in the map), whether or not it was away in between. `remove` is told the version.
+//! *A value belongs to its key.* `replace`, `add` and [`read`] are told the entry where the search
+//! saw the key, and do nothing if it holds another one now. If it holds the key, that is the key's
+//! only entry (no key is twice in the map), whether or not it was away in between. `remove` is told
+//! the version.
 //!
 //! *Not found means not there.* A search that meets no entry with its key is believed only if the
 //! version is what it began with. Then all loads of the search saw one state of the keys. The same
 //! goes for "full".
 //!
-//! *Every key can be found.* Between a key's home and its entry, on its *way*, there is never a `FREE`
-//! one: `claim` takes the first entry on the way that is `FREE` or `GONE`. An entry becomes `FREE` again,
-//! by `remove` or `free`, only if no key's way leads over it, at an unchanged version. (If the next
-//! entry is `FREE`, none does, or it would lead over that one too.) `free` changes no version; it need
-//! not, for it only ever follows a `claim` or a `remove` of the same operation. A search that it could
-//! disturb was interrupted by that whole operation, and sees that count; a search in a handler that
-//! interrupts the operation before `free` is through before `free` runs.
+//! *Every key can be found.* Between a key's home and its entry, on its *way*, there is never a
+//! `FREE` one: `claim` takes the first entry on the way that is `FREE` or `GONE`. An entry becomes
+//! `FREE` again, by `remove` or `free`, only if no key's way leads over it, at an unchanged
+//! version. (If the next entry is `FREE`, none does, or it would lead over that one too.) `free`
+//! changes no version; it need not, for it only ever follows a `claim` or a `remove` of the same
+//! operation. A search that it could disturb was interrupted by that whole operation, and sees that
+//! count; a search in a handler that interrupts the operation before `free` is through before
+//! `free` runs.
 //!
 //! *It ends.* A search is repeated only if a handler has changed which keys there are.
 
@@ -170,12 +173,12 @@ pub(super) const SEQUENCES: &[&Program] = &[
 /// This is the example with which GC96 section 1 begins: a signal handler stores into a table while
 /// the thread that it interrupted is updating the same table.
 ///
-/// Scope [`SameThread`]; no operation waits; one repeats its search if a handler inserted or removed a
-/// key meanwhile. No operation costs an atomic instruction. Keys are equal if their words are: two
-/// references are the same key if they point to the same place. Take `N` about twice the number of
-/// keys: a search looks at entries one after the other, at all of them for a new key in a full map.
-/// Hashes have no secret, so whoever chooses keys can make searches long. Takes sixteen bytes an entry
-/// and 48 more; [the module](super) tells the rest.
+/// Scope [`SameThread`]; no operation waits; one repeats its search if a handler inserted or
+/// removed a key meanwhile. No operation costs an atomic instruction. Keys are equal if their words
+/// are: two references are the same key if they point to the same place. Take `N` about twice the
+/// number of keys: a search looks at entries one after the other, at all of them for a new key in a
+/// full map. Hashes have no secret, so whoever chooses keys can make searches long. Takes sixteen
+/// bytes an entry and 48 more; [the module](super) tells the rest.
 ///
 /// ```
 /// use atomseq::local::{Full, Map};
@@ -236,8 +239,8 @@ impl Entry {
 /// Where the entries begin.
 const ENTRIES: usize = 16;
 
-// SAFETY: every operation keeps to what the file's head says; values pass through as words. `Send`: a
-// handler may end up with what the thread put in, and the other way round.
+// SAFETY: every operation keeps to what the file's head says; values pass through as words. `Send`:
+// a handler may end up with what the thread put in, and the other way round.
 unsafe impl<K: AsWord + Copy + Send, V: AsWord + Send, const N: usize> Interruptible
     for Map<K, V, N>
 {
@@ -258,8 +261,8 @@ impl<K: AsWord + Copy, V: AsWord, const N: usize> Map<K, V, N> {
         }
     }
 
-    /// How many keys there is room for: `N`. (One more each for the words 0 and `usize::MAX`, which have
-    /// entries of their own.)
+    /// How many keys there is room for: `N`. (One more each for the words 0 and `usize::MAX`, which
+    /// have entries of their own.)
     pub const fn capacity(&self) -> usize {
         N
     }
@@ -342,8 +345,8 @@ impl<K: AsWord + Copy, V: AsWord, const N: usize> Map<K, V, N> {
     /// The keys and their values, in no order: each pair as it is when it is asked for.
     ///
     /// Handlers may interrupt the iteration anywhere. A key that is there all the while is given
-    /// once; one that a handler inserts or removes meanwhile, if at all, as it was at some time, and twice
-    /// if a handler removes it and inserts it again.
+    /// once; one that a handler inserts or removes meanwhile, if at all, as it was at some time,
+    /// and twice if a handler removes it and inserts it again.
     pub fn iter(&self) -> Iter<'_, K, V>
     where
         V: Copy,
@@ -351,7 +354,8 @@ impl<K: AsWord + Copy, V: AsWord, const N: usize> Map<K, V, N> {
         Iter::new(self)
     }
 
-    /// Takes keys and values out, pair by pair, in no order. What a handler inserts meanwhile, may stay.
+    /// Takes keys and values out, pair by pair, in no order. What a handler inserts meanwhile, may
+    /// stay.
     pub fn drain(&self) -> Drain<'_, (K, V)> {
         Drain::new(self)
     }

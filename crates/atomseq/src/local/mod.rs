@@ -39,27 +39,27 @@
 //! [`SameThread`]: an operation is atomic against every signal handler that interrupts this thread
 //! and does any operation on the same structure, at whatever instruction, and against handlers that
 //! interrupt that handler. That holds for handlers that [`signal`](crate::signal) installed: their
-//! delivery puts an interrupted operation right before they run. A structure is neither [`Send`] nor
-//! [`Sync`], so no other thread ever reaches it.
+//! delivery puts an interrupted operation right before they run. A structure is neither [`Send`]
+//! nor [`Sync`], so no other thread ever reaches it.
 //!
 //! **Data that several threads and their handlers share belongs in [`percpu`](crate::percpu)**,
-//! whose structures have the same names and methods, are as safe in signal handlers, and cost little
-//! more.
+//! whose structures have the same names and methods, are as safe in signal handlers, and cost
+//! little more.
 //!
 //! # Progress
 //!
-//! An operation that is interrupted starts again at the sequence it was in, or runs that sequence to
-//! its end first; nothing waits for anything. So every operation ends unless signals come faster
+//! An operation that is interrupted starts again at the sequence it was in, or runs that sequence
+//! to its end first; nothing waits for anything. So every operation ends unless signals come faster
 //! than it takes, which is nanoseconds.
 //!
 //! # Cost
 //!
-//! No atomic instruction and no system call. An operation that is one sequence, which is all but some of
-//! [`Ring`] and [`Map`], has no instruction for the handlers' sake: it is the same structure as without
-//! handlers. One of several sequences asks in each whether a handler came in between: a load, a
-//! comparison and a branch. What an interruption costs, the handler's [delivery](crate::signal) pays.
-//! (Where there are no sequences, with `--cfg atomseq_portable` and on systems other than Linux, each
-//! costs two system calls that block signals meanwhile.)
+//! No atomic instruction and no system call. An operation that is one sequence, which is all but
+//! some of [`Ring`] and [`Map`], has no instruction for the handlers' sake: it is the same
+//! structure as without handlers. One of several sequences asks in each whether a handler came in
+//! between: a load, a comparison and a branch. What an interruption costs, the handler's
+//! [delivery](crate::signal) pays. (Where there are no sequences, with `--cfg atomseq_portable` and
+//! on systems other than Linux, each costs two system calls that block signals meanwhile.)
 //!
 //! # Memory, allocation
 //!

@@ -15,7 +15,8 @@ impl<T> PerThread<T> {
     ///
     /// # Safety
     ///
-    /// `address` returns a valid pointer, the same every time in a thread, another one in each, good until the thread ends.
+    /// `address` returns a valid pointer, the same every time in a thread, another one in each,
+    /// good until the thread ends.
     #[doc(hidden)]
     pub const unsafe fn new(address: fn() -> *const T) -> PerThread<T>
     where
@@ -62,8 +63,8 @@ impl<T: 'static> Image<T> {
         Image(UnsafeCell::new(value))
     }
 
-    /// The address of a thread's copy of the image that `image` names, with the image's type. `image` is never called, for
-    /// the image itself must not be reached.
+    /// The address of a thread's copy of the image that `image` names, with the image's type.
+    /// `image` is never called, for the image itself must not be reached.
     #[inline(always)]
     pub fn copy_at(_image: impl FnOnce() -> &'static Image<T>, address: *const ()) -> *const T {
         address.cast()
@@ -103,25 +104,26 @@ impl<T> fmt::Debug for Image<T> {
 /// # What is different from `std::thread_local!`
 ///
 /// `std`'s may be set up on first use, may register a destructor then, and in a shared object calls
-/// the C library's `__tls_get_addr`, which may allocate: nothing that a signal handler should do that has
-/// interrupted `malloc`. This one is there from the first instruction of each thread to its last: the
-/// initial value is a constant that the C library copies when it makes the thread, and an access is
-/// two instructions that call nothing (the *initial-exec* model of thread-local storage), in
-/// executables, static ones and shared objects alike. (On systems other than Linux and with `--cfg
-/// atomseq_portable` it is a `std::thread_local!` without a destructor.)
+/// the C library's `__tls_get_addr`, which may allocate: nothing that a signal handler should do
+/// that has interrupted `malloc`. This one is there from the first instruction of each thread to
+/// its last: the initial value is a constant that the C library copies when it makes the thread,
+/// and an access is two instructions that call nothing (the *initial-exec* model of thread-local
+/// storage), in executables, static ones and shared objects alike. (On systems other than Linux and
+/// with `--cfg atomseq_portable` it is a `std::thread_local!` without a destructor.)
 ///
 /// So
 ///
 /// * the initial value must be constant: it is written to the executable, and copied whole for each
 ///   thread;
-/// * the type must be [`Interruptible`](crate::local::Interruptible): all that a handler may do to it while the thread is anywhere in
-///   doing the same must be sound;
+/// * the type must be [`Interruptible`](crate::local::Interruptible): all that a handler may do to
+///   it while the thread is anywhere in doing the same must be sound;
 /// * nothing is dropped when a thread ends, so a value that would have to be (with elements that
 ///   own memory) does not compile. What is not taken out before the thread's end, is lost with it;
-/// * a shared object that is loaded by `dlopen` shares with others the little room that the C library keeps
-///   for this. With glibc that is about 1.5 KiB, and more if the environment variable
-///   `GLIBC_TUNABLES=glibc.rtld.optional_static_tls=…` says so; with musl there is none. `dlopen` fails
-///   if there is too little. Executables and the objects they are linked with have no such limit.
+/// * a shared object that is loaded by `dlopen` shares with others the little room that the C
+///   library keeps for this. With glibc that is about 1.5 KiB, and more if the environment variable
+///   `GLIBC_TUNABLES=glibc.rtld.optional_static_tls=…` says so; with musl there is none. `dlopen`
+///   fails if there is too little. Executables and the objects they are linked with have no such
+///   limit.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __per_thread {
@@ -133,7 +135,8 @@ macro_rules! __per_thread {
     };
 }
 
-/// What finds this thread's copy of a static: out of an attribute's reach, as a macro that is not expanded yet.
+/// What finds this thread's copy of a static: out of an attribute's reach, as a macro that is not
+/// expanded yet.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __this_thread {
@@ -142,9 +145,8 @@ macro_rules! __this_thread {
         fn __atomseq_address() -> *const $type {
             $crate::__thread_storage!($type, $value)
         }
-        // SAFETY: what `__thread_storage!` expands to is the address of this thread's storage for this static.
-        unsafe {
-            $crate::local::PerThread::new(__atomseq_address)
-        }
+        // SAFETY: what `__thread_storage!` expands to is the address of this thread's storage for
+        // this static.
+        unsafe { $crate::local::PerThread::new(__atomseq_address) }
     }};
 }

@@ -1,8 +1,8 @@
 //! The gaps between the sequences of one operation, where a handler may come between.
 //!
 //! A sequence is atomic, so these gaps are all that an operation of several has to be right about.
-//! Each is marked by [`point`], which is nothing, but in this crate's own tests runs what they ask for:
-//! another operation on the same structure, as a handler would.
+//! Each is marked by [`point`], which is nothing, but in this crate's own tests runs what they ask
+//! for: another operation on the same structure, as a handler would.
 
 /// A handler may interrupt here.
 #[cfg(not(test))]

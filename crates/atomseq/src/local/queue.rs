@@ -59,8 +59,8 @@ pub(super) const SEQUENCES: &[&Program] = &[&push::MODEL, &pop::MODEL, &length::
 /// its signal handlers share.
 ///
 /// Scope [`SameThread`]; no operation waits; [`push`](Queue::push) and [`pop`](Queue::pop) cost no
-/// atomic instruction. Takes sixteen bytes and eight an element; [the module](super) tells the rest.
-/// Unlike [`percpu::Queue`](crate::percpu::Queue) it does not grow.
+/// atomic instruction. Takes sixteen bytes and eight an element; [the module](super) tells the
+/// rest. Unlike [`percpu::Queue`](crate::percpu::Queue) it does not grow.
 ///
 /// ```
 /// use atomseq::local::Queue;

@@ -10,18 +10,18 @@
 //! Head and tail count elements and wrap around. An element of one word goes in or out in one
 //! sequence. Anything longer takes several, and a handler may come between them:
 //!
-//! **In.** Words are copied to the place at the tail by sequences ([`fill`]) of which each stores only
-//! if the tail is still where the push found it. A handler that pushes in between takes that very
-//! place and moves the tail, so from then on the interrupted push stores nothing more, and starts
-//! again behind the handler's element. Storing without looking would spoil what the handler has
-//! pushed. With the tail unmoved, the place is free: handlers have only popped. The element is
+//! **In.** Words are copied to the place at the tail by sequences ([`fill`]) of which each stores
+//! only if the tail is still where the push found it. A handler that pushes in between takes that
+//! very place and moves the tail, so from then on the interrupted push stores nothing more, and
+//! starts again behind the handler's element. Storing without looking would spoil what the handler
+//! has pushed. With the tail unmoved, the place is free: handlers have only popped. The element is
 //! there when the tail moves over it ([`advance`]), which again happens only from where it was.
 //!
 //! **Out.** Words are copied from the place at the head, then the head moves over it if it is still
 //! there. A handler that popped the same element has moved it, and what was copied is forgotten. A
-//! handler that pushes leaves that place alone, for it is full until the head moves. What is forgotten
-//! may be torn, and the retry may find fewer elements, or none: so elements are copied out to memory
-//! that counts as uninitialised, and reach a caller's slice after the head has moved.
+//! handler that pushes leaves that place alone, for it is full until the head moves. What is
+//! forgotten may be torn, and the retry may find fewer elements, or none: so elements are copied
+//! out to memory that counts as uninitialised, and reach a caller's slice after the head has moved.
 //!
 //! Head and tail never move back, and come back to where they were only after 2^64 operations (2^32
 //! on 32-bit targets), so "unmoved" means that no push, or no pop, was in between.
@@ -254,7 +254,8 @@ impl<T, const N: usize> Ring<T, N> {
         Some(unsafe { padded.into_element() })
     }
 
-    /// Copies elements to the end, as many as there is room for, from the first on; returns how many.
+    /// Copies elements to the end, as many as there is room for, from the first on; returns how
+    /// many.
     pub fn push_batch(&self, elements: &[T]) -> usize
     where
         T: Copy,
@@ -299,13 +300,13 @@ impl<T, const N: usize> Ring<T, N> {
     {
         let mut words = MaybeUninit::<[u64; MAX_WORDS]>::uninit();
         let copied = words.as_mut_ptr().cast::<MaybeUninit<usize>>();
-        // SAFETY: there is room for `MAX` elements, more than which are not copied, and nothing but the
-        // elements popped is read.
+        // SAFETY: there is room for `MAX` elements, more than which are not copied, and nothing but
+        // the elements popped is read.
         let popped = unsafe { self.pop_part(copied, into.len()) };
         let from = words.as_ptr().cast::<MaybeUninit<u8>>();
         let to = into.as_mut_ptr().cast::<MaybeUninit<u8>>();
-        // SAFETY: the ring has given up so many elements, now in `words`, and the slice has room for
-        // them.
+        // SAFETY: the ring has given up so many elements, now in `words`, and the slice has room
+        // for them.
         unsafe { std::ptr::copy_nonoverlapping(from, to, popped * size_of::<T>()) };
         popped
     }
@@ -315,7 +316,8 @@ impl<T, const N: usize> Ring<T, N> {
     pub fn append(&self, elements: &mut Vec<T>) -> usize {
         let pushed = self.push_all(elements.as_ptr(), elements.len());
         let rest = elements.len() - pushed;
-        // SAFETY: the first elements now belong to the ring; the rest move up, and the length says so.
+        // SAFETY: the first elements now belong to the ring; the rest move up, and the length says
+        // so.
         unsafe {
             let start = elements.as_mut_ptr();
             std::ptr::copy(start.add(pushed), start, rest);
@@ -345,7 +347,8 @@ impl<T, const N: usize> Ring<T, N> {
                 // SAFETY: so many elements lie at `from`, laid out as in the buffer.
                 unsafe { self.push_part(from.expose_provenance(), count - pushed) }
             } else {
-                // SAFETY: `from` is within the caller's elements; the copy is the ring's if it takes it.
+                // SAFETY: `from` is within the caller's elements; the copy is the ring's if it
+                // takes it.
                 let padded = Padded::new(unsafe { from.cast::<MaybeUninit<T>>().read() });
                 // SAFETY: one element in whole words.
                 unsafe { self.push_part((&raw const padded).expose_provenance(), 1) }
@@ -398,8 +401,8 @@ impl<T, const N: usize> Ring<T, N> {
     ///
     /// # Safety
     ///
-    /// `count` elements in whole words lie at `from`, the address of an exposed pointer; those taken,
-    /// from the first on, are the ring's.
+    /// `count` elements in whole words lie at `from`, the address of an exposed pointer; those
+    /// taken, from the first on, are the ring's.
     #[inline]
     unsafe fn push_part(&self, from: usize, count: usize) -> usize {
         let ring = address(self);
@@ -467,8 +470,9 @@ impl<T, const N: usize> Ring<T, N> {
     ///
     /// # Safety
     ///
-    /// There is room for `count` elements in whole words at `into`. All of it counts as uninitialised
-    /// afterwards, but for the elements popped: an attempt that came to nothing may have written there.
+    /// There is room for `count` elements in whole words at `into`. All of it counts as
+    /// uninitialised afterwards, but for the elements popped: an attempt that came to nothing may
+    /// have written there.
     #[inline]
     unsafe fn pop_part(&self, into: *mut MaybeUninit<usize>, count: usize) -> usize {
         let ring = address(self);

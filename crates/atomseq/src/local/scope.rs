@@ -30,8 +30,8 @@ use std::sync::atomic;
 ///
 /// # Safety
 ///
-/// Whatever safe code can do with a `&Self`, a signal handler may do with the same value between any
-/// two instructions of it, on the same thread. Neither may then see the other half done.
+/// Whatever safe code can do with a `&Self`, a signal handler may do with the same value between
+/// any two instructions of it, on the same thread. Neither may then see the other half done.
 ///
 /// [`Cell`](std::cell::Cell) and [`RefCell`](std::cell::RefCell) are not interruptible: a handler
 /// can find their value half written.

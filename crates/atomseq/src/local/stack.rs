@@ -7,8 +7,9 @@
 //!      pushed - popped = 16, in bytes ────^
 //! ```
 //!
-//! Two counts instead of one height, as in `percpu`: in a run of pushes and pops, no operation has to
-//! wait until the one before has stored what it loads, adds to and stores again. Both wrap around.
+//! Two counts instead of one height, as in `percpu`: in a run of pushes and pops, no operation has
+//! to wait until the one before has stored what it loads, adds to and stores again. Both wrap
+//! around.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -61,7 +62,8 @@ pub(super) const SEQUENCES: &[&Program] = &[&push::MODEL, &pop::MODEL, &height::
 /// A last-in-first-out store of up to `N` elements that a thread and its signal handlers share.
 ///
 /// Scope [`SameThread`]; no operation waits; [`push`](Stack::push) and [`pop`](Stack::pop) cost no
-/// atomic instruction. Takes sixteen bytes and eight an element; [the module](super) tells the rest.
+/// atomic instruction. Takes sixteen bytes and eight an element; [the module](super) tells the
+/// rest.
 ///
 /// ```
 /// use atomseq::local::Stack;

@@ -21,8 +21,9 @@ impl SequenceWord {
     }
 }
 
-/// The address of a structure, for its sequences: they may change whatever of it is in [`SequenceWord`]s
-/// or [`UnsafeCell`](std::cell::UnsafeCell)s, for as long as the structure is borrowed.
+/// The address of a structure, for its sequences: they may change whatever of it is in
+/// [`SequenceWord`]s or [`UnsafeCell`](std::cell::UnsafeCell)s, for as long as the structure is
+/// borrowed.
 #[inline]
 pub(super) fn address<S>(structure: &S) -> usize {
     (&raw const *structure).expose_provenance()

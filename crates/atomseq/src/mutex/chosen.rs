@@ -67,10 +67,10 @@ impl fmt::Display for Choice {
     }
 }
 
-/// What each mechanism is in this process, and why. It was decided at start-up, once (B91 3.1.1): the same program
-/// does what is right on another kernel, without a test in any lock for it. (The section of
-/// [`OnCpu`] and [`BiasedFlag`] compares the CPU's number with the flag's home in any case; where sections do not run, no flag
-/// has a home.)
+/// What each mechanism is in this process, and why. It was decided at start-up, once (B91 3.1.1):
+/// the same program does what is right on another kernel, without a test in any lock for it. (The
+/// section of [`OnCpu`] and [`BiasedFlag`] compares the CPU's number with the flag's home in any
+/// case; where sections do not run, no flag has a home.)
 ///
 /// Starts atomseq up if nobody has; see [`status`].
 ///

@@ -1,4 +1,5 @@
-//! Waiting for something that a lock guards. How threads sleep and are notified is in `notification.rs`.
+//! Waiting for something that a lock guards. How threads sleep and are notified is in
+//! `notification.rs`.
 
 use std::time::{Duration, Instant};
 
@@ -10,9 +11,10 @@ use crate::sync::AtomicU32;
 
 /// A condition variable: threads wait for a change in what a lock guards.
 ///
-/// It works with the guards of every `lock_api::Mutex`: all the locks here, `parking_lot`'s, your own. Scope
-/// [`Machine`](crate::scope::Machine); a notification is wait-free, and costs one load when nobody waits, else an atomic instruction
-/// and a system call. Waiting costs two atomic instructions and a system call, beside the lock's own.
+/// It works with the guards of every `lock_api::Mutex`: all the locks here, `parking_lot`'s, your
+/// own. Scope [`Machine`](crate::scope::Machine); a notification is wait-free, and costs one load
+/// when nobody waits, else an atomic instruction and a system call. Waiting costs two atomic
+/// instructions and a system call, beside the lock's own.
 ///
 /// ```
 /// use atomseq::mutex::{Condvar, Mutex};
@@ -32,26 +34,31 @@ use crate::sync::AtomicU32;
 ///
 /// # What a notification reaches
 ///
-/// [`notify_one`](Condvar::notify_one) wakes at least one of the threads that wait at that time, the one that has slept longest unless
-/// their real-time priorities differ. Others that were about to sleep return as well, as if they had been notified; so a
-/// waiter looks at what it waits for, again, as [`wait_while`](Condvar::wait_while) does. If the kernel wakes a thread of higher
-/// priority that began to wait only after the notification, this thread notifies all. The same happens if a notified thread has returned
-/// by itself before its wake-up came: the wake-up then reaches a later waiter, which returns as notified. A wait never returns
-/// for no reason but these.
-/// Locks that are used with one condition variable may differ; what is notified does not depend on them.
+/// [`notify_one`](Condvar::notify_one) wakes at least one of the threads that wait at that time,
+/// the one that has slept longest unless their real-time priorities differ. Others that were about
+/// to sleep return as well, as if they had been notified; so a waiter looks at what it waits for,
+/// again, as [`wait_while`](Condvar::wait_while) does. If the kernel wakes a thread of higher
+/// priority that began to wait only after the notification, this thread notifies all. The same
+/// happens if a notified thread has returned by itself before its wake-up came: the wake-up then
+/// reaches a later waiter, which returns as notified. A wait never returns for no reason but these.
+/// Locks that are used with one condition variable may differ; what is notified does not depend on
+/// them.
 ///
-/// 2^32 notifications while one thread is between announcing itself and its system call would be taken for none.
+/// 2^32 notifications while one thread is between announcing itself and its system call would be
+/// taken for none.
 ///
 /// # With a lock of scope `SameThread`
 ///
-/// The thread that waits has let go of the lock, so a signal handler of its own may take it with `try_lock`, change what
-/// is waited for, and notify: that is async-signal-safe. A handler itself must not wait, and must not keep the lock: the
-/// wait takes it again, and ends the process if it is held.
+/// The thread that waits has let go of the lock, so a signal handler of its own may take it with
+/// `try_lock`, change what is waited for, and notify: that is async-signal-safe. A handler itself
+/// must not wait, and must not keep the lock: the wait takes it again, and ends the process if it
+/// is held.
 ///
 /// # A waiter that ends
 ///
-/// A thread ended inside a wait, by a handler that makes the system call `exit`, takes no notification with it that was
-/// made later; from then on notifications cost their system call even if nobody waits.
+/// A thread ended inside a wait, by a handler that makes the system call `exit`, takes no
+/// notification with it that was made later; from then on notifications cost their system call even
+/// if nobody waits.
 #[derive(Debug, Default)]
 pub struct Condvar {
     notifications: AtomicU32,
@@ -98,7 +105,8 @@ impl Condvar {
         }
     }
 
-    /// The same as [`wait`](Condvar::wait), for so long at most, and however long it then takes to get the lock.
+    /// The same as [`wait`](Condvar::wait), for so long at most, and however long it then takes to
+    /// get the lock.
     #[inline]
     pub fn wait_for<R: RawMutex, T: ?Sized>(
         &self,
@@ -108,7 +116,8 @@ impl Condvar {
         self.wait_until_deadline(guard, Deadline::after(timeout))
     }
 
-    /// The same as [`wait`](Condvar::wait), until then at most, and however long it then takes to get the lock.
+    /// The same as [`wait`](Condvar::wait), until then at most, and however long it then takes to
+    /// get the lock.
     #[inline]
     pub fn wait_until<R: RawMutex, T: ?Sized>(
         &self,

@@ -6,9 +6,11 @@ use std::sync::atomic::AtomicU64;
 use super::{Interlocked, Interventions, RawMutex, RawSpin, TestAndSet};
 use crate::sync::Ordering;
 
-/// A mechanism that counts what B91 table 3 and section 4.3 count; without it, nothing is counted and nothing paid.
+/// A mechanism that counts what B91 table 3 and section 4.3 count; without it, nothing is counted
+/// and nothing paid.
 ///
-/// An acquisition costs two plain instructions more; finding the lock held, or blocking, an atomic one.
+/// An acquisition costs two plain instructions more; finding the lock held, or blocking, an atomic
+/// one.
 ///
 /// ```
 /// use atomseq::mutex::{Counted, Interlocked, Mutex, counts};
@@ -38,9 +40,10 @@ pub struct Counts {
     pub acquisitions: u64,
     /// How often somebody wanted it and found it held (B91 4.3). A wait counts once.
     pub found_held: u64,
-    /// How often a thread gave up its processor because of that (B91 table 3): once for each time that it is about to sleep, even
-    /// if it then finds that its time is up or that the lock was unlocked meanwhile; in a [`SpinLock`](super::SpinLock), for each time
-    /// that it lets others run. The first rounds of a wait, in which the thread spins and then lets others run a few
+    /// How often a thread gave up its processor because of that (B91 table 3): once for each time
+    /// that it is about to sleep, even if it then finds that its time is up or that the lock was
+    /// unlocked meanwhile; in a [`SpinLock`](super::SpinLock), for each time that it lets others
+    /// run. The first rounds of a wait, in which the thread spins and then lets others run a few
     /// times, are not counted.
     pub blocks: u64,
 }
@@ -68,7 +71,8 @@ impl fmt::Display for Counts {
 }
 
 impl<M> Counted<M> {
-    /// What it counted. Each number is exact; what happens while they are read may be in some of them only.
+    /// What it counted. Each number is exact; what happens while they are read may be in some of
+    /// them only.
     pub fn counts(&self) -> Counts {
         // Relaxed: numbers that nothing else hangs on.
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);

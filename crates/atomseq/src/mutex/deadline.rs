@@ -21,8 +21,8 @@ const _: () = assert!(size_of::<Deadline>() == size_of::<Duration>());
 
 /// Takes a lock by `lock`, and ends the process if that unwinds.
 ///
-/// `lock_api::MutexGuard::unlocked` takes the lock again in a destructor. Its guard survives a panic there, and would
-/// stand for a lock that another guard may hold.
+/// `lock_api::MutexGuard::unlocked` takes the lock again in a destructor. Its guard survives a
+/// panic there, and would stand for a lock that another guard may hold.
 #[inline(always)]
 pub(super) fn without_unwinding(lock: impl FnOnce()) {
     struct Unwinding;
@@ -57,15 +57,17 @@ impl Deadline {
 
     /// At an instant of `std`'s clock.
     pub fn at(instant: Instant) -> Deadline {
-        // That clock panics if it is refused; it asks the system as the other one does, which has just been answered.
+        // That clock panics if it is refused; it asks the system as the other one does, which has
+        // just been answered.
         match clock::now() {
             Some(_) => Deadline::after(instant.saturating_duration_since(Instant::now())),
             None => Deadline::PASSED,
         }
     }
 
-    /// Returns false at once, for a lock whose holder cannot run until this call returns: this thread, or what
-    /// this handler has interrupted. Without a deadline the call may not return at all, and ends the process.
+    /// Returns false at once, for a lock whose holder cannot run until this call returns: this
+    /// thread, or what this handler has interrupted. Without a deadline the call may not return at
+    /// all, and ends the process.
     pub fn in_vain(self) -> bool {
         if matches!(self, Deadline::Never) {
             end::abort(
@@ -80,7 +82,8 @@ impl Deadline {
         matches!(self, Deadline::At(time) if left(time).is_zero())
     }
 
-    /// Sleeps while the word holds `expected`, or shorter; false, without having slept, if it has passed.
+    /// Sleeps while the word holds `expected`, or shorter; false, without having slept, if it has
+    /// passed.
     pub fn sleep(self, word: &AtomicU32, expected: u32) -> bool {
         self.sleep_until_woken(word, expected).is_some()
     }
@@ -117,7 +120,8 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(10_000);
 
-    /// Nothing panics while a lock, a permit or a notification is waited for, and nothing waits for long.
+    /// Nothing panics while a lock, a permit or a notification is waited for, and nothing waits for
+    /// long.
     #[test]
     fn a_wait_with_a_deadline_ends_at_once_without_a_clock() {
         let soon = Instant::now() + LONG;

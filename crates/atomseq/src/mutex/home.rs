@@ -1,5 +1,6 @@
-//! What happens on the fast path, and what the slow path asks of the machine. Models in `verify/` replace this file with one
-//! in which each step of a sequence, the fence and the barrier are steps of the model.
+//! What happens on the fast path, and what the slow path asks of the machine. Models in `verify/`
+//! replace this file with one in which each step of a sequence, the fence and the barrier are steps
+//! of the model.
 
 use std::sync::atomic::compiler_fence;
 
@@ -47,17 +48,18 @@ impl Bias {
     };
 }
 
-/// Sets the flag if this CPU is its home and it is clear; otherwise, or if this thread can run no section, false.
+/// Sets the flag if this CPU is its home and it is clear; otherwise, or if this thread can run no
+/// section, false.
 #[inline(always)]
 pub(super) fn take_at_home(flag: &Bias) -> bool {
-    // SAFETY: the two words are the flag's. A home that is this CPU's number was published by whoever found at start-up
-    // that sections can be fenced; every other value, which includes what `cpu` reads as on a thread that is not
-    // registered, leads out.
+    // SAFETY: the two words are the flag's. A home that is this CPU's number was published by
+    // whoever found at start-up that sections can be fenced; every other value, which includes what
+    // `cpu` reads as on a thread that is not registered, leads out.
     unsafe { take::on_cpu(std::ptr::from_ref(flag) as usize) == Ok(true) }
 }
 
-/// Clears a flag: makes it `free` in one of its two ways. [`waiter_barrier`], called by whoever wants to be seen by what the caller does
-/// next, stands for a barrier here.
+/// Clears a flag: makes it `free` in one of its two ways. [`waiter_barrier`], called by whoever
+/// wants to be seen by what the caller does next, stands for a barrier here.
 #[inline(always)]
 pub(super) fn clear(flag: &Bias, free: usize) {
     if platform::ORDERS_ALL {

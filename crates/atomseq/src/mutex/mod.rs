@@ -17,23 +17,28 @@
 //! assert_eq!(queue.pop(), Some(7));
 //! ```
 //!
-//! B91 compares mechanisms for one operation: to set a word and learn whether it was set before. Each is a type
-//! here that implements [`TestAndSet`] and says its [scope](crate::scope). A lock is a way to wait, and takes a
-//! mechanism as a parameter. All are `lock_api`'s: guards, mapped guards and deadlines are those of that crate, and
-//! `lock_api::Mutex<atomseq::mutex::RawBiased, T>` is [`Biased`].
+//! B91 compares mechanisms for one operation: to set a word and learn whether it was set before.
+//! Each is a type here that implements [`TestAndSet`] and says its [scope](crate::scope). A lock is
+//! a way to wait, and takes a mechanism as a parameter. All are `lock_api`'s: guards, mapped guards
+//! and deadlines are those of that crate, and `lock_api::Mutex<atomseq::mutex::RawBiased, T>` is
+//! [`Biased`].
 //!
 //! # Which lock
 //!
-//! What can interfere decides. A lock over data that more can reach than its mechanism is atomic against does not compile.
+//! What can interfere decides. A lock over data that more can reach than its mechanism is atomic
+//! against does not compile.
 //!
-//! * **Nobody but this thread's signal handlers**: [`SpinLock`] with [`Restarting`] or [`Rolling`], in a
-//!   [`per_thread!`](crate::local::per_thread!) static. Handlers use `try_lock`. For one structure, [`local`](crate::local) needs no lock at all.
-//! * **Threads of one CPU at a time, mostly**: [`Biased`]. At home it costs no atomic instruction. What many CPUs use alike, it
-//!   turns into an ordinary lock. For counters, stacks and pools of each CPU, [`percpu`](crate::percpu) needs no lock.
+//! * **Nobody but this thread's signal handlers**: [`SpinLock`] with [`Restarting`] or [`Rolling`],
+//!   in a [`per_thread!`](crate::local::per_thread!) static. Handlers use `try_lock`. For one
+//!   structure, [`local`](crate::local) needs no lock at all.
+//! * **Threads of one CPU at a time, mostly**: [`Biased`]. At home it costs no atomic instruction.
+//!   What many CPUs use alike, it turns into an ordinary lock. For counters, stacks and pools of
+//!   each CPU, [`percpu`](crate::percpu) needs no lock.
 //! * **Threads that are all bound to one CPU**: [`Mutex`] with [`OnCpu`].
-//! * **Every thread**: [`Mutex`]. Its waiters sleep, so it does no harm where there are more threads than CPUs.
-//! * **Every thread, for a few instructions, and never preempted**: [`SpinLock`], which is unlocked by a store. A holder that is
-//!   preempted lets the others spin, then yield, until it runs again.
+//! * **Every thread**: [`Mutex`]. Its waiters sleep, so it does no harm where there are more
+//!   threads than CPUs.
+//! * **Every thread, for a few instructions, and never preempted**: [`SpinLock`], which is unlocked
+//!   by a store. A holder that is preempted lets the others spin, then yield, until it runs again.
 //!
 //! # Mechanisms
 //!
@@ -46,8 +51,9 @@
 //! | [`Rolling`] | [`SameThread`](crate::scope::SameThread) | no atomic instruction | if [`signal`](crate::signal) installed it |
 //! | [`Masked`] | [`SameThread`](crate::scope::SameThread) | no atomic instruction, a mask | if [`signal`](crate::signal) installed it |
 //!
-//! [`chosen`] tells what each is in this process. Those kept for comparison, software reservation and kernel emulation (B91 2.2, 2.3), are
-//! in the crate `atomseq-papers`, for the same locks. [`Counted`] around any of them counts what B91 table 3 counts.
+//! [`chosen`] tells what each is in this process. Those kept for comparison, software reservation
+//! and kernel emulation (B91 2.2, 2.3), are in the crate `atomseq-papers`, for the same locks.
+//! [`Counted`] around any of them counts what B91 table 3 counts.
 //!
 //! # Locks
 //!
@@ -62,42 +68,53 @@
 //! | the holder panics | it is unlocked, not poisoned | it is unlocked, not poisoned | its permit is given back |
 //! | bytes, with [`Interlocked`] | 4 | 8 | 4 |
 //!
-//! **Fairness.** Whoever comes when a lock is free takes it, even if others have slept longer: a thread that unlocks and locks again
-//! at once keeps it, which is what makes it fast, and a waiter may starve. Of those who sleep, the one who has slept longest is woken.
-//! `unlock_fair` and [`bump`](lock_api::MutexGuard::bump) leave the flag set for it, so that nobody comes in between (Linux; elsewhere
-//! waiters are not asleep, and it is an ordinary unlock). They need a mechanism that another thread may clear.
-//! A [`SpinLock`] has no such way: nobody knows who waits for it.
+//! **Fairness.** Whoever comes when a lock is free takes it, even if others have slept longer: a
+//! thread that unlocks and locks again at once keeps it, which is what makes it fast, and a waiter
+//! may starve. Of those who sleep, the one who has slept longest is woken. `unlock_fair` and
+//! [`bump`](lock_api::MutexGuard::bump) leave the flag set for it, so that nobody comes in between
+//! (Linux; elsewhere waiters are not asleep, and it is an ordinary unlock). They need a mechanism
+//! that another thread may clear. A [`SpinLock`] has no such way: nobody knows who waits for it.
 //!
-//! **Wake-ups.** An unlock wakes one thread, and until that one has run, no other unlock makes a system call. A waiter whose time is
-//! up after it was woken announces itself again before it leaves, so that the wake-up is not lost to others.
+//! **Wake-ups.** An unlock wakes one thread, and until that one has run, no other unlock makes a
+//! system call. A waiter whose time is up after it was woken announces itself again before it
+//! leaves, so that the wake-up is not lost to others.
 //!
-//! **Poisoning** there is none: a guard that is dropped while a panic unwinds unlocks. What it guarded may be half changed. Whoever must
-//! know, keeps a flag beside the data.
+//! **Poisoning** there is none: a guard that is dropped while a panic unwinds unlocks. What it
+//! guarded may be half changed. Whoever must know, keeps a flag beside the data.
 //!
-//! **A thread that ends** by the system call, or a process that dies, unlocks nothing. Whoever knows that the holder is gone, and has
-//! put the data right, may call `force_unlock`, which wakes waiters as any unlock does. A waiter that ends asleep takes no wake-up
-//! along that was made later. A waiter that an unlock woke, and that ends before it has run, leaves later unlocks silent: other
-//! sleepers sleep on, even if the lock is free, until one more thread falls asleep for the lock and it is unlocked again, or a
-//! sleeper's time is up. One that `unlock_fair` woke and that ends before it has taken the lock leaves it held, until another
-//! waiter wakes up, for its time is up for example, and takes it over, or `force_unlock` is called where there is no other.
+//! **A thread that ends** by the system call, or a process that dies, unlocks nothing. Whoever
+//! knows that the holder is gone, and has put the data right, may call `force_unlock`, which wakes
+//! waiters as any unlock does. A waiter that ends asleep takes no wake-up along that was made
+//! later. A waiter that an unlock woke, and that ends before it has run, leaves later unlocks
+//! silent: other sleepers sleep on, even if the lock is free, until one more thread falls asleep
+//! for the lock and it is unlocked again, or a sleeper's time is up. One that `unlock_fair` woke
+//! and that ends before it has taken the lock leaves it held, until another waiter wakes up, for
+//! its time is up for example, and takes it over, or `force_unlock` is called where there is no
+//! other.
 //!
-//! **Fork.** The child finds each lock as it was. What the forking thread held, its copy in the child holds and unlocks; what another thread
-//! held, stays held there until `force_unlock`. A lock that `unlock_fair` had handed to a thread that had not run yet goes to the
-//! first waiter in the child that wakes up. Take what the child needs before the fork, as with any lock.
+//! **Fork.** The child finds each lock as it was. What the forking thread held, its copy in the
+//! child holds and unlocks; what another thread held, stays held there until `force_unlock`. A lock
+//! that `unlock_fair` had handed to a thread that had not run yet goes to the first waiter in the
+//! child that wakes up. Take what the child needs before the fork, as with any lock.
 //!
-//! **Signal handlers.** `try_lock`, `unlock`, [`Semaphore::try_acquire`], [`Semaphore::release`] and notifications are async-signal-safe.
-//! `lock` of a lock that the interrupted thread holds would wait indefinitely. In scope `SameThread` no other thread can hold it, so `lock`
-//! ends the process instead, with a sentence that says so, and a deadline is over at once.
+//! **Signal handlers.** `try_lock`, `unlock`, [`Semaphore::try_acquire`], [`Semaphore::release`]
+//! and notifications are async-signal-safe. `lock` of a lock that the interrupted thread holds
+//! would wait indefinitely. In scope `SameThread` no other thread can hold it, so `lock` ends the
+//! process instead, with a sentence that says so, and a deadline is over at once.
 //!
-//! The first use of [`OnCpu`], [`BiasedFlag`] or [`Biased`] in a process [starts atomseq up](crate::status()), which a handler must not do:
-//! [`signal::install`](crate::signal::install) has done so before its handlers run; where handlers are installed otherwise, call `status()` first.
+//! The first use of [`OnCpu`], [`BiasedFlag`] or [`Biased`] in a process [starts atomseq
+//! up](crate::status()), which a handler must not do: [`signal::install`](crate::signal::install)
+//! has done so before its handlers run; where handlers are installed otherwise, call `status()`
+//! first.
 //!
-//! **Panics.** `lock` never unwinds. [`unlocked`](lock_api::MutexGuard::unlocked) and [`Condvar`] take the lock again
-//! behind a guard that survives a panic, and two guards of one lock would be two exclusive references. So `lock` ends the process
-//! where it cannot succeed, or where a mechanism of your own panics.
+//! **Panics.** `lock` never unwinds. [`unlocked`](lock_api::MutexGuard::unlocked) and [`Condvar`]
+//! take the lock again behind a guard that survives a panic, and two guards of one lock would be
+//! two exclusive references. So `lock` ends the process where it cannot succeed, or where a
+//! mechanism of your own panics.
 //!
-//! **Memory.** `unlock` reads the lock once more after it was let go: with the guard it holds a reference, so nothing safe can free it
-//! before. Do not free a lock by raw pointer in another thread on the grounds that that thread could lock it.
+//! **Memory.** `unlock` reads the lock once more after it was let go: with the guard it holds a
+//! reference, so nothing safe can free it before. Do not free a lock by raw pointer in another
+//! thread on the grounds that that thread could lock it.
 
 mod barrier;
 mod bias;
@@ -132,20 +149,23 @@ pub type SpinLock<T, M = Interlocked> = lock_api::Mutex<RawSpin<M>, T>;
 /// A lock whose waiters relinquish the processor, with the data it protects.
 pub type Mutex<T, M = Interlocked> = lock_api::Mutex<RawMutex<M>, T>;
 
-/// A lock that the threads of one CPU take without an atomic instruction, as long as that CPU uses it most, with the data it
-/// protects. [`BiasedFlag`] tells how it is decided which CPU that is.
+/// A lock that the threads of one CPU take without an atomic instruction, as long as that CPU uses
+/// it most, with the data it protects. [`BiasedFlag`] tells how it is decided which CPU that is.
 pub type Biased<T> = lock_api::Mutex<RawBiased, T>;
 
 /// What is behind [`Biased`].
 pub type RawBiased = RawMutex<BiasedFlag>;
 
-/// A lock as a [`per_thread!`](crate::local::per_thread!) static, which the thread shares with its handlers.
-// SAFETY: every mechanism is atomic against the handlers of the thread that it runs on, so of the thread and a handler that
-// comes between any two of its instructions, one at most has a guard. What goes from one to the other through the
-// guard may be used by either from then on, as if they were threads: it is `Send`.
+/// A lock as a [`per_thread!`](crate::local::per_thread!) static, which the thread shares with its
+/// handlers.
+// SAFETY: every mechanism is atomic against the handlers of the thread that it runs on, so of the
+// thread and a handler that comes between any two of its instructions, one at most has a guard.
+// What goes from one to the other through the guard may be used by either from then on, as if they
+// were threads: it is `Send`.
 unsafe impl<M: TestAndSet, T: Send> Interruptible for lock_api::Mutex<RawSpin<M>, T> {}
 
-/// A lock as a [`per_thread!`](crate::local::per_thread!) static, which the thread shares with its handlers.
+/// A lock as a [`per_thread!`](crate::local::per_thread!) static, which the thread shares with its
+/// handlers.
 // SAFETY: as above; handlers that wait would wait for ever, and harm nothing.
 unsafe impl<M: TestAndSet, T: Send> Interruptible for lock_api::Mutex<RawMutex<M>, T> {}
 

@@ -1,5 +1,5 @@
-//! Threads that sleep until a flag is clear: a flag, and a word beside it that says whether somebody sleeps. The word is also
-//! what they sleep on.
+//! Threads that sleep until a flag is clear: a flag, and a word beside it that says whether
+//! somebody sleeps. The word is also what they sleep on.
 //!
 //! ```text
 //! release   if the word is HANDED: make it WAITING; clear the flag, then look at the word; if it is WAITING: make it
@@ -9,15 +9,17 @@
 //!           announcement, holds it
 //! ```
 //!
-//! Either the test-and-set of whoever announced itself finds the flag clear, or whoever clears it afterwards finds the
-//! announcement. Only WAITING becomes NOBODY, only by one that then wakes a sleeper, and who has slept announces itself
-//! again whatever woke it, even if its time is up: so while somebody sleeps, either the word is WAITING or somebody is
-//! on the way to make it so. Until that one runs, releases wake nobody else.
+//! Either the test-and-set of whoever announced itself finds the flag clear, or whoever clears it
+//! afterwards finds the announcement. Only WAITING becomes NOBODY, only by one that then wakes a
+//! sleeper, and who has slept announces itself again whatever woke it, even if its time is up: so
+//! while somebody sleeps, either the word is WAITING or somebody is on the way to make it so. Until
+//! that one runs, releases wake nobody else.
 //!
-//! HANDED stays until a waiter replaces it. If no waiter does, since the one that was woken has exited, or a fork left it
-//! behind, the lock stays held until it is released by force. A releaser that holds the flag never finds HANDED before it
-//! clears the flag: it took the flag when the word was not HANDED, or by replacing HANDED, and only it could hand over. So
-//! a releaser that does is one that releases by force, and first takes the flag out of the word, as a waiter would.
+//! HANDED stays until a waiter replaces it. If no waiter does, since the one that was woken has
+//! exited, or a fork left it behind, the lock stays held until it is released by force. A releaser
+//! that holds the flag never finds HANDED before it clears the flag: it took the flag when the word
+//! was not HANDED, or by replacing HANDED, and only it could hand over. So a releaser that does is
+//! one that releases by force, and first takes the flag out of the word, as a waiter would.
 //!
 //! Models in `verify/` compile this file a second time.
 
@@ -52,8 +54,9 @@ pub(super) trait Flag {
 
 /// Sets the flag, and sleeps until that succeeds; false if `sleep` said so.
 ///
-/// `sleep` sleeps while the word that it is given holds the value that it is given, or until it was woken, or for no
-/// reason, and returns true; or returns false without having slept, and then the waiting ends.
+/// `sleep` sleeps while the word that it is given holds the value that it is given, or until it was
+/// woken, or for no reason, and returns true; or returns false without having slept, and then the
+/// waiting ends.
 pub(super) fn acquire(
     flag: &impl Flag,
     word: &AtomicU32,
@@ -74,7 +77,8 @@ pub(super) fn acquire(
         }
         if expected != HANDED {
             flag.waiter_barrier();
-            // Whoever sets it here leaves WAITING behind, for it cannot know whether it was the only one.
+            // Whoever sets it here leaves WAITING behind, for it cannot know whether it was the
+            // only one.
             if flag.test_and_set() {
                 return true;
             }
@@ -87,7 +91,8 @@ pub(super) fn acquire(
         }
         slept = true;
         for round in 0..pauses() {
-            // Relaxed: hints. As long as this thread has not announced itself again, nobody makes a system call for it.
+            // Relaxed: hints. As long as this thread has not announced itself again, nobody makes a
+            // system call for it.
             if !flag.is_set() || word.load(Ordering::Relaxed) == HANDED {
                 break;
             }
@@ -96,9 +101,11 @@ pub(super) fn acquire(
     }
 }
 
-/// Makes the word WAITING; returns what it was. Of one who has not slept, HANDED stays: it is for those who have.
+/// Makes the word WAITING; returns what it was. Of one who has not slept, HANDED stays: it is for
+/// those who have.
 fn announce(word: &AtomicU32, slept: bool) -> u32 {
-    // SeqCst: before the test-and-set, with the fence in `waiter_barrier`. Acquire: pairs with the Release in `hand_over`.
+    // SeqCst: before the test-and-set, with the fence in `waiter_barrier`. Acquire: pairs with the
+    // Release in `hand_over`.
     if slept {
         return word.swap(WAITING, Ordering::SeqCst);
     }
@@ -117,14 +124,17 @@ fn announce(word: &AtomicU32, slept: bool) -> u32 {
 ///
 /// # Safety
 ///
-/// The caller holds the flag, or knows that its holder, or the thread it was handed to, does not exist any more.
+/// The caller holds the flag, or knows that its holder, or the thread it was handed to, does not
+/// exist any more.
 #[inline(always)]
 pub(super) unsafe fn release(flag: &impl Flag, word: &AtomicU32) {
-    // Relaxed: a holder finds no older HANDED here, for it synchronized with the waiter that replaced it, or is that waiter.
+    // Relaxed: a holder finds no older HANDED here, for it synchronized with the waiter that
+    // replaced it, or is that waiter.
     if word.load(Ordering::Relaxed) == HANDED && !take_back(word) {
         return;
     }
-    // SAFETY: the caller holds the flag; or it released by force, and the flag came to it from the word.
+    // SAFETY: the caller holds the flag; or it released by force, and the flag came to it from the
+    // word.
     unsafe { flag.clear_then_look() }
     // SeqCst: not before the flag was cleared, as `clear_then_look` says.
     if word.load(Ordering::SeqCst) != NOBODY {
@@ -132,8 +142,8 @@ pub(super) unsafe fn release(flag: &impl Flag, word: &AtomicU32) {
     }
 }
 
-/// Takes the flag that was handed over, for a thread that holds it from then on; false if another thread has replaced HANDED
-/// meanwhile, and holds it.
+/// Takes the flag that was handed over, for a thread that holds it from then on; false if another
+/// thread has replaced HANDED meanwhile, and holds it.
 #[cold]
 fn take_back(word: &AtomicU32) -> bool {
     // Acquire: pairs with the Release in `hand_over`. Relaxed: the flag is another thread's.
@@ -143,8 +153,8 @@ fn take_back(word: &AtomicU32) -> bool {
 
 #[cold]
 fn wake(word: &AtomicU32) {
-    // What another holder has handed over since stays as it is. Relaxed: nothing is read that hangs on it; who is woken
-    // learns from the flag what it may see.
+    // What another holder has handed over since stays as it is. Relaxed: nothing is read that hangs
+    // on it; who is woken learns from the flag what it may see.
     let woken = word.compare_exchange(WAITING, NOBODY, Ordering::Relaxed, Ordering::Relaxed);
     if woken.is_ok() {
         wake_one(word);
@@ -164,8 +174,9 @@ pub(super) unsafe fn hand_over(flag: &impl Flag, word: &AtomicU32) {
         if wake_one(word) {
             return;
         }
-        // Nobody slept. Whoever was about to finds HANDED; if there is no such thread, this one takes the flag
-        // back, or whatever flag others handed over meanwhile: it holds it as any other would.
+        // Nobody slept. Whoever was about to finds HANDED; if there is no such thread, this one
+        // takes the flag back, or whatever flag others handed over meanwhile: it holds it as any
+        // other would.
         if !take_back(word) {
             return;
         }

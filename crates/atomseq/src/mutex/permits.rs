@@ -1,10 +1,11 @@
-//! A number of permits, and threads that sleep until there is one: one word, whose top bit says that somebody sleeps, and
-//! whose other bits count permits.
+//! A number of permits, and threads that sleep until there is one: one word, whose top bit says
+//! that somebody sleeps, and whose other bits count permits.
 //!
-//! A sleeper sleeps while the word is WAITING, with no permits. A release takes the mark off and wakes as many as it adds permits.
-//! Who has slept puts the mark back when it takes a permit, or finds none, or gives up: for it cannot know whether it was the
-//! last. If it leaves permits behind, it wakes the next: releases that found no mark meanwhile have woken nobody. So
-//! they rely on a woken thread to run; one that exits instead leaves the mark off until another puts it back.
+//! A sleeper sleeps while the word is WAITING, with no permits. A release takes the mark off and
+//! wakes as many as it adds permits. Who has slept puts the mark back when it takes a permit, or
+//! finds none, or gives up: for it cannot know whether it was the last. If it leaves permits
+//! behind, it wakes the next: releases that found no mark meanwhile have woken nobody. So they rely
+//! on a woken thread to run; one that exits instead leaves the mark off until another puts it back.
 //!
 //! Models in `verify/` compile this file a second time.
 
@@ -28,7 +29,8 @@ pub(super) fn try_acquire(word: &AtomicU32) -> bool {
     take(word, 0).is_ok()
 }
 
-/// Takes one, and puts `mark` on the word; returns the word as it is then, or as it was, without permits.
+/// Takes one, and puts `mark` on the word; returns the word as it is then, or as it was, without
+/// permits.
 #[inline(always)]
 fn take(word: &AtomicU32, mark: u32) -> Result<u32, u32> {
     // Relaxed: the exchange looks again.
@@ -46,8 +48,9 @@ fn take(word: &AtomicU32, mark: u32) -> Result<u32, u32> {
 
 /// Takes one, and sleeps until it can; false if `sleep` said so.
 ///
-/// `sleep` sleeps while the word that it is given holds the value that it is given, or until it was woken, or for no
-/// reason, and returns true; or returns false without having slept, and then the waiting ends.
+/// `sleep` sleeps while the word that it is given holds the value that it is given, or until it was
+/// woken, or for no reason, and returns true; or returns false without having slept, and then the
+/// waiting ends.
 #[cold]
 pub(super) fn acquire(word: &AtomicU32, mut sleep: impl FnMut(&AtomicU32, u32) -> bool) -> bool {
     for round in 0..pauses() {
@@ -82,7 +85,8 @@ pub(super) fn acquire(word: &AtomicU32, mut sleep: impl FnMut(&AtomicU32, u32) -
     }
 }
 
-/// Adds permits, and wakes as many threads that wait; false, without having done anything, if there would be too many.
+/// Adds permits, and wakes as many threads that wait; false, without having done anything, if there
+/// would be too many.
 #[inline]
 pub(super) fn release(word: &AtomicU32, permits: u32) -> bool {
     // The mark stays on where there is nobody to wake.

@@ -8,7 +8,8 @@ use super::{Interlocked, TestAndSet};
 use crate::scope::Scope;
 use crate::sync::{AtomicU32, Ordering};
 
-/// What is behind [`Mutex`](super::Mutex): a [`TestAndSet`], and threads that sleep until it is clear.
+/// What is behind [`Mutex`](super::Mutex): a [`TestAndSet`], and threads that sleep until it is
+/// clear.
 #[derive(Debug)]
 pub struct RawMutex<M = Interlocked> {
     flag: M,
@@ -16,10 +17,11 @@ pub struct RawMutex<M = Interlocked> {
     waiting: AtomicU32,
 }
 
-// SAFETY: `lock` and the others return true once a test-and-set found the flag clear, or the last holder left it set for
-// this one only: whoever replaces HANDED. That is exclusion by the mechanism, which forbids two that return true without
-// a clear in between, and clears are made by `unlock` only, once for each. One that is forced while the flag was left set for
-// a thread that is gone replaces HANDED itself before it clears.
+// SAFETY: `lock` and the others return true once a test-and-set found the flag clear, or the last
+// holder left it set for this one only: whoever replaces HANDED. That is exclusion by the
+// mechanism, which forbids two that return true without a clear in between, and clears are made by
+// `unlock` only, once for each. One that is forced while the flag was left set for a thread that is
+// gone replaces HANDED itself before it clears.
 unsafe impl<M: TestAndSet> lock_api::RawMutex for RawMutex<M> {
     #[allow(
         clippy::declare_interior_mutable_const,
@@ -84,7 +86,8 @@ unsafe impl<M: TestAndSet> lock_api::RawMutexTimed for RawMutex<M> {
     }
 }
 
-/// A waiter is handed the lock itself: no other can come first. Only by mechanisms that another thread may clear.
+/// A waiter is handed the lock itself: no other can come first. Only by mechanisms that another
+/// thread may clear.
 // SAFETY: as above.
 unsafe impl<M> lock_api::RawMutexFair for RawMutex<M>
 where

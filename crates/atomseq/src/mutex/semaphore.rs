@@ -9,9 +9,10 @@ use crate::sync::AtomicU32;
 
 /// A counting semaphore: so many may hold a permit at once, and others wait.
 ///
-/// Scope [`Machine`](crate::scope::Machine). Taking a permit and giving one back cost one atomic instruction each, and a system call
-/// where threads sleep. Nobody owns a permit: it may be given back by another thread, and by a signal handler, which waits for
-/// nothing ([`release`](Semaphore::release) is lock-free).
+/// Scope [`Machine`](crate::scope::Machine). Taking a permit and giving one back cost one atomic
+/// instruction each, and a system call where threads sleep. Nobody owns a permit: it may be given
+/// back by another thread, and by a signal handler, which waits for nothing
+/// ([`release`](Semaphore::release) is lock-free).
 ///
 /// ```
 /// use atomseq::mutex::Semaphore;
@@ -26,20 +27,22 @@ use crate::sync::AtomicU32;
 /// # drop(second);
 /// ```
 ///
-/// Not fair: one that comes when a permit is there takes it, even if others have slept longer. The one woken first is
-/// the one that has slept longest. A thread that ends while it holds a [`Permit`] does not give it back; a guard
-/// that is dropped when a panic unwinds does.
+/// Not fair: one that comes when a permit is there takes it, even if others have slept longer. The
+/// one woken first is the one that has slept longest. A thread that ends while it holds a
+/// [`Permit`] does not give it back; a guard that is dropped when a panic unwinds does.
 ///
 /// # Wake-ups
 ///
-/// A release wakes as many sleeping threads as it adds permits. Until one of those has run, later releases wake no thread, which
-/// keeps them cheap: the one that runs wakes the next where there are permits left. So with single releases, a woken thread that
-/// cannot run, since threads of higher priority keep its CPU busy, keeps others asleep beside free permits;
+/// A release wakes as many sleeping threads as it adds permits. Until one of those has run, later
+/// releases wake no thread, which keeps them cheap: the one that runs wakes the next where there
+/// are permits left. So with single releases, a woken thread that cannot run, since threads of
+/// higher priority keep its CPU busy, keeps others asleep beside free permits;
 /// [`release_many`](Semaphore::release_many) wakes all that it has permits for.
 ///
-/// A thread that exits asleep, by the system call in a handler, takes no wake-up along that was made later. One that exits
-/// after it was woken and before it has run leaves later releases silent, until one more thread falls asleep here and a permit is
-/// released, or a sleeper's time is up.
+/// A thread that exits asleep, by the system call in a handler, takes no wake-up along that was
+/// made later. One that exits after it was woken and before it has run leaves later releases
+/// silent, until one more thread falls asleep here and a permit is released, or a sleeper's time is
+/// up.
 pub struct Semaphore {
     word: AtomicU32,
 }
@@ -94,7 +97,8 @@ impl Semaphore {
             .or_else(|| self.acquire_slowly(Deadline::at(deadline)))
     }
 
-    /// Adds a permit: one that was [forgotten](Permit::forget), or a new one. Lock-free; async-signal-safe.
+    /// Adds a permit: one that was [forgotten](Permit::forget), or a new one. Lock-free;
+    /// async-signal-safe.
     ///
     /// # Errors
     ///
@@ -154,7 +158,8 @@ impl Permit<'_> {
 impl Drop for Permit<'_> {
     #[inline]
     fn drop(&mut self) {
-        // Only where permits were added beyond those that there were is there no room for it, and then it is one of them.
+        // Only where permits were added beyond those that there were is there no room for it, and
+        // then it is one of them.
         let _ = self.semaphore.release();
     }
 }

@@ -8,7 +8,8 @@ use super::{Interlocked, TestAndSet};
 use crate::scope::Scope;
 use crate::sync::{pause, pauses};
 
-/// What is behind [`SpinLock`](super::SpinLock): a [`TestAndSet`] that is tried again until it was clear.
+/// What is behind [`SpinLock`](super::SpinLock): a [`TestAndSet`] that is tried again until it was
+/// clear.
 ///
 /// It has no fair way to be unlocked: nobody knows who waits.
 #[derive(Debug)]
@@ -16,8 +17,9 @@ pub struct RawSpin<M = Interlocked> {
     flag: M,
 }
 
-// SAFETY: `lock` and the others return true once a test-and-set found the flag clear. That is exclusion by the mechanism, which
-// forbids two that return true without a clear in between, and clears are made by `unlock` only, once for each.
+// SAFETY: `lock` and the others return true once a test-and-set found the flag clear. That is
+// exclusion by the mechanism, which forbids two that return true without a clear in between, and
+// clears are made by `unlock` only, once for each.
 unsafe impl<M: TestAndSet> lock_api::RawMutex for RawSpin<M> {
     #[allow(
         clippy::declare_interior_mutable_const,

@@ -5,9 +5,9 @@
 //! cells    word | word | word | …
 //! ```
 //!
-//! A value goes into a cell that is not in use, and comes out of one that still is when the length says it no more: so no
-//! cell changes that anybody looks at, and the length alone has to change with the version. Lengths are in bytes, for the
-//! sequences' sake.
+//! A value goes into a cell that is not in use, and comes out of one that still is when the length
+//! says it no more: so no cell changes that anybody looks at, and the length alone has to change
+//! with the version. Lengths are in bytes, for the sequences' sake.
 
 use crate::dcas::Backoff;
 use crate::dcas::Version;
@@ -26,7 +26,8 @@ pub(super) struct Array {
 }
 
 impl Array {
-    /// Room for so many words, `capacity` of which may be in use; `None` if there is no memory for them.
+    /// Room for so many words, `capacity` of which may be in use; `None` if there is no memory for
+    /// them.
     pub(super) fn new(cells: usize, capacity: usize) -> Option<Array> {
         Some(Array {
             shadow: Shadow::new(),
@@ -90,7 +91,8 @@ impl Array {
         taken.then_some(taking.word)
     }
 
-    /// Leaves the array as a thread does that is stopped for ever at the end of putting a word in: to test recovery.
+    /// Leaves the array as a thread does that is stopped for ever at the end of putting a word in:
+    /// to test recovery.
     pub(super) fn abandon(&self, cell: fn(&Array, u64, u64) -> u64) {
         // It goes no further, and so makes no attempt.
         let attempt = |_: &Array, _| None;

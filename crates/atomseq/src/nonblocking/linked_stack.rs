@@ -9,9 +9,9 @@
 //!   pop          { head = head.next }                the last: { head = 0 }
 //! ```
 //!
-//! Since the end is told by the tail, no change is of more than two words. What is deleted is deleted at the head: S92 5.2.1 says
-//! that the end is like it, but to delete there takes the node before the last, which a list of single links does not
-//! know.
+//! Since the end is told by the tail, no change is of more than two words. What is deleted is
+//! deleted at the head: S92 5.2.1 says that the end is like it, but to delete there takes the node
+//! before the last, which a list of single links does not know.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -33,7 +33,8 @@ struct Node<T> {
 
 // SAFETY: the word is atomic; the value belongs to whoever put the node there, or took it off.
 unsafe impl<T: Send> Sync for Node<T> {}
-// SAFETY: zeros are an instance, and may appear at any time: a word read as an atomic, and room for a value that is not there.
+// SAFETY: zeros are an instance, and may appear at any time: a word read as an atomic, and room for
+// a value that is not there.
 unsafe impl<T: Send> Descriptor for Node<T> {}
 
 impl<T: Send> nodes::Node for Node<T> {
@@ -43,13 +44,15 @@ impl<T: Send> nodes::Node for Node<T> {
     }
 }
 
-/// An unbounded last-in-first-out store of values of any type, to whose end values can be added as well (S92 figure 5.4).
+/// An unbounded last-in-first-out store of values of any type, to whose end values can be added as
+/// well (S92 figure 5.4).
 ///
-/// With [`push_back`](LinkedStack::push_back) and [`pop`](LinkedStack::pop) alone it is a first-in-first-out queue.
-/// Scope `Machine`; progress as the [mechanism](crate::dcas)'s. An operation costs one exchange of one or two words (1 atomic
-/// instruction OS-assisted, up to 6 by k-CAS), and a node taken from this CPU's free ones or given back to them, which costs
-/// none. Memory is a node a value, used again as soon as the value is popped: nothing waits for readers. A value
-/// is its popper's own, and nobody looks at one that is on the stack.
+/// With [`push_back`](LinkedStack::push_back) and [`pop`](LinkedStack::pop) alone it is a
+/// first-in-first-out queue. Scope `Machine`; progress as the [mechanism](crate::dcas)'s. An
+/// operation costs one exchange of one or two words (1 atomic instruction OS-assisted, up to 6 by
+/// k-CAS), and a node taken from this CPU's free ones or given back to them, which costs none.
+/// Memory is a node a value, used again as soon as the value is popped: nothing waits for readers.
+/// A value is its popper's own, and nobody looks at one that is on the stack.
 ///
 /// Every operation may be called in a signal handler, whatever that has interrupted.
 ///
@@ -87,7 +90,8 @@ impl<T: Send> LinkedStack<T> {
     ///
     /// # Errors
     ///
-    /// [`type_stable::Error::Zero`], [`TooLarge`](type_stable::Error::TooLarge), [`OutOfMemory`](type_stable::Error::OutOfMemory).
+    /// [`type_stable::Error::Zero`], [`TooLarge`](type_stable::Error::TooLarge),
+    /// [`OutOfMemory`](type_stable::Error::OutOfMemory).
     pub fn try_with_limit(values: usize) -> Result<LinkedStack<T>, type_stable::Error> {
         LinkedStack::made(VersionedWords::new(), Some(values))
     }
@@ -119,8 +123,8 @@ impl<T: Send> LinkedStack<T> {
         self.push_between(value, |version| version)
     }
 
-    /// The same, with something between the look at the stack and the change, which is made only if nothing has changed since
-    /// the version that it returns.
+    /// The same, with something between the look at the stack and the change, which is made only if
+    /// nothing has changed since the version that it returns.
     #[inline]
     pub(super) fn push_between(
         &self,
@@ -174,7 +178,8 @@ impl<T: Send> LinkedStack<T> {
             Ok(node) => node,
             Err(reason) => return Err(NoMemory { value, reason }),
         };
-        // SAFETY: the node is this call's alone. Whoever still has its address looks at the link only.
+        // SAFETY: the node is this call's alone. Whoever still has its address looks at the link
+        // only.
         unsafe { (*node.value.get()).write(value) };
         until_unchanged(|| link(&node));
         node.into_raw();
@@ -187,7 +192,8 @@ impl<T: Send> LinkedStack<T> {
         self.pop_between(|version| version)
     }
 
-    /// The same, with something between the look and the change, as [`push_between`](LinkedStack::push_between) has.
+    /// The same, with something between the look and the change, as
+    /// [`push_between`](LinkedStack::push_between) has.
     #[doc(hidden)]
     #[inline]
     pub fn pop_between(&self, mut gap: impl FnMut(Version) -> Version) -> Option<T> {
@@ -251,8 +257,9 @@ impl<T: Send> LinkedStack<T> {
         self.chain.limit()
     }
 
-    /// One more than the modifications that it has had (GC96 5.3): a new stack is at version 1. Interrupted attempts may count as
-    /// well, as for [`Domain::version`](crate::dcas::Domain::version).
+    /// One more than the modifications that it has had (GC96 5.3): a new stack is at version 1.
+    /// Interrupted attempts may count as well, as for
+    /// [`Domain::version`](crate::dcas::Domain::version).
     pub fn version(&self) -> Version {
         self.chain.object.version()
     }
@@ -265,7 +272,8 @@ impl<T: Send> LinkedStack<T> {
 
 impl<T: Send> Drop for LinkedStack<T> {
     fn drop(&mut self) {
-        /// Undoes what a thread has left half done that exited in the middle, also if a value panics when it is dropped.
+        /// Undoes what a thread has left half done that exited in the middle, also if a value
+        /// panics when it is dropped.
         struct Finish<'a>(&'a VersionedWords);
 
         impl Drop for Finish<'_> {

@@ -1,14 +1,16 @@
-//! What the lists share: nodes in type-stable memory, linked by covered words, and the walk along them.
+//! What the lists share: nodes in type-stable memory, linked by covered words, and the walk along
+//! them.
 //!
 //! ```text
 //! object: version, mechanism        head ──> node ──> node ──> 0         a link holds a node's address
 //!                                            next     next
 //! ```
 //!
-//! A walk begins at a version, follows links with plain loads, and counts only if the object is still at that version
-//! in the end (GC96 figure 2). Until then it may have gone astray, over nodes that were freed, and are parts
-//! of other lists by now, or of none. Each of them is a node all the same, and each link leads to one; but a way over
-//! recycled nodes may go round in circles, so a walk also asks for the version from time to time.
+//! A walk begins at a version, follows links with plain loads, and counts only if the object is
+//! still at that version in the end (GC96 figure 2). Until then it may have gone astray, over nodes
+//! that were freed, and are parts of other lists by now, or of none. Each of them is a node all the
+//! same, and each link leads to one; but a way over recycled nodes may go round in circles, so a
+//! walk also asks for the version from time to time.
 
 use std::ops::Deref;
 use std::ptr::with_exposed_provenance;
@@ -39,13 +41,15 @@ pub(super) enum Changed {
     Forestalled,
 }
 
-/// Where a walk has ended: the link that leads to a node, and the node; none at the end of the list.
+/// Where a walk has ended: the link that leads to a node, and the node; none at the end of the
+/// list.
 pub(super) struct Position<'a, N> {
     pub(super) link: &'a StableWord,
     pub(super) node: Option<&'a N>,
 }
 
-/// A version number, and the head of the list that it covers. They stay where they are when the list is moved.
+/// A version number, and the head of the list that it covers. They stay where they are when the
+/// list is moved.
 pub(super) struct Anchor {
     pub(super) object: VersionedWords,
     pub(super) head: StableWord,
@@ -134,7 +138,8 @@ impl<N: Node> Chain<N> {
         if address <= NO_ADDRESS {
             return None;
         }
-        // SAFETY: links hold addresses of nodes of this memory, which are nodes as long as that lives, free or not.
+        // SAFETY: links hold addresses of nodes of this memory, which are nodes as long as that
+        // lives, free or not.
         Some(unsafe { &*with_exposed_provenance::<N>(address as usize) })
     }
 
@@ -191,9 +196,9 @@ impl<N: Node> Chain<N> {
         first: (&StableWord, u64),
         second: (&StableWord, u64),
     ) -> Result<(), Changed> {
-        // SAFETY: different words: the list's, or of nodes in it, as the version proves, or of a node that the caller alone
-        // has. So only this object's exchanges change them now; the memory lives as long as the list, and as all others that
-        // its nodes have been in.
+        // SAFETY: different words: the list's, or of nodes in it, as the version proves, or of a
+        // node that the caller alone has. So only this object's exchanges change them now; the
+        // memory lives as long as the list, and as all others that its nodes have been in.
         match unsafe { self.object.store_pair_if(version, first, second) } {
             true => Ok(()),
             false => self.forestalled(),
@@ -220,7 +225,8 @@ impl<N: Node> Chain<N> {
         Err(Changed::Forestalled)
     }
 
-    /// Takes all nodes out of a list that nobody else has. What the last look at each takes out of it is dropped.
+    /// Takes all nodes out of a list that nobody else has. What the last look at each takes out of
+    /// it is dropped.
     pub(super) fn clear<V>(&mut self, mut last_look: impl FnMut(&Self, &N) -> V) {
         // Undoes what a thread has left half done that ended in the middle.
         self.object.begin();
@@ -231,8 +237,8 @@ impl<N: Node> Chain<N> {
             };
             address = self.load(node.next());
             let value = last_look(self, node);
-            // SAFETY: it was in the list, which nobody else has, and which is not looked at any more. Before the value is
-            // dropped, which may panic.
+            // SAFETY: it was in the list, which nobody else has, and which is not looked at any
+            // more. Before the value is dropped, which may panic.
             unsafe { self.free(node) };
             drop(value);
             true
@@ -242,13 +248,15 @@ impl<N: Node> Chain<N> {
 
 impl<N: Node> Drop for Chain<N> {
     fn drop(&mut self) {
-        // Rolls back or completes what a thread that exited in the middle has left, some of it perhaps in nodes that siblings have next.
+        // Rolls back or completes what a thread that exited in the middle has left, some of it
+        // perhaps in nodes that siblings have next.
         self.object.begin();
     }
 }
 
-/// What a test or a bench makes of a version between two steps of an operation: that version, or an earlier one, since which
-/// something has changed. A later one would let looks count that do not belong to it.
+/// What a test or a bench makes of a version between two steps of an operation: that version, or an
+/// earlier one, since which something has changed. A later one would let looks count that do not
+/// belong to it.
 #[inline(always)]
 pub(super) fn between(version: Version, gap: &mut impl FnMut(Version) -> Version) -> Version {
     gap(version).min(version)
@@ -261,7 +269,8 @@ pub(super) fn address<N>(node: &N) -> u64 {
     std::ptr::from_ref(node).addr() as u64
 }
 
-/// Repeats an attempt until nothing has changed under it. Which attempt it is says how long to wait before.
+/// Repeats an attempt until nothing has changed under it. Which attempt it is says how long to wait
+/// before.
 #[inline(always)]
 pub(super) fn until_unchanged<R>(mut attempt: impl FnMut() -> Result<R, Changed>) -> R {
     let mut round = 0;

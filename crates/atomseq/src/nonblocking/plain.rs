@@ -1,20 +1,22 @@
-//! Values that several threads may read where they lie, while a later owner of the memory writes there.
+//! Values that several threads may read where they lie, while a later owner of the memory writes
+//! there.
 
 use std::cell::UnsafeCell;
 use std::mem::{MaybeUninit, size_of};
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// A type whose values may be copied out of a descriptor that somebody may be overwriting: a key or a value
-/// of a [`List`](super::List).
+/// A type whose values may be copied out of a descriptor that somebody may be overwriting: a key or
+/// a value of a [`List`](super::List).
 ///
-/// Such a copy is made word by word, each read at once, and counts only if the list's version has not changed since.
-/// If it has, what was read may be half of one value and half of another. So every pattern of bits
-/// has to be a value. Comparing values that nobody ever stored has to end. A panic of it
-/// [is the operation's](super::List), as if the values had been stored.
+/// Such a copy is made word by word, each read at once, and counts only if the list's version has
+/// not changed since. If it has, what was read may be half of one value and half of another. So
+/// every pattern of bits has to be a value. Comparing values that nobody ever stored has to end. A
+/// panic of it [is the operation's](super::List), as if the values had been stored.
 ///
-/// Integers, floating-point numbers, arrays of what is plain, [`Wrapping`](std::num::Wrapping) and [`Reverse`](std::cmp::Reverse)
-/// of it, and `()` are. [`plain!`](super::plain!) declares a struct that is, without `unsafe`.
+/// Integers, floating-point numbers, arrays of what is plain, [`Wrapping`](std::num::Wrapping) and
+/// [`Reverse`](std::cmp::Reverse) of it, and `()` are. [`plain!`](super::plain!) declares a struct
+/// that is, without `unsafe`.
 ///
 /// What owns something is not, for the copy would own it too; nor is what refers to something:
 ///
@@ -34,8 +36,8 @@ use crate::sync::{AtomicU64, Ordering};
 ///
 /// # Safety
 ///
-/// Every pattern of bits is a value, all bytes of every value are initialized (there is no padding), and nothing inside
-/// changes by shared reference.
+/// Every pattern of bits is a value, all bytes of every value are initialized (there is no
+/// padding), and nothing inside changes by shared reference.
 pub unsafe trait Plain: Copy + Send + Sync + 'static {}
 
 macro_rules! integers {
@@ -50,7 +52,8 @@ integers!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize f32 f64);
 // SAFETY: there are no bytes.
 unsafe impl Plain for () {}
 
-// SAFETY: one after the other, with nothing between them: an array's element is as large as its alignment says.
+// SAFETY: one after the other, with nothing between them: an array's element is as large as its
+// alignment says.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 
 // SAFETY: the same bytes as what is inside.
@@ -59,8 +62,8 @@ unsafe impl<T: Plain> Plain for std::num::Wrapping<T> {}
 // SAFETY: as above.
 unsafe impl<T: Plain> Plain for std::cmp::Reverse<T> {}
 
-/// Declares a struct that is [`Plain`](crate::nonblocking::Plain): each of its fields is, and there is no padding between
-/// them. The struct is `#[repr(C)]`, `Clone` and `Copy`.
+/// Declares a struct that is [`Plain`](crate::nonblocking::Plain): each of its fields is, and there
+/// is no padding between them. The struct is `#[repr(C)]`, `Clone` and `Copy`.
 ///
 /// ```
 /// atomseq::nonblocking::plain! {
@@ -93,9 +96,9 @@ unsafe impl<T: Plain> Plain for std::cmp::Reverse<T> {}
 /// }
 /// ```
 ///
-/// The compiler checks the struct as it is after all attributes were applied, so an attribute may neither add
-/// a field nor remove one. A struct that has a field on some targets only is declared twice, each time with
-/// `#[cfg]` before the macro:
+/// The compiler checks the struct as it is after all attributes were applied, so an attribute may
+/// neither add a field nor remove one. A struct that has a field on some targets only is declared
+/// twice, each time with `#[cfg]` before the macro:
 ///
 /// ```compile_fail,E0026
 /// atomseq::nonblocking::plain! {
@@ -121,13 +124,14 @@ macro_rules! __plain {
         }
 
         const _: () = {
-            // SAFETY: what follows compiles only if it is a struct of these fields and no others, each of which is plain,
-            // and if they are together as large as it is, so that no bytes lie between or behind them.
+            // SAFETY: what follows compiles only if it is a struct of these fields and no others,
+            // each of which is plain, and if they are together as large as it is, so that no bytes
+            // lie between or behind them.
             unsafe impl $crate::nonblocking::Plain for $name {}
 
-            // By `$crate` alone: any other name, `::core` included, may mean something else where this is expanded. And
-            // without the types that were given: an attribute may have changed them, and a macro in a type's place may
-            // expand to another type each time.
+            // By `$crate` alone: any other name, `::core` included, may mean something else where
+            // this is expanded. And without the types that were given: an attribute may have
+            // changed them, and a macro in a type's place may expand to another type each time.
             $crate::nonblocking::check_plain::<$name>(
                 |__atomseq_plain| {
                     let $name { $($field: _,)+ } = __atomseq_plain;
@@ -143,7 +147,8 @@ macro_rules! __plain {
 #[doc(inline)]
 pub use crate::__plain as plain;
 
-/// Does not compile if there are bytes in a type that belong to none of its fields, which a pattern has named.
+/// Does not compile if there are bytes in a type that belong to none of its fields, which a pattern
+/// has named.
 #[doc(hidden)]
 pub const fn check_plain<T: Plain>(_: fn(&T), sizes_of_fields: &[usize]) {
     let (mut together, mut index) = (0, 0);
@@ -159,7 +164,8 @@ pub const fn check_plain<T: Plain>(_: fn(&T), sizes_of_fields: &[usize]) {
 
 /// The size of whatever type the field has that the function leads to, which must be plain.
 ///
-/// By address, for a value may turn into one of another type: `!` turns into any, and before the edition of 2024 into `()`.
+/// By address, for a value may turn into one of another type: `!` turns into any, and before the
+/// edition of 2024 into `()`.
 ///
 /// ```compile_fail,edition2021,E0277
 /// #![allow(dependency_on_unit_never_type_fallback, unreachable_code)]
@@ -221,7 +227,8 @@ impl<T: Plain> Words<T> {
         let mut copy = MaybeUninit::<Padded<T>>::uninit();
         let words = copy.as_mut_ptr().cast::<u64>();
         for index in 0..Self::COUNT {
-            // Relaxed: pairs with the fence in `VersionedWords::is_still`, before the version is looked at.
+            // Relaxed: pairs with the fence in `VersionedWords::is_still`, before the version is
+            // looked at.
             let word = self.word(index).load(Ordering::Relaxed);
             // SAFETY: a word of the copy, which is as large and as aligned as this.
             unsafe { words.add(index).write(word) };
@@ -238,9 +245,11 @@ impl<T: Plain> Words<T> {
         unsafe { copy.as_mut_ptr().cast::<T>().write(value) };
         let words = copy.as_ptr().cast::<u64>();
         for index in 0..Self::COUNT {
-            // SAFETY: a word of the copy, all of whose bytes are initialized: a plain value has no padding.
+            // SAFETY: a word of the copy, all of whose bytes are initialized: a plain value has no
+            // padding.
             let word = unsafe { words.add(index).read() };
-            // Relaxed: after the release fence of whoever became the owner, or before the exchange that shows it.
+            // Relaxed: after the release fence of whoever became the owner, or before the exchange
+            // that shows it.
             self.word(index).store(word, Ordering::Relaxed);
         }
     }

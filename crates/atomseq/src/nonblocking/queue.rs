@@ -7,8 +7,9 @@
 //!      head ┘               tail ┘
 //! ```
 //!
-//! Where the processor compares two words at once, each cell has a turn beside its word, and is all that a push or a pop
-//! changes: see [`ring`]. Elsewhere a cell and one end change at once, by k-CAS: see [`kcas`].
+//! Where the processor compares two words at once, each cell has a turn beside its word, and is all
+//! that a push or a pop changes: see [`ring`]. Elsewhere a cell and one end change at once, by
+//! k-CAS: see [`kcas`].
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -24,16 +25,18 @@ mod ring;
 
 /// A bounded first-in-first-out store (S92 figure 5.6).
 ///
-/// Scope `Machine`; lock-free; values as [the module](super) says. [`push`](Queue::push) and [`pop`](Queue::pop) cost one atomic instruction
-/// each, a double-width compare-and-swap: `cmpxchg16b` on x86-64, `caspal` or an exclusive pair on AArch64, on Linux. They cost none when the
-/// queue is full or empty, and then store nothing: a thread that polls only reads. Elsewhere they are made of k-CAS, two atomic instructions
-/// for each word and two more. Nothing allocates after construction. Memory: two words for each value, and six cache lines;
-/// by k-CAS two words for each of `capacity.next_power_of_two()` cells, and a thread's first operation maps
-/// [a page of descriptors](crate::dcas).
+/// Scope `Machine`; lock-free; values as [the module](super) says. [`push`](Queue::push) and
+/// [`pop`](Queue::pop) cost one atomic instruction each, a double-width compare-and-swap:
+/// `cmpxchg16b` on x86-64, `caspal` or an exclusive pair on AArch64, on Linux. They cost none when
+/// the queue is full or empty, and then store nothing: a thread that polls only reads. Elsewhere
+/// they are made of k-CAS, two atomic instructions for each word and two more. Nothing allocates
+/// after construction. Memory: two words for each value, and six cache lines; by k-CAS two words
+/// for each of `capacity.next_power_of_two()` cells, and a thread's first operation maps [a page of
+/// descriptors](crate::dcas).
 ///
-/// A push returns `Err` only if the queue was full at some moment in the call, and a pop `None` only if it was empty. A thread that
-/// is preempted, stopped or ended inside an operation keeps no other waiting; in queues where a thread takes a place first and fills it
-/// afterwards, it does.
+/// A push returns `Err` only if the queue was full at some moment in the call, and a pop `None`
+/// only if it was empty. A thread that is preempted, stopped or ended inside an operation keeps no
+/// other waiting; in queues where a thread takes a place first and fills it afterwards, it does.
 ///
 /// ```
 /// use atomseq::nonblocking::Queue;
@@ -143,7 +146,8 @@ impl<T: AsWord> Queue<T> {
             Form::Ring(ring) => ring.pop(),
             Form::Kcas(covered) => covered.get(),
         };
-        // SAFETY: it was in the queue, by `push`, up to the change that took it out, which no other pop has made.
+        // SAFETY: it was in the queue, by `push`, up to the change that took it out, which no other
+        // pop has made.
         word.map(|word| unsafe { T::from_word(word) })
     }
 

@@ -1,4 +1,5 @@
-//! One producer, one consumer: a queue that needs no synchronization, since each word has one who stores it.
+//! One producer, one consumer: a queue that needs no synchronization, since each word has one who
+//! stores it.
 //!
 //! ```text
 //!   +------+---+------+---+---------+---------+----
@@ -8,10 +9,11 @@
 //!    consumer   producer          head & mask ^        ^ tail & mask
 //! ```
 //!
-//! S92 5.1.4 calls this code isolation: "As long as the queue is neither full nor empty, the producer and consumer work on
-//! different parts of it and need not synchronize." The producer alone stores the tail and the places from tail to head,
-//! the consumer alone the head. Who stores a word knows its value and never reads it; each end keeps what it last read of
-//! the other's word, and reads it again only when it seems to have no room, or no element, left.
+//! S92 5.1.4 calls this code isolation: "As long as the queue is neither full nor empty, the
+//! producer and consumer work on different parts of it and need not synchronize." The producer
+//! alone stores the tail and the places from tail to head, the consumer alone the head. Who stores
+//! a word knows its value and never reads it; each end keeps what it last read of the other's word,
+//! and reads it again only when it seems to have no room, or no element, left.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -33,26 +35,27 @@ pub use producer::Producer;
 
 /// A bounded first-in-first-out store of values of any size, between one producer and one consumer.
 ///
-/// A ring does nothing until it is taken apart, into a [`Producer`] and a [`Consumer`]: neither can be cloned,
-/// and both need `&mut`, so that there are never two of a kind. Scope `Machine`. Wait-free: no operation waits
-/// or begins again, whatever state the other end was stopped or ended in. Cost: no atomic read-modify-write instruction
-/// and no fence; a load and a store of a word of its own, and now and then a load of the other's. Memory: room for
-/// `capacity` elements, rounded up to a power of two, and six cache lines; nothing allocates after construction. S92
-/// 5.1.4.
+/// A ring does nothing until it is taken apart, into a [`Producer`] and a [`Consumer`]: neither can
+/// be cloned, and both need `&mut`, so that there are never two of a kind. Scope `Machine`.
+/// Wait-free: no operation waits or begins again, whatever state the other end was stopped or ended
+/// in. Cost: no atomic read-modify-write instruction and no fence; a load and a store of a word of
+/// its own, and now and then a load of the other's. Memory: room for `capacity` elements, rounded
+/// up to a power of two, and six cache lines; nothing allocates after construction. S92 5.1.4.
 ///
 /// # Full and empty
 ///
-/// Neither end makes a fence, so what one has done may reach the other a moment later. A producer that finds the
-/// ring full, and a consumer that finds it empty, are each right as far as they know, and both can happen at
-/// once. An end that is about to sleep until the other one wakes it first stores that it sleeps, makes a
-/// `SeqCst` fence, and looks once more. The other end makes a `SeqCst` fence after its operation and then
-/// looks for a sleeper.
+/// Neither end makes a fence, so what one has done may reach the other a moment later. A producer
+/// that finds the ring full, and a consumer that finds it empty, are each right as far as they
+/// know, and both can happen at once. An end that is about to sleep until the other one wakes it
+/// first stores that it sleeps, makes a `SeqCst` fence, and looks once more. The other end makes a
+/// `SeqCst` fence after its operation and then looks for a sleeper.
 ///
 /// # Signal handlers
 ///
-/// A handler may have one end while the thread that it interrupts is in any operation of the other one. It must not use
-/// the very end that it interrupts: that takes two `&mut` to one thing. What has two producers or two consumers
-/// goes through [`local::Ring`](crate::local::Ring) or [`Queue`](super::Queue).
+/// A handler may have one end while the thread that it interrupts is in any operation of the other
+/// one. It must not use the very end that it interrupts: that takes two `&mut` to one thing. What
+/// has two producers or two consumers goes through [`local::Ring`](crate::local::Ring) or
+/// [`Queue`](super::Queue).
 ///
 /// ```
 /// use atomseq::nonblocking::spsc::Ring;
@@ -111,7 +114,8 @@ impl<T> Ring<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::ZeroCapacity`], [`Error::OutOfMemory`]; this also for more than `isize::MAX` elements without a size.
+    /// [`Error::ZeroCapacity`], [`Error::OutOfMemory`]; this also for more than `isize::MAX`
+    /// elements without a size.
     pub fn try_with_capacity(capacity: usize) -> Result<Ring<T>, Error> {
         check_capacity(capacity)?;
         let count = capacity.checked_next_power_of_two();
@@ -119,8 +123,8 @@ impl<T> Ring<T> {
         let mut places = Vec::<Slot<T>>::new();
         let reserved = places.try_reserve_exact(count);
         reserved.map_err(|_| Error::OutOfMemory)?;
-        // SAFETY: there is room for so many, and a place need not be initialized. One by one, places without a size, of which there
-        // can be any number, would take for ever.
+        // SAFETY: there is room for so many, and a place need not be initialized. One by one,
+        // places without a size, of which there can be any number, would take for ever.
         unsafe { places.set_len(count) };
         Ok(Ring {
             head: Position::default(),
@@ -137,8 +141,8 @@ impl<T> Ring<T> {
         unsafe { ends(ring, None) }
     }
 
-    /// Both ends, which keep the ring themselves, so that they may go to threads that nobody waits for.
-    /// They share an `Arc`: without memory for it, the process ends.
+    /// Both ends, which keep the ring themselves, so that they may go to threads that nobody waits
+    /// for. They share an `Arc`: without memory for it, the process ends.
     ///
     /// ```
     /// use atomseq::nonblocking::spsc::Ring;
@@ -163,11 +167,12 @@ impl<T> Ring<T> {
         self.capacity
     }
 
-    /// How many elements there are at one moment of the call. While the consumer takes some out, so that eight readings in a row
-    /// find the ring changed: at least one, and otherwise no more than there are at one moment.
+    /// How many elements there are at one moment of the call. While the consumer takes some out, so
+    /// that eight readings in a row find the ring changed: at least one, and otherwise no more than
+    /// there are at one moment.
     pub fn len(&self) -> usize {
-        // Acquire: pairs with the releases in `Consumer::advance` and `Producer::advance`: a tail is read after the head that
-        // made room for it, and the head after that is no older.
+        // Acquire: pairs with the releases in `Consumer::advance` and `Producer::advance`: a tail
+        // is read after the head that made room for it, and the head after that is no older.
         let [head, tail] =
             [&self.head, &self.tail].map(|position| || position.0.load(Ordering::Acquire));
         distance(head, tail, 1, self.capacity)
@@ -189,8 +194,9 @@ impl<T> Ring<T> {
         unsafe { self.places.get_unchecked(position & self.mask()) }.get()
     }
 
-    /// The places of so many positions, no more than there are places, from this one on: those up to the end, and the rest, from
-    /// the beginning. Slices, since what points to one place must not be used for the next.
+    /// The places of so many positions, no more than there are places, from this one on: those up
+    /// to the end, and the rest, from the beginning. Slices, since what points to one place must
+    /// not be used for the next.
     #[inline(always)]
     fn stretches(&self, position: usize, count: usize) -> [&[Slot<T>]; 2] {
         let from_there = &self.places[position & self.mask()..];
@@ -269,7 +275,8 @@ impl<T> End<'_, T> {
     fn is_abandoned(&self) -> bool {
         let alone = |owner: &Arc<Ring<T>>| Arc::strong_count(owner) == 1;
         let is_abandoned = self.owner.as_ref().is_some_and(alone);
-        // Acquire: pairs with the release by which the other end gave up its share: whatever it did is there.
+        // Acquire: pairs with the release by which the other end gave up its share: whatever it did
+        // is there.
         fence(Ordering::Acquire);
         is_abandoned
     }

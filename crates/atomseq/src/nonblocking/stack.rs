@@ -7,9 +7,9 @@
 //!   +------+------+------+------+------+----
 //! ```
 //!
-//! A push changes the cell at the height and the height, a pop the height alone. What lies above the height nobody looks
-//! at, so where the kernel helps the cell needs no undoing, and one section does it all: [`shadow`](crate::dcas::shadow).
-//! By k-CAS both words change at once.
+//! A push changes the cell at the height and the height, a pop the height alone. What lies above
+//! the height nobody looks at, so where the kernel helps the cell needs no undoing, and one section
+//! does it all: [`shadow`](crate::dcas::shadow). By k-CAS both words change at once.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -222,7 +222,8 @@ impl<T: AsWord> Stack<T> {
             },
             Form::Kcas(covered) => covered.pop(),
         };
-        // SAFETY: it was on the stack, by `push`, up to the change that took it off, which no other pop has made.
+        // SAFETY: it was on the stack, by `push`, up to the change that took it off, which no other
+        // pop has made.
         word.map(|word| unsafe { T::from_word(word) })
     }
 
@@ -268,8 +269,8 @@ impl<T: AsWord> Stack<T> {
         }
     }
 
-    /// Leaves the stack as a thread does that is stopped for ever inside `push`, to test recovery. `false` by
-    /// k-CAS, where nothing is left to recover.
+    /// Leaves the stack as a thread does that is stopped for ever inside `push`, to test recovery.
+    /// `false` by k-CAS, where nothing is left to recover.
     #[doc(hidden)]
     pub fn abandon(&self) -> bool {
         match &self.form {
@@ -283,27 +284,30 @@ impl<T: AsWord> Stack<T> {
 #[inline(always)]
 fn try_push(array: &Array, word: usize) -> Option<usize> {
     let (shadow, cells) = (array.shadow.address(), array.cells());
-    // SAFETY: the height that counts at a version is at most the room, and so the cell at it is one of the array's if it is
-    // not equal to the room; whoever holds the lock stores there, and nobody looks above the height.
+    // SAFETY: the height that counts at a version is at most the room, and so the cell at it is one
+    // of the array's if it is not equal to the room; whoever holds the lock stores there, and
+    // nobody looks above the height.
     unsafe { push::on_cpu(shadow, cells, array.room(), word) }.ok()
 }
 
 #[inline(always)]
 fn try_pop(array: &Array) -> Option<(usize, usize)> {
-    // SAFETY: no height that was ever stored is larger than the room; the cell below it is one of the array's.
+    // SAFETY: no height that was ever stored is larger than the room; the cell below it is one of
+    // the array's.
     unsafe { pop::on_cpu(array.shadow.address(), array.cells()) }.ok()
 }
 
 fn try_push_anyway(array: &Array, word: usize) -> Option<usize> {
     let (shadow, cells) = (array.shadow.address(), array.cells());
-    // SAFETY: the height that counts at a version is at most the room, so the cell at it is one of the
-    // array's if it is not equal to the room; the holder of the lock stores there, above the height.
+    // SAFETY: the height that counts at a version is at most the room, so the cell at it is one of
+    // the array's if it is not equal to the room; the holder of the lock stores there, above the
+    // height.
     unsafe { push_anyway::on_cpu(shadow, cells, array.room(), word) }.ok()
 }
 
 fn try_pop_anyway(array: &Array) -> Option<(usize, usize)> {
-    // SAFETY: no height that was ever stored is larger than the room; the cell below it is one of the
-    // array's.
+    // SAFETY: no height that was ever stored is larger than the room; the cell below it is one of
+    // the array's.
     unsafe { pop_anyway::on_cpu(array.shadow.address(), array.cells()) }.ok()
 }
 
@@ -351,7 +355,8 @@ impl Covered {
             }
             let cell = (&self.cells, height as usize, word as u64);
             let higher = (&self.height, height + 1);
-            // SAFETY: the words are this stack's, and its object, which uses k-CAS, alone covers them.
+            // SAFETY: the words are this stack's, and its object, which uses k-CAS, alone covers
+            // them.
             if unsafe { self.object.put_since_by_kcas(version, cell, higher) } {
                 return true;
             }

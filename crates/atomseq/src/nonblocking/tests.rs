@@ -14,7 +14,8 @@ mod values;
 
 const MECHANISMS: [Mechanism; 2] = [Mechanism::Assisted, Mechanism::Kcas];
 
-/// Without optimization, and under k-CAS, the portable build's only mechanism, everything takes longer.
+/// Without optimization, and under k-CAS, the portable build's only mechanism, everything takes
+/// longer.
 const SCALE: usize = if cfg!(any(not(atomseq_sections), debug_assertions)) {
     1
 } else {

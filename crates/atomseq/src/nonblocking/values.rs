@@ -7,9 +7,10 @@ use super::spsc::Ring;
 use super::{LinkedStack, OneVisitorList, Queue, RefList, Stack};
 use crate::AsWord;
 
-/// Takes the values out of a structure that nobody else has: what `into_iter` makes of a [`Stack`], a [`LinkedStack`], a [`Queue`],
-/// a [`RefList`], a [`OneVisitorList`] or an [`spsc::Ring`](Ring). They come in the order in which the structure gives them; what is left when
-/// this is dropped is dropped with it.
+/// Takes the values out of a structure that nobody else has: what `into_iter` makes of a [`Stack`],
+/// a [`LinkedStack`], a [`Queue`], a [`RefList`], a [`OneVisitorList`] or an [`spsc::Ring`](Ring).
+/// They come in the order in which the structure gives them; what is left when this is dropped is
+/// dropped with it.
 ///
 /// ```
 /// use atomseq::nonblocking::{Queue, Stack};
@@ -20,8 +21,9 @@ use crate::AsWord;
 /// assert_eq!(stack.into_iter().collect::<Vec<_>>(), [3, 2, 1]);
 /// ```
 ///
-/// A value whose guard or visit was forgotten (`std::mem::forget`) is passed by. A [`OneVisitorList`] drops it when this is dropped; that
-/// of a [`RefList`] is leaked, for the guard still counts.
+/// A value whose guard or visit was forgotten (`std::mem::forget`) is passed by. A
+/// [`OneVisitorList`] drops it when this is dropped; that of a [`RefList`] is leaked, for the guard
+/// still counts.
 pub struct Values<S>(S);
 
 impl<S: fmt::Debug> fmt::Debug for Values<S> {

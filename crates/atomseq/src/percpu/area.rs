@@ -33,8 +33,8 @@ pub(super) const WORDS_PER_SLOT: usize = (SLOT_BYTES - WORDS) / 8;
 
 const GUARDS: usize = 2;
 
-/// What this process can use. An error as long as that is not decided: the number of CPUs and the place of a thread's CPU number,
-/// which a structure keeps for good, are provisional until then.
+/// What this process can use. An error as long as that is not decided: the number of CPUs and the
+/// place of a thread's CPU number, which a structure keeps for good, are provisional until then.
 pub(crate) fn started() -> Result<&'static Status, Error> {
     let status = platform::start();
     match status.reason() {
@@ -63,7 +63,8 @@ unsafe impl Send for Area {}
 unsafe impl Sync for Area {}
 
 /// The slots of an area, to be passed to a sequence as its `Slot`.
-// A word: what an interrupted sequence goes on with is passed in a register, not spilled beforehand.
+// A word: what an interrupted sequence goes on with is passed in a register, not spilled
+// beforehand.
 #[derive(Clone, Copy, Debug)]
 pub struct Slots<'a> {
     area: &'a Area,
@@ -266,9 +267,9 @@ impl Area {
     /// came here, then does the work under the gate.
     ///
     /// For after an `on_cpu` that returned [`Closed`](crate::sequence::Closed): the work runs the
-    /// sequence's `gated` form. What holds for [`GateGuard`] holds for the work; blocks, costs and may
-    /// be called like [`close`](Area::close_gate). Addresses that a caller has passed in may lead to memory that a handler of
-    /// `SIGSEGV` opens: touch it before, or copy to it afterwards.
+    /// sequence's `gated` form. What holds for [`GateGuard`] holds for the work; blocks, costs and
+    /// may be called like [`close`](Area::close_gate). Addresses that a caller has passed in may
+    /// lead to memory that a handler of `SIGSEGV` opens: touch it before, or copy to it afterwards.
     #[cold]
     pub fn on_slow_path<R>(&self, work: impl FnOnce(&GateGuard<'_>) -> R) -> R {
         platform::register_this_thread();

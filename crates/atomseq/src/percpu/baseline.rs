@@ -1,4 +1,5 @@
-//! Draining sums without touching the words they are made of: what was drained is subtracted instead.
+//! Draining sums without touching the words they are made of: what was drained is subtracted
+//! instead.
 //!
 //! The words belong to sequences, which an atomic instruction on them would race with.
 
@@ -9,10 +10,12 @@ const READINGS: usize = 8;
 
 /// What was added since it was last drained.
 ///
-/// If the base line is the same before and after the total was read, the total belongs to it. If others have drained during each
-/// of some readings: what was added since the last of them, as far as it was seen, or nothing.
+/// If the base line is the same before and after the total was read, the total belongs to it. If
+/// others have drained during each of some readings: what was added since the last of them, as far
+/// as it was seen, or nothing.
 pub(super) fn since(drained: &AtomicUsize, total: impl Fn() -> usize) -> usize {
-    // Acquire: pairs with the exchange in `drain`: each word of the total is at least what it was then.
+    // Acquire: pairs with the exchange in `drain`: each word of the total is at least what it was
+    // then.
     let mut before = drained.load(Ordering::Acquire);
     let mut since = 0;
     for _ in 0..READINGS {

@@ -95,10 +95,10 @@ impl Counter {
 
     /// What was added since the start, or since it was last taken.
     ///
-    /// Includes every `add` that happened before; of those that happen meanwhile, some. Nothing that
-    /// was taken is in it. Wait-free: one load for each possible CPU, no atomic read-modify-write;
-    /// while others take, up to eight times that, and if each time one has taken, zero or what was
-    /// added since, as far as it was seen.
+    /// Includes every `add` that happened before; of those that happen meanwhile, some. Nothing
+    /// that was taken is in it. Wait-free: one load for each possible CPU, no atomic
+    /// read-modify-write; while others take, up to eight times that, and if each time one has
+    /// taken, zero or what was added since, as far as it was seen.
     pub fn sum(&self) -> u64 {
         baseline::since(self.drained(), || self.total()) as u64
     }

@@ -1,5 +1,5 @@
-//! Batches on their way between the CPUs of a pool: a CPU that has too many objects leaves a batch here, and one that has
-//! none takes it.
+//! Batches on their way between the CPUs of a pool: a CPU that has too many objects leaves a batch
+//! here, and one that has none takes it.
 //!
 //! ```text
 //!   +-------+-------+--   --+------+------+------+--
@@ -8,8 +8,8 @@
 //!                           | len | word | word | …          a cell: a batch
 //! ```
 //!
-//! The magazines of Bonwick and Adams's depot, or tcmalloc's transfer cache, without their lock: a thread that is stopped
-//! here keeps one cell, and nothing else, from the others.
+//! The magazines of Bonwick and Adams's depot, or tcmalloc's transfer cache, without their lock: a
+//! thread that is stopped here keeps one cell, and nothing else, from the others.
 
 use std::ptr::NonNull;
 use std::slice;
@@ -26,14 +26,15 @@ mod shelf;
 /// The largest batch: with its length it fills four cache lines.
 const LARGEST: usize = 31;
 
-/// How many batches there is room for at least, and for each CPU at most: for bursts of some hundred objects.
+/// How many batches there is room for at least, and for each CPU at most: for bursts of some
+/// hundred objects.
 const FEWEST_BATCHES: usize = 8;
 const MAX_BATCHES: usize = 16;
 
 /// A bounded store of batches of words, shared by all CPUs.
 ///
-/// Lock-free: a thread retries only after another has claimed the cell that it wanted. May be used in signal handlers, whatever
-/// they interrupt. Nothing allocates after construction.
+/// Lock-free: a thread retries only after another has claimed the cell that it wanted. May be used
+/// in signal handlers, whatever they interrupt. Nothing allocates after construction.
 #[derive(Debug)]
 pub(super) struct Depot {
     start: NonNull<u8>,
@@ -45,7 +46,8 @@ pub(super) struct Depot {
     cpus: usize,
 }
 
-// SAFETY: the memory is the depot's own; what its words stand for is up to the pool, which is Sync only if objects are Send.
+// SAFETY: the memory is the depot's own; what its words stand for is up to the pool, which is Sync
+// only if objects are Send.
 unsafe impl Send for Depot {}
 // SAFETY: as above; a cell's words are used only by the thread that has claimed the cell.
 unsafe impl Sync for Depot {}
@@ -109,7 +111,8 @@ impl Depot {
         assert!(words.len() >= self.room);
         let taken = self.nearest().find_map(|index| {
             let shelf = self.shelf(index);
-            // SAFETY: the cell is this thread's while it empties it, and was filled; `words` has room for what it has.
+            // SAFETY: the cell is this thread's while it empties it, and was filled; `words` has
+            // room for what it has.
             shelf.take(|cell| unsafe { self.cell(index, cell).empty(words) })
         });
         taken.unwrap_or(0)
@@ -136,7 +139,8 @@ impl Depot {
 
     fn shelf(&self, index: usize) -> &Shelf {
         assert!(index < self.shelves);
-        // SAFETY: shelves come first; `try_new` has made them, and they are only shared as long as `self`.
+        // SAFETY: shelves come first; `try_new` has made them, and they are only shared as long as
+        // `self`.
         unsafe { self.start.cast::<Shelf>().add(index).as_ref() }
     }
 
@@ -172,7 +176,8 @@ impl Cell {
     }
 
     fn len(self) -> usize {
-        // Relaxed: for the owner it is what the claim has ordered; for others, a number that may be old.
+        // Relaxed: for the owner it is what the claim has ordered; for others, a number that may be
+        // old.
         self.length().load(Ordering::Relaxed)
     }
 

@@ -12,7 +12,8 @@ pub enum Error {
     TooLarge,
     /// The operating system gave no memory.
     OutOfMemory,
-    /// Asked from inside atomseq's start-up, which has not found out yet how many CPUs there can be.
+    /// Asked from inside atomseq's start-up, which has not found out yet how many CPUs there can
+    /// be.
     StartingUp,
     /// The bounds of a histogram do not rise strictly, or are none or more than 255.
     Bounds,

@@ -17,11 +17,11 @@ use crate::platform;
 
 /// A slot whose gate this thread has closed; dropped, it opens.
 ///
-/// All signals are blocked on this thread meanwhile, and forks in other threads wait. So hold one at
-/// a time, briefly, and neither fork nor run code you do not know: two threads that each hold a gate and want the
-/// other's wait forever
-/// ([why](crate::docs::limitations#hold-one-gate-at-a-time)). A fault, which a handler of `SIGSEGV` or `SIGBUS` may mend
-/// elsewhere, ends the process.
+/// All signals are blocked on this thread meanwhile, and forks in other threads wait. So hold one
+/// at a time, briefly, and neither fork nor run code you do not know: two threads that each hold a
+/// gate and want the other's wait forever
+/// ([why](crate::docs::limitations#hold-one-gate-at-a-time)). A fault, which a handler of `SIGSEGV`
+/// or `SIGBUS` may mend elsewhere, ends the process.
 ///
 /// M94 2.3.2 has gates for page faults; opening other CPUs' data with one is atomseq's.
 pub struct GateGuard<'a> {

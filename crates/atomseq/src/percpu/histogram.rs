@@ -44,8 +44,8 @@ const DRAINED: isize = -2;
 ///
 /// Scope `SameCpu`; wait-free; recording costs no atomic instruction, on the slow path one. May be
 /// used in signal handlers. Fast also where the kernel's fence cannot be trusted, for it never
-/// closes a gate. Reading does not allocate. Takes a slot and eight bytes a bucket for each CPU, and eight bytes a bound;
-/// [the module](super) tells the rest.
+/// closes a gate. Reading does not allocate. Takes a slot and eight bytes a bucket for each CPU,
+/// and eight bytes a bound; [the module](super) tells the rest.
 ///
 /// ```
 /// use atomseq::percpu::Histogram;
@@ -182,9 +182,10 @@ impl Histogram {
     /// What was recorded since the start, or since it was last taken, on all CPUs together.
     ///
     /// Includes every `record` that happened before; of those that happen meanwhile, some.
-    /// Wait-free: one load for each bucket and possible CPU, and while others take, up to eight times
-    /// that, as in [`Counter::sum`](super::Counter::sum). Each bucket is read for itself: while others
-    /// take, some may be of before and some of after, and their total none that there was.
+    /// Wait-free: one load for each bucket and possible CPU, and while others take, up to eight
+    /// times that, as in [`Counter::sum`](super::Counter::sum). Each bucket is read for itself:
+    /// while others take, some may be of before and some of after, and their total none that there
+    /// was.
     pub fn snapshot(&self) -> Snapshot<'_> {
         self.read(|total, drained| baseline::since(drained, total))
     }

@@ -219,8 +219,8 @@ impl<P: Owner> List<P> {
         self.area.cpus()
     }
 
-    /// Is there no node on any CPU? Looks at one after the other, so it may miss a node that goes from CPU to CPU
-    /// meanwhile. Already history when it returns.
+    /// Is there no node on any CPU? Looks at one after the other, so it may miss a node that goes
+    /// from CPU to CPU meanwhile. Already history when it returns.
     pub fn is_empty(&self) -> bool {
         (0..self.cpus()).all(|cpu| self.is_empty_on(cpu))
     }
@@ -246,8 +246,9 @@ impl<P: Owner> List<P> {
 
     #[cold]
     fn push_slowly(&self, link: usize) {
-        // Under the gate every signal is blocked, and a fault in the node's memory would end the process. Here its handler runs.
-        // SAFETY: the node was given up, so nobody else uses its link.
+        // Under the gate every signal is blocked, and a fault in the node's memory would end the
+        // process. Here its handler runs. SAFETY: the node was given up, so nobody else uses its
+        // link.
         unsafe { crate::sequence::gated::store(link, 0) };
         // SAFETY: as in `push`.
         self.area
@@ -288,8 +289,8 @@ impl<P: Owner> List<P> {
     }
 
     /// Takes a node from any CPU, the next ones first and this one last, by
-    /// [`steal_from`](List::steal_from). Like [`is_empty`](List::is_empty), it may miss a node that goes
-    /// from CPU to CPU meanwhile.
+    /// [`steal_from`](List::steal_from). Like [`is_empty`](List::is_empty), it may miss a node that
+    /// goes from CPU to CPU meanwhile.
     pub fn steal(&self) -> Option<P>
     where
         P: Send,
@@ -300,8 +301,8 @@ impl<P: Owner> List<P> {
     /// Takes every node out, CPU by CPU, the last pushed first: sixteen at a time, each time at the
     /// cost of [`Area::close_gate`].
     ///
-    /// A list does not know how long it is: the iterator leaves a CPU when it has found nothing there. While another thread pushes
-    /// as fast as this one takes, it does not end.
+    /// A list does not know how long it is: the iterator leaves a CPU when it has found nothing
+    /// there. While another thread pushes as fast as this one takes, it does not end.
     pub fn drain(&self) -> Drain<'_, P>
     where
         P: Send,
@@ -331,7 +332,8 @@ impl<P: Owner + Send> Take<P> for List<P> {
     }
 
     unsafe fn element(&self, raw: Raw<P>) -> P {
-        // SAFETY: the caller's promise: `take` wrote the link, of a node that was given up and has left the list.
+        // SAFETY: the caller's promise: `take` wrote the link, of a node that was given up and has
+        // left the list.
         unsafe { P::from_node(node_of(raw.word)) }
     }
 
@@ -348,8 +350,9 @@ impl<P: Owner + Send> Take<P> for List<P> {
 impl<P: Owner> Drop for List<P> {
     fn drop(&mut self) {
         let next = |link: &usize| {
-            // SAFETY: the links in the list are of nodes given up to it; nobody else has the list now. `successors` reads
-            // the next link before it returns this one, whose node then goes.
+            // SAFETY: the links in the list are of nodes given up to it; nobody else has the list
+            // now. `successors` reads the next link before it returns this one, whose node then
+            // goes.
             let next = unsafe { crate::sequence::gated::load(*link) };
             (next != 0).then_some(next)
         };

@@ -7,8 +7,8 @@
 //!   31 … 8 the holder's generation | … | 2 for good | 1 waiters | 0 locked
 //! ```
 //!
-//! A child of a fork is a generation of its own. What it finds locked by an earlier one is free: the
-//! holder is not there.
+//! A child of a fork is a generation of its own. What it finds locked by an earlier one is free:
+//! the holder is not there.
 
 use crate::sync::{AtomicU32, Ordering, SPINS, generation, spin_loop, wait, wake_one};
 

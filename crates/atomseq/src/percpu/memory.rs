@@ -1,14 +1,16 @@
-//! Where areas, and chunks of queues and pools, get their memory: the operating system, and for small ones a page they share.
+//! Where areas, and chunks of queues and pools, get their memory: the operating system, and for
+//! small ones a page they share.
 //!
 //! A counter on a machine with few CPUs takes a few hundred bytes. A page of its own would cost a
-//! program with a thousand counters megabytes, and an entry of the address cache each. So small areas
-//! are cut from blocks; freed, they wait by size for the next one. Blocks are kept for good. Nothing
-//! here touches the global allocator, for an allocator may be built on an area.
+//! program with a thousand counters megabytes, and an entry of the address cache each. So small
+//! areas are cut from blocks; freed, they wait by size for the next one. Blocks are kept for good.
+//! Nothing here touches the global allocator, for an allocator may be built on an area.
 //!
 //! Large ones are [mappings](crate::mappings) of their own.
 //!
-//! The blocks are behind a lock, with signals blocked. Memory is asked of the system outside of it: a sandbox may answer the system call by
-//! a signal. One thread at a time [asks](crate::growth) for a block. Large memory is had and given back without a lock.
+//! The blocks are behind a lock, with signals blocked. Memory is asked of the system outside of it:
+//! a sandbox may answer the system call by a signal. One thread at a time [asks](crate::growth) for
+//! a block. Large memory is had and given back without a lock.
 
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
@@ -148,7 +150,8 @@ struct Shared(UnsafeCell<Blocks>);
 // SAFETY: only touched under LOCK.
 unsafe impl Sync for Shared {}
 
-/// Works on the blocks alone: no signal handler on this thread and no fork meanwhile. `work` makes no system call.
+/// Works on the blocks alone: no signal handler on this thread and no fork meanwhile. `work` makes
+/// no system call.
 fn with_blocks<R>(work: impl FnOnce(&mut Blocks) -> R) -> R {
     let _quiet = platform::SignalsBlocked::enter();
     let before = lock(&LOCK);

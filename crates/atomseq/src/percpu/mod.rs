@@ -1,7 +1,7 @@
 //! Structures with one part a CPU: no atomic instruction on the fast path.
 //!
-//! [`Area`] is the memory, [`GateGuard`] a slot whose gate is closed; every structure is a handful of
-//! [`sequence!`](crate::sequence!)s over an area. What follows holds for all of them; each
+//! [`Area`] is the memory, [`GateGuard`] a slot whose gate is closed; every structure is a handful
+//! of [`sequence!`](crate::sequence!)s over an area. What follows holds for all of them; each
 //! structure's own page says what is different there.
 //!
 //! # Scope
@@ -17,7 +17,8 @@
 //! atomic addition, so both are wait-free. That of the others closes the gate of this CPU, so it
 //! waits while another thread holds that gate: a thief, a drain, or another slow path. None of
 //! their operations runs code of yours while it holds a gate: `steal` and `drain` convert what they
-//! took ([`AsWord::from_word`](crate::AsWord::from_word), [`Owner::from_node`]) when the gate is open again.
+//! took ([`AsWord::from_word`](crate::AsWord::from_word), [`Owner::from_node`]) when the gate is
+//! open again.
 //!
 //! # Cost
 //!
@@ -32,10 +33,11 @@
 //! The first operation of a thread that atomseq itself registers takes the slow path.
 //! [`docs::performance`](crate::docs::performance) has more.
 //!
-//! `steal` and `drain` are for rare use: for what is left over, not as a channel between CPUs. Each costs system calls
-//! and closes a gate, and whoever finds that gate closed meanwhile goes to the slow path and closes it in turn. So under
-//! heavy load a stream of elements from one CPU to another comes to tens of microseconds an element, as many as 90 measured
-//! with a [`Ring`] of sixteen places. Use a [`nonblocking::Queue`](crate::nonblocking::Queue) for that.
+//! `steal` and `drain` are for rare use: for what is left over, not as a channel between CPUs. Each
+//! costs system calls and closes a gate, and whoever finds that gate closed meanwhile goes to the
+//! slow path and closes it in turn. So under heavy load a stream of elements from one CPU to
+//! another comes to tens of microseconds an element, as many as 90 measured with a [`Ring`] of
+//! sixteen places. Use a [`nonblocking::Queue`](crate::nonblocking::Queue) for that.
 //!
 //! # Memory, allocation, signals
 //!
@@ -47,11 +49,12 @@
 //!
 //! # Errors and panics
 //!
-//! `new` panics with the sentence of the [`Error`] that `try_new` returns. Both fail inside atomseq's own start-up, in a handler of
-//! `SIGSYS` or an allocator that start-up calls: how many CPUs there can be is not known yet. Methods that take a
-//! CPU's number panic if there is no such CPU; numbers below [`Area::cpus`] are valid, those of
-//! absent CPUs included. Dropped, a structure drops what it holds, once; if a destructor panics, the
-//! others run while that unwinds, and a second panic aborts the process.
+//! `new` panics with the sentence of the [`Error`] that `try_new` returns. Both fail inside
+//! atomseq's own start-up, in a handler of `SIGSYS` or an allocator that start-up calls: how many
+//! CPUs there can be is not known yet. Methods that take a CPU's number panic if there is no such
+//! CPU; numbers below [`Area::cpus`] are valid, those of absent CPUs included. Dropped, a structure
+//! drops what it holds, once; if a destructor panics, the others run while that unwinds, and a
+//! second panic aborts the process.
 
 mod area;
 mod baseline;

@@ -5,8 +5,9 @@
 //!   put ──> this CPU's stack ──full───> half of it to the depot ──full──> Source::spill
 //! ```
 //!
-//! The depot is for objects that are got on one CPU and put back on another: there each get finds an empty stack and each
-//! put a full one, sooner or later, and a batch at a time goes back the way that the objects came.
+//! The depot is for objects that are got on one CPU and put back on another: there each get finds
+//! an empty stack and each put a full one, sooner or later, and a batch at a time goes back the way
+//! that the objects came.
 
 use std::fmt;
 use std::iter::FusedIterator;
@@ -28,8 +29,9 @@ use crate::sequence::Closed;
 pub trait Source<T: AsWord> {
     /// Adds objects to an empty batch: at least one, or none if there are no more.
     ///
-    /// Of these one is returned, as many as fit stay on this CPU, and the others go to the depot. There a batch is half the
-    /// capacity and one, at most 31: a source that adds more makes several, at two atomic instructions each.
+    /// Of these one is returned, as many as fit stay on this CPU, and the others go to the depot.
+    /// There a batch is half the capacity and one, at most 31: a source that adds more makes
+    /// several, at two atomic instructions each.
     fn refill(&self, batch: &mut Batch<T>);
 
     /// Takes objects that the pool has no room for; what it leaves in the batch is dropped.
@@ -52,15 +54,16 @@ impl<T: AsWord, F: Fn() -> T> Source<T> for F {
 /// Scope `SameCpu`; [`get`](Pool::get) and [`put`](Pool::put) cost no atomic instruction and wait
 /// only while another thread holds this CPU's gate. A batch from or to the depot costs two atomic
 /// instructions and never waits: a thread that is stopped meanwhile keeps its batch, and the others
-/// go on. When the source is asked, it is the source that decides. So objects that are got on one CPU
-/// and put back on another cost two atomic instructions a batch on either side, and the source
+/// go on. When the source is asked, it is the source that decides. So objects that are got on one
+/// CPU and put back on another cost two atomic instructions a batch on either side, and the source
 /// nothing, as long as the depot has room.
 ///
 /// Usable in signal handlers if the source is. Once warm, nothing allocates. Dropped, it spills
 /// everything. Takes a slot and eight bytes an object for each CPU. The depot takes about as much
 /// again for capacities from 60 to 500, and less for larger ones: 4 KiB a CPU at most. For smaller
-/// ones it takes more, since each of its batches, of half the capacity and one, fills whole cache lines, and
-/// there are at least eight: 64 bytes an object for a capacity of 1. [The module](super) tells the rest.
+/// ones it takes more, since each of its batches, of half the capacity and one, fills whole cache
+/// lines, and there are at least eight: 64 bytes an object for a capacity of 1. [The module](super)
+/// tells the rest.
 ///
 /// ```
 /// use atomseq::percpu::Pool;
@@ -78,8 +81,8 @@ pub struct Pool<T: AsWord, S: Source<T>> {
 }
 
 impl<T: AsWord, S: Source<T>> Pool<T, S> {
-    /// A pool that caches up to `capacity` objects a CPU; and as many again of all CPUs, at most, in
-    /// the depot, or eight batches where that is more.
+    /// A pool that caches up to `capacity` objects a CPU; and as many again of all CPUs, at most,
+    /// in the depot, or eight batches where that is more.
     ///
     /// # Panics
     ///
@@ -97,7 +100,8 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
         Pool::of(Stack::try_with_capacity_per_cpu(capacity)?, source)
     }
 
-    /// A pool that caches nothing, for who can do without: `get_at_once` and `put_at_once` find every gate closed.
+    /// A pool that caches nothing, for who can do without: `get_at_once` and `put_at_once` find
+    /// every gate closed.
     pub(crate) fn without_caches(source: S) -> Result<Pool<T, S>, Error> {
         Pool::of(Stack::closed()?, source)
     }
@@ -121,8 +125,8 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
         self.cache.cpus()
     }
 
-    /// How many objects are cached: [`Stack::len`] and what lies between CPUs, one after the other. An object that moves
-    /// meanwhile counts once, twice or not at all.
+    /// How many objects are cached: [`Stack::len`] and what lies between CPUs, one after the other.
+    /// An object that moves meanwhile counts once, twice or not at all.
     pub fn cached(&self) -> usize {
         self.cache.len() + self.depot.len()
     }
@@ -194,8 +198,8 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
         })
     }
 
-    /// Takes every cached object out: CPU by CPU through the gates, see [`Stack::drain`], then those
-    /// between CPUs. While other threads use the pool [some may stay](PoolDrain).
+    /// Takes every cached object out: CPU by CPU through the gates, see [`Stack::drain`], then
+    /// those between CPUs. While other threads use the pool [some may stay](PoolDrain).
     pub fn drain(&self) -> PoolDrain<'_, T>
     where
         T: Send,
@@ -209,13 +213,14 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
     }
 
     /// Takes an object that is cached anywhere: between CPUs, else on one, the next ones first and
-    /// this one last, through its gate; see [`Stack::steal`]; else between CPUs, where it may have gone meanwhile.
+    /// this one last, through its gate; see [`Stack::steal`]; else between CPUs, where it may have
+    /// gone meanwhile.
     ///
-    /// It looks at one place after the other, so `None` does not say that none was cached at any moment: an object that
-    /// other threads move meanwhile may be missed, alone or in a batch.
+    /// It looks at one place after the other, so `None` does not say that none was cached at any
+    /// moment: an object that other threads move meanwhile may be missed, alone or in a batch.
     ///
-    /// An object between CPUs is one of a batch. The others go back into the depot, or, if that was filled
-    /// meanwhile, to [`Source::spill`].
+    /// An object between CPUs is one of a batch. The others go back into the depot, or, if that was
+    /// filled meanwhile, to [`Source::spill`].
     pub fn steal(&self) -> Option<T>
     where
         T: Send,
@@ -242,8 +247,8 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
         from_depot().or_else(from_cpus).or_else(from_depot)
     }
 
-    /// The same for who will want more of them: half of what that CPU has comes along to this one, at most a batch. Closes no
-    /// gate but that CPU's.
+    /// The same for who will want more of them: half of what that CPU has comes along to this one,
+    /// at most a batch. Closes no gate but that CPU's.
     pub(crate) fn steal_half_at_once(&self) -> Option<T>
     where
         T: Send,
@@ -277,7 +282,8 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
         self.keep_all_but_one(batch, keep)
     }
 
-    /// Takes an object out of a batch; the others go to this CPU, or else to the depot or the source.
+    /// Takes an object out of a batch; the others go to this CPU, or else to the depot or the
+    /// source.
     fn keep_all_but_one(
         &self,
         mut batch: Batch<T>,
@@ -303,7 +309,8 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
         self.put_away(batch);
     }
 
-    /// Puts a batch into the depot, in as many cells as it takes; what these have no room for goes to the source.
+    /// Puts a batch into the depot, in as many cells as it takes; what these have no room for goes
+    /// to the source.
     fn put_away(&self, mut batch: Batch<T>) {
         let pieces = batch.words().chunks(self.depot.room());
         let put = pieces.take_while(|piece| self.depot.put(piece));
@@ -314,7 +321,8 @@ impl<T: AsWord, S: Source<T>> Pool<T, S> {
     }
 }
 
-/// Moves as many words onto this CPU's stack as there is room for, none if its gate is closed; returns how many.
+/// Moves as many words onto this CPU's stack as there is room for, none if its gate is closed;
+/// returns how many.
 fn push_at_once<T: AsWord>(cache: &Stack<T>, words: &[ElementWord]) -> usize {
     cache.push_words_at_once(words).unwrap_or(0)
 }
@@ -365,10 +373,11 @@ impl<T: AsWord, S: Source<T> + fmt::Debug> fmt::Debug for Pool<T, S> {
 /// [`Pool::drain`].
 ///
 /// What is put meanwhile may stay where it is. So may objects that were cached before: a
-/// [`get`](Pool::get) that finds its CPU's part empty moves a batch there from the depot, and the iterator may
-/// already have passed that CPU. Of a CPU that it is taking from, it returns the newest, and [as many older ones
-/// stay](super::Stack::drain). It returns every object only if the pool is not used meanwhile.
-/// Objects that were taken out but not asked for are dropped with the iterator.
+/// [`get`](Pool::get) that finds its CPU's part empty moves a batch there from the depot, and the
+/// iterator may already have passed that CPU. Of a CPU that it is taking from, it returns the
+/// newest, and [as many older ones stay](super::Stack::drain). It returns every object only if the
+/// pool is not used meanwhile. Objects that were taken out but not asked for are dropped with the
+/// iterator.
 pub struct PoolDrain<'a, T: AsWord> {
     cpus: Drain<'a, T>,
     depot: &'a Depot,
@@ -497,7 +506,8 @@ mod tests {
         assert_eq!(source.returned.load(Ordering::Relaxed), made);
     }
 
-    /// The source makes what is out at a time and what one stack can keep, and nothing more after that.
+    /// The source makes what is out at a time and what one stack can keep, and nothing more after
+    /// that.
     #[cfg(atomseq_sections)]
     #[test]
     fn objects_flow_from_cpu_to_cpu_without_the_source() {
@@ -540,7 +550,8 @@ mod tests {
             let before = CLOSED.get();
             let taken = std::iter::from_fn(|| pool.get().or_else(|| pool.steal_half_at_once()));
             assert_eq!(taken.count(), OBJECTS);
-            // 16, 8, 4, 2, 1 and 1; and perhaps a few where the kernel has restarted a section too often.
+            // 16, 8, 4, 2, 1 and 1; and perhaps a few where the kernel has restarted a section too
+            // often.
             let closed = CLOSED.get() - before;
             assert!(closed <= OBJECTS / 2, "{closed} gates");
         });

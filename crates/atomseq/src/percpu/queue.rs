@@ -12,14 +12,14 @@
 //!
 //! # Is it empty?
 //!
-//! It is if head and tail are the same cell at the same time. An outsider reads one after the other,
-//! while the ring may go round, and come to the same cells again. So each cell has a *number*: which
-//! push made it the tail. The push before writes it, while the cell is free, and so not before the
-//! head has left it. As long as a cell is the head, its number does not change.
+//! It is if head and tail are the same cell at the same time. An outsider reads one after the
+//! other, while the ring may go round, and come to the same cells again. So each cell has a
+//! *number*: which push made it the tail. The push before writes it, while the cell is free, and so
+//! not before the head has left it. As long as a cell is the head, its number does not change.
 //!
 //! An outsider reads the head's number, the head, the tail, the head and the number once more. If
-//! both are unchanged, the head was there all the while, and where the tail was then tells. If not, it
-//! has moved: there was an element.
+//! both are unchanged, the head was there all the while, and where the tail was then tells. If not,
+//! it has moved: there was an element.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -77,7 +77,8 @@ crate::sequence! {
 /// For the checkers in `verify/`.
 pub(super) const SEQUENCES: &[&Program] = &[&push::MODEL, &pop::MODEL, &grow::MODEL];
 
-/// The address of the next cell, a word and the cell's number, as [`LINK`], [`VALUE`] and [`NUMBER`] say.
+/// The address of the next cell, a word and the cell's number, as [`LINK`], [`VALUE`] and
+/// [`NUMBER`] say.
 #[repr(C)]
 struct Cell {
     link: ElementWord,
@@ -95,7 +96,8 @@ struct Chunk {
     bytes: usize,
 }
 
-/// The mappings of a queue. They outlive its elements, also where a destructor panics: a field is dropped after the whole.
+/// The mappings of a queue. They outlive its elements, also where a destructor panics: a field is
+/// dropped after the whole.
 struct Chunks {
     newest: AtomicPtr<Chunk>,
     /// How many bytes to ask for next.
@@ -110,8 +112,8 @@ impl Chunks {
         }
     }
 
-    /// Free cells in a chunk of their own: the address of the first and of the last. Where there is no memory for a chunk,
-    /// there may be some for half of it.
+    /// Free cells in a chunk of their own: the address of the first and of the last. Where there is
+    /// no memory for a chunk, there may be some for half of it.
     fn new_chain(&self, map: impl Fn(usize) -> Option<NonNull<u8>>) -> Option<(usize, usize)> {
         // Relaxed: sizes need not be exact.
         let mut bytes = self.next_bytes.load(Ordering::Relaxed);
@@ -127,7 +129,8 @@ impl Chunks {
         let chunk = mapping.cast::<Chunk>();
         let mut next = self.newest.load(Ordering::Relaxed);
         loop {
-            // SAFETY: a fresh mapping, aligned to a page, that nobody else knows before the exchange.
+            // SAFETY: a fresh mapping, aligned to a page, that nobody else knows before the
+            // exchange.
             unsafe { chunk.write(Chunk { next, bytes }) };
             // Release: pairs with the exclusive access in `drop`; chunks are only added until then.
             match self.newest.compare_exchange_weak(
@@ -152,7 +155,8 @@ impl Drop for Chunks {
         while let Some(mapping) = NonNull::new(chunk) {
             // SAFETY: a chunk that `new_chain` mapped.
             let Chunk { next, bytes } = unsafe { mapping.read() };
-            // SAFETY: its start and size; the queue is being dropped, and no cell is reached any more.
+            // SAFETY: its start and size; the queue is being dropped, and no cell is reached any
+            // more.
             unsafe { memory::free(mapping.cast(), bytes) };
             chunk = next;
         }
@@ -162,7 +166,8 @@ impl Drop for Chunks {
 /// A chunk's header takes the place of one cell.
 const _: () = assert!(size_of::<Chunk>() <= size_of::<Cell>());
 
-/// What the first chunk takes; each next one takes twice as much as the one before, up to the largest.
+/// What the first chunk takes; each next one takes twice as much as the one before, up to the
+/// largest.
 const SMALLEST_CHUNK: usize = 4096;
 const LARGEST_CHUNK: usize = 1 << 20;
 
@@ -173,8 +178,8 @@ const LARGEST_CHUNK: usize = 1 << 20;
 /// wait only while another thread holds this CPU's gate. Every operation may be used in signal
 /// handlers. A part that is full takes a chunk of memory from the operating system and keeps it
 /// until the queue is dropped, so nothing allocates once a queue has been as long as it gets. Order
-/// holds on each CPU alone. Takes a slot and 24 bytes an element for each CPU, and for 32 of them from the start; [the
-/// module](super) tells the rest.
+/// holds on each CPU alone. Takes a slot and 24 bytes an element for each CPU, and for 32 of them
+/// from the start; [the module](super) tells the rest.
 ///
 /// ```
 /// use atomseq::percpu::Queue;
@@ -241,8 +246,8 @@ impl<T: AsWord> Queue<T> {
         self.area.cpus()
     }
 
-    /// Is there no element on any CPU? Looks at one after the other, so it may miss an element that goes from CPU to CPU
-    /// meanwhile. Already history when it returns.
+    /// Is there no element on any CPU? Looks at one after the other, so it may miss an element that
+    /// goes from CPU to CPU meanwhile. Already history when it returns.
     pub fn is_empty(&self) -> bool {
         (0..self.cpus()).all(|cpu| self.is_empty_on(cpu))
     }
@@ -256,8 +261,8 @@ impl<T: AsWord> Queue<T> {
         self.was_empty(cpu, || ())
     }
 
-    /// Was there no element on a CPU at some time between the first load and the last? As the file's head
-    /// says; `gap` is for tests, which let others in between the loads.
+    /// Was there no element on a CPU at some time between the first load and the last? As the
+    /// file's head says; `gap` is for tests, which let others in between the loads.
     #[inline(always)]
     fn was_empty(&self, cpu: usize, mut gap: impl FnMut()) -> bool {
         let head = self.area.peek(cpu, 0);
@@ -267,10 +272,11 @@ impl<T: AsWord> Queue<T> {
         }
         let number = || {
             let number = std::ptr::with_exposed_provenance_mut(head + NUMBER);
-            // SAFETY: a head is a cell, and cells live as long as the queue; sequences store their numbers, each as a
-            // whole. Acquire: the loads after it stay there. Those before it are acquires as well, which pair with the
-            // release of `pop`: numbers written before the head came here are seen. (On AArch64 one may be seen before
-            // the head has left, but not a whole round of the ring before.)
+            // SAFETY: a head is a cell, and cells live as long as the queue; sequences store their
+            // numbers, each as a whole. Acquire: the loads after it stay there. Those before it are
+            // acquires as well, which pair with the release of `pop`: numbers written before the
+            // head came here are seen. (On AArch64 one may be seen before the head has left, but
+            // not a whole round of the ring before.)
             unsafe { AtomicUsize::from_ptr(number) }.load(Ordering::Acquire)
         };
         gap();
@@ -286,8 +292,8 @@ impl<T: AsWord> Queue<T> {
     }
 
     /// Puts an element at the end of this CPU's queue. A full one costs a system call for memory,
-    /// each time for twice as much up to a mebibyte; where that is refused, more calls, for half of it
-    /// down to four kibibytes.
+    /// each time for twice as much up to a mebibyte; where that is refused, more calls, for half of
+    /// it down to four kibibytes.
     ///
     /// # Errors
     ///
@@ -363,8 +369,8 @@ impl<T: AsWord> Queue<T> {
     }
 
     /// Takes an element from any CPU, the next ones first and this one last, by
-    /// [`steal_from`](Queue::steal_from). Like [`is_empty`](Queue::is_empty), it may miss an element that goes
-    /// from CPU to CPU meanwhile.
+    /// [`steal_from`](Queue::steal_from). Like [`is_empty`](Queue::is_empty), it may miss an
+    /// element that goes from CPU to CPU meanwhile.
     pub fn steal(&self) -> Option<T>
     where
         T: Send,
@@ -414,7 +420,8 @@ impl<T: AsWord + Send> Take<T> for Queue<T> {
     }
 
     unsafe fn element(&self, raw: Raw<T>) -> T {
-        // SAFETY: the caller's promise: `take` wrote the word, which `push` had made and which has left the structure.
+        // SAFETY: the caller's promise: `take` wrote the word, which `push` had made and which has
+        // left the structure.
         unsafe { T::from_word(raw.word) }
     }
 
@@ -426,8 +433,9 @@ impl<T: AsWord + Send> Take<T> for Queue<T> {
         let [head, tail] = [0, 1].map(|word| {
             let cell = self.area.peek(held.cpu(), word);
             let number = std::ptr::with_exposed_provenance_mut(cell + NUMBER);
-            // SAFETY: head and tail are cells, and cells live as long as the queue; sequences store their numbers, each as a whole.
-            // Relaxed: the gate is held, so neither changes, and closing it has ordered what was stored before.
+            // SAFETY: head and tail are cells, and cells live as long as the queue; sequences store
+            // their numbers, each as a whole. Relaxed: the gate is held, so neither changes, and
+            // closing it has ordered what was stored before.
             unsafe { AtomicUsize::from_ptr(number) }.load(Ordering::Relaxed)
         });
         tail.wrapping_sub(head)
@@ -443,7 +451,8 @@ impl<T: AsWord> Drop for Queue<T> {
                     return None;
                 }
                 let at = std::ptr::with_exposed_provenance::<Cell>(cell);
-                // SAFETY: a cell of the ring; nobody else has the queue now, and its chunks go after this.
+                // SAFETY: a cell of the ring; nobody else has the queue now, and its chunks go
+                // after this.
                 let Cell { link, value, .. } = unsafe { at.read() };
                 // SAFETY: every cell has a link.
                 cell = unsafe { link.word() };

@@ -1,8 +1,8 @@
 //! Taking elements out of other CPUs' slots, the same for every structure: steal and drain.
 //!
-//! What leaves a slot under its gate is not yet an element of the user's type: making it one runs the
-//! user's code, which may use the same structure, or wait. So it becomes an element when the gate is
-//! open again.
+//! What leaves a slot under its gate is not yet an element of the user's type: making it one runs
+//! the user's code, which may use the same structure, or wait. So it becomes an element when the
+//! gate is open again.
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -70,16 +70,18 @@ const BATCH: usize = 16;
 
 /// The elements of a structure, taken out CPU by CPU; made by the structures' `drain`.
 ///
-/// A gate is closed for sixteen elements at a time, at the cost of [`Area::close_gate`], and is open
-/// while the caller has them. No more elements are taken from a CPU than were there when the iterator came to it, so it ends, whatever
-/// other threads push meanwhile; but not that of a [`List`](super::List::drain). A stack's newest come first: where elements are
-/// pushed meanwhile, as many [older ones stay](super::Stack::drain). What is put on a CPU that was passed already stays
-/// there. Elements that were taken out but not asked for are dropped with the iterator.
+/// A gate is closed for sixteen elements at a time, at the cost of [`Area::close_gate`], and is
+/// open while the caller has them. No more elements are taken from a CPU than were there when the
+/// iterator came to it, so it ends, whatever other threads push meanwhile; but not that of a
+/// [`List`](super::List::drain). A stack's newest come first: where elements are pushed meanwhile,
+/// as many [older ones stay](super::Stack::drain). What is put on a CPU that was passed already
+/// stays there. Elements that were taken out but not asked for are dropped with the iterator.
 ///
-/// It holds those sixteen itself, takes room for as many again while it fetches them, and moves them one by one: with a
-/// [`Ring`](super::Ring)'s largest elements, of 4 KiB, 150 KiB of stack in an optimized build, and 320 KiB in one that is
-/// not (measured on x86-64, 148 and 314). In a signal handler on a small stack, take such elements one by one, by `steal`,
-/// which takes 24 KiB, or 97.
+/// It holds those sixteen itself, takes room for as many again while it fetches them, and moves
+/// them one by one: with a [`Ring`](super::Ring)'s largest elements, of 4 KiB, 150 KiB of stack in
+/// an optimized build, and 320 KiB in one that is not (measured on x86-64, 148 and 314). In a
+/// signal handler on a small stack, take such elements one by one, by `steal`, which takes 24 KiB,
+/// or 97.
 pub struct Drain<'a, T> {
     structure: &'a dyn Take<T>,
     cpu: usize,
@@ -117,8 +119,9 @@ impl<'a, T> Drain<'a, T> {
                 });
                 self.left = Some(left - taken.count());
             }
-            // The gate is open here. If the user's code panics, the elements after that are left to the next `next`.
-            // They are taken from where they are: an iterator that owned them would have them on the stack once more.
+            // The gate is open here. If the user's code panics, the elements after that are left to
+            // the next `next`. They are taken from where they are: an iterator that owned them
+            // would have them on the stack once more.
             let mut places = raw.iter_mut();
             drops::each(|| {
                 let Some(raw) = places.next().and_then(Option::take) else {

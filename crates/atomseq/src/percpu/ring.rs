@@ -6,13 +6,14 @@
 //!
 //! Head and tail count elements and never wrap in practice; `& mask` makes an index of them. The
 //! buffer has a power of two of places, of which `capacity` are used at a time. Elements are copied
-//! in and out by the sequence itself. An interrupted attempt leaves nothing behind in the ring: what it
-//! wrote lies outside head and tail. It does leave words where it copied elements out to, and its retry
-//! may find fewer elements, or none. So a sequence copies out only to memory that counts as
-//! uninitialised, and elements reach a caller's slice after the commit.
+//! in and out by the sequence itself. An interrupted attempt leaves nothing behind in the ring:
+//! what it wrote lies outside head and tail. It does leave words where it copied elements out to,
+//! and its retry may find fewer elements, or none. So a sequence copies out only to memory that
+//! counts as uninitialised, and elements reach a caller's slice after the commit.
 //!
-//! Under a gate every signal is blocked, and a fault ends the process. So on the slow path a caller's slice or vector is
-//! touched before the gate closes or after it has opened: elements go by way of the stack.
+//! Under a gate every signal is blocked, and a fault ends the process. So on the slow path a
+//! caller's slice or vector is touched before the gate closes or after it has opened: elements go
+//! by way of the stack.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -91,8 +92,8 @@ pub(super) const SEQUENCES: &[&Program] = &[
     &pop_batch::MODEL,
 ];
 
-/// Where elements lie that go in, or come out: in a variable of the operation's own, or in memory of the caller's, where a
-/// fault may have a handler.
+/// Where elements lie that go in, or come out: in a variable of the operation's own, or in memory
+/// of the caller's, where a fault may have a handler.
 const ON_THE_STACK: bool = false;
 const OUTSIDE: bool = true;
 
@@ -211,11 +212,12 @@ impl<T> Ring<T> {
         self.area.cpus()
     }
 
-    /// How many elements a CPU's part holds at one moment of the call; already history when it returns.
+    /// How many elements a CPU's part holds at one moment of the call; already history when it
+    /// returns.
     ///
-    /// Wait-free. While others keep taking elements out, so that eight readings in a row find the part
-    /// changed: at least one, and otherwise no more than there are at one moment. On AArch64, which
-    /// may show elements coming and going in another order: between none and the capacity.
+    /// Wait-free. While others keep taking elements out, so that eight readings in a row find the
+    /// part changed: at least one, and otherwise no more than there are at one moment. On AArch64,
+    /// which may show elements coming and going in another order: between none and the capacity.
     ///
     /// # Panics
     ///
@@ -225,14 +227,14 @@ impl<T> Ring<T> {
         distance(head, tail, 1, self.capacity)
     }
 
-    /// The sum of what [`len_on`](Ring::len_on) says of each CPU, one after the other: an element that goes from
-    /// CPU to CPU meanwhile counts once, twice or not at all.
+    /// The sum of what [`len_on`](Ring::len_on) says of each CPU, one after the other: an element
+    /// that goes from CPU to CPU meanwhile counts once, twice or not at all.
     pub fn len(&self) -> usize {
         (0..self.cpus()).map(|cpu| self.len_on(cpu)).sum()
     }
 
-    /// Is there no element on any CPU? Looks at one after the other, so it may miss an element that goes from CPU to CPU
-    /// meanwhile. Already history when it returns.
+    /// Is there no element on any CPU? Looks at one after the other, so it may miss an element that
+    /// goes from CPU to CPU meanwhile. Already history when it returns.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -313,12 +315,14 @@ impl<T> Ring<T> {
         popped
     }
 
-    /// One sequence's share of a batch: pops to the stack, and copies what was popped on to `into`; returns how many elements.
+    /// One sequence's share of a batch: pops to the stack, and copies what was popped on to `into`;
+    /// returns how many elements.
     ///
     /// # Safety
     ///
-    /// An element is whole words, and there is room for `count` of them at `into`. `pop` gets an address with room for the
-    /// number of elements that it gets as well, and returns how many of them it has put there.
+    /// An element is whole words, and there is room for `count` of them at `into`. `pop` gets an
+    /// address with room for the number of elements that it gets as well, and returns how many of
+    /// them it has put there.
     // Out of line: its memory is not to be part of callers' stack frames.
     #[inline(never)]
     unsafe fn by_way_of_the_stack(
@@ -342,7 +346,8 @@ impl<T> Ring<T> {
     pub fn append(&self, elements: &mut Vec<T>) -> usize {
         let pushed = self.push_all(elements.as_ptr(), elements.len());
         let rest = elements.len() - pushed;
-        // SAFETY: the first elements now belong to the ring; the rest move up, and the length says so.
+        // SAFETY: the first elements now belong to the ring; the rest move up, and the length says
+        // so.
         unsafe {
             let start = elements.as_mut_ptr();
             std::ptr::copy(start.add(pushed), start, rest);
@@ -374,7 +379,8 @@ impl<T> Ring<T> {
                     )
                 }
             } else {
-                // SAFETY: `from` is within the caller's elements; the copy is the ring's if it takes it.
+                // SAFETY: `from` is within the caller's elements; the copy is the ring's if it
+                // takes it.
                 let copy = unsafe { from.cast::<MaybeUninit<T>>().read() };
                 let padded = Padded {
                     element: ManuallyDrop::new(copy),
@@ -420,8 +426,8 @@ impl<T> Ring<T> {
     ///
     /// # Safety
     ///
-    /// `count` elements in whole words, at most `MAX`, lie at `from`; those taken, from the first on, are the
-    /// ring's.
+    /// `count` elements in whole words, at most `MAX`, lie at `from`; those taken, from the first
+    /// on, are the ring's.
     #[inline]
     unsafe fn push_from<const WHERE: bool>(&self, from: usize, count: usize) -> usize {
         // SAFETY: the caller's promise.
@@ -482,7 +488,8 @@ impl<T> Ring<T> {
         // SAFETY: the caller's promise, and there is room for `MAX` elements.
         unsafe { std::ptr::copy_nonoverlapping(from, to, count * size_of::<T>()) };
         let copies = words.as_ptr().expose_provenance();
-        // SAFETY: the caller's promise, for the copies; those that the ring does not take are forgotten.
+        // SAFETY: the caller's promise, for the copies; those that the ring does not take are
+        // forgotten.
         unsafe { self.push_slowly::<ON_THE_STACK>(copies, count) }
     }
 
@@ -529,8 +536,8 @@ impl<T> Ring<T> {
 
     /// Takes the oldest element pushed on a CPU, through its gate.
     ///
-    /// Costs three loads if there seems to be none, else as much as [`Area::close_gate`]; waits while
-    /// another thread holds that gate.
+    /// Costs three loads if there seems to be none, else as much as [`Area::close_gate`]; waits
+    /// while another thread holds that gate.
     ///
     /// # Panics
     ///
@@ -543,8 +550,8 @@ impl<T> Ring<T> {
     }
 
     /// Takes an element from any CPU, the next ones first and this one last, by
-    /// [`steal_from`](Ring::steal_from). Like [`is_empty`](Ring::is_empty), it may miss an element that goes
-    /// from CPU to CPU meanwhile.
+    /// [`steal_from`](Ring::steal_from). Like [`is_empty`](Ring::is_empty), it may miss an element
+    /// that goes from CPU to CPU meanwhile.
     pub fn steal(&self) -> Option<T>
     where
         T: Send,
@@ -611,7 +618,8 @@ impl<T> Drop for Ring<T> {
             })
         });
         drops::each(|| {
-            // SAFETY: between head and tail lie elements of the ring, each read once; nobody else has the ring now.
+            // SAFETY: between head and tail lie elements of the ring, each read once; nobody else
+            // has the ring now.
             let element = places.next().map(|place| unsafe { place.read() });
             element.is_some()
         });

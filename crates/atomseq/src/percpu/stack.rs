@@ -157,11 +157,12 @@ impl<T: AsWord> Stack<T> {
         self.area.cpus()
     }
 
-    /// How many elements a CPU's part holds at one moment of the call; already history when it returns.
+    /// How many elements a CPU's part holds at one moment of the call; already history when it
+    /// returns.
     ///
-    /// Wait-free. While others keep taking elements out, so that eight readings in a row find the part
-    /// changed: at least one, and otherwise no more than there are at one moment. On AArch64, which
-    /// may show elements coming and going in another order: between none and the capacity.
+    /// Wait-free. While others keep taking elements out, so that eight readings in a row find the
+    /// part changed: at least one, and otherwise no more than there are at one moment. On AArch64,
+    /// which may show elements coming and going in another order: between none and the capacity.
     ///
     /// # Panics
     ///
@@ -171,14 +172,14 @@ impl<T: AsWord> Stack<T> {
         distance(popped, pushed, 8, self.capacity) / 8
     }
 
-    /// The sum of what [`len_on`](Stack::len_on) says of each CPU, one after the other: an element that goes from
-    /// CPU to CPU meanwhile counts once, twice or not at all.
+    /// The sum of what [`len_on`](Stack::len_on) says of each CPU, one after the other: an element
+    /// that goes from CPU to CPU meanwhile counts once, twice or not at all.
     pub fn len(&self) -> usize {
         (0..self.cpus()).map(|cpu| self.len_on(cpu)).sum()
     }
 
-    /// Is there no element on any CPU? Looks at one after the other, so it may miss an element that goes from CPU to CPU
-    /// meanwhile. Already history when it returns.
+    /// Is there no element on any CPU? Looks at one after the other, so it may miss an element that
+    /// goes from CPU to CPU meanwhile. Already history when it returns.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -200,7 +201,8 @@ impl<T: AsWord> Stack<T> {
         }
     }
 
-    /// The same, of an element that was made a word, for who waits for nobody: if the gate is closed, nothing was done.
+    /// The same, of an element that was made a word, for who waits for nobody: if the gate is
+    /// closed, nothing was done.
     #[inline]
     pub(super) fn push_at_once(&self, word: usize) -> Result<bool, Closed> {
         // SAFETY: as in `push`.
@@ -288,7 +290,8 @@ impl<T: AsWord> Stack<T> {
         let height = self.len_on(cpu);
         let count = height.min(words.len());
         let bottom = self.area.bulk(cpu).cast::<ElementWord>();
-        // SAFETY: below the height lie words that `push` made, in whole places, and nobody else has the stack now.
+        // SAFETY: below the height lie words that `push` made, in whole places, and nobody else has
+        // the stack now.
         let top = unsafe { slice::from_raw_parts(bottom.add(height - count).as_ptr(), count) };
         words[..count].copy_from_slice(top);
         let popped = self.area.peek(cpu, (POPPED - WORDS) / 8);
@@ -296,8 +299,9 @@ impl<T: AsWord> Stack<T> {
         count
     }
 
-    /// Moves half of the words off a CPU's stack, at least one and no more than fit, through its gate: any CPU's, the next
-    /// ones first and this one last. Returns how many; 0 if no CPU has any.
+    /// Moves half of the words off a CPU's stack, at least one and no more than fit, through its
+    /// gate: any CPU's, the next ones first and this one last. Returns how many; 0 if no CPU has
+    /// any.
     pub(super) fn steal_half(&self, words: &mut [ElementWord]) -> usize {
         let cpus = self.cpus();
         let here = crate::platform::current_cpu();
@@ -317,8 +321,8 @@ impl<T: AsWord> Stack<T> {
 
     /// Takes the last element pushed on a CPU, through its gate.
     ///
-    /// Costs three loads if there seems to be none, else as much as [`Area::close_gate`]; waits while
-    /// another thread holds that gate.
+    /// Costs three loads if there seems to be none, else as much as [`Area::close_gate`]; waits
+    /// while another thread holds that gate.
     ///
     /// # Panics
     ///
@@ -331,8 +335,8 @@ impl<T: AsWord> Stack<T> {
     }
 
     /// Takes an element from any CPU, the next ones first and this one last, by
-    /// [`steal_from`](Stack::steal_from). Like [`is_empty`](Stack::is_empty), it may miss an element that goes
-    /// from CPU to CPU meanwhile.
+    /// [`steal_from`](Stack::steal_from). Like [`is_empty`](Stack::is_empty), it may miss an
+    /// element that goes from CPU to CPU meanwhile.
     pub fn steal(&self) -> Option<T>
     where
         T: Send,
@@ -343,8 +347,9 @@ impl<T: AsWord> Stack<T> {
     /// Takes elements out, CPU by CPU, the last pushed first: sixteen at a time, each time at
     /// the cost of [`Area::close_gate`].
     ///
-    /// From each CPU it takes at most as many as are there when it comes to that CPU: all of them, if nothing is pushed there meanwhile.
-    /// What is pushed between two of its turns comes first, and as many older elements stay. Drain again to get these.
+    /// From each CPU it takes at most as many as are there when it comes to that CPU: all of them,
+    /// if nothing is pushed there meanwhile. What is pushed between two of its turns comes first,
+    /// and as many older elements stay. Drain again to get these.
     pub fn drain(&self) -> Drain<'_, T>
     where
         T: Send,
@@ -365,7 +370,8 @@ impl<T: AsWord + Send> Take<T> for Stack<T> {
     }
 
     unsafe fn element(&self, raw: Raw<T>) -> T {
-        // SAFETY: the caller's promise: `take` wrote the word, which `push` had made and which has left the structure.
+        // SAFETY: the caller's promise: `take` wrote the word, which `push` had made and which has
+        // left the structure.
         unsafe { T::from_word(raw.word) }
     }
 
@@ -385,7 +391,8 @@ impl<T: AsWord> Drop for Stack<T> {
             (0..self.len_on(cpu)).map(move |index| bottom.wrapping_add(index))
         });
         drops::each(|| {
-            // SAFETY: below the height lie words that `push` made, each read once; nobody else has the stack now.
+            // SAFETY: below the height lie words that `push` made, each read once; nobody else has
+            // the stack now.
             let element = places
                 .next()
                 .map(|place| unsafe { T::from_word(place.read().word()) });

@@ -1,8 +1,8 @@
 //! What holds for every structure alike: the user's code never runs while a gate is held.
 //!
-//! A type's code is its conversions and its destructor; they look at every gate of the structure that is
-//! being used. They run as handlers of operations would on the fast path and, with the gates closed for
-//! good, on the slow one.
+//! A type's code is its conversions and its destructor; they look at every gate of the structure
+//! that is being used. They run as handlers of operations would on the fast path and, with the
+//! gates closed for good, on the slow one.
 
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
@@ -36,8 +36,8 @@ fn any_gate_is_held(area: &Area) -> bool {
     gates.any(|gate| gate & !FOR_GOOD != 0)
 }
 
-/// Runs operations on a structure, on both paths; returns how often the user's code ran, and how often it did
-/// so under a gate.
+/// Runs operations on a structure, on both paths; returns how often the user's code ran, and how
+/// often it did so under a gate.
 fn watched<S: Take<T> + 'static, T>(
     fresh: impl Fn() -> S,
     operations: impl Fn(&S),
@@ -136,7 +136,8 @@ macro_rules! operations {
     }};
 }
 
-/// Each element that is drained is pushed again, on the CPU that is drained, or on one that comes later.
+/// Each element that is drained is pushed again, on the CPU that is drained, or on one that comes
+/// later.
 #[test]
 fn a_drain_ends_while_elements_are_pushed() {
     const ELEMENTS: usize = 40;

@@ -1,5 +1,5 @@
-//! How many slots a structure gets, and which one a thread uses: a spreading of threads over slots, since a slot
-//! is only a lock here.
+//! How many slots a structure gets, and which one a thread uses: a spreading of threads over slots,
+//! since a slot is only a lock here.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -36,7 +36,8 @@ fn configured() -> usize {
 
 /// This thread's slot, always the same; less than [`cpu_slots`].
 pub fn current_cpu() -> usize {
-    // Without initialiser code and destructor, so it may be touched anywhere, an allocator included.
+    // Without initialiser code and destructor, so it may be touched anywhere, an allocator
+    // included.
     std::thread_local!(static MARK: u8 = const { 0 });
     let address = MARK.with(|mark| mark as *const u8 as usize) as u64;
     // Fibonacci hashing: threads' storage lies at multiples of large powers of two.

@@ -1,5 +1,5 @@
-//! Memory from the system: never from the global allocator, which may be built on areas; and on Unix not from the system's
-//! either, for a signal handler may have interrupted that.
+//! Memory from the system: never from the global allocator, which may be built on areas; and on
+//! Unix not from the system's either, for a signal handler may have interrupted that.
 
 use std::ptr::NonNull;
 

@@ -1,5 +1,6 @@
-//! What stands in for `linux/` elsewhere, and on Linux with `--cfg atomseq_portable`: the same names, no sections,
-//! and gates that are closed for good, so that every operation of every structure takes its slow path.
+//! What stands in for `linux/` elsewhere, and on Linux with `--cfg atomseq_portable`: the same
+//! names, no sections, and gates that are closed for good, so that every operation of every
+//! structure takes its slow path.
 
 mod cpus;
 mod memory;
@@ -24,7 +25,8 @@ use core::sync::atomic::{AtomicU32, Ordering};
 static STATE: AtomicU32 = AtomicU32::new(0);
 static STATUS: Written = Written(UnsafeCell::new(INACTIVE));
 struct Written(UnsafeCell<Status>);
-// SAFETY: written by the one thread that moved STATE from 0 to 1, before the Release that makes it readable.
+// SAFETY: written by the one thread that moved STATE from 0 to 1, before the Release that makes it
+// readable.
 unsafe impl Sync for Written {}
 
 const INACTIVE: Status = Status {

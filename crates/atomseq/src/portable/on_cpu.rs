@@ -1,4 +1,5 @@
-//! What the code that [`sequence!`](crate::sequence!) generates asks of this build: no section runs here.
+//! What the code that [`sequence!`](crate::sequence!) generates asks of this build: no section runs
+//! here.
 
 /// There is no `struct rseq`, and no section that would look for it.
 pub fn rseq_offset() -> isize {

@@ -1,12 +1,13 @@
-//! Signals blocked: a stretch of one thread's time in which no signal handler runs on it; and masks, in which none of those runs
-//! that may wait. They may begin and end in any order, so both are counted, and the last one to end restores what
-//! the first one found.
+//! Signals blocked: a stretch of one thread's time in which no signal handler runs on it; and
+//! masks, in which none of those runs that may wait. They may begin and end in any order, so both
+//! are counted, and the last one to end restores what the first one found.
 
 use core::marker::PhantomData;
 
 /// While one lives, this thread runs no signal handler (where the system has signals).
 ///
-/// Forks are not kept out here: a child of a process with several threads may find a gate closed for good.
+/// Forks are not kept out here: a child of a process with several threads may find a gate closed
+/// for good.
 pub struct SignalsBlocked {
     /// The mask belongs to this thread.
     _not_send: PhantomData<*mut ()>,
@@ -59,7 +60,8 @@ pub mod masks {
     std::thread_local!(static FOUND: Cell<Set> = const { Cell::new(Set::uninit()) });
 
     fn found() -> libc::sigset_t {
-        // SAFETY: only called while there is a `SignalsBlocked` or a mask, the first of which wrote it.
+        // SAFETY: only called while there is a `SignalsBlocked` or a mask, the first of which wrote
+        // it.
         unsafe { FOUND.get().assume_init() }
     }
 

@@ -1,7 +1,7 @@
 //! Waiting for a word to change, without a system call that every target has: yield, then sleep.
 //!
-//! Sleepers come back by themselves, and nobody wakes them: so no lock is handed over to one, which may have ended, or have stayed
-//! behind in the parent of this process.
+//! Sleepers come back by themselves, and nobody wakes them: so no lock is handed over to one, which
+//! may have ended, or have stayed behind in the parent of this process.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -14,7 +14,8 @@ const YIELDS: u32 = 64;
 
 const LONGEST: Duration = Duration::from_micros(100);
 
-/// Returns once `word` no longer holds `expected`, or for no reason. Look again. False: no wake-up has ended the sleep.
+/// Returns once `word` no longer holds `expected`, or for no reason. Look again. False: no wake-up
+/// has ended the sleep.
 pub fn wait(word: &AtomicU32, expected: u32) -> bool {
     wait_at_most(word, expected, Duration::MAX)
 }

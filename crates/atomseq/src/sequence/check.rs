@@ -1,6 +1,7 @@
 //! What a sequence asks of its named constants, checked while the caller's crate is compiled.
 //!
-//! Literals are held to the same by the compiler itself. An offset is a signed number, as wide as a word.
+//! Literals are held to the same by the compiler itself. An offset is a signed number, as wide as a
+//! word.
 
 /// A constant as an instruction's operand.
 #[doc(hidden)]
@@ -47,7 +48,8 @@ pub const fn word<T: Integer>(_: T, value: i128) -> usize {
     value as usize
 }
 
-/// Does a constant of this type fit a word of so many bits? A large one of the type `u128` is negative here, which it was not.
+/// Does a constant of this type fit a word of so many bits? A large one of the type `u128` is
+/// negative here, which it was not.
 const fn is_exact<T: Integer>(value: i128, bits: u32) -> bool {
     match T::IS_SIGNED {
         true => value >= -(1 << (bits - 1)) && value < 1 << (bits - 1),

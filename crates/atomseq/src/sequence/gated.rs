@@ -40,16 +40,18 @@ access! {
 
 macro_rules! own {
     ($($name:ident: $word:ty;)*) => {$(
-        /// Loads from memory that only this thread uses. Unlike an atomic access it needs no right to write there: a sequence
-        /// may copy from what its caller has shared.
+        /// Loads from memory that only this thread uses. Unlike an atomic access it needs no right
+        /// to write there: a sequence may copy from what its caller has shared.
         ///
         /// # Safety
         ///
-        /// The address must be aligned and valid for the access, and no other thread may store there meanwhile.
+        /// The address must be aligned and valid for the access, and no other thread may store
+        /// there meanwhile.
         #[doc(hidden)]
         #[inline(always)]
         pub unsafe fn $name(address: usize) -> usize {
-            // SAFETY: the caller's promise. Volatile: one access of the whole word, as an instruction's is.
+            // SAFETY: the caller's promise. Volatile: one access of the whole word, as an
+            // instruction's is.
             unsafe { std::ptr::with_exposed_provenance::<$word>(address).read_volatile() as usize }
         }
     )*};

@@ -104,8 +104,8 @@ impl Index {
         room: Counts,
         each: impl Fn(&mut dyn FnMut(Entry)),
     ) -> Option<NonNull<Index>> {
-        // SAFETY: `room.bytes()` holds them one after the other; each type's alignment is a word's, and so is
-        // a multiple of all their sizes.
+        // SAFETY: `room.bytes()` holds them one after the other; each type's alignment is a word's,
+        // and so is a multiple of all their sizes.
         let (rows, clones, objects) = unsafe {
             let rows = start.add(size_of::<Index>()).cast::<Row>();
             let clones = rows.add(room.rows);

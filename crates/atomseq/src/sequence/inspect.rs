@@ -1,10 +1,11 @@
 //! Whether a row of the table is what the compiler emits, told from the machine code alone.
 //!
-//! M94 2.3.1 proposes to inspect a sequence before it is rolled forward: no backward jump, no call, so that
-//! it ends. The compiler refuses such sequences already; this looks at what the assembler and the linker
-//! made of them, and at what other programs have changed since. It knows the instructions that the emitters
-//! write, and refuses all else. Each row is inspected before it is taken into the table. A breakpoint hides an
-//! instruction; a sequence that has one is taken as it is.
+//! M94 2.3.1 proposes to inspect a sequence before it is rolled forward: no backward jump, no call,
+//! so that it ends. The compiler refuses such sequences already; this looks at what the assembler
+//! and the linker made of them, and at what other programs have changed since. It knows the
+//! instructions that the emitters write, and refuses all else. Each row is inspected before it is
+//! taken into the table. A breakpoint hides an instruction; a sequence that has one is taken as it
+//! is.
 
 #[cfg(any(target_arch = "aarch64", test))]
 mod aarch64;
@@ -45,12 +46,14 @@ struct Machine {
     longest: usize,
     /// What leads from a clone back to the handler that runs it.
     back: &'static [u8],
-    /// Does a breakpoint lie over the instruction that this place belongs to? The code starts with an instruction.
+    /// Does a breakpoint lie over the instruction that this place belongs to? The code starts with
+    /// an instruction.
     is_breakpoint: fn(&[u8], usize) -> bool,
 }
 
 impl Machine {
-    /// Is all that keeps this code from being what it should be a breakpoint over an instruction of it?
+    /// Is all that keeps this code from being what it should be a breakpoint over an instruction of
+    /// it?
     fn is_broken_into(&self, code: &[u8], expected: &[u8]) -> bool {
         let mut pairs = code.iter().zip(expected);
         let differing = pairs.position(|(byte, expected)| byte != expected);
@@ -91,8 +94,8 @@ pub enum Why {
     NoWayBack,
     /// The end does not say where the sequence goes on.
     Landing,
-    /// A debugger, or the kernel for a tracer, has put a breakpoint over an instruction: what lies under it is not to be
-    /// seen. Nothing is wrong with the row.
+    /// A debugger, or the kernel for a tracer, has put a breakpoint over an instruction: what lies
+    /// under it is not to be seen. Nothing is wrong with the row.
     Breakpoint,
 }
 
@@ -243,8 +246,8 @@ impl Cloned<'_> {
         })
     }
 
-    /// The same instruction, or a branch that leads to the end for where the original's leads; `number`
-    /// counts branches from 1.
+    /// The same instruction, or a branch that leads to the end for where the original's leads;
+    /// `number` counts branches from 1.
     fn compare(
         &self,
         offset: usize,
@@ -306,8 +309,8 @@ impl Cloned<'_> {
         }
     }
 
-    /// After the last instruction, an end that leads to the original's end; after it those of the branches, and
-    /// nothing else.
+    /// After the last instruction, an end that leads to the original's end; after it those of the
+    /// branches, and nothing else.
     fn ends(&self, end: usize, branches: usize) -> Result<(), Refused> {
         let length = self.original.1 - self.original.0;
         self.end_leads(length, end)?;

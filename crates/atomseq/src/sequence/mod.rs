@@ -1,7 +1,7 @@
 //! The run-time side of [`sequence!`](crate::sequence!): what the compiled forms share.
 //!
-//! [`model`] runs a sequence's steps one at a time, for a checker. `gated` holds the memory accesses of
-//! the `gated` form; `check` bounds the constants an instruction can hold.
+//! [`model`] runs a sequence's steps one at a time, for a checker. `gated` holds the memory
+//! accesses of the `gated` form; `check` bounds the constants an instruction can hold.
 
 #[doc(hidden)]
 pub mod check;
@@ -50,8 +50,9 @@ pub fn set_restart_limit(restarts: usize) {
 
 static RESTARTED: AtomicU64 = AtomicU64::new(0);
 
-/// How many sequences of the form `on_cpu` began again because the kernel had aborted them, in the whole process so far: B91
-/// table 3's "Restarts". Those that signal handlers restart are in [`signal::statistics`](crate::signal::statistics).
+/// How many sequences of the form `on_cpu` began again because the kernel had aborted them, in the
+/// whole process so far: B91 table 3's "Restarts". Those that signal handlers restart are in
+/// [`signal::statistics`](crate::signal::statistics).
 ///
 /// Async-signal-safe. Counted where a sequence begins again, so the others pay nothing.
 pub fn restarts() -> u64 {

@@ -20,8 +20,8 @@ pub struct Program {
     pub result: Outcome,
     /// Which of the exits pass through the commit: what was claimed is given back there.
     pub by_commit: &'static [usize],
-    /// How it returns after an interruption, if that does not start it again: anything up to the commit may
-    /// have happened then.
+    /// How it returns after an interruption, if that does not start it again: anything up to the
+    /// commit may have happened then.
     pub abort: Option<Outcome>,
     /// How many registers it uses.
     pub registers: usize,
@@ -98,7 +98,8 @@ pub enum Step {
         /// The register it goes to.
         to: usize,
     },
-    /// Stores a word if another is there, at once; visible to all. An attempt that did so cannot start again.
+    /// Stores a word if another is there, at once; visible to all. An attempt that did so cannot
+    /// start again.
     CompareExchange {
         /// The register that gets what was there.
         to: usize,
@@ -120,7 +121,8 @@ pub enum Step {
         /// The right operand.
         b: Operand,
     },
-    /// Leaves by `exit` if the comparison holds; if that is one of [`Program::by_commit`], the commit comes first.
+    /// Leaves by `exit` if the comparison holds; if that is one of [`Program::by_commit`], the
+    /// commit comes first.
     Exit {
         /// What is asked.
         comparison: Comparison,
@@ -149,7 +151,8 @@ pub enum Step {
         /// 4 or 8.
         bytes: usize,
     },
-    /// A store that is visible at once: of a sequence that is rolled forward, or after a compare-and-swap.
+    /// A store that is visible at once: of a sequence that is rolled forward, or after a
+    /// compare-and-swap.
     Store {
         /// Where.
         to: Address,
@@ -304,8 +307,8 @@ impl Attempt {
         self.committed
     }
 
-    /// Has a store been visible that is not the commit? Then this attempt cannot start again: it must
-    /// be run to its end, or what it did be undone by somebody.
+    /// Has a store been visible that is not the commit? Then this attempt cannot start again: it
+    /// must be run to its end, or what it did be undone by somebody.
     pub fn stored(&self) -> bool {
         self.stored
     }

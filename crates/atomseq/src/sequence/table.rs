@@ -63,7 +63,8 @@ impl Row {
     }
 }
 
-/// How long one of a clone's ends is: the way back to the handler, and the place that says where to go on.
+/// How long one of a clone's ends is: the way back to the handler, and the place that says where to
+/// go on.
 #[cfg(target_arch = "x86_64")]
 const END_BYTES: usize = 3 + 4;
 #[cfg(target_arch = "aarch64")]
@@ -93,8 +94,8 @@ struct Reader;
 
 impl Reader {
     fn enter() -> Reader {
-        // SeqCst, as the exchange in `publish` and the load in `release_replaced`: a reader that is not
-        // counted there finds the new index.
+        // SeqCst, as the exchange in `publish` and the load in `release_replaced`: a reader that is
+        // not counted there finds the new index.
         READERS.fetch_add(1, Ordering::SeqCst);
         Reader
     }
@@ -133,9 +134,9 @@ pub fn finds_new_objects() -> bool {
     objects::is_finder_known() && !CURRENT.load(Ordering::SeqCst).is_null()
 }
 
-/// Calls with the identity, if it is known, of every object that has notes, and with every row. Other objects
-/// may be unloaded, and then another one of the same identity may be loaded in their place: each
-/// look-up reads their notes, if it can.
+/// Calls with the identity, if it is known, of every object that has notes, and with every row.
+/// Other objects may be unloaded, and then another one of the same identity may be loaded in their
+/// place: each look-up reads their notes, if it can.
 fn each_row(with: &mut dyn FnMut(Entry)) {
     objects::each(|object| {
         let mut rows = noted(object).peekable();
@@ -153,8 +154,8 @@ fn each_row(with: &mut dyn FnMut(Entry)) {
     });
 }
 
-/// Is what a note of this object names a sequence, and its clone? Notes or code may have been moved after
-/// they were linked: then anything may lie there.
+/// Is what a note of this object names a sequence, and its clone? Notes or code may have been moved
+/// after they were linked: then anything may lie there.
 fn is_sequence(object: Object, row: &Row) -> bool {
     let is_code = |start, end| object.has_code(start..end);
     if !inspect::is_possible(row)
@@ -325,7 +326,8 @@ fn search(
 ///
 /// # Safety
 ///
-/// This is the place in one of the ends of a clone that [`find_clone`] has found: after its instructions.
+/// This is the place in one of the ends of a clone that [`find_clone`] has found: after its
+/// instructions.
 pub unsafe fn landing(place: usize) -> usize {
     // SAFETY: four bytes that tell.
     let offset = unsafe { (place as *const i32).read_unaligned() };
@@ -383,8 +385,8 @@ mod tests {
         }
     }
 
-    /// Look-ups never miss, however often the index is replaced under them; and what was replaced is given
-    /// back.
+    /// Look-ups never miss, however often the index is replaced under them; and what was replaced
+    /// is given back.
     #[test]
     fn look_ups_and_refreshes_meet() {
         use std::sync::atomic::AtomicBool;

@@ -102,7 +102,8 @@ pub fn with_kernel_mask<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Where in the original a place in a clone is. There are no clones on this system: any place is where it is.
+/// Where in the original a place in a clone is. There are no clones on this system: any place is
+/// where it is.
 pub fn original_pc(pc: usize) -> usize {
     pc
 }

@@ -13,22 +13,26 @@ pub struct Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fault {
-    /// A handler of someone else's, whose `sa_mask` lets managed signals in: one that arrives while it runs over a
-    /// half-done sequence does not know of that. Repairable.
+    /// A handler of someone else's, whose `sa_mask` lets managed signals in: one that arrives while
+    /// it runs over a half-done sequence does not know of that. Repairable.
     Uncovered,
-    /// A handler of someone else's, of a fault or of `SIGABRT`, which would run in the middle of deliveries: that of a fault in a
-    /// rollforward would see a program counter in the clone, and each could jump away. Repairable.
+    /// A handler of someone else's, of a fault or of `SIGABRT`, which would run in the middle of
+    /// deliveries: that of a fault in a rollforward would see a program counter in the clone, and
+    /// each could jump away. Repairable.
     Unadopted,
-    /// Atomseq's handler is installed, but with other flags than it needs, or with a mask that lacks managed signals or holds
-    /// those of faults: a fault of the handler would kill. Repairable.
+    /// Atomseq's handler is installed, but with other flags than it needs, or with a mask that
+    /// lacks managed signals or holds those of faults: a fault of the handler would kill.
+    /// Repairable.
     Altered,
-    /// Atomseq's own entry was put back by other code after [`uninstall`](super::uninstall), or after a handler of
-    /// [one signal](super::Options::once) was used up: it passes signals on to what should be there. Repairable.
+    /// Atomseq's own entry was put back by other code after [`uninstall`](super::uninstall), or
+    /// after a handler of [one signal](super::Options::once) was used up: it passes signals on to
+    /// what should be there. Repairable.
     PutBack,
-    /// A managed signal goes to someone else, who may or may not call atomseq's handler. For the program to resolve.
+    /// A managed signal goes to someone else, who may or may not call atomseq's handler. For the
+    /// program to resolve.
     Displaced,
-    /// The kernel refuses to tell what it does on the signal, as in a sandbox that forbids `rt_sigaction`: nothing is known about
-    /// its handler. For the program to resolve.
+    /// The kernel refuses to tell what it does on the signal, as in a sandbox that forbids
+    /// `rt_sigaction`: nothing is known about its handler. For the program to resolve.
     Unknown,
 }
 
@@ -60,9 +64,9 @@ impl Audit {
         self.count == 0 && self.unprotected == 0
     }
 
-    /// How many copies of sequences are not protected: what their notes name is no sequence, so the object
-    /// that holds them was changed [after it was linked](crate::docs::limitations#after-the-linker). For
-    /// the program to resolve.
+    /// How many copies of sequences are not protected: what their notes name is no sequence, so the
+    /// object that holds them was changed [after it was
+    /// linked](crate::docs::limitations#after-the-linker). For the program to resolve.
     pub fn unprotected(&self) -> usize {
         self.unprotected
     }

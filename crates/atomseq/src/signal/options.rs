@@ -29,14 +29,15 @@ impl Options {
         }
     }
 
-    /// System calls that the signal interrupts fail with `EINTR` instead of being restarted (no `SA_RESTART`).
+    /// System calls that the signal interrupts fail with `EINTR` instead of being restarted (no
+    /// `SA_RESTART`).
     pub const fn interrupting(mut self) -> Options {
         self.interrupting = true;
         self
     }
 
-    /// Blocks `signal` as well while the handler runs. Numbers that are no signal's, and signals that are
-    /// [never blocked](crate::signal#signals-that-are-never-held-back), are passed over.
+    /// Blocks `signal` as well while the handler runs. Numbers that are no signal's, and signals
+    /// that are [never blocked](crate::signal#signals-that-are-never-held-back), are passed over.
     pub const fn blocking(mut self, signal: i32) -> Options {
         if signal >= 1 && signal <= 128 {
             self.blocked |= 1 << (signal - 1);
@@ -44,33 +45,35 @@ impl Options {
         self
     }
 
-    /// Lets other managed signals interrupt the handler, except for those that [`blocking`](Options::blocking)
-    /// names, unless it runs [inside](crate::signal::Interrupted::Inside) a sequence.
+    /// Lets other managed signals interrupt the handler, except for those that
+    /// [`blocking`](Options::blocking) names, unless it runs
+    /// [inside](crate::signal::Interrupted::Inside) a sequence.
     pub const fn nesting(mut self) -> Options {
         self.nesting = true;
         self
     }
 
-    /// Lets the signal itself interrupt its handler (`SA_NODEFER`, but only once it is decided how the interrupted
-    /// sequence goes on).
+    /// Lets the signal itself interrupt its handler (`SA_NODEFER`, but only once it is decided how
+    /// the interrupted sequence goes on).
     pub const fn no_defer(mut self) -> Options {
         self.no_defer = true;
         self
     }
 
-    /// Handles one signal only; the next one finds the default action (`SA_RESETHAND`, but only once it is decided
-    /// how the interrupted sequence goes on). A handler that other code has installed over this one stays installed, and
-    /// what it passes on has no effect from then on.
+    /// Handles one signal only; the next one finds the default action (`SA_RESETHAND`, but only
+    /// once it is decided how the interrupted sequence goes on). A handler that other code has
+    /// installed over this one stays installed, and what it passes on has no effect from then on.
     pub const fn once(mut self) -> Options {
         self.once = true;
         self
     }
 
-    /// Runs the handler on the thread's alternate stack if it has one (`SA_ONSTACK`). `bytes` is what the handler
-    /// itself needs; the stack must hold three deliveries beside it, of which one interrupts the other, and
-    /// [`install_with`](crate::signal::install_with) refuses if the calling thread's does not. A delivery takes the kernel's frame
-    /// and 2 KiB, without optimisation 3 KiB, of atomseq's own: together about 12 KiB on x86-64. The standard library gives
-    /// its threads 8 KiB, which are refused.
+    /// Runs the handler on the thread's alternate stack if it has one (`SA_ONSTACK`). `bytes` is
+    /// what the handler itself needs; the stack must hold three deliveries beside it, of which one
+    /// interrupts the other, and [`install_with`](crate::signal::install_with) refuses if the
+    /// calling thread's does not. A delivery takes the kernel's frame and 2 KiB, without
+    /// optimisation 3 KiB, of atomseq's own: together about 12 KiB on x86-64. The standard library
+    /// gives its threads 8 KiB, which are refused.
     pub const fn on_alternate_stack(mut self, bytes: usize) -> Options {
         self.stack = Some(bytes);
         self
@@ -87,7 +90,8 @@ pub enum Error {
     Reserved(i32),
     /// No handler of atomseq's is installed for this signal.
     NotInstalled(i32),
-    /// Someone else has installed a handler over atomseq's since, and may call it: it cannot be removed.
+    /// Someone else has installed a handler over atomseq's since, and may call it: it cannot be
+    /// removed.
     Displaced(i32),
     /// The calling thread's alternate stack does not hold three deliveries and the handler.
     AlternateStackTooSmall {

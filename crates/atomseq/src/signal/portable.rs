@@ -1,7 +1,8 @@
 //! Signals without protected sequences: other unixes, and Linux with `--cfg atomseq_portable`.
 //!
-//! Sequences run with all signals blocked here, so a handler never finds one half done and is called as it is. A mask
-//! is the kernel's: the outermost one blocks every signal that may be blocked, and its end restores what it found.
+//! Sequences run with all signals blocked here, so a handler never finds one half done and is
+//! called as it is. A mask is the kernel's: the outermost one blocks every signal that may be
+//! blocked, and its end restores what it found.
 
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
@@ -253,8 +254,9 @@ unsafe extern "C" fn entry(signal: c_int, info: *mut libc::siginfo_t, context: *
     core::mem::forget(bomb);
 }
 
-/// A signal whose handler was removed: its disposition was put back since, or other code passes signals on to it. In the
-/// first case this does what should be there; in the second, that code has handled the signal.
+/// A signal whose handler was removed: its disposition was put back since, or other code passes
+/// signals on to it. In the first case this does what should be there; in the second, that code has
+/// handled the signal.
 ///
 /// # Safety
 /// In a handler, with what the kernel passed to it.
@@ -358,7 +360,8 @@ impl Previous {
             // SAFETY: the flag says that it is a function of three arguments.
             let function: unsafe extern "C" fn(c_int, *const libc::siginfo_t, *mut c_void) =
                 unsafe { core::mem::transmute(self.0.sa_sigaction) };
-            // SAFETY: whoever installed it wanted to be called so; the caller vouches for the arguments.
+            // SAFETY: whoever installed it wanted to be called so; the caller vouches for the
+            // arguments.
             unsafe { function(signal, info, context) };
         } else {
             // SAFETY: without the flag it is a function of one argument.
@@ -393,7 +396,8 @@ pub fn inheriting<R>(f: impl FnOnce() -> R) -> impl FnOnce() -> R {
     }
 }
 
-/// Where in the original a place in a clone is. There are no clones in this build: any place is where it is.
+/// Where in the original a place in a clone is. There are no clones in this build: any place is
+/// where it is.
 pub fn original_pc(pc: usize) -> usize {
     pc
 }
@@ -416,12 +420,14 @@ unsafe extern "C" {
 ///
 /// # Safety
 ///
-/// As in C: `environment` was filled in by a `sigsetjmp` (with a mask saved) whose caller has not returned. No frame of
-/// Rust code that has something to drop may lie between, and no [`mask`](crate::signal::mask()).
+/// As in C: `environment` was filled in by a `sigsetjmp` (with a mask saved) whose caller has not
+/// returned. No frame of Rust code that has something to drop may lie between, and no
+/// [`mask`](crate::signal::mask()).
 ///
-/// If the handler has interrupted an operation of [`dcas`](crate::dcas) or [`nonblocking`](crate::nonblocking), the structure is neither moved nor
-/// freed from then on, nor is what it is in. An operation that is left half done stays in the structure by its address, and the
-/// next thread that meets it completes it or rolls it back there.
+/// If the handler has interrupted an operation of [`dcas`](crate::dcas) or
+/// [`nonblocking`](crate::nonblocking), the structure is neither moved nor freed from then on, nor
+/// is what it is in. An operation that is left half done stays in the structure by its address, and
+/// the next thread that meets it completes it or rolls it back there.
 pub unsafe fn siglongjmp(environment: *mut c_void, value: c_int) -> ! {
     // SAFETY: the caller's promise.
     unsafe { libc_siglongjmp(environment, value) }

@@ -10,29 +10,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Statistics {
     /// Runs of handlers that were installed through this module.
     pub deliveries: u64,
-    /// Sequences that were restarted: by deliveries that are [`Restarted`](super::Interrupted::Restarted), by signals that
-    /// were then deferred, and after the handler of a fault in the sequence.
+    /// Sequences that were restarted: by deliveries that are
+    /// [`Restarted`](super::Interrupted::Restarted), by signals that were then deferred, and after
+    /// the handler of a fault in the sequence.
     pub restarts: u64,
     /// Sequences that were rolled forward.
     pub rollforwards: u64,
-    /// Signals that were deferred, by a mask or until a rollforward under way, or another delivery, has ended. One that is
-    /// deferred twice counts twice.
+    /// Signals that were deferred, by a mask or until a rollforward under way, or another delivery,
+    /// has ended. One that is deferred twice counts twice.
     pub deferrals: u64,
     /// Rollforwards that did not end within the [limit](super::set_rollforward_limit).
     pub abandoned: u64,
     /// Faults during rollforwards.
     pub faults: u64,
-    /// Deferred signals of which only the number was kept, for want of room in the kernel's queue, or because the kernel
-    /// refused to queue their records. Not counted: what the kernel drops without an error.
+    /// Deferred signals of which only the number was kept, for want of room in the kernel's queue,
+    /// or because the kernel refused to queue their records. Not counted: what the kernel drops
+    /// without an error.
     pub lost_information: u64,
-    /// How often a thread kept one of its [deferred signals](super#deferred-signals), to handle it itself at the end of the mask or to give
-    /// it to the kernel later.
+    /// How often a thread kept one of its [deferred signals](super#deferred-signals), to handle it
+    /// itself at the end of the mask or to give it to the kernel later.
     pub kept: u64,
-    /// Signals whose record the kernel refused to queue again, with another error than for want of room: a sandbox forbids
-    /// `rt_tgsigqueueinfo`. They were sent by `tgkill` or kept.
+    /// Signals whose record the kernel refused to queue again, with another error than for want of
+    /// room: a sandbox forbids `rt_tgsigqueueinfo`. They were sent by `tgkill` or kept.
     pub refused: u64,
-    /// Real-time signals that were lost, for a thread keeps one of each number; and signals without a handler whose default
-    /// action was due, for that needs the kernel.
+    /// Real-time signals that were lost, for a thread keeps one of each number; and signals without
+    /// a handler whose default action was due, for that needs the kernel.
     pub lost_signals: u64,
 }
 

@@ -1,4 +1,5 @@
-//! Panics for tests: in the first call of the user's code, in the second, and so on, until there are no more.
+//! Panics for tests: in the first call of the user's code, in the second, and so on, until there
+//! are no more.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -36,7 +37,8 @@ pub(crate) fn panics(after: usize, work: impl FnOnce()) -> bool {
     }
 }
 
-/// Runs a trial with a panic in the first call, the second, and so on, until there is none; in how many there was.
+/// Runs a trial with a panic in the first call, the second, and so on, until there is none; in how
+/// many there was.
 pub(crate) fn each_call(name: &str, mut trial: impl FnMut(usize) -> bool) -> usize {
     let mut after = 0;
     while trial(after) {

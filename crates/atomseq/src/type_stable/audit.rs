@@ -1,4 +1,5 @@
-//! Walking through all descriptors of a type, and finding those that nobody has any more (GC96 2 and 5.1).
+//! Walking through all descriptors of a type, and finding those that nobody has any more (GC96 2
+//! and 5.1).
 //!
 //! `unclaimed` tells by which word.
 
@@ -47,18 +48,21 @@ impl<T: Descriptor> Pool<T> {
         })
     }
 
-    /// Looks for descriptors that are allocated, and that nobody has claimed for longer than `time`: those
-    /// of threads that ended before they could put them anywhere, say. Hands each to `found`.
+    /// Looks for descriptors that are allocated, and that nobody has claimed for longer than
+    /// `time`: those of threads that ended before they could put them anywhere, say. Hands each to
+    /// `found`.
     ///
     /// A descriptor counts as claimed when it is allocated, and whenever somebody calls
-    /// [`Reference::claim`]. So before an audit, claim what your structures hold, by walking through them;
-    /// the time starts with the first audit that finds a descriptor unclaimed, and starts anew with each claim. What a
-    /// thread may hold for longer than `time` outside of any structure, it has to claim too.
+    /// [`Reference::claim`]. So before an audit, claim what your structures hold, by walking
+    /// through them; the time starts with the first audit that finds a descriptor unclaimed, and
+    /// starts anew with each claim. What a thread may hold for longer than `time` outside of any
+    /// structure, it has to claim too.
     ///
-    /// GC96 takes t_stable for the time. Rounded up to milliseconds; after more than 12 days without an audit, it starts anew.
-    /// Where the system refuses to tell the time, an audit finds nothing unclaimed unless `time` is zero.
-    /// Waits for nothing; costs two atomic instructions for each descriptor that was claimed since the last audit. Of two
-    /// audits at the same time, both may find a descriptor; one can reclaim it.
+    /// GC96 takes t_stable for the time. Rounded up to milliseconds; after more than 12 days
+    /// without an audit, it starts anew. Where the system refuses to tell the time, an audit finds
+    /// nothing unclaimed unless `time` is zero. Waits for nothing; costs two atomic instructions
+    /// for each descriptor that was claimed since the last audit. Of two audits at the same time,
+    /// both may find a descriptor; one can reclaim it.
     ///
     /// ```
     /// use atomseq::type_stable::Pool;
@@ -118,7 +122,8 @@ impl<T: Descriptor> Pool<T> {
 }
 
 fn allocated<T: Descriptor>(page: Page<'_>, index: usize) -> Option<Reference<'_, T>> {
-    // Acquire: pairs with the Release in `unclaimed::begin`, which comes after the descriptor counts as claimed.
+    // Acquire: pairs with the Release in `unclaimed::begin`, which comes after the descriptor
+    // counts as claimed.
     let version = page.header(index).version.load(Ordering::Acquire);
     // SAFETY: a descriptor of a pool that is borrowed for as long as the page is.
     (version % 2 == 1).then(|| unsafe { Reference::new(page.descriptor(index).cast(), version) })
@@ -141,13 +146,13 @@ impl<'pool, T: Descriptor> Unclaimed<'pool, T> {
         self.reference.descriptor()
     }
 
-    /// Takes it over, as a new allocation; all references to the old one have ended. `None` if the old one has
-    /// ended by itself.
+    /// Takes it over, as a new allocation; all references to the old one have ended. `None` if the
+    /// old one has ended by itself.
     ///
     /// # Safety
     ///
-    /// Whoever allocated it is gone: nobody will drop its [`Allocated`], [`adopt`](Pool::adopt) it, or
-    /// take it for its own.
+    /// Whoever allocated it is gone: nobody will drop its [`Allocated`], [`adopt`](Pool::adopt) it,
+    /// or take it for its own.
     pub unsafe fn reclaim(self) -> Option<Allocated<'pool, T>> {
         self.reference.renew().then(|| {
             // SAFETY: allocated, and nobody else's, by the caller's promise and the exchange.

@@ -7,8 +7,8 @@
 //! not loaded ──load──> loaded, 1 use <──get, drop──> loaded, 0 uses ──chosen──> being written back ──> not loaded
 //! ```
 //!
-//! Each change of the state is one exchange, so of those who want a descriptor and those who want its place
-//! one gets it.
+//! Each change of the state is one exchange, so of those who want a descriptor and those who want
+//! its place one gets it.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -35,23 +35,25 @@ const NAME: u64 = !(GENERATION - 1);
 /// What is called here runs in whichever thread needs a place, and in its signal handlers if they
 /// call [`Cache::load`]. No gate is closed meanwhile.
 pub trait WriteBack<T: Descriptor>: Sync {
-    /// Whether each use is counted, for [`Candidate::last_use`]. It costs one atomic instruction on a word
-    /// that all uses share.
+    /// Whether each use is counted, for [`Candidate::last_use`]. It costs one atomic instruction on
+    /// a word that all uses share.
     const COUNTS_USES: bool = true;
 
-    /// Takes the contents of a descriptor back. Nobody uses it, nobody can any more, and its place is taken as
-    /// soon as this returns. If it panics, the contents are gone and the place is free.
+    /// Takes the contents of a descriptor back. Nobody uses it, nobody can any more, and its place
+    /// is taken as soon as this returns. If it panics, the contents are gone and the place is free.
     ///
-    /// It may use the cache, but must not wait for what is [being written back](Gone::BeingWrittenBack): its caller, or another thread
-    /// that waits for this one, may be writing just that.
+    /// It may use the cache, but must not wait for what is [being written
+    /// back](Gone::BeingWrittenBack): its caller, or another thread that waits for this one, may be
+    /// writing just that.
     ///
-    /// If it loads what is not there, and no descriptor is free, that load writes another victim back, which may load again: these calls
-    /// nest as deep as there are descriptors that are not in use. So a `write_back` should load only what is there already, or
-    /// the cache must have room for it.
+    /// If it loads what is not there, and no descriptor is free, that load writes another victim
+    /// back, which may load again: these calls nest as deep as there are descriptors that are not
+    /// in use. So a `write_back` should load only what is there already, or the cache must have
+    /// room for it.
     fn write_back(&self, victim: &T);
 
-    /// Chooses what goes: by default what was used least recently, which looks at every descriptor. `None` if none
-    /// of them may.
+    /// Chooses what goes: by default what was used least recently, which looks at every descriptor.
+    /// `None` if none of them may.
     ///
     /// [`load`](Cache::load) calls this again if the choice has been used or written back
     /// meanwhile. After `None`, `load` calls this again if a descriptor has become free meanwhile,
@@ -76,7 +78,8 @@ impl<T: Descriptor, F: Fn(&T) + Sync> WriteBack<T> for F {
 
 /// A descriptor that is loaded and that nobody uses.
 ///
-/// One choice has one lifetime, and no candidate of another choice, which may be that of another cache, has the same:
+/// One choice has one lifetime, and no candidate of another choice, which may be that of another
+/// cache, has the same:
 ///
 /// ```compile_fail
 /// use atomseq::type_stable::Candidate;
@@ -130,11 +133,13 @@ struct Entry<T> {
 // SAFETY: zeros are an instance of each of its parts.
 unsafe impl<T: Descriptor> Descriptor for Entry<T> {}
 
-/// A bounded number of descriptors that stand for more than there are: when all are taken, the contents of one are handed
-/// back to their [owner](WriteBack), and its place serves the new one (GC96 2, *the caching model*).
+/// A bounded number of descriptors that stand for more than there are: when all are taken, the
+/// contents of one are handed back to their [owner](WriteBack), and its place serves the new one
+/// (GC96 2, *the caching model*).
 ///
-/// A [`Loaded`] names what was loaded. It may be [`Gone`] whenever a thread looks: that thread loads it anew, once the owner has all that
-/// was written back. While an [`InUse`] lives, what it gives stays.
+/// A [`Loaded`] names what was loaded. It may be [`Gone`] whenever a thread looks: that thread
+/// loads it anew, once the owner has all that was written back. While an [`InUse`] lives, what it
+/// gives stays.
 ///
 /// Scope: `Machine`. Progress: that of a [`Pool`], but for what the owner does. Cost: one atomic
 /// instruction to begin a use, one to end it, and one to count it. [`load`](Cache::load) costs an
@@ -202,7 +207,8 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
         &self.owner
     }
 
-    /// Takes a descriptor for something new, in use. Its contents are what was there before, or zeros.
+    /// Takes a descriptor for something new, in use. Its contents are what was there before, or
+    /// zeros.
     ///
     /// # Errors
     ///
@@ -290,8 +296,8 @@ impl<T: Descriptor, W: WriteBack<T>> Cache<T, W> {
         })
     }
 
-    /// Writes everything back that is not in use; returns how many descriptors that were. Does not wait for what other threads are writing
-    /// back at this moment.
+    /// Writes everything back that is not in use; returns how many descriptors that were. Does not
+    /// wait for what other threads are writing back at this moment.
     pub fn write_back(&self) -> usize {
         let mut written = 0;
         for candidate in self.candidates() {
@@ -381,9 +387,10 @@ impl<T: Descriptor, W: WriteBack<T>> fmt::Debug for Cache<T, W> {
 /// Why a [`Loaded`] names nothing that can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gone {
-    /// Its owner is taking it back at this moment, in this thread or another one: where it is loaded anew from may not have all of it
-    /// yet. Look again later; do not wait for it in a handler, nor in [`write_back`](WriteBack::write_back) or
-    /// [`choose`](WriteBack::choose), which may have interrupted or called each other.
+    /// Its owner is taking it back at this moment, in this thread or another one: where it is
+    /// loaded anew from may not have all of it yet. Look again later; do not wait for it in a
+    /// handler, nor in [`write_back`](WriteBack::write_back) or [`choose`](WriteBack::choose),
+    /// which may have interrupted or called each other.
     BeingWrittenBack,
     /// Its owner has it, or it was [unloaded](InUse::unload).
     Unloaded,
@@ -442,7 +449,8 @@ impl<'cache, T: Descriptor, W: WriteBack<T>> Loaded<'cache, T, W> {
     ///
     /// If it is in use 32,767 times already.
     pub fn get(&self) -> Result<InUse<'cache, T, W>, Gone> {
-        // Acquire, here and below: pairs with the Release of the thread that has written it back, or unloaded it.
+        // Acquire, here and below: pairs with the Release of the thread that has written it back,
+        // or unloaded it.
         let mut state = self.entry.state.load(Ordering::Acquire);
         while state & !USES == self.generation | LOADED {
             assert!(state & USES < USES, "a descriptor is in use too often");
@@ -488,8 +496,8 @@ impl<T: Descriptor, W: WriteBack<T>> fmt::Debug for Loaded<'_, T, W> {
     }
 }
 
-/// A descriptor that stays loaded while this lives. A thread that keeps too many, or a few for too long, leaves
-/// none to be written back.
+/// A descriptor that stays loaded while this lives. A thread that keeps too many, or a few for too
+/// long, leaves none to be written back.
 pub struct InUse<'cache, T: Descriptor, W: WriteBack<T>> {
     cache: &'cache Cache<T, W>,
     entry: &'cache Entry<T>,
@@ -514,7 +522,8 @@ impl<'cache, T: Descriptor, W: WriteBack<T>> InUse<'cache, T, W> {
     /// Itself, if others use it too.
     pub fn unload(self) -> Result<(), Self> {
         let alone = self.loaded().generation | LOADED | 1;
-        // Acquire: pairs with the Release at the end of each use. Release: with the Acquire in `Loaded::get`.
+        // Acquire: pairs with the Release at the end of each use. Release: with the Acquire in
+        // `Loaded::get`.
         let unloaded = self.entry.state.compare_exchange(
             alone,
             alone & NAME,

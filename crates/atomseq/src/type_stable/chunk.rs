@@ -1,5 +1,6 @@
-//! A chunk: a mapping of many pages, and what is known of each. A page with something free is looked for from the
-//! lowest up, so that few pages are in use and the others can go back to the system.
+//! A chunk: a mapping of many pages, and what is known of each. A page with something free is
+//! looked for from the lowest up, so that few pages are in use and the others can go back to the
+//! system.
 
 use std::mem::size_of;
 use std::ptr::NonNull;
@@ -96,8 +97,9 @@ impl Chunk {
 
     fn hints(&self) -> Map<'_> {
         let (leaves, summaries) = Map::sizes(self.pages);
-        // SAFETY: so many lie there within the chunk's mapping, from which on they are valid and only shared: zeros are hints, and
-        // all their words are atomic. They stay as long as the chunk.
+        // SAFETY: so many lie there within the chunk's mapping, from which on they are valid and
+        // only shared: zeros are hints, and all their words are atomic. They stay as long as the
+        // chunk.
         unsafe {
             Map {
                 pages: self.pages,
@@ -205,8 +207,8 @@ mod tests {
         });
     }
 
-    /// A thread has found a page exhausted, all of it is freed, and the thread sets the bit. Before it looks again, others allocate,
-    /// and it never goes on.
+    /// A thread has found a page exhausted, all of it is freed, and the thread sets the bit. Before
+    /// it looks again, others allocate, and it never goes on.
     #[test]
     fn what_a_thread_that_never_goes_on_took_for_exhausted_is_found() {
         for pages in [1, 31, 33, 64, 1025, 5000] {

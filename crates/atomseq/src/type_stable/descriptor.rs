@@ -9,18 +9,18 @@ use std::sync::atomic::{
 /// allocated, free, or fresh from the system.
 ///
 /// A pool never gives out `&mut T`, and never makes or drops a `T`: all of its descriptors begin as
-/// zeroed memory and stay instances of `T` for as long as the pool lives. So a `&T` to any of them is
-/// sound at any time, whoever owns it; what it reads there may belong to a later owner, and that is
-/// for version numbers to tell. Since only shared references exist, the parts of a descriptor that
-/// anybody changes are atomics; any other part stays zero for ever.
+/// zeroed memory and stay instances of `T` for as long as the pool lives. So a `&T` to any of them
+/// is sound at any time, whoever owns it; what it reads there may belong to a later owner, and that
+/// is for version numbers to tell. Since only shared references exist, the parts of a descriptor
+/// that anybody changes are atomics; any other part stays zero for ever.
 ///
 /// [`descriptor!`](super::descriptor!) declares a struct of atomics that is one, without `unsafe`.
 ///
 /// # Safety
 ///
 /// Memory of zeros is a valid instance, and so is one whose bytes all become zero at once while
-/// others use it by shared reference, as far as they can change at all. (That happens when a page has been
-/// given back to the system.)
+/// others use it by shared reference, as far as they can change at all. (That happens when a page
+/// has been given back to the system.)
 pub unsafe trait Descriptor: Sync + Sized {}
 
 macro_rules! descriptors {
@@ -41,8 +41,8 @@ unsafe impl<T> Descriptor for AtomicPtr<T> {}
 // SAFETY: as many descriptors one after the other, and nothing else.
 unsafe impl<D: Descriptor, const N: usize> Descriptor for [D; N] {}
 
-/// Declares a struct that is a [`Descriptor`](crate::type_stable::Descriptor): each of its fields has to be
-/// one, such as an atomic or an array of atomics.
+/// Declares a struct that is a [`Descriptor`](crate::type_stable::Descriptor): each of its fields
+/// has to be one, such as an atomic or an array of atomics.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -68,9 +68,9 @@ unsafe impl<D: Descriptor, const N: usize> Descriptor for [D; N] {}
 /// }
 /// ```
 ///
-/// The compiler checks the struct as it is after all attributes were applied, so an attribute may neither add
-/// a field nor remove one. A struct that has a field on some targets only is declared twice, each time with
-/// `#[cfg]` before the macro:
+/// The compiler checks the struct as it is after all attributes were applied, so an attribute may
+/// neither add a field nor remove one. A struct that has a field on some targets only is declared
+/// twice, each time with `#[cfg]` before the macro:
 ///
 /// ```compile_fail,E0026
 /// atomseq::type_stable::descriptor! {
@@ -93,13 +93,13 @@ macro_rules! __descriptor {
         }
 
         const _: () = {
-            // SAFETY: what follows compiles only if it is a struct of these fields and no others, each of which is a
-            // descriptor.
+            // SAFETY: what follows compiles only if it is a struct of these fields and no others,
+            // each of which is a descriptor.
             unsafe impl $crate::type_stable::Descriptor for $name {}
 
-            // By `$crate` alone: any other name, `::core` included, may mean something else where this is expanded. And
-            // without the types that were given: an attribute may have changed them, and a macro in a type's place may
-            // expand to another type each time.
+            // By `$crate` alone: any other name, `::core` included, may mean something else where
+            // this is expanded. And without the types that were given: an attribute may have
+            // changed them, and a macro in a type's place may expand to another type each time.
             $crate::type_stable::check_fields::<$name>(|__atomseq_descriptor| {
                 let $name { $($field: _,)* } = __atomseq_descriptor;
                 $($crate::type_stable::check_field(&__atomseq_descriptor.$field);)*

@@ -12,7 +12,8 @@ pub enum Error {
     TooLarge,
     /// The operating system gave no memory.
     OutOfMemory,
-    /// A pool was asked for from inside atomseq's start-up, which has not found out yet how many CPUs there can be.
+    /// A pool was asked for from inside atomseq's start-up, which has not found out yet how many
+    /// CPUs there can be.
     StartingUp,
     /// As many descriptors as the limit allows are allocated.
     LimitReached,

@@ -6,11 +6,11 @@
 //! link of the free descriptor i:  the number of the next free one, less i + 1
 //! ```
 //!
-//! So zeros mean that all are free, in the order of their addresses: neither a fresh page nor its record
-//! has to be set up, and a page that has lost its contents to the system is a fresh one. The list
-//! ends where the count says. The tag changes with each change of the word, so that a taker that has
-//! followed links of a list which has changed meanwhile finds it out (the numbers it has read may be
-//! any). Lock-free: a failed exchange means that another one has succeeded.
+//! So zeros mean that all are free, in the order of their addresses: neither a fresh page nor its
+//! record has to be set up, and a page that has lost its contents to the system is a fresh one. The
+//! list ends where the count says. The tag changes with each change of the word, so that a taker
+//! that has followed links of a list which has changed meanwhile finds it out (the numbers it has
+//! read may be any). Lock-free: a failed exchange means that another one has succeeded.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -73,7 +73,8 @@ pub(crate) trait Free {
         usize::from(self.load().used) < self.capacity()
     }
 
-    /// Takes as many descriptors as there are and as there is room for their numbers; returns how many.
+    /// Takes as many descriptors as there are and as there is room for their numbers; returns how
+    /// many.
     fn take_free(&self, taken: &mut [u16]) -> usize {
         loop {
             let word = self.load();
@@ -97,8 +98,8 @@ pub(crate) trait Free {
         }
     }
 
-    /// Follows links from a free descriptor; returns the one that comes next. `None` if the list has changed
-    /// under way, for sure; if it has not, the word tells.
+    /// Follows links from a free descriptor; returns the one that comes next. `None` if the list
+    /// has changed under way, for sure; if it has not, the word tells.
     fn follow(&self, first: u16, taken: &mut [u16]) -> Option<u16> {
         let mut next = first;
         for place in taken {

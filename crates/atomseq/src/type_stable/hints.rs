@@ -6,17 +6,21 @@
 //! a summary:   that something is exhausted       of leaves,  set: all bits of the leaf are, and its count is 0
 //! ```
 //!
-//! 1. A thread that has found nothing below a bit sets the bit and adds 1 to the count, by one exchange. Then it looks below once more,
-//!    and clears the bit if there is something. At last it subtracts 1 from the count.
+//! 1. A thread that has found nothing below a bit sets the bit and adds 1 to the count, by one
+//!    exchange. Then it looks below once more, and clears the bit if there is something. At last it
+//!    subtracts 1 from the count.
 //! 2. A thread that has put something below a bit clears the bit if it is set.
 //! 3. A search trusts the set bits of a word whose count is 0. Else it looks below each of them.
 //!
-//! All these steps are `SeqCst`, and so have one order. Suppose that a bit is set although there is something below it that was put
-//! there by a thread whose step 2 has ended. Then step 2 came before the bit was last set, so the second look of the thread that set it finds
-//! what is there. That thread has not cleared the bit yet, and so it is still counted, in the very word that a search loads.
+//! All these steps are `SeqCst`, and so have one order. Suppose that a bit is set although there is
+//! something below it that was put there by a thread whose step 2 has ended. Then step 2 came
+//! before the bit was last set, so the second look of the thread that set it finds what is there.
+//! That thread has not cleared the bit yet, and so it is still counted, in the very word that a
+//! search loads.
 //!
-//! Thus no bit hides what is free, for a moment or for good, whatever becomes of the thread that has set it. If it exits before it
-//! is done, the count stays, and each search that comes to that word looks at its up to 32 pages or leaves itself.
+//! Thus no bit hides what is free, for a moment or for good, whatever becomes of the thread that
+//! has set it. If it exits before it is done, the count stays, and each search that comes to that
+//! word looks at its up to 32 pages or leaves itself.
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -113,8 +117,8 @@ impl Map<'_> {
         end(self.summaries, self.leaves.len());
     }
 
-    /// A page that may have free descriptors, the lowest one as far as the bits say. `None`: at one moment of the search each page
-    /// had none.
+    /// A page that may have free descriptors, the lowest one as far as the bits say. `None`: at one
+    /// moment of the search each page had none.
     #[inline]
     pub fn available(&self, has_free: impl Fn(usize) -> bool) -> Option<usize> {
         for (number, summary) in self.summaries.iter().enumerate() {
@@ -170,7 +174,8 @@ impl Map<'_> {
         leaf.end();
     }
 
-    /// Notes that a leaf was exhausted, unless it is not by now. An only leaf is looked at as quickly as its summary.
+    /// Notes that a leaf was exhausted, unless it is not by now. An only leaf is looked at as
+    /// quickly as its summary.
     fn exhaust_leaf(&self, leaf: usize) {
         let (summary, bit) = (&self.summaries[leaf / BITS], 1 << (leaf % BITS));
         if self.leaves.len() > 1 && summary.ask().open() & bit != 0 {

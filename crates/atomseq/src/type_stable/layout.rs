@@ -15,9 +15,10 @@
 //!                ^ its address, aligned to 64    odd while allocated
 //! ```
 //!
-//! A page is the unit that goes back to the system: as many of the system's pages as it takes to waste no
-//! more than an eighth of them. Of a last page that the limit cuts, those without a descriptor are left out.
-//! A chunk stays mapped as long as the pool lives; going back, a page loses its memory and keeps its addresses.
+//! A page is the unit that goes back to the system: as many of the system's pages as it takes to
+//! waste no more than an eighth of them. Of a last page that the limit cuts, those without a
+//! descriptor are left out. A chunk stays mapped as long as the pool lives; going back, a page
+//! loses its memory and keeps its addresses.
 
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, AtomicUsize};
@@ -33,8 +34,8 @@ pub(super) struct Header {
     /// Odd while allocated. Grows by one with each change and never repeats; 0: not used since
     /// the page is fresh.
     pub version: AtomicUsize,
-    /// When an audit first found it unclaimed, or that one is about to say when: see `unclaimed`. 0: claimed
-    /// since.
+    /// When an audit first found it unclaimed, or that one is about to say when: see `unclaimed`.
+    /// 0: claimed since.
     pub unclaimed: AtomicU32,
     /// While free in its page: how far the next free one lies beyond the next one.
     pub link: AtomicU32,

@@ -1,9 +1,9 @@
 //! Type-stable memory (GC96 2): memory whose type never changes while anybody may still look at it.
 //!
-//! A [`Pool`] keeps descriptors of one type. What was freed stays an instance of its type, so an old address
-//! leads to an instance of the type at any time, and a version number tells whether it is the one that was meant. That is
-//! what algorithms without locks need of memory: nobody has to find out first whether anybody else is still
-//! reading.
+//! A [`Pool`] keeps descriptors of one type. What was freed stays an instance of its type, so an
+//! old address leads to an instance of the type at any time, and a version number tells whether it
+//! is the one that was meant. That is what algorithms without locks need of memory: nobody has to
+//! find out first whether anybody else is still reading.
 //!
 //! ```
 //! use atomseq::type_stable::{Pool, descriptor};
@@ -33,20 +33,22 @@
 //!
 //! # Why it is sound
 //!
-//! Rust's references promise more than addresses do: that what they refer to is alive, and does not change where it
-//! must not. A pool keeps both promises for every descriptor at any time. Its memory is zeroed, and zeros are an
-//! instance ([`Descriptor`]); it stays mapped as long as the pool lives, of which all references borrow; nobody ever gets
-//! `&mut T`, so whatever changes is atomic. Who *owns* a descriptor is thus a matter of what its contents
-//! mean, not of memory safety. Pages that go back to the system keep their addresses, and read as zeros from then on: an instance
-//! again.
+//! Rust's references promise more than addresses do: that what they refer to is alive, and does not
+//! change where it must not. A pool keeps both promises for every descriptor at any time. Its
+//! memory is zeroed, and zeros are an instance ([`Descriptor`]); it stays mapped as long as the
+//! pool lives, of which all references borrow; nobody ever gets `&mut T`, so whatever changes is
+//! atomic. Who *owns* a descriptor is thus a matter of what its contents mean, not of memory
+//! safety. Pages that go back to the system keep their addresses, and read as zeros from then on:
+//! an instance again.
 //!
-//! So t_stable does not guard against crashes, as it would if pages were unmapped. It guards what a reader may
-//! count on: a descriptor that was free for less still has its contents.
+//! So t_stable does not guard against crashes, as it would if pages were unmapped. It guards what a
+//! reader may count on: a descriptor that was free for less still has its contents.
 //!
 //! # Signals, allocators, forks
 //!
-//! Every operation may be called from a signal handler, whatever it has interrupted. After a pool was made, it takes memory from
-//! the operating system only. A child of a fork has a copy of each pool.
+//! Every operation may be called from a signal handler, whatever it has interrupted. After a pool
+//! was made, it takes memory from the operating system only. A child of a fork has a copy of each
+//! pool.
 
 mod audit;
 mod cache;

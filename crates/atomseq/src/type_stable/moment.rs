@@ -1,18 +1,21 @@
 //! When something was first seen, and how long ago that is.
 //!
-//! A trim notes when it has seen a page all free, an audit when it has seen a descriptor unclaimed; a later one asks
-//! whether enough time has passed since. Any number of both may be under way, and any of them may be held up anywhere. So:
+//! A trim notes when it has seen a page all free, an audit when it has seen a descriptor unclaimed;
+//! a later one asks whether enough time has passed since. Any number of both may be under way, and
+//! any of them may be held up anywhere. So:
 //!
-//! 1. A moment that is noted is read from the clock after what it is noted for was seen: it is never too early.
+//! 1. A moment that is noted is read from the clock after what it is noted for was seen: it is
+//!    never too early.
 //! 2. It is noted by an exchange, which fails if anything has changed since that look.
-//! 3. A moment that is compared with a noted one is read after that, and what was seen is looked at again afterwards.
+//! 3. A moment that is compared with a noted one is read after that, and what was seen is looked at
+//!    again afterwards.
 //! 4. Should the noted moment be the later one all the same, no time has passed.
 //! 5. Where the system refuses to tell the time, nothing is noted, and no time has passed.
 
 use std::time::Duration;
 
-/// A moment in whole milliseconds of the [`clock`](crate::clock). Goes round after 24 days, and so is compared
-/// with those of the 12 days around it.
+/// A moment in whole milliseconds of the [`clock`](crate::clock). Goes round after 24 days, and so
+/// is compared with those of the 12 days around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Moment(u32);
 

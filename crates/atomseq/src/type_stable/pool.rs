@@ -18,11 +18,13 @@ use crate::{percpu, platform};
 /// How many free descriptors a CPU keeps for itself unless told otherwise.
 const CACHED: usize = 64;
 
-/// Where a limit leaves a CPU fewer than so many, it keeps none: whoever needs one that another CPU keeps has to close that CPU's
-/// gate, for half of them, which takes as long as hundreds of atomic instructions.
+/// Where a limit leaves a CPU fewer than so many, it keeps none: whoever needs one that another CPU
+/// keeps has to close that CPU's gate, for half of them, which takes as long as hundreds of atomic
+/// instructions.
 ///
-/// Measured on four CPUs, two threads pushing to a `LinkedStack` of at most so many values and two popping: limit 16, a value in
-/// 3.6 to 8.7 µs with stacks of two a CPU, in 0.9 to 1.0 without; limit 64, 2.4 to 4.1 with stacks of eight, 0.6 to 0.7 without.
+/// Measured on four CPUs, two threads pushing to a `LinkedStack` of at most so many values and two
+/// popping: limit 16, a value in 3.6 to 8.7 µs with stacks of two a CPU, in 0.9 to 1.0 without;
+/// limit 64, 2.4 to 4.1 with stacks of eight, 0.6 to 0.7 without.
 const FEWEST: usize = 16;
 
 /// What a [`Pool`] is to be like; made by [`Pool::options`].
@@ -37,8 +39,9 @@ pub struct Options<T> {
 impl<T: Descriptor> Options<T> {
     /// No more than so many descriptors at a time. Default: as many as the address space holds.
     ///
-    /// Fewer may be had at times: see [`allocate`](Pool::allocate). A [`trim`](Pool::trim) withholds a page of them at a
-    /// time, and for a pool of few pages that may be all that are free.
+    /// Fewer may be had at times: see [`allocate`](Pool::allocate). A [`trim`](Pool::trim)
+    /// withholds a page of them at a time, and for a pool of few pages that may be all that are
+    /// free.
     pub fn limit(self, descriptors: usize) -> Options<T> {
         Options {
             limit: Some(descriptors),
@@ -46,14 +49,15 @@ impl<T: Descriptor> Options<T> {
         }
     }
 
-    /// Each CPU keeps up to so many free descriptors for itself; and as many again of all CPUs, at most, or
-    /// eight batches where that is more, are on their way between them. Default: 64. With 0, all are free in the pages that
-    /// the CPUs share.
+    /// Each CPU keeps up to so many free descriptors for itself; and as many again of all CPUs, at
+    /// most, or eight batches where that is more, are on their way between them. Default: 64. With
+    /// 0, all are free in the pages that the CPUs share.
     ///
-    /// With a [limit](Options::limit) it is fewer, so that all CPUs together keep no more than half of the limit, and none where
-    /// that would be fewer than 16 each. An allocation that finds nothing free but
-    /// what another CPU keeps closes that CPU's gate, and brings half of that along. So leave a limit some room if much of it is
-    /// freed on another CPU than where it is allocated.
+    /// With a [limit](Options::limit) it is fewer, so that all CPUs together keep no more than half
+    /// of the limit, and none where that would be fewer than 16 each. An allocation that finds
+    /// nothing free but what another CPU keeps closes that CPU's gate, and brings half of that
+    /// along. So leave a limit some room if much of it is freed on another CPU than where it is
+    /// allocated.
     pub fn cached(self, descriptors: usize) -> Options<T> {
         Options {
             cached: descriptors,
@@ -61,9 +65,10 @@ impl<T: Descriptor> Options<T> {
         }
     }
 
-    /// GC96's t_stable: a page goes back to the system, in a [`trim`](Pool::trim), only after all its
-    /// descriptors have been free for longer than this. Rounded up to milliseconds; what is longer than 12 days counts as
-    /// for ever. Default: for ever; nothing goes back before the pool is dropped.
+    /// GC96's t_stable: a page goes back to the system, in a [`trim`](Pool::trim), only after all
+    /// its descriptors have been free for longer than this. Rounded up to milliseconds; what is
+    /// longer than 12 days counts as for ever. Default: for ever; nothing goes back before the pool
+    /// is dropped.
     pub fn stable_for(self, time: Duration) -> Options<T> {
         Options {
             stable: Some(time),
@@ -106,15 +111,16 @@ impl<T: Descriptor> Options<T> {
 
 /// Descriptors of one type, in memory that stays of that type: GC96's type-stable memory.
 ///
-/// A descriptor that was freed is still an instance of `T`, with the contents that it had, until the pool
-/// gives it to the next who allocates: the pool neither makes nor drops a `T`, and hands out shared
-/// references only. So whoever comes upon the address of a descriptor that may have been freed and
-/// allocated again can look into it, and find out by a version number whether what it found there
-/// counts: see [`Reference`].
+/// A descriptor that was freed is still an instance of `T`, with the contents that it had, until
+/// the pool gives it to the next who allocates: the pool neither makes nor drops a `T`, and hands
+/// out shared references only. So whoever comes upon the address of a descriptor that may have been
+/// freed and allocated again can look into it, and find out by a version number whether what it
+/// found there counts: see [`Reference`].
 ///
-/// [`allocate`](Pool::allocate) and its opposite, dropping an [`Allocated`], take constant time: they pop from
-/// and push to this CPU's stack. Only when that is empty or full, they exchange up to 32 descriptors at once
-/// with those that are on their way between CPUs, or else with the pages that all CPUs share.
+/// [`allocate`](Pool::allocate) and its opposite, dropping an [`Allocated`], take constant time:
+/// they pop from and push to this CPU's stack. Only when that is empty or full, they exchange up to
+/// 32 descriptors at once with those that are on their way between CPUs, or else with the pages
+/// that all CPUs share.
 ///
 /// Scope: `Machine`. Progress: lock-free; but a call that finds nothing free any more looks at the
 /// CPUs' stacks through their gates, and waits while another thread holds one of those. A call that
@@ -201,9 +207,10 @@ impl<T: Descriptor> Pool<T> {
     /// # Errors
     ///
     /// [`Error::LimitReached`]: each descriptor is allocated, or is on its way to or from a CPU's stack just now, or lies in a
-    /// page that a [`trim`](Pool::trim) is giving back just now, or moved while this call looked for one: it looks at one
-    /// place after another. [`Error::OutOfMemory`]: nothing is free, and the operating system has refused memory for more; or another
-    /// thread has got what was left, and was held up for longer than this call waits before it could publish it.
+    /// page that a [`trim`](Pool::trim) is giving back just now, or moved while this call looked
+    /// for one: it looks at one place after another. [`Error::OutOfMemory`]: nothing is free, and
+    /// the operating system has refused memory for more; or another thread has got what was left,
+    /// and was held up for longer than this call waits before it could publish it.
     #[inline]
     pub fn allocate(&self) -> Result<Allocated<'_, T>, Error> {
         match self.cache.get_at_once() {
@@ -276,8 +283,8 @@ impl<T: Descriptor> Pool<T> {
         }
     }
 
-    /// The descriptor at an address, if there is one in this pool: allocated or free, for it is a `T` in
-    /// either case. Looks at one chunk after the other, of which there are at most 31.
+    /// The descriptor at an address, if there is one in this pool: allocated or free, for it is a
+    /// `T` in either case. Looks at one chunk after the other, of which there are at most 31.
     pub fn descriptor_at(&self, address: usize) -> Option<&T> {
         let (descriptor, _) = self.shared().descriptor_at(address)?;
         // SAFETY: a descriptor of the pool is a `T` for as long as the pool lives.
@@ -375,8 +382,8 @@ impl<T: Descriptor> Drop for Allocated<'_, T> {
     #[inline]
     fn drop(&mut self) {
         let version = &self.framed().header.version;
-        // Relaxed: only its owner changes it. Release: what the owner did comes before; pairs with the Acquire
-        // of those who look whether it is free.
+        // Relaxed: only its owner changes it. Release: what the owner did comes before; pairs with
+        // the Acquire of those who look whether it is free.
         let free = version.load(Ordering::Relaxed).wrapping_add(1);
         version.store(free, Ordering::Release);
         debug_assert!(free.is_multiple_of(2), "freed twice");

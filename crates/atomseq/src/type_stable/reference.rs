@@ -9,11 +9,11 @@ use super::descriptor::Descriptor;
 use super::layout::Framed;
 use super::unclaimed;
 
-/// One allocation of a descriptor: its address and version. Anybody may keep one for as long as the pool
-/// lives, and look whether it still means what it meant.
+/// One allocation of a descriptor: its address and version. Anybody may keep one for as long as the
+/// pool lives, and look whether it still means what it meant.
 ///
-/// The version grows when the descriptor is allocated and when it is freed, and never repeats (on 64-bit
-/// targets), also when its page goes back to the system in between.
+/// The version grows when the descriptor is allocated and when it is freed, and never repeats (on
+/// 64-bit targets), also when its page goes back to the system in between.
 pub struct Reference<'pool, T> {
     framed: NonNull<Framed<T>>,
     version: usize,
@@ -50,9 +50,9 @@ impl<'pool, T: Descriptor> Reference<'pool, T> {
 
     /// Looks at the descriptor; `None` if the allocation had ended by the time the look was over.
     ///
-    /// What `read` returns was read while the allocation lasted. But not at one time: the owner may have changed
-    /// it meanwhile, and only a version number of its own can tell. Wait-free, without an atomic
-    /// instruction.
+    /// What `read` returns was read while the allocation lasted. But not at one time: the owner may
+    /// have changed it meanwhile, and only a version number of its own can tell. Wait-free, without
+    /// an atomic instruction.
     pub fn read<R>(&self, read: impl FnOnce(&'pool T) -> R) -> Option<R> {
         if !self.is_current() {
             return None;
@@ -83,8 +83,8 @@ impl<'pool, T: Descriptor> Reference<'pool, T> {
         self.framed.as_ptr().expose_provenance()
     }
 
-    /// Claims the descriptor, for the next audit; costs one atomic instruction. `false`: this allocation has
-    /// ended.
+    /// Claims the descriptor, for the next audit; costs one atomic instruction. `false`: this
+    /// allocation has ended.
     pub fn claim(&self) -> bool {
         unclaimed::claim(&self.framed().header.unclaimed);
         self.is_current()

@@ -1,7 +1,8 @@
 //! How long a page has been free.
 //!
-//! A trim notes the tag of a page that it finds all free, and when that was. A later one that finds the same tag knows that the
-//! page has been free all the time. Either may be held up anywhere, and overtaken by others; `moment` has the rules.
+//! A trim notes the tag of a page that it finds all free, and when that was. A later one that finds
+//! the same tag knows that the page has been free all the time. Either may be held up anywhere, and
+//! overtaken by others; `moment` has the rules.
 
 use super::free::{Free, PageState};
 use super::moment::Moment;
@@ -44,8 +45,8 @@ impl Seen {
     }
 }
 
-/// The word of a page all of whose descriptors have been free for longer than so many milliseconds. If they have not, or
-/// it is not known, notes since when they are, for the next call.
+/// The word of a page all of whose descriptors have been free for longer than so many milliseconds.
+/// If they have not, or it is not known, notes since when they are, for the next call.
 pub(super) fn free_for_longer(
     page: &impl Free,
     noted: &AtomicU64,
@@ -58,8 +59,8 @@ pub(super) fn free_for_longer(
     }
     // Acquire: the clock is read after it; pairs with the release below.
     let seen = Seen(noted.load(Ordering::Acquire));
-    // As long as the page is as it was, no other trim has noted anything since; if one does from here on, the exchange
-    // below fails.
+    // As long as the page is as it was, no other trim has noted anything since; if one does from
+    // here on, the exchange below fails.
     if page.load() != word {
         return None;
     }
@@ -72,13 +73,14 @@ pub(super) fn free_for_longer(
     }
     let now = now()?;
     match since.and_then(|since| since.before(now)) {
-        // Both times were cut to whole milliseconds, so an equal distance may have been a shorter one.
+        // Both times were cut to whole milliseconds, so an equal distance may have been a shorter
+        // one.
         Some(free_for) => (free_for > stable).then_some(word),
         // Free since now at the latest.
         None => {
             let free = Seen::free(word, now);
-            // Failing or not: whatever is noted then says for itself which state of the page it is of. It fails if another
-            // trim has given the page back, so that none does so again.
+            // Failing or not: whatever is noted then says for itself which state of the page it is
+            // of. It fails if another trim has given the page back, so that none does so again.
             let order = (Ordering::Release, Ordering::Relaxed);
             let _ = noted.compare_exchange(seen.0, free.0, order.0, order.1);
             None

@@ -7,10 +7,11 @@
 //!      all free, fresh <──discard, record the versions── taken <─────┘
 //! ```
 //!
-//! A page whose tag is still the one that an earlier trim saw has not been touched since: all its descriptors have been
-//! free for the whole time, as far as the pool knows. The page is then taken like any other allocation would take
-//! it, only as a whole, by one exchange of its word; so nobody else has any of it while it goes. `seen` tells
-//! why no trim that is held up, or overtaken by another one, makes the time shorter.
+//! A page whose tag is still the one that an earlier trim saw has not been touched since: all its
+//! descriptors have been free for the whole time, as far as the pool knows. The page is then taken
+//! like any other allocation would take it, only as a whole, by one exchange of its word; so nobody
+//! else has any of it while it goes. `seen` tells why no trim that is held up, or overtaken by
+//! another one, makes the time shorter.
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
@@ -30,22 +31,24 @@ pub(super) type Discard = unsafe fn(NonNull<u8>, usize) -> bool;
 
 impl<T: Descriptor> Pool<T> {
     /// Gives pages back to the system all of whose descriptors have been free for longer than
-    /// [`stable_for`](super::Options::stable_for) said. Returns how many bytes these pages have: of a page of several of the system's,
-    /// not all need have been in memory.
+    /// [`stable_for`](super::Options::stable_for) said. Returns how many bytes these pages have: of
+    /// a page of several of the system's, not all need have been in memory.
     ///
-    /// A page is given back by the second call that finds it free, at the earliest, so call this now and
-    /// then; if that time is zero, by the first. Each call empties the CPUs' stacks into their pages, through the gates, and looks at every
-    /// page that is in use: it takes time, and is not what to call in a hurry. Several threads may.
+    /// A page is given back by the second call that finds it free, at the earliest, so call this
+    /// now and then; if that time is zero, by the first. Each call empties the CPUs' stacks into
+    /// their pages, through the gates, and looks at every page that is in use: it takes time, and
+    /// is not what to call in a hurry. Several threads may.
     ///
     /// Readers of old addresses are not asked. They read zeros in what was given back, with a
     /// version that no [`Reference`](super::Reference) has.
     ///
-    /// While a page is on its way back, none of its descriptors can be allocated: of a pool whose other pages are all in use, or
-    /// that has no other, [`allocate`](Pool::allocate) may return [`Error::LimitReached`](super::Error::LimitReached)
-    /// meanwhile.
+    /// While a page is on its way back, none of its descriptors can be allocated: of a pool whose
+    /// other pages are all in use, or that has no other, [`allocate`](Pool::allocate) may return
+    /// [`Error::LimitReached`](super::Error::LimitReached) meanwhile.
     ///
-    /// Returns 0 where the system does not take memory and leave addresses (the portable build), for pools that
-    /// are stable for ever, and where the system refuses to tell the time that has to pass.
+    /// Returns 0 where the system does not take memory and leave addresses (the portable build),
+    /// for pools that are stable for ever, and where the system refuses to tell the time that has
+    /// to pass.
     ///
     /// ```
     /// use atomseq::type_stable::Pool;
@@ -112,8 +115,9 @@ impl<N: Fn() -> Option<Moment>> Trim<'_, N> {
             return 0;
         }
         record_versions(page);
-        // SAFETY: whole pages of the system, all of whose descriptors this thread has just taken; whoever still
-        // reads them expects zeros at any time, by `Descriptor`'s contract, and headers are atomics.
+        // SAFETY: whole pages of the system, all of whose descriptors this thread has just taken;
+        // whoever still reads them expects zeros at any time, by `Descriptor`'s contract, and
+        // headers are atomics.
         let discarded = unsafe { (self.discard)(page.start, page.bytes()) };
         if !discarded {
             relink(page);
@@ -131,16 +135,16 @@ impl<N: Fn() -> Option<Moment>> Trim<'_, N> {
         if let Some(seen) = seen {
             seen.note(&page.record.seen);
         }
-        // SeqCst, for the order of `hints`. Nobody else changes the word of a page that has nothing free
-        // and of which nobody has anything.
+        // SeqCst, for the order of `hints`. Nobody else changes the word of a page that has nothing
+        // free and of which nobody has anything.
         page.record.word.store(free.word(), Ordering::SeqCst);
         chunk.replenish(number);
         if discarded { page.bytes() } else { 0 }
     }
 }
 
-/// Links a page's descriptors as those of a fresh one are. The system may have taken some of its memory, up to what it would not
-/// take, and the links there.
+/// Links a page's descriptors as those of a fresh one are. The system may have taken some of its
+/// memory, up to what it would not take, and the links there.
 fn relink(page: Page<'_>) {
     // Relaxed: released by the store of the page's word.
     (0..page.capacity).for_each(|index| page.header(index).link.store(0, Ordering::Relaxed));

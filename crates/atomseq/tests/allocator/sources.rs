@@ -1,4 +1,5 @@
-//! Looks for locks of the standard library and thread-locals in the sources that an allocator may run.
+//! Looks for locks of the standard library and thread-locals in the sources that an allocator may
+//! run.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +19,8 @@ const FORBIDDEN: [&str; 11] = [
     "thread_local!",
 ];
 
-/// What `mutex/` calls its own locks, which sleep by the futex alone. There they are forbidden as `std`'s.
+/// What `mutex/` calls its own locks, which sleep by the futex alone. There they are forbidden as
+/// `std`'s.
 const OWN: [&str; 2] = ["Mutex", "Condvar"];
 
 /// What else a directory's sources may name.
@@ -26,8 +28,8 @@ const OWN: [&str; 2] = ["Mutex", "Condvar"];
 struct Allowed {
     /// Locks of their own.
     own_locks: bool,
-    /// Thread-locals without an initialiser that runs. Elsewhere not even those: in a shared object, the
-    /// first use in a thread may allocate.
+    /// Thread-locals without an initialiser that runs. Elsewhere not even those: in a shared
+    /// object, the first use in a thread may allocate.
     constant_thread_locals: bool,
 }
 
@@ -36,7 +38,8 @@ const NOTHING: Allowed = Allowed {
     constant_thread_locals: false,
 };
 
-/// The lines of a source, without comments and without what is there for tests, that name something forbidden.
+/// The lines of a source, without comments and without what is there for tests, that name something
+/// forbidden.
 fn offences(source: &str, allowed: Allowed) -> Vec<&str> {
     let lines = source.split("\n#[cfg(test)]\n").enumerate();
     // Behind the heading is one item, or the tests' module and the rest of the file.

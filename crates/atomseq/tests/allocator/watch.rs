@@ -45,7 +45,8 @@ impl Threads {
     }
 }
 
-/// Those that must not call the global allocator: inside atomseq, or inside the global allocator itself.
+/// Those that must not call the global allocator: inside atomseq, or inside the global allocator
+/// itself.
 static NO_GLOBAL: Threads = Threads::new();
 /// Those that must not call the C library's either.
 static NO_MALLOC: Threads = Threads::new();

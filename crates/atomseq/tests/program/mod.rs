@@ -1,4 +1,5 @@
-//! What tests of the examples share: a directory of files to work on, and the run of an example's `run`.
+//! What tests of the examples share: a directory of files to work on, and the run of an example's
+//! `run`.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;

@@ -1,8 +1,8 @@
 //! Comparison with the listings in `golden/`.
 //!
-//! A file holds a whole function of an optimized build, and which compiler made it. With that compiler the whole
-//! function must be the same. With another one, or without optimization, the windows must be, but for the choice of
-//! registers.
+//! A file holds a whole function of an optimized build, and which compiler made it. With that
+//! compiler the whole function must be the same. With another one, or without optimization, the
+//! windows must be, but for the choice of registers.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -97,7 +97,8 @@ fn difference(name: &str, golden: &[&str], fresh: &[String]) -> Option<String> {
     })
 }
 
-/// An undisturbed operation commits without any atomic instruction, or with the one that claims, or that is the change.
+/// An undisturbed operation commits without any atomic instruction, or with the one that claims, or
+/// that is the change.
 fn check_fast_path(
     executable: &Executable,
     name: &str,

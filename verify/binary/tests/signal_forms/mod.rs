@@ -1,5 +1,5 @@
-//! M94's programs, a test-and-set and a counter, each form of each as a function of its own, so that the executable holds it by name;
-//! and the library's structures that are made of such forms.
+//! M94's programs, a test-and-set and a counter, each form of each as a function of its own, so
+//! that the executable holds it by name; and the library's structures that are made of such forms.
 
 use atomseq::local::{Counter, Map, Queue, Ring, Stack};
 use atomseq::mutex::{Restarting, Rolling, SpinLock};
@@ -35,8 +35,9 @@ mod sequences {
             first
         }
 
-        /// M94's FIFO, for a restart: a linked queue whose last node is empty. Its words are the first and the last
-        /// node; a node's first word is its link, its second what it holds. `node` becomes the last one.
+        /// M94's FIFO, for a restart: a linked queue whose last node is empty. Its words are the
+        /// first and the last node; a node's first word is its link, its second what it holds.
+        /// `node` becomes the last one.
         pub(super) unsafe fn fifo_enqueue(queue: Word, node: Word, value: Word) {
             let last = load(queue + 8);
             prepare(last, node);
@@ -53,8 +54,8 @@ mod sequences {
             first
         }
 
-        /// M94's FIFO, for a rollforward: a linked queue without an empty node. Its words are the first node and where the
-        /// last link is.
+        /// M94's FIFO, for a rollforward: a linked queue without an empty node. Its words are the
+        /// first node and where the last link is.
         pub(super) unsafe fn linked_enqueue(queue: Word, node: Word) {
             let place = load(queue + 8);
             store(node, 0);

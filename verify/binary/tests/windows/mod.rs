@@ -1,6 +1,7 @@
 //! Windows with one fault each, and one without. None of them ever runs.
 //!
-//! Registers as an emitted sequence might have them: rax an area, rdx offset of struct rseq, rsi a word.
+//! Registers as an emitted sequence might have them: rax an area, rdx offset of struct rseq, rsi a
+//! word.
 
 use std::arch::global_asm;
 

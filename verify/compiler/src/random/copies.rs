@@ -1,5 +1,5 @@
-//! Sequences around one copy: what is loaded, prepared and committed lies among the words that it reads
-//! and prepares. Some of them break a rule, and numbers alone tell which.
+//! Sequences around one copy: what is loaded, prepared and committed lies among the words that it
+//! reads and prepares. Some of them break a rule, and numbers alone tell which.
 
 use super::generate::Generator;
 use super::Expression::{self, Binary, Constant, Literal, Load, Name};

@@ -181,8 +181,8 @@ impl Generator {
         self.numbers.push(name);
     }
 
-    /// A number that has a name, more often than not one of the last that got one: words that are used
-    /// again soon after their last use are where live ranges meet.
+    /// A number that has a name, more often than not one of the last that got one: words that are
+    /// used again soon after their last use are where live ranges meet.
     pub(super) fn recent_number(&mut self) -> usize {
         let first = match self.random.bool() {
             true => self.numbers.len().saturating_sub(3),
@@ -262,8 +262,8 @@ impl Generator {
 
     /// The compare-and-swap, its test, and what follows; returns the commit.
     pub(super) fn claim(&mut self, returns: Returns, statements: &mut Vec<Statement>) -> Statement {
-        // What is committed is known beforehand: every way out commits the same. A constant may need a
-        // register on the way to memory, at the one place that all ways out meet.
+        // What is committed is known beforehand: every way out commits the same. A constant may
+        // need a register on the way to memory, at the one place that all ways out meet.
         let value = self.exchanged();
         let value = match value.is_constant() {
             true => value,
@@ -324,8 +324,8 @@ impl Generator {
         statements.push(Statement::Leave(comparison, a, b, outcome));
     }
 
-    /// A word that an early return takes through the commit, and that is read for the last time before
-    /// the commit: its register must be free for neither.
+    /// A word that an early return takes through the commit, and that is read for the last time
+    /// before the commit: its register must be free for neither.
     fn return_and_read_again(&mut self, returns: Returns, statements: &mut Vec<Statement>) {
         let value = self.load();
         let name = self.bind(statements, value);

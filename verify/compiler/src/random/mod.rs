@@ -1,10 +1,10 @@
 //! Random sequences that keep every rule, from a seed.
 //!
-//! Shared by `build.rs`, which writes them as `sequence!` for rustc, and by the tests, which make the
-//! same ones again and know from their syntax what they must do. Memory is cut by use, so that any
-//! mixture keeps the rules: some words are only read, some only prepared, some only committed. Sequences
-//! with visible stores read and store wherever they like. Those around one copy do so, too, and those
-//! that break a rule thereby are told from those that do not.
+//! Shared by `build.rs`, which writes them as `sequence!` for rustc, and by the tests, which make
+//! the same ones again and know from their syntax what they must do. Memory is cut by use, so that
+//! any mixture keeps the rules: some words are only read, some only prepared, some only committed.
+//! Sequences with visible stores read and store wherever they like. Those around one copy do so,
+//! too, and those that break a rule thereby are told from those that do not.
 //!
 //! ```text
 //! slot   8 … 47 read      48 … 87 prepared     88 … 111 committed    112 the bulk's address
@@ -19,8 +19,8 @@ mod words;
 
 pub use generate::generate;
 
-/// A sequence that breaks a rule: what a copy reads or prepares is among the words that it loads, prepares
-/// or commits.
+/// A sequence that breaks a rule: what a copy reads or prepares is among the words that it loads,
+/// prepares or commits.
 pub fn break_a_rule(seed: u64) -> Program {
     copies::generate(seed, false)
 }
@@ -66,14 +66,15 @@ const NAMES: &[&str] = &[
 /// What a sequence is made for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Its CPU: it has a commit, and a slot, or else it asks for its CPU. Most have the forms against
-    /// signal handlers as well.
+    /// Its CPU: it has a commit, and a slot, or else it asks for its CPU. Most have the forms
+    /// against signal handlers as well.
     OnCpu,
     /// Its thread's signal handlers, with a commit.
     Committing,
     /// The same, with visible stores.
     Storing,
-    /// Its CPU, with a compare-and-swap and visible stores after it; with a slot, or asking for its CPU.
+    /// Its CPU, with a compare-and-swap and visible stores after it; with a slot, or asking for its
+    /// CPU.
     Claiming,
     /// Its thread's signal handlers, without a store: it sees all its words at one time.
     Reading,

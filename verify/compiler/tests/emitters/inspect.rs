@@ -1,6 +1,6 @@
 //! The assembled object file, read back: what the kernel demands of a section, and what a restart
-//! does; and, on every path, a barrier between what is claimed and what is stored. Instructions are told
-//! by their bits, so that nothing is shared with the emitter.
+//! does; and, on every path, a barrier between what is claimed and what is stored. Instructions are
+//! told by their bits, so that nothing is shared with the emitter.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -192,8 +192,8 @@ fn check(name: &str, start: u64, end: u64, instruction: impl Fn(u64) -> u32) -> 
     count
 }
 
-/// The first store that a path reaches from the compare-and-swap without `dmb ishst`: another CPU might
-/// see it before the claim.
+/// The first store that a path reaches from the compare-and-swap without `dmb ishst`: another CPU
+/// might see it before the claim.
 fn unordered_store(start: u64, end: u64, instruction: impl Fn(u64) -> u32) -> Option<u64> {
     const DMB_ISHST: u32 = 0xd503_3abf;
     // Is there such a path to this instruction? Branches lead forward, so one pass sees every path.

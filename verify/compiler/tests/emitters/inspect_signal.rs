@@ -1,6 +1,6 @@
-//! The assembled object file's notes, read back: where each sequence and its clone lie, that the clone is the same
-//! but for where it branches, and where its traps lead. Instructions are told by their bits, so that
-//! nothing is shared with the emitter.
+//! The assembled object file's notes, read back: where each sequence and its clone lie, that the
+//! clone is the same but for where it branches, and where its traps lead. Instructions are told by
+//! their bits, so that nothing is shared with the emitter.
 
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SectionIndex};
 

@@ -1,6 +1,7 @@
-//! Where nothing is assembled, a form against signal handlers loads by plain accesses: a batch's elements are in a slice that its caller
-//! has shared, and an atomic access asks for the right to write there (as Miri says under Stacked Borrows). A form that others' CPUs
-//! meet, under a gate, loads atomically.
+//! Where nothing is assembled, a form against signal handlers loads by plain accesses: a batch's
+//! elements are in a slice that its caller has shared, and an atomic access asks for the right to
+//! write there (as Miri says under Stacked Borrows). A form that others' CPUs meet, under a gate,
+//! loads atomically.
 
 use quote::{quote, ToTokens};
 use syn::visit::Visit;

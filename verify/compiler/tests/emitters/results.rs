@@ -1,6 +1,6 @@
-//! What an early return takes along through the commit is still there behind it: nothing that is emitted
-//! between the label where these ways out meet and the end overwrites it. Nothing runs here, so this is
-//! asked of many more sequences than rustc compiles.
+//! What an early return takes along through the commit is still there behind it: nothing that is
+//! emitted between the label where these ways out meet and the end overwrites it. Nothing runs
+//! here, so this is asked of many more sequences than rustc compiles.
 
 use verify_compiler::random;
 

@@ -1,6 +1,6 @@
-//! The forms against signal handlers run under qemu, and are interrupted: once at each instruction of
-//! each call. A restart begins again with its temporaries spoilt; a rollforward goes on in the clone. Either
-//! way the result and the memory must be those of a call that nothing interrupted.
+//! The forms against signal handlers run under qemu, and are interrupted: once at each instruction
+//! of each call. A restart begins again with its temporaries spoilt; a rollforward goes on in the
+//! clone. Either way the result and the memory must be those of a call that nothing interrupted.
 
 use std::process::Command;
 

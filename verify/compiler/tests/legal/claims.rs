@@ -1,4 +1,5 @@
-//! A compare-and-swap, visible stores, ways out that give back what was claimed, and an abort block.
+//! A compare-and-swap, visible stores, ways out that give back what was claimed, and an abort
+//! block.
 
 const FREE: usize = 0;
 const HELD: usize = 1;

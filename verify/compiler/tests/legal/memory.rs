@@ -37,8 +37,8 @@ atomseq::sequence! {
         commit(slot + 8, words);
     }
 
-    /// What only rustc knows of lengths: between what is loaded and what is committed, a copy is that
-    /// long; and what it prepared may be loaded and prepared again.
+    /// What only rustc knows of lengths: between what is loaded and what is committed, a copy is
+    /// that long; and what it prepared may be loaded and prepared again.
     pub unsafe fn lengths(slot: Slot, from: Word) -> Word {
         let before = load(slot + 16);
         prepare_copy(slot + 24, from, WORDS);

@@ -1,4 +1,5 @@
-//! A `let` of a `macro_rules!` never stands for the parameter of the same name that the caller chose.
+//! A `let` of a `macro_rules!` never stands for the parameter of the same name that the caller
+//! chose.
 
 macro_rules! fetch_add {
     ($name:ident($place:ident, $by:ident)) => {

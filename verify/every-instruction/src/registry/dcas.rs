@@ -1,5 +1,5 @@
-//! OS-assisted DCAS. An interruption ends its sequences, and whoever comes next undoes what they did: whatever interferes
-//! then comes before the operation or after it, as for the others.
+//! OS-assisted DCAS. An interruption ends its sequences, and whoever comes next undoes what they
+//! did: whatever interferes then comes before the operation or after it, as for the others.
 
 use atomseq::dcas::{Cell, Change, Domain, Mechanism};
 

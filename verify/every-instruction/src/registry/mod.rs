@@ -1,7 +1,8 @@
 //! A scenario for each operation of the library that has a sequence.
 //!
-//! A new sequence needs one here: without it the test finds instructions that nothing reached. Every structure is
-//! used through wrappers that are never inlined, so that each operation has one copy of its sequence in the program.
+//! A new sequence needs one here: without it the test finds instructions that nothing reached.
+//! Every structure is used through wrappers that are never inlined, so that each operation has one
+//! copy of its sequence in the program.
 
 mod counter;
 mod dcas;
@@ -43,7 +44,8 @@ pub fn check_remote(checker: &mut impl Check) {
     remote::check(checker);
 }
 
-/// Does something on each CPU that takes part, ending on the home CPU; it gets a number to tell them apart.
+/// Does something on each CPU that takes part, ending on the home CPU; it gets a number to tell
+/// them apart.
 fn on_both(mut work: impl FnMut(u64)) {
     for cpu in cpu::both() {
         cpu::move_to(cpu);
@@ -51,7 +53,8 @@ fn on_both(mut work: impl FnMut(u64)) {
     }
 }
 
-/// What each CPU that takes part has, the CPU's number first: taken out one by one until there is no more.
+/// What each CPU that takes part has, the CPU's number first: taken out one by one until there is
+/// no more.
 fn by_cpu(mut take: impl FnMut(usize) -> Option<u64>) -> Words {
     cpu::both()
         .flat_map(|cpu| {

@@ -1,5 +1,5 @@
-//! Stacks and queues that all CPUs share. As for OS-assisted DCAS, an interruption ends their sequences, and the operation
-//! begins again.
+//! Stacks and queues that all CPUs share. As for OS-assisted DCAS, an interruption ends their
+//! sequences, and the operation begins again.
 
 use atomseq::dcas::Mechanism;
 use atomseq::nonblocking::Stack;
@@ -7,8 +7,8 @@ use atomseq::nonblocking::Stack;
 use super::{found, taken};
 use crate::scenario::{Check, Fresh, Operation, Scenario, Words};
 
-/// A structure stays where it is, as the sequences that were interrupted in it expect, and for good: its destructor would have
-/// copies of its sequences where none is interrupted.
+/// A structure stays where it is, as the sequences that were interrupted in it expect, and for
+/// good: its destructor would have copies of its sequences where none is interrupted.
 type Home<S> = &'static S;
 
 macro_rules! scenarios {

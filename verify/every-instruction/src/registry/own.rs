@@ -1,5 +1,5 @@
-//! Sequences of a user's own, with what those of the library do not use: half words, an acquire and a release, the CPU's
-//! number, two words returned, a shift by a word, no slot.
+//! Sequences of a user's own, with what those of the library do not use: half words, an acquire and
+//! a release, the CPU's number, two words returned, a shift by a word, no slot.
 
 use atomseq::percpu::Area;
 
@@ -72,8 +72,8 @@ fn run_add_on(area: &Area) -> Words {
     // The slots of one area lie at the same distance from each other.
     let word = area.slots().base() as usize + home * area.slots().stride() + WORD;
     loop {
-        // SAFETY: the word of an area that lives, which no other CPU's sequence uses; sections run, or there would be
-        // no area with open gates here.
+        // SAFETY: the word of an area that lives, which no other CPU's sequence uses; sections run,
+        // or there would be no area with open gates here.
         if let Ok(added) = unsafe { add_on::on_cpu(word, home) } {
             return vec![added.into()];
         }
@@ -89,7 +89,8 @@ fn fresh() -> Area {
     area
 }
 
-/// The committed words; what was prepared in an attempt that was interrupted may still be there, and is nobody's.
+/// The committed words; what was prepared in an attempt that was interrupted may still be there,
+/// and is nobody's.
 fn content(area: &Area) -> Words {
     let half = |word: usize| word as u64 & u64::from(u32::MAX);
     cpu::both()

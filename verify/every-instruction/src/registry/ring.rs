@@ -72,7 +72,8 @@ fn push_batch<T: Element>(ring: &Ring<T>, from: u64, count: u64) -> Words {
 /// Stands for an element behind the popped ones that is not what the caller had there.
 const SPOILED: u64 = u64::MAX;
 
-/// The elements popped, and what became of the caller's own behind them: an attempt that was aborted must leave those alone.
+/// The elements popped, and what became of the caller's own behind them: an attempt that was
+/// aborted must leave those alone.
 #[inline(never)]
 fn pop_batch<T: Element>(ring: &Ring<T>, count: usize) -> Words {
     let mut elements = vec![T::of(0); count];

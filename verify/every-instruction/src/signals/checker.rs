@@ -16,7 +16,8 @@ use crate::scenario::{Check, Scenario};
 use crate::table::Program;
 use crate::watchdog::Watchdog;
 
-/// What the names of functions have in common that are interrupted everywhere, not only in their sequences.
+/// What the names of functions have in common that are interrupted everywhere, not only in their
+/// sequences.
 const TESTED: [&str; 4] = [
     "atomseq::local::",
     "atomseq::mutex::",
@@ -24,7 +25,8 @@ const TESTED: [&str; 4] = [
     "signals::registry::mutex::",
 ];
 
-/// In how many scenarios a place is interrupted that is no row's, and a clone's: many come by the same ones.
+/// In how many scenarios a place is interrupted that is no row's, and a clone's: many come by the
+/// same ones.
 const SCENARIOS: usize = if cfg!(debug_assertions) { 1 } else { 3 };
 
 /// How far out of a row an early return is followed.
@@ -122,7 +124,8 @@ impl Checker {
         count(&self.cloned)
     }
 
-    /// Forgets the rows in code that nothing leads to, and returns their names; fails on none that was interrupted.
+    /// Forgets the rows in code that nothing leads to, and returns their names; fails on none that
+    /// was interrupted.
     pub fn set_unreachable_aside(&mut self) -> Vec<String> {
         let reachable = Reachable::of_this_program(super::rows::SECTION);
         let (mut aside, mut index) = (Vec::new(), 0);
@@ -140,8 +143,8 @@ impl Checker {
         aside
     }
 
-    /// Is it the same sequence of the same function, compiled for another type, and was that interrupted everywhere? Not
-    /// every type's operations come by every sequence.
+    /// Is it the same sequence of the same function, compiled for another type, and was that
+    /// interrupted everywhere? Not every type's operations come by every sequence.
     fn has_twin(&self, row: &Row) -> bool {
         self.rows.iter().enumerate().any(|(index, twin)| {
             let covered = self.covered[index].iter().chain(&self.cloned[index]);
@@ -151,7 +154,8 @@ impl Checker {
         })
     }
 
-    /// The copies that were never run, because their type's operations do not come by, but a twin's do.
+    /// The copies that were never run, because their type's operations do not come by, but a twin's
+    /// do.
     pub fn twins(&self) -> usize {
         let unused = self.rows.iter().enumerate();
         unused
@@ -178,8 +182,8 @@ impl Checker {
         missed
     }
 
-    /// The places in rows that a call comes by, in front of and behind them; and all others in the code of what is
-    /// tested.
+    /// The places in rows that a call comes by, in front of and behind them; and all others in the
+    /// code of what is tested.
     fn places(&self, call: impl FnOnce()) -> Vec<Place> {
         self.places_in(&stepper::trace(call))
     }
@@ -236,7 +240,8 @@ impl Checker {
         self.tested.iter().any(|function| function.contains(&at)) && !self.rows.iter().any(in_row)
     }
 
-    /// One run: the operation, interrupted at these stops; returns its outcome, and how many stops it met.
+    /// One run: the operation, interrupted at these stops; returns its outcome, and how many stops
+    /// it met.
     fn run<S: 'static>(
         &self,
         scenario: &Scenario<S>,
@@ -359,7 +364,8 @@ impl Checker {
         }
     }
 
-    /// Signals in the clone: the rollforward begins at the sequence's second instruction, and so passes all of it.
+    /// Signals in the clone: the rollforward begins at the sequence's second instruction, and so
+    /// passes all of it.
     fn in_clone<S: 'static>(&mut self, scenario: &Scenario<S>, place: Place, row: usize) {
         for (index, at) in self.rows[row].clone_boundaries().into_iter().enumerate() {
             if self.visited(at) {
@@ -449,8 +455,8 @@ impl Check for Checker {
             self.watchdog.at(&*scenario.name);
             self.in_clone(scenario, *place, *row);
         }
-        // Each in its turn: to find the places in a handler takes longer than to interrupt it there. Between two
-        // operations of one, another may well come.
+        // Each in its turn: to find the places in a handler takes longer than to interrupt it
+        // there. Between two operations of one, another may well come.
         let single = |index: &usize| !scenario.interferences[*index].0.contains(" and ");
         let singles: Vec<usize> = indices.filter(single).collect();
         if let Some((place, _)) = second_instructions.first() {

@@ -82,7 +82,8 @@ fn act(signal: c_int) {
         eprintln!("signal {signal}, which nobody sent");
         std::process::exit(1);
     }
-    // SAFETY: `with` waits on this thread's stack until the pointer is null again; the lifetime is shorter than said.
+    // SAFETY: `with` waits on this thread's stack until the pointer is null again; the lifetime is
+    // shorter than said.
     let actions = unsafe { &*actions.cast::<Actions<'static>>() };
     let index = match signal {
         FIRST => 0,
@@ -106,8 +107,8 @@ extern "C" fn on_signal(signal: c_int) {
 /// Handlers of the library's: the first signal's lets the second one in.
 pub fn install_managed() {
     install_plain(FOREIGN);
-    // SAFETY: the interferences are operations that are allowed in handlers; the rest writes to memory that is there
-    // already. Nothing panics but a test that has found something.
+    // SAFETY: the interferences are operations that are allowed in handlers; the rest writes to
+    // memory that is there already. Nothing panics but a test that has found something.
     unsafe {
         signal::install_with(FIRST, on_event, Options::new().nesting()).expect("a signal of ours");
         signal::install(SECOND, on_event).expect("a signal of ours");
@@ -115,7 +116,8 @@ pub fn install_managed() {
     stepper::install();
 }
 
-/// Signals that cannot be blocked, other than the stepper's own: they take the place of the second one.
+/// Signals that cannot be blocked, other than the stepper's own: they take the place of the second
+/// one.
 pub const UNMASKABLE: [c_int; 6] = [
     libc::SIGABRT,
     libc::SIGBUS,

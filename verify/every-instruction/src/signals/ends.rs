@@ -11,7 +11,8 @@
 //! deferred. Such a handler must neither see the half-finished operation nor end it: the deferred
 //! signal waits for the end that the thread itself makes.
 //!
-//! In another pass a handler of others' forks there, and the child goes on with the operation, without what waited for its parent.
+//! In another pass a handler of others' forks there, and the child goes on with the operation,
+//! without what waited for its parent.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering::SeqCst};
@@ -273,8 +274,8 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// Interrupts an operation at each of its instructions, by one of the signals in turn, and by one whose handler uses no masks; `every`
-    /// of them.
+    /// Interrupts an operation at each of its instructions, by one of the signals in turn, and by
+    /// one whose handler uses no masks; `every` of them.
     pub fn check(&mut self, operation: &Operation, every: usize) {
         let mut step = 1;
         let in_turn = |step| match step % (UNMASKABLE.len() + 1) {
@@ -355,7 +356,8 @@ impl Ends {
             install(SECOND, undisturbed);
         }
         if !operation.left_over.is_empty() {
-            // Not one that was adopted: its deliveries would forget what an earlier end has unblocked.
+            // Not one that was adopted: its deliveries would forget what an earlier end has
+            // unblocked.
             stepper::install();
         }
         let send = [operation.along, &[signal]].concat();

@@ -1,4 +1,5 @@
-//! Signals that cannot be blocked arrive at each instruction of a fault's delivery, and of the way back from it.
+//! Signals that cannot be blocked arrive at each instruction of a fault's delivery, and of the way
+//! back from it.
 //!
 //! ```text
 //! sequence  a │ fault                                                                   │ b c
@@ -6,7 +7,8 @@
 //!               └──────────────────── each of these instructions ───────────────────┘
 //! ```
 //!
-//! While only `a` is done, each of their handlers is told that it is inside; or the library runs the sequence to its end first.
+//! While only `a` is done, each of their handlers is told that it is inside; or the library runs
+//! the sequence to its end first.
 
 use std::ffi::c_int;
 use std::sync::OnceLock;
@@ -157,8 +159,9 @@ impl Deliveries {
         }
     }
 
-    /// Interrupts the delivery of a fault at each instruction of the library, and of what it calls, by one of the signals in turn.
-    /// (Debug builds leave the latter out: they are many.) Faults that others handle come first: the library keeps what it has.
+    /// Interrupts the delivery of a fault at each instruction of the library, and of what it calls,
+    /// by one of the signals in turn. (Debug builds leave the latter out: they are many.) Faults
+    /// that others handle come first: the library keeps what it has.
     pub fn check(&mut self, case: Case) {
         match case.by {
             By::Others => {}

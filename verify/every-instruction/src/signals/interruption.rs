@@ -1,4 +1,5 @@
-//! What arrives at an instruction, and in which orders it and the operation may then appear to have run.
+//! What arrives at an instruction, and in which orders it and the operation may then appear to have
+//! run.
 
 use super::order::Part;
 use Interruption::{ForeignInClone, InClone, InForeign, InHandler, One, Two};

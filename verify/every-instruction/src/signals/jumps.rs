@@ -1,4 +1,5 @@
-//! A handler that knows nothing of the library leaves by `siglongjmp`, having arrived at each instruction of a delivery.
+//! A handler that knows nothing of the library leaves by `siglongjmp`, having arrived at each
+//! instruction of a delivery.
 //!
 //! ```text
 //! target ─ sequence  a b │                                                                         │ end
@@ -6,8 +7,9 @@
 //!    └──── jump ─────────────┴─────────────── each of these instructions ──────────────────┘
 //! ```
 //!
-//! What the library keeps about the thread must then hold nothing of that delivery. So signals are handled at once, nothing
-//! is written to the stack that the delivery had, masks are as before, and tables that are replaced later are unmapped.
+//! What the library keeps about the thread must then hold nothing of that delivery. So signals are
+//! handled at once, nothing is written to the stack that the delivery had, masks are as before, and
+//! tables that are replaced later are unmapped.
 
 use std::ffi::c_int;
 use std::ops::Range;
@@ -27,10 +29,12 @@ use crate::table::Program;
 const FIRST: c_int = libc::SIGUSR1;
 /// A managed signal that nothing blocks.
 const PROBE: c_int = libc::SIGILL;
-/// Signals of others, whose handlers jump: one that is blocked where the library wants it, two that are not.
+/// Signals of others, whose handlers jump: one that is blocked where the library wants it, two that
+/// are not.
 const LEAVING: [c_int; 3] = [libc::SIGURG, libc::SIGABRT, libc::SIGBUS];
 
-/// How often the handlers of the library's ran that were told the right thing, and those that were told that they are inside.
+/// How often the handlers of the library's ran that were told the right thing, and those that were
+/// told that they are inside.
 static HANDLED: AtomicUsize = AtomicUsize::new(0);
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
 static PROBED: AtomicUsize = AtomicUsize::new(0);
@@ -120,8 +124,8 @@ pub struct Jumps {
 }
 
 impl Jumps {
-    /// Out of this program's deliveries; handlers are installed already. If `is_in_threads`, each run has a thread of its own:
-    /// nothing that one leaves behind keeps the next from its place.
+    /// Out of this program's deliveries; handlers are installed already. If `is_in_threads`, each
+    /// run has a thread of its own: nothing that one leaves behind keeps the next from its place.
     pub fn new(is_in_threads: bool) -> Jumps {
         let program = Program::this();
         let rows = rows::of(&program);
@@ -136,9 +140,10 @@ impl Jumps {
         }
     }
 
-    /// Lets a signal interrupt the code in the middle of its first sequence, and a handler of others jump out of the delivery of
-    /// that signal at each of its instructions: up to its own handler, or from there on. (Debug builds leave out the instructions of
-    /// what the library calls: they are many.)
+    /// Lets a signal interrupt the code in the middle of its first sequence, and a handler of
+    /// others jump out of the delivery of that signal at each of its instructions: up to its own
+    /// handler, or from there on. (Debug builds leave out the instructions of what the library
+    /// calls: they are many.)
     pub fn check(&mut self, work: Work, part: Part) {
         (work.prepare)();
         let trace = stepper::trace(|| perform(work));
@@ -226,8 +231,8 @@ impl Jumps {
         let after_mask = HANDLED.load(SeqCst);
         raise(FIRST);
         let Stop { at, ref send, .. } = stops[1];
-        // The other signal comes first, in the place of one whose delivery has done nothing yet; that one is lost with it, as it
-        // would be if the kernel had called both handlers.
+        // The other signal comes first, in the place of one whose delivery has done nothing yet;
+        // that one is lost with it, as it would be if the kernel had called both handlers.
         let may_be_lost = match send[0] == LEAVING[0] {
             true => is_unblocked,
             false => self.is_in_entry(at),
@@ -268,7 +273,8 @@ impl Jumps {
         change_mask(libc::SIG_SETMASK, &[]);
     }
 
-    /// Replaces the tables of sequences, each of which takes a page: what is no longer used is unmapped.
+    /// Replaces the tables of sequences, each of which takes a page: what is no longer used is
+    /// unmapped.
     pub fn check_tables(&mut self) {
         const TIMES: usize = 256;
         let mapped = || {
@@ -295,7 +301,8 @@ fn perform(work: Work) {
     std::hint::black_box(&work);
 }
 
-/// Handles a signal over a live array, where the frames of signals were before; returns how many words of it are no longer zero.
+/// Handles a signal over a live array, where the frames of signals were before; returns how many
+/// words of it are no longer zero.
 #[inline(never)]
 fn probe() -> usize {
     let mut words = [0u64; 1 << 13];

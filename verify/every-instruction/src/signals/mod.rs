@@ -1,9 +1,11 @@
-//! Interrupts the forms that are atomic against signal handlers, by signals that arrive at each of their instructions.
+//! Interrupts the forms that are atomic against signal handlers, by signals that arrive at each of
+//! their instructions.
 //!
-//! [`rows`] finds the sequences of the running program by its table. `stepper` stops at one instruction and lets
-//! signals arrive there (`interruption`), whose handlers ([`deliver`]) do what a scenario asks for. `order` says which
-//! outcomes are right, [`checker`] runs it all, and [`registry`] holds the scenarios. [`nested`] interrupts deliveries,
-//! [`faults`] those of faults, [`jumps`] leaves them, and [`ends`] interrupts what begins and ends masks.
+//! [`rows`] finds the sequences of the running program by its table. `stepper` stops at one
+//! instruction and lets signals arrive there (`interruption`), whose handlers ([`deliver`]) do what
+//! a scenario asks for. `order` says which outcomes are right, [`checker`] runs it all, and
+//! [`registry`] holds the scenarios. [`nested`] interrupts deliveries, [`faults`] those of faults,
+//! [`jumps`] leaves them, and [`ends`] interrupts what begins and ends masks.
 
 pub mod checker;
 pub mod deliver;

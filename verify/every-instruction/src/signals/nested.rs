@@ -19,7 +19,8 @@ use crate::scenario::Scenario;
 use crate::table::Program;
 use crate::vdso;
 
-/// What must be so of the order in which the operation and the handlers of both signals appear to run.
+/// What must be so of the order in which the operation and the handlers of both signals appear to
+/// run.
 pub type Order = fn(&[Part]) -> bool;
 
 /// Interrupts deliveries, and keeps what went wrong.
@@ -49,9 +50,10 @@ impl Deliveries {
         }
     }
 
-    /// Lets a signal interrupt the scenario's operation in the middle of its first sequence, and others the delivery of that
-    /// signal at each instruction of the library, and of what it calls: every one of them at the library's, one of them in
-    /// turn at the others', which are reached one instruction at a time. (Debug builds leave those out: they are many.)
+    /// Lets a signal interrupt the scenario's operation in the middle of its first sequence, and
+    /// others the delivery of that signal at each instruction of the library, and of what it calls:
+    /// every one of them at the library's, one of them in turn at the others', which are reached
+    /// one instruction at a time. (Debug builds leave those out: they are many.)
     pub fn check<S: 'static>(&mut self, scenario: &Scenario<S>, order: Order) {
         let trace = {
             let structure = (scenario.fresh)();
@@ -149,7 +151,8 @@ impl Default for Deliveries {
     }
 }
 
-/// The instructions of a delivery, each once, from `from` up to the first one that lies in one of `ends`.
+/// The instructions of a delivery, each once, from `from` up to the first one that lies in one of
+/// `ends`.
 pub(super) fn trace_delivery(
     interruption: &Stop,
     from: usize,

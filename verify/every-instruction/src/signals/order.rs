@@ -1,4 +1,5 @@
-//! In which orders an operation and what interrupts it may appear to have run, and what each of them gives.
+//! In which orders an operation and what interrupts it may appear to have run, and what each of
+//! them gives.
 
 use crate::scenario::{Scenario, Words};
 
@@ -56,8 +57,8 @@ pub fn serial<S>(scenario: &Scenario<S>, parts: &[Part]) -> Outcome {
     outcome
 }
 
-/// Which of the serial outcomes it is; of an operation that takes several sequences, only that nothing is lost or
-/// doubled is asked.
+/// Which of the serial outcomes it is; of an operation that takes several sequences, only that
+/// nothing is lost or doubled is asked.
 pub fn matching(outcome: &Outcome, serial: &[Outcome], whole: bool) -> Option<usize> {
     serial.iter().position(|right| match whole {
         true => right == outcome,

@@ -1,5 +1,5 @@
-//! The rows of this very program's table of sequences, read from the notes in its file by code that shares nothing with
-//! the library's.
+//! The rows of this very program's table of sequences, read from the notes in its file by code that
+//! shares nothing with the library's.
 
 use std::ops::Range;
 
@@ -40,8 +40,9 @@ impl Row {
         Some(pointer - self.start + clone.start)
     }
 
-    /// The places in the clone where a signal can arrive: after its first instruction, which is never run, up to the
-    /// way back that ends it. None for a sequence of one instruction, which nothing can be inside of.
+    /// The places in the clone where a signal can arrive: after its first instruction, which is
+    /// never run, up to the way back that ends it. None for a sequence of one instruction, which
+    /// nothing can be inside of.
     pub fn clone_boundaries(&self) -> Vec<usize> {
         if self.boundaries.len() <= 2 {
             return Vec::new();
@@ -87,7 +88,8 @@ pub fn of(program: &Program) -> Vec<Row> {
         .expect("this program has sequences for signals");
     let (mut rows, mut at) = (Vec::new(), section.start);
     while at < section.end {
-        // SAFETY: three words of a section of this program's image, which is mapped and never written.
+        // SAFETY: three words of a section of this program's image, which is mapped and never
+        // written.
         let [name, description, kind] = unsafe { *(at as *const [u32; 3]) };
         let place = at + 12 + (name as usize).next_multiple_of(4);
         rows.push(row(program, place, description, kind));

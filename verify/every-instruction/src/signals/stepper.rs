@@ -1,6 +1,7 @@
 //! Stops a thread at chosen instructions, and lets signals arrive exactly there.
 //!
-//! A breakpoint leads to the neighbourhood, the trap flag in the saved context then goes on one instruction at a time:
+//! A breakpoint leads to the neighbourhood, the trap flag in the saved context then goes on one
+//! instruction at a time:
 //!
 //! ```text
 //! thread   … int3 ─ mov ─ add ─ mov …          handler of SIGTRAP: byte back, trap flag on
@@ -8,8 +9,8 @@
 //!                             └ the signals arrive: their saved program counter is this instruction
 //! ```
 //!
-//! The handler blocks every signal, so what it sends waits until it returns, and then arrives before the thread runs
-//! another instruction. One thread at a time is stopped.
+//! The handler blocks every signal, so what it sends waits until it returns, and then arrives
+//! before the thread runs another instruction. One thread at a time is stopped.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
@@ -27,7 +28,8 @@ const MAX: usize = 1 << 16;
 pub struct Stop {
     /// Where the breakpoint is.
     pub from: usize,
-    /// The instruction before which the signals arrive; reached from `from` one instruction at a time.
+    /// The instruction before which the signals arrive; reached from `from` one instruction at a
+    /// time.
     pub at: usize,
     /// The signals.
     pub send: Vec<c_int>,
@@ -43,7 +45,8 @@ struct Run<'a> {
     /// The breakpoint that is planted, and the byte it lies on.
     planted: Cell<Option<(usize, u8)>>,
     steps: Cell<usize>,
-    /// Where all addresses go when nothing but a record is wanted. Never grows: a handler writes to it.
+    /// Where all addresses go when nothing but a record is wanted. Never grows: a handler writes to
+    /// it.
     record: Option<RefCell<Vec<usize>>>,
     /// Without stops: the number of the instruction before which signals arrive, and these.
     arrivals: Option<(usize, &'a [c_int])>,
@@ -51,8 +54,8 @@ struct Run<'a> {
 
 static RUN: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// Calls `body`, which meets the stops one after the other; returns how many of them it met. Their text must be
-/// [unlocked](crate::trap::unlock).
+/// Calls `body`, which meets the stops one after the other; returns how many of them it met. Their
+/// text must be [unlocked](crate::trap::unlock).
 pub fn run<R>(stops: &[Stop], body: impl FnOnce() -> R) -> (R, usize) {
     let run = Run::new(stops, None);
     RUN.store((&raw const run).cast_mut().cast(), Ordering::SeqCst);
@@ -63,8 +66,8 @@ pub fn run<R>(stops: &[Stop], body: impl FnOnce() -> R) -> (R, usize) {
     (result, run.met.get())
 }
 
-/// Calls `body`, which meets the stops one after the other. Returns the address of each instruction that it runs from then on,
-/// up to the first one that lies in one of `ends`.
+/// Calls `body`, which meets the stops one after the other. Returns the address of each instruction
+/// that it runs from then on, up to the first one that lies in one of `ends`.
 pub fn trace_after(stops: &[Stop], ends: &[Range<usize>], body: impl FnOnce()) -> Vec<usize> {
     let run = Run {
         ends,
@@ -162,7 +165,8 @@ impl<'a> Run<'a> {
         Some(address)
     }
 
-    /// The thread is about to run the instruction at `pointer`. Does it go on one instruction at a time?
+    /// The thread is about to run the instruction at `pointer`. Does it go on one instruction at a
+    /// time?
     fn arrive(&self, pointer: usize) -> bool {
         let Some(stop) = self.stops.get(self.met.get()) else {
             return self.record(pointer);
@@ -225,8 +229,9 @@ extern "C" fn on_trap(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
 }
 
 pub(crate) fn set_trap_flag() {
-    // SAFETY: from the second instruction on, each one raises SIGTRAP, whose handler records it. The stack below the
-    // pointer is not the compiler's own: no red zone is promised to assembly without `nostack`.
+    // SAFETY: from the second instruction on, each one raises SIGTRAP, whose handler records it.
+    // The stack below the pointer is not the compiler's own: no red zone is promised to assembly
+    // without `nostack`.
     unsafe { std::arch::asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
 }
 

@@ -1,4 +1,5 @@
-//! A counter of one word a CPU, written by hand: right once, and wrong in each of the ways that the harness exists for.
+//! A counter of one word a CPU, written by hand: right once, and wrong in each of the ways that the
+//! harness exists for.
 //!
 //! ```text
 //!         value = 0
@@ -104,7 +105,8 @@ macro_rules! counter {
         #[inline(never)]
         #[doc = concat!("Starts at ", $start, ", ends at ", $end, ", aborts to ", $abort, ".")]
         pub fn $name(area: &Area) -> Words {
-            // SAFETY: reads and writes slots of this area only; whatever the fault, the store goes to one of them.
+            // SAFETY: reads and writes slots of this area only; whatever the fault, the store goes
+            // to one of them.
             unsafe {
                 asm!(
                     "xor {value:e}, {value:e}",

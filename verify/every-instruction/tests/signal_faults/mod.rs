@@ -42,7 +42,9 @@ pub const CONTROLS: &[Control] = &[
         handling: Handling::Without(signal_controls::ROLLFORWARD),
         found: [false, true, true],
     },
-    // A signal that interrupts the code of a delivery is noticed even so, which is why that is off as well. The last handler to run is that of the signal that found the sequence half done: it still restarts it.
+    // A signal that interrupts the code of a delivery is noticed even so, which is why that is off
+    // as well. The last handler to run is that of the signal that found the sequence half done: it
+    // still restarts it.
     Control {
         name: "no-covering-mask",
         handling: Handling::Without(signal_controls::COVERING_MASK | signal_controls::NESTED),
@@ -101,7 +103,8 @@ fn run_unprotected(memory: &Two) -> Words {
 /// Nothing but the sequence: where it is in no table, this function stands for it.
 #[inline(never)]
 fn exchange_unprotected(one: usize, other: usize) {
-    // SAFETY: as above; that handlers interfere is what is looked for, and they find two words in any case.
+    // SAFETY: as above; that handlers interfere is what is looked for, and they find two words in
+    // any case.
     unsafe { exchange::unprotected(one, other) };
 }
 
@@ -126,7 +129,8 @@ pub fn run(name: &str) {
         .expect("a control");
     match control.handling {
         Handling::Without(parts) => {
-            // SAFETY: this process exists to show what happens then; nothing it shares is a pointer.
+            // SAFETY: this process exists to show what happens then; nothing it shares is a
+            // pointer.
             unsafe { signal_controls::set(parts) };
             deliver::install_managed();
         }

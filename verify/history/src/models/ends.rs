@@ -83,9 +83,10 @@ impl Model for Ends {
     }
 }
 
-/// A row as one of its two users sees it: `nonblocking::spsc::Ring`, whose ends make no fence. What one end stores may reach
-/// the other one only after that has looked, so each history must have an order in which the refusals of one end are right,
-/// and one in which those of the other are. It need not be the same.
+/// A row as one of its two users sees it: `nonblocking::spsc::Ring`, whose ends make no fence. What
+/// one end stores may reach the other one only after that has looked, so each history must have an
+/// order in which the refusals of one end are right, and one in which those of the other are. It
+/// need not be the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SeenFromOneEnd {
     row: Ends,

@@ -1,4 +1,5 @@
-//! Words that change together, and their version number: `dcas::Domain`, and `dcas::Adjacent`, which has none.
+//! Words that change together, and their version number: `dcas::Domain`, and `dcas::Adjacent`,
+//! which has none.
 
 use crate::model::{Model, agrees};
 
@@ -13,7 +14,8 @@ pub struct Registers {
     version: u64,
     /// Something has changed since then.
     changed: bool,
-    /// The version counts modifications and nothing else, and only a modification fails an exchange by version.
+    /// The version counts modifications and nothing else, and only a modification fails an exchange
+    /// by version.
     exact: bool,
 }
 

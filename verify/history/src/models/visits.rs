@@ -89,7 +89,8 @@ impl Model for Visits {
                 let from = self.place(visited);
                 let next = self.free_from(from + 1);
                 self.0[from].visited = false;
-                // At the end of the row it looks first and leaves then; meanwhile one may have come in behind.
+                // At the end of the row it looks first and leaves then; meanwhile one may have come
+                // in behind.
                 if answer == Some(&Answer::Number(None)) {
                     return true;
                 }

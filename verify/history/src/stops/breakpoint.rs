@@ -29,8 +29,8 @@ pub struct Places {
 }
 
 impl Places {
-    /// Adds the instructions of atomseq, and of the function at `entry`, that `operation` comes by when it calls that
-    /// function.
+    /// Adds the instructions of atomseq, and of the function at `entry`, that `operation` comes by
+    /// when it calls that function.
     pub fn add(&mut self, entry: usize, mut operation: impl FnMut()) {
         let program = program();
         // The sections before the steps: those abort them.
@@ -76,8 +76,8 @@ impl Places {
         self.order.is_empty()
     }
 
-    /// Lets whoever comes by first call `met`, in a signal handler. `None`: there are no places, or a breakpoint is
-    /// planted already. The process is [ready](Places::ready).
+    /// Lets whoever comes by first call `met`, in a signal handler. `None`: there are no places, or
+    /// a breakpoint is planted already. The process is [ready](Places::ready).
     pub fn plant(&self, index: usize, met: fn()) -> Option<Stop> {
         let address = *self.order.get(index)?;
         if PLANTED.load(Ordering::SeqCst) != 0 {
@@ -118,8 +118,8 @@ impl Drop for Stop {
 
 /// `true`: it was this call that took it away.
 ///
-/// The byte comes first: whoever is interrupted in between leaves no breakpoint behind that nobody knows, which others, or its own
-/// handlers, would meet for ever.
+/// The byte comes first: whoever is interrupted in between leaves no breakpoint behind that nobody
+/// knows, which others, or its own handlers, would meet for ever.
 #[inline(always)]
 fn take_away() -> bool {
     let address = PLANTED.load(Ordering::SeqCst);

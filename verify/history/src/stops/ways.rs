@@ -1,4 +1,5 @@
-//! Ways to instructions that can be gone a second time: the same call of the same script, with the same interruptions.
+//! Ways to instructions that can be gone a second time: the same call of the same script, with the
+//! same interruptions.
 //!
 //! ```text
 //! plain      nothing else happens
@@ -92,7 +93,8 @@ fn plain(entry: usize) -> Way {
     }
 }
 
-/// What makes one of a script's calls: it calls what it is given where that call is due, with the call.
+/// What makes one of a script's calls: it calls what it is given where that call is due, with the
+/// call.
 pub type Script<'a> = &'a mut dyn FnMut(u64, usize, &mut dyn FnMut(&mut dyn FnMut()));
 
 /// How many ways to a place are kept: a section that a call begins may come to different ends.
@@ -115,8 +117,8 @@ impl Places {
         }
     }
 
-    /// Those that one call of a script comes by, in the function at `entry` and in atomseq. Each section that it comes by is
-    /// aborted, once, at one in `sparse` of its instructions.
+    /// Those that one call of a script comes by, in the function at `entry` and in atomseq. Each
+    /// section that it comes by is aborted, once, at one in `sparse` of its instructions.
     pub fn add(&mut self, entry: usize, number: u64, call: usize, sparse: usize, script: Script) {
         let way = plain(entry);
         let place = Place {

@@ -82,7 +82,8 @@ pub struct OneToOne<E: Element> {
     puts: usize,
 }
 
-// SAFETY: one lane alone uses the producer, another one the consumer, and the last lane when those are done.
+// SAFETY: one lane alone uses the producer, another one the consumer, and the last lane when those
+// are done.
 unsafe impl<E: Element> Sync for OneToOne<E> {}
 
 impl<E: Element> OneToOne<E> {

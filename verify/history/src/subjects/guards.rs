@@ -1,4 +1,5 @@
-//! `nonblocking::RefList`: lanes put in, take out and delete, and go on from values that they have a guard of.
+//! `nonblocking::RefList`: lanes put in, take out and delete, and go on from values that they have
+//! a guard of.
 
 use std::mem::ManuallyDrop;
 
@@ -20,7 +21,8 @@ pub struct Counted<E: Element> {
 }
 
 impl<E: Element> Counted<E> {
-    /// An empty one, under this mechanism. Lanes that keep guards keep them for ever, and with them values that were removed.
+    /// An empty one, under this mechanism. Lanes that keep guards keep them for ever, and with them
+    /// values that were removed.
     pub fn fresh(mechanism: Mechanism, keeps: bool) -> (Counted<E>, Guards) {
         let list = RefList::forced(mechanism);
         (Counted { list, keeps }, Guards::empty(NEVER_FULL))
@@ -49,7 +51,8 @@ impl<E: Element> Hands<E> {
     /// Keeps a guard in place of the last one, and says of what it is.
     fn keep(&mut self, guard: Option<Ref<'_, E>>) -> Answer {
         let number = guard.as_ref().map(|guard| guard.number());
-        // SAFETY: the list stays where it is until the history is over, and nobody uses the guard after that.
+        // SAFETY: the list stays where it is until the history is over, and nobody uses the guard
+        // after that.
         let guard =
             unsafe { std::mem::transmute::<Option<Ref<'_, E>>, Option<Ref<'static, E>>>(guard) };
         self.let_go();

@@ -80,7 +80,8 @@ impl Subject for Ordered {
             Call::RemoveForChange(key) => value(self.0.check_out(&key).map(|removed| {
                 let removed = removed?;
                 let value = removed.value();
-                // SAFETY: the list stays where it is and as it is until the history is over, and nobody uses it after that.
+                // SAFETY: the list stays where it is and as it is until the history is over, and
+                // nobody uses it after that.
                 let removed = unsafe { std::mem::transmute::<Out<'_>, Out<'static>>(removed) };
                 hands.0 = Some(Held(ManuallyDrop::new(removed)));
                 Some(value)

@@ -42,7 +42,8 @@ impl<E: Element> Here<E> {
     /// Keeps a visit, and says whose it is.
     fn keep(&mut self, visit: Option<Visit<'_, E>>) -> Answer {
         let number = visit.as_ref().map(|visit| visit.number());
-        // SAFETY: the list stays where it is and as it is until the history is over, and nobody uses the visit after that.
+        // SAFETY: the list stays where it is and as it is until the history is over, and nobody
+        // uses the visit after that.
         let visit = unsafe {
             std::mem::transmute::<Option<Visit<'_, E>>, Option<Visit<'static, E>>>(visit)
         };

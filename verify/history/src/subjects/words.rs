@@ -27,7 +27,8 @@ impl Words {
         Change::of(&self.0[word], old, new)
     }
 
-    /// A change of all words, mostly from what was seen; of a word less in a domain that changes no more than two at once.
+    /// A change of all words, mostly from what was seen; of a word less in a domain that changes no
+    /// more than two at once.
     fn change_of_all(&self, rng: &mut Rng, sight: &Sight) -> [(usize, u64, u64); WORDS] {
         let seen = sight.map_or([0; WORDS], |(_, seen)| seen);
         let is_wide = self.0.mechanism() == Mechanism::Kcas;
@@ -116,9 +117,11 @@ impl Subject for Words {
     }
 }
 
-/// Words of a domain of which the first two always change together; and whose destructor looks whether they have.
+/// Words of a domain of which the first two always change together; and whose destructor looks
+/// whether they have.
 ///
-/// Only the first lane calls: where its thread ends, nobody else comes by before the domain is dropped.
+/// Only the first lane calls: where its thread ends, nobody else comes by before the domain is
+/// dropped.
 pub struct Twins(Box<Domain<Equal>>);
 
 #[derive(Covered)]

@@ -1,5 +1,6 @@
-//! Where a thread is, and what called it there: a signal's handler notes the thread's instruction and a copy of its stack, in which
-//! what looks like a return address of this program is taken for one.
+//! Where a thread is, and what called it there: a signal's handler notes the thread's instruction
+//! and a copy of its stack, in which what looks like a return address of this program is taken for
+//! one.
 
 use std::ffi::{c_int, c_void};
 use std::fs;
@@ -51,8 +52,8 @@ extern "C" fn on_question(_: c_int, _: *mut libc::siginfo_t, context: *mut c_voi
             iov_base: register(libc::REG_RSP) as *mut c_void,
             iov_len: size_of_val(&STACK),
         };
-        // SAFETY: the kernel writes no more than there is room for, into atomics that nobody else uses before this thread has
-        // answered; and reads what there is.
+        // SAFETY: the kernel writes no more than there is room for, into atomics that nobody else
+        // uses before this thread has answered; and reads what there is.
         let copied = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) };
         let words = usize::try_from(copied).unwrap_or(0) / size_of::<usize>();
         HEIGHT.store(words, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! What goes in by a short lifetime would come out by a long one: of every structure that all threads, all threads of a
-//! CPU, or a thread and its handlers reach by shared reference.
+//! What goes in by a short lifetime would come out by a long one: of every structure that all
+//! threads, all threads of a CPU, or a thread and its handlers reach by shared reference.
 
 use atomseq::percpu::{Batch, Link, Node, Source};
 use atomseq::{local, nonblocking, percpu};

@@ -1,5 +1,5 @@
-//! The token of a field's type is of the first edition, where `::atomseq` is a module of this crate. The trait that is in there holds
-//! for every type.
+//! The token of a field's type is of the first edition, where `::atomseq` is a module of this
+//! crate. The trait that is in there holds for every type.
 #![forbid(unsafe_code)]
 
 use ::atomseq::dcas::{Covered, Cell};

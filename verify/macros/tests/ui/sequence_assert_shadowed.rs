@@ -1,4 +1,5 @@
-//! A crate that is called `core`, in which every assertion holds: the rules of a sequence's constants are checked all the same.
+//! A crate that is called `core`, in which every assertion holds: the rules of a sequence's
+//! constants are checked all the same.
 
 extern crate self as core;
 

@@ -14,7 +14,8 @@ mod stale_link {
     use super::FIRST;
 
     atomseq::sequence! {
-        /// The caller has loaded the first node and its link before; only the first is compared again.
+        /// The caller has loaded the first node and its link before; only the first is compared
+        /// again.
         pub(super) unsafe fn pop(slot: Slot, first: Word, next: Word) -> Option<Word> {
             if load(slot + FIRST) != first { return None }
             commit(slot + FIRST, next);
@@ -69,7 +70,8 @@ mod behind_the_first {
     use super::FIRST;
 
     atomseq::sequence! {
-        /// Prepares the link of whichever node lies lower, which may be the one that everybody sees.
+        /// Prepares the link of whichever node lies lower, which may be the one that everybody
+        /// sees.
         pub(super) unsafe fn push(slot: Slot, link: Word) {
             let first = load(slot + FIRST);
             let place = min(first - 8, link - 8);

@@ -1,4 +1,5 @@
-//! Wrong structures of those that a thread shares with its handlers, and right ones that nothing protects.
+//! Wrong structures of those that a thread shares with its handlers, and right ones that nothing
+//! protects.
 
 use super::Broken;
 use super::recovery::{Recovering, torn};

@@ -1,7 +1,7 @@
 //! Sequences that are wrong, each in its own way.
 //!
-//! All but one compile: they keep every rule of `sequence!`, which cannot know what memory means. The
-//! checker has to find each out, or it could not fail.
+//! All but one compile: they keep every rule of `sequence!`, which cannot know what memory means.
+//! The checker has to find each out, or it could not fail.
 
 mod counters;
 mod lists;

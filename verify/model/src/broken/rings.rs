@@ -32,7 +32,8 @@ mod delivered_before {
     use super::{BUFFER, HEAD, MASK, TAIL};
 
     atomseq::sequence! {
-        /// Takes a word in the caller's buffer, which was empty, for proof that the word has been popped.
+        /// Takes a word in the caller's buffer, which was empty, for proof that the word has been
+        /// popped.
         pub(super) unsafe fn pop_word(slot: Slot, to: Word) -> bool {
             let head = load(slot + HEAD);
             if head == load(slot + TAIL) { return false }

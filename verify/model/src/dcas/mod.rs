@@ -1,15 +1,17 @@
-//! OS-assisted DCAS: the sequences of `dcas/assisted/` as data, and the rest of the protocol step by step, under every
-//! order of steps, interruptions and fences that few threads and versions allow.
+//! OS-assisted DCAS: the sequences of `dcas/assisted/` as data, and the rest of the protocol step
+//! by step, under every order of steps, interruptions and fences that few threads and versions
+//! allow.
 //!
 //! What is checked, whatever the order:
 //!
-//! * an exchange that reaches its end had both old values before it, and one that found a change had not;
+//! * an exchange that reaches its end had both old values before it, and one that found a change
+//!   had not;
 //! * whenever the lock is free, the words are what the exchanges so far have made of them;
 //! * a reader's words are those of one time.
 //!
-//! The kernel, as far as it matters here: a section is over when its thread is interrupted anywhere in it; when another
-//! thread runs on its CPU; and when a fence reaches that CPU. A thread may be on another CPU whenever it begins a
-//! section, and may stop for ever between two steps.
+//! The kernel, as far as it matters here: a section is over when its thread is interrupted anywhere
+//! in it; when another thread runs on its CPU; and when a fence reaches that CPU. A thread may be
+//! on another CPU whenever it begins a section, and may stop for ever between two steps.
 
 mod search;
 mod thread;

@@ -412,8 +412,8 @@ fn sequence(task: &Task, rules: &Rules) -> &'static Program {
     }
 }
 
-/// Runs up to the second next access to memory, so that it makes one; what comes before it, nobody sees. `true` if the
-/// sequence has ended; `leaving` is the way out.
+/// Runs up to the second next access to memory, so that it makes one; what comes before it, nobody
+/// sees. `true` if the sequence has ended; `leaving` is the way out.
 pub(crate) fn advance(
     program: &Program,
     attempt: &mut Attempt,

@@ -1,16 +1,19 @@
-//! Stacks in arrays where the kernel helps: the sequences of `nonblocking/stack.rs` as data, and the rest of the protocol,
-//! `dcas/shadow.rs`, step by step, under every order of steps, interruptions and fences that few threads allow.
+//! Stacks in arrays where the kernel helps: the sequences of `nonblocking/stack.rs` as data, and
+//! the rest of the protocol, `dcas/shadow.rs`, step by step, under every order of steps,
+//! interruptions and fences that few threads allow.
 //!
 //! What is checked, whatever the order:
 //!
-//! * each change that reaches its end does what it does to a sequential model at that time: a pop returns what the model's does;
+//! * each change that reaches its end does what it does to a sequential model at that time: a pop
+//!   returns what the model's does;
 //! * whenever the lock is free, the length and the cells in use are the model's;
 //! * who is refused, and who asks for the length, is told what was so at some time in the call;
-//! * from one in sixteen states that are reached, each thread alone comes to its end, whatever state the others were stopped in, unless one of
-//!   them has locked the structure so that nobody can throw it out.
+//! * from one in sixteen states that are reached, each thread alone comes to its end, whatever
+//!   state the others were stopped in, unless one of them has locked the structure so that nobody
+//!   can throw it out.
 //!
-//! The kernel is that of [`dcas`](crate::dcas). The version stays what it was when a holder is thrown out, so no bound on
-//! versions is needed: a thread changes it once for each of its tasks.
+//! The kernel is that of [`dcas`](crate::dcas). The version stays what it was when a holder is
+//! thrown out, so no bound on versions is needed: a thread changes it once for each of its tasks.
 
 mod search;
 mod thread;
@@ -27,7 +30,8 @@ pub use thread::Task;
 pub struct Rules {
     /// A fence ends the sections on its CPUs.
     pub fence: bool,
-    /// Who replaces a claim fences all CPUs; otherwise none, as if the one whose claim it was had done it.
+    /// Who replaces a claim fences all CPUs; otherwise none, as if the one whose claim it was had
+    /// done it.
     pub fence_for_claims: bool,
     /// A claim tells which call made it; otherwise all look alike.
     pub claim_by_call: bool,

@@ -1,4 +1,5 @@
-//! One thread: changes and readers, as `Shadow` in the library has them, one access to memory a step.
+//! One thread: changes and readers, as `Shadow` in the library has them, one access to memory a
+//! step.
 
 use atomseq::sequence::model::{Attempt, Memory, Program};
 
@@ -33,7 +34,8 @@ pub enum Task {
 /// Where it is in that.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum At {
-    /// About to begin a section; the thread may be unregistered in the next attempt, and in the one after it.
+    /// About to begin a section; the thread may be unregistered in the next attempt, and in the one
+    /// after it.
     Begin {
         unregistered: bool,
     },

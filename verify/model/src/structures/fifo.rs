@@ -1,5 +1,5 @@
-//! M94's program FIFO (4.1): a queue of linked nodes that a thread shares with its signal handlers. Enqueueing and
-//! dequeueing store several visible words, so both are rolled forward.
+//! M94's program FIFO (4.1): a queue of linked nodes that a thread shares with its signal handlers.
+//! Enqueueing and dequeueing store several visible words, so both are rolled forward.
 
 use atomseq::sequence::model::{Memory, Program};
 
@@ -9,8 +9,8 @@ use crate::structure::{Answer, Call, Content, Structure, answer, none, plain, so
 
 mod sequences {
     atomseq::sequence! {
-        /// Puts a node at the end. The queue's words are its first node and where the last link is; a node's first
-        /// word is its link.
+        /// Puts a node at the end. The queue's words are its first node and where the last link is;
+        /// a node's first word is its link.
         pub(super) unsafe fn enqueue(queue: Word, node: Word) {
             let place = load(queue + 8);
             store(node, 0);

@@ -1,5 +1,5 @@
-//! The page cache that the guide builds (`docs::patterns`): word 0 of each slot is a count and the first
-//! page; pages are linked by number, through an array that all CPUs share.
+//! The page cache that the guide builds (`docs::patterns`): word 0 of each slot is a count and the
+//! first page; pages are linked by number, through an array that all CPUs share.
 
 use atomseq::sequence::model::{Memory, Program};
 

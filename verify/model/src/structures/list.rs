@@ -1,5 +1,5 @@
-//! `List`: word 0 of each slot is the address of the first link, 0 when there is none; links are the
-//! callers'.
+//! `List`: word 0 of each slot is the address of the first link, 0 when there is none; links are
+//! the callers'.
 
 use atomseq::sequence::model::Memory;
 

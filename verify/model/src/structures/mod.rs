@@ -1,5 +1,5 @@
-//! The structures of `atomseq::percpu`, `atomseq::local` and the guide, flags of `atomseq::mutex`, and one of M94's, as the
-//! checker sees them.
+//! The structures of `atomseq::percpu`, `atomseq::local` and the guide, flags of `atomseq::mutex`,
+//! and one of M94's, as the checker sees them.
 
 mod counter;
 mod fifo;

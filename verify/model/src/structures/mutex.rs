@@ -1,4 +1,5 @@
-//! Test-and-set of `mutex/`, as the checker sees it: flags of 32 bits, side by side, of one thread; and flags with homes.
+//! Test-and-set of `mutex/`, as the checker sees it: flags of 32 bits, side by side, of one thread;
+//! and flags with homes.
 
 use atomseq::sequence::model::{Memory, Program};
 
@@ -86,8 +87,8 @@ impl Structure for Flags {
     }
 }
 
-/// Flags with homes, two on each of three CPUs, and two that are at home on none. How a home changes is not told here, for no
-/// attempt is under way then: `tests/protocols/homes.rs` tells.
+/// Flags with homes, two on each of three CPUs, and two that are at home on none. How a home
+/// changes is not told here, for no attempt is under way then: `tests/protocols/homes.rs` tells.
 pub struct Homes;
 
 const CPUS: usize = 3;
@@ -122,7 +123,8 @@ impl Structure for Homes {
         memory
     }
 
-    /// Anybody may try; the holder clears it. (That a holder elsewhere may, `tests/protocols/homes.rs` tells.)
+    /// Anybody may try; the holder clears it. (That a holder elsewhere may,
+    /// `tests/protocols/homes.rs` tells.)
     fn calls(&self, memory: &Memory) -> Vec<Call> {
         let take = program("mutex/home", "take");
         let flags = 0..HOMES.len();

@@ -1,5 +1,5 @@
-//! `Queue`: words 0 and 1 of each slot are the cells at the head and at the tail of a ring of cells,
-//! each a link, a value and a number.
+//! `Queue`: words 0 and 1 of each slot are the cells at the head and at the tail of a ring of
+//! cells, each a link, a value and a number.
 
 use atomseq::sequence::model::Memory;
 
@@ -7,7 +7,8 @@ use super::program;
 use crate::layout::{CALLERS, bulk, word};
 use crate::structure::{Answer, Call, Content, Structure, answer, none, plain, some, truth};
 
-/// Rings that start with two cells each; callers have chains of two to let them grow. 1 and 2 are pushed.
+/// Rings that start with two cells each; callers have chains of two to let them grow. 1 and 2 are
+/// pushed.
 pub struct Queue {
     /// How many CPUs.
     pub cpus: usize,

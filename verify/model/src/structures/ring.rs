@@ -1,5 +1,5 @@
-//! `Ring`: in each slot, how many elements have gone out and come in, with the mask and the capacity
-//! of the buffer behind the slot.
+//! `Ring`: in each slot, how many elements have gone out and come in, with the mask and the
+//! capacity of the buffer behind the slot.
 
 use atomseq::sequence::model::Memory;
 
@@ -83,8 +83,8 @@ impl Structure for Ring {
         calls
     }
 
-    /// Each CPU's words, the oldest first, then each CPU's place of the oldest: a batch ends where the
-    /// buffer does.
+    /// Each CPU's words, the oldest first, then each CPU's place of the oldest: a batch ends where
+    /// the buffer does.
     fn content(&self, memory: &Memory) -> Result<Content, String> {
         let mut content = Content::new();
         let mut places = Content::new();

@@ -1,5 +1,5 @@
-//! `Stack`: in each slot, how many bytes were ever pushed and popped; the difference of the array behind the
-//! slot is full. `Pool` is made of the same sequences.
+//! `Stack`: in each slot, how many bytes were ever pushed and popped; the difference of the array
+//! behind the slot is full. `Pool` is made of the same sequences.
 
 use atomseq::sequence::model::Memory;
 

@@ -1,4 +1,5 @@
-//! A machine of two CPUs, a kernel that aborts the sections there, and threads that may be stopped for ever.
+//! A machine of two CPUs, a kernel that aborts the sections there, and threads that may be stopped
+//! for ever.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -104,7 +105,8 @@ fn count(event: impl FnOnce(&mut Events) -> &mut usize) {
 /// What unwinds a thread that is stopped.
 struct Stopped;
 
-/// Does something as a thread that can run sections or not, and is stopped for ever after so many steps; `None`: it was.
+/// Does something as a thread that can run sections or not, and is stopped for ever after so many
+/// steps; `None`: it was.
 ///
 /// Unlike one that is stopped, it gives its claimant's number back, in no step.
 pub fn as_thread<R>(
@@ -262,8 +264,8 @@ pub fn generation() -> u32 {
 /// Who cannot run sections, cannot be helped.
 pub fn register_this_thread() {}
 
-/// There are no signals here, by whose handlers a thread might end itself: so from here on it does not. One that cannot run sections
-/// may be left behind by a fork all the same.
+/// There are no signals here, by whose handlers a thread might end itself: so from here on it does
+/// not. One that cannot run sections may be left behind by a fork all the same.
 pub struct SignalsBlocked;
 
 impl SignalsBlocked {

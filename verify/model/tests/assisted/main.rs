@@ -1,12 +1,14 @@
-//! OS-assisted changes under shuttle: `dcas/assisted.rs` and `shadow.rs` with all that they do outside sections, the library's own sources
-//! over atomics that shuttle steps, and their sections as data, on a machine that aborts them. Threads that run sections are
-//! among threads that cannot, and so lock; some are stopped for ever, and some were left behind by a fork. Memory is
+//! OS-assisted changes under shuttle: `dcas/assisted.rs` and `shadow.rs` with all that they do
+//! outside sections, the library's own sources over atomics that shuttle steps, and their sections
+//! as data, on a machine that aborts them. Threads that run sections are among threads that cannot,
+//! and so lock; some are stopped for ever, and some were left behind by a fork. Memory is
 //! sequentially consistent here.
 //!
-//! `verify_model::dcas` and `shadow` exhaust the states of the same protocols, written a second time; this is what the
-//! library does, in a great many orders.
+//! `verify_model::dcas` and `shadow` exhaust the states of the same protocols, written a second
+//! time; this is what the library does, in a great many orders.
 //!
-//! Protections are taken away one by one, by a change of the sources (`mutations.rs`), and that has to be found out.
+//! Protections are taken away one by one, by a change of the sources (`mutations.rs`), and that has
+//! to be found out.
 
 #[macro_use]
 #[path = "../controls/mod.rs"]
@@ -202,7 +204,8 @@ macro_rules! library {
                     old: old[index],
                     new: new[index],
                 });
-                // SAFETY: a model's words live as long as the call, and change in no other way; the machine checks that.
+                // SAFETY: a model's words live as long as the call, and change in no other way; the
+                // machine checks that.
                 unsafe { line.0.exchange(first, second) }
             }
 

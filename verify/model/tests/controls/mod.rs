@@ -1,6 +1,6 @@
-//! Models of the library's own sources: they hold for the sources as they are, and one of them finds out each variant with a
-//! protection less. `build.rs` writes the variants and asks for the controls; in which orders a model runs is an explorer's
-//! business (`loom.rs`, `shuttle.rs`).
+//! Models of the library's own sources: they hold for the sources as they are, and one of them
+//! finds out each variant with a protection less. `build.rs` writes the variants and asks for the
+//! controls; in which orders a model runs is an explorer's business (`loom.rs`, `shuttle.rs`).
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -59,7 +59,8 @@ pub fn is_found_out<E: Explorer>(what: &str, attempts: impl Iterator<Item = Atte
     panic!("{what}: nobody noticed in {all} orders");
 }
 
-/// A test for each variant of these names, all that there are: the attempts that `attempts::<L>()` returns have to find it out.
+/// A test for each variant of these names, all that there are: the attempts that `attempts::<L>()`
+/// returns have to find it out.
 macro_rules! controls {
     ($($name:ident)*) => {$(
         #[test]

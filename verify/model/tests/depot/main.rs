@@ -1,7 +1,9 @@
-//! The shelves of the depot of `percpu::Pool` under loom: every value that a relaxed load may return, and a report wherever two
-//! threads may touch a cell with nothing to order them. The library's own source.
+//! The shelves of the depot of `percpu::Pool` under loom: every value that a relaxed load may
+//! return, and a report wherever two threads may touch a cell with nothing to order them. The
+//! library's own source.
 //!
-//! Each protection is taken away in turn, by a change of the source (`mutations.rs`), and that has to be found out.
+//! Each protection is taken away in turn, by a change of the source (`mutations.rs`), and that has
+//! to be found out.
 
 #[macro_use]
 #[path = "../controls/mod.rs"]

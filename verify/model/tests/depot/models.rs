@@ -1,4 +1,5 @@
-//! The models: threads that put batches and take them, of which some are interrupted or stopped while a cell is theirs.
+//! The models: threads that put batches and take them, of which some are interrupted or stopped
+//! while a cell is theirs.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -54,7 +55,8 @@ impl<L: Library> Shelf<L> {
     }
 }
 
-/// Asserts that the batches which threads were left with and those on the shelf are `1..=all`, once each.
+/// Asserts that the batches which threads were left with and those on the shelf are `1..=all`, once
+/// each.
 fn settle<L: Library>(shelf: &Shelf<L>, left: impl IntoIterator<Item = Option<u64>>, all: u64) {
     let mut batches: Vec<u64> = left.into_iter().flatten().collect();
     batches.extend(std::iter::from_fn(|| shelf.take()));

@@ -1,6 +1,7 @@
 //! The shelf with something wrong.
 
-/// A name, what is there once in the source, and what is there instead. All of them have to be found out.
+/// A name, what is there once in the source, and what is there instead. All of them have to be
+/// found out.
 pub const MUTATIONS: &[(&str, &str, &str)] = &[
     (
         "whoever_tries_has_claimed",

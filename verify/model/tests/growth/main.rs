@@ -1,7 +1,9 @@
-//! The turns of threads that grow what they share (`growth.rs`) under shuttle: near the limit of memory, no thread is told that there
-//! is none as long as another one has some and publishes it. The library's own source.
+//! The turns of threads that grow what they share (`growth.rs`) under shuttle: near the limit of
+//! memory, no thread is told that there is none as long as another one has some and publishes it.
+//! The library's own source.
 //!
-//! Each protection is taken away in turn, by a change of the source (`mutations.rs`), and that has to be found out.
+//! Each protection is taken away in turn, by a change of the source (`mutations.rs`), and that has
+//! to be found out.
 
 #[macro_use]
 #[path = "../controls/mod.rs"]

@@ -1,4 +1,5 @@
-//! What models change in the source, so that waiting takes few steps; and the source with something wrong.
+//! What models change in the source, so that waiting takes few steps; and the source with something
+//! wrong.
 
 /// What is there once, and what is there instead.
 pub const IN_MODELS: &[(&str, &str)] = &[
@@ -9,7 +10,8 @@ pub const IN_MODELS: &[(&str, &str)] = &[
     ),
 ];
 
-/// A name, what is there once in the source, and what is there instead. All of them have to be found out.
+/// A name, what is there once in the source, and what is there instead. All of them have to be
+/// found out.
 pub const MUTATIONS: &[(&str, &str, &str)] = &[
     (
         "no_thread_waits",

@@ -1,9 +1,10 @@
-//! k-CAS under shuttle: threads that exchange, help and read, and whose descriptors are used again as soon as they may be, in a
-//! great many orders of steps. The library's own sources, over atomics that shuttle steps. Memory is sequentially
-//! consistent here.
+//! k-CAS under shuttle: threads that exchange, help and read, and whose descriptors are used again
+//! as soon as they may be, in a great many orders of steps. The library's own sources, over atomics
+//! that shuttle steps. Memory is sequentially consistent here.
 //!
-//! Protections are taken away one by one, by a change of those sources (`mutations.rs`), and that has to be found out. What
-//! chance would hardly come upon, threads that come late by a whole operation, is a model with a script (`scripts.rs`).
+//! Protections are taken away one by one, by a change of those sources (`mutations.rs`), and that
+//! has to be found out. What chance would hardly come upon, threads that come late by a whole
+//! operation, is a model with a script (`scripts.rs`).
 
 #[macro_use]
 #[path = "../controls/mod.rs"]

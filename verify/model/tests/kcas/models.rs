@@ -164,8 +164,8 @@ fn one<L: Library>() {
     words.end::<L>([4, 2, 7], 6);
 }
 
-/// While one counts in both words, another one sets them at a number that it has from elsewhere, and that the version may not have
-/// reached when it is asked for.
+/// While one counts in both words, another one sets them at a number that it has from elsewhere,
+/// and that the version may not have reached when it is asked for.
 fn later<L: Library>() {
     L::anew(2);
     let words = Words::new([0, 0]);
@@ -184,8 +184,8 @@ fn later<L: Library>() {
     words.end::<L>(values.0, values.1);
 }
 
-/// The first word goes back and forth, the second one counts how often: a helper or an owner that comes late finds the old
-/// value again.
+/// The first word goes back and forth, the second one counts how often: a helper or an owner that
+/// comes late finds the old value again.
 fn toggle<L: Library>(words: &Words<2>) {
     words.update::<L, 2>(|[side, count]| {
         assert_eq!(side, count % 2, "a late change");

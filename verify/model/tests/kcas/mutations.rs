@@ -1,4 +1,5 @@
-//! k-CAS with one protection less: a name, what is there once in the sources, and what is there instead.
+//! k-CAS with one protection less: a name, what is there once in the sources, and what is there
+//! instead.
 
 /// All of them; each has to be found out.
 pub const MUTATIONS: &[(&str, &str, &str)] = &[

@@ -1,4 +1,5 @@
-//! Orders by a script: which thread goes on, for how many steps, then which. Every number of steps is tried.
+//! Orders by a script: which thread goes on, for how many steps, then which. Every number of steps
+//! is tried.
 
 use std::ops::Range;
 
@@ -14,11 +15,12 @@ const THIRD: usize = 2;
 /// More steps than a model has.
 const TO_THE_END: Range<usize> = usize::MAX - 1..usize::MAX;
 
-/// With what has to hold in all of its orders. A thread takes its operation's version, or is about to put its first reference in as a
-/// helper, after some twenty steps.
+/// With what has to hold in all of its orders. A thread takes its operation's version, or is about
+/// to put its first reference in as a helper, after some twenty steps.
 pub fn all<L: Library>() -> [(&'static str, Script, fn()); 3] {
     [
-        // The second thread begins its change, the third one helps and changes more, and the second one comes late.
+        // The second thread begins its change, the third one helps and changes more, and the second
+        // one comes late.
         (
             "an owner that comes late, by the script",
             Script::new(vec![
@@ -30,8 +32,9 @@ pub fn all<L: Library>() -> [(&'static str, Script, fn()); 3] {
             ]),
             models::come_back::<L>,
         ),
-        // The second thread begins its change, the third one begins to help, the second one goes on, perhaps to its end, and
-        // the first one changes the word back; then the third one comes late.
+        // The second thread begins its change, the third one begins to help, the second one goes
+        // on, perhaps to its end, and the first one changes the word back; then the third one comes
+        // late.
         (
             "a helper that comes late, by the script",
             Script::new(vec![
@@ -44,7 +47,8 @@ pub fn all<L: Library>() -> [(&'static str, Script, fn()); 3] {
             ]),
             models::come_back_once::<L>,
         ),
-        // The first thread will take a descriptor, and in vain, while the third one helps the second one.
+        // The first thread will take a descriptor, and in vain, while the third one helps the
+        // second one.
         (
             "a descriptor that is taken at once, by the script",
             Script::new(vec![
@@ -58,7 +62,8 @@ pub fn all<L: Library>() -> [(&'static str, Script, fn()); 3] {
     ]
 }
 
-/// A thread and its numbers of steps, one after the other. A thread that has ended, or waits for another one, is passed over.
+/// A thread and its numbers of steps, one after the other. A thread that has ended, or waits for
+/// another one, is passed over.
 pub struct Script {
     stages: Vec<(usize, Range<usize>)>,
     /// The next order's.

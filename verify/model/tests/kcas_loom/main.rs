@@ -1,8 +1,9 @@
-//! k-CAS under a weak memory model: loom tries every value that a load may return. Small: two threads and two words, changed of few
-//! threads; `tests/kcas` has the rest. The library's own sources, and each ordering that is weakened in them (`mutations.rs`) has to
-//! be found out.
+//! k-CAS under a weak memory model: loom tries every value that a load may return. Small: two
+//! threads and two words, changed of few threads; `tests/kcas` has the rest. The library's own
+//! sources, and each ordering that is weakened in them (`mutations.rs`) has to be found out.
 //!
-//! Loom knows no sequentially consistent loads, which it takes for acquiring ones; here they are made of a fence and a load.
+//! Loom knows no sequentially consistent loads, which it takes for acquiring ones; here they are
+//! made of a fence and a load.
 
 #[macro_use]
 #[path = "../controls/mod.rs"]
@@ -228,7 +229,8 @@ impl Words {
         })
     }
 
-    /// The values of one time, and the version of that time. The first one goes back and forth, the second one counts how often.
+    /// The values of one time, and the version of that time. The first one goes back and forth, the
+    /// second one counts how often.
     fn snapshot<L: Library>(&self) -> ([u64; 2], u64) {
         loop {
             let number = L::begin(&self.version);
@@ -278,7 +280,8 @@ fn read<L: Library>() {
     reader.join().unwrap();
 }
 
-/// While both words change, a thread sets them at the version after that, which it has from elsewhere.
+/// While both words change, a thread sets them at the version after that, which it has from
+/// elsewhere.
 fn later<L: Library>() {
     L::anew(2);
     let words = Words::new();
@@ -294,7 +297,8 @@ fn later<L: Library>() {
     assert_eq!(words.snapshot::<L>().1, number);
 }
 
-/// While one word grows, each time by the same descriptor, a reader looks at it without regard to the version.
+/// While one word grows, each time by the same descriptor, a reader looks at it without regard to
+/// the version.
 fn reuse<L: Library>() {
     L::anew(1);
     let words = Words::new();
@@ -313,7 +317,8 @@ fn reuse<L: Library>() {
     reader.join().unwrap();
 }
 
-/// A block, and how often somebody has been at home: to count is a race unless who counted last has gone.
+/// A block, and how often somebody has been at home: to count is a race unless who counted last has
+/// gone.
 struct House<L: Library> {
     home: L::Home,
     count: UnsafeCell<u32>,
@@ -398,7 +403,8 @@ fn shared<L: Library>() {
     house.counted(done);
 }
 
-/// One is at home, and ends; another one wants it, and so does a new thread that has the first one's number.
+/// One is at home, and ends; another one wants it, and so does a new thread that has the first
+/// one's number.
 fn again<L: Library>() {
     let house = House::<L>::build();
     let tenant = house.home.move_in(1 << 30).unwrap();

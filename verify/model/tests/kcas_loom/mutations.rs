@@ -1,8 +1,8 @@
-//! k-CAS with an ordering that is too weak, and homes with one protection less: a name, what is there once in the sources, and
-//! what is there instead.
+//! k-CAS with an ordering that is too weak, and homes with one protection less: a name, what is
+//! there once in the sources, and what is there instead.
 
-/// All of them; each has to be found out. A version that is taken without release is not among them: helpers would follow addresses that
-/// were never filled in.
+/// All of them; each has to be found out. A version that is taken without release is not among
+/// them: helpers would follow addresses that were never filled in.
 pub const MUTATIONS: &[(&str, &str, &str)] = &[
     (
         "the_version_is_read_without_acquire",

@@ -1,4 +1,5 @@
-//! Objects as the lists see them: a version, and words that change with it, each exchange in one step.
+//! Objects as the lists see them: a version, and words that change with it, each exchange in one
+//! step.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};

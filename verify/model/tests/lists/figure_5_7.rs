@@ -1,5 +1,5 @@
-//! S92 figure 5.7 as printed, to find out what is wrong with it: the link of a deleted node leads on to one that was deleted
-//! after it, and serves another purpose.
+//! S92 figure 5.7 as printed, to find out what is wrong with it: the link of a deleted node leads
+//! on to one that was deleted after it, and serves another purpose.
 
 use std::sync::Arc;
 
@@ -42,8 +42,8 @@ fn a_visitor_of_a_deleted_node_counts_itself_in_elsewhere() {
         nodes.count[1].set(2);
         let deleter = Arc::clone(&nodes);
         let deleter = thread::spawn(move || {
-            // Deletes 1, which its visitor keeps, and then 2, which nobody does: it is deallocated, and serves
-            // another purpose, with a count of its own.
+            // Deletes 1, which its visitor keeps, and then 2, which nobody does: it is deallocated,
+            // and serves another purpose, with a count of its own.
             deleter.next[0].set(3);
             deleter.count[1].set(1);
             deleter.next[0].set(0);

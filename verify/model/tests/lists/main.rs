@@ -1,6 +1,7 @@
-//! The lists of `atomseq::nonblocking` under shuttle: threads that search, change and go through them, in every order of steps of
-//! the small models, and in a great many of the others. The library's own sources, over objects whose exchanges are single
-//! steps (the model of `dcas` is another one), and over a pool that gives a node that was freed to the next who asks.
+//! The lists of `atomseq::nonblocking` under shuttle: threads that search, change and go through
+//! them, in every order of steps of the small models, and in a great many of the others. The
+//! library's own sources, over objects whose exchanges are single steps (the model of `dcas` is
+//! another one), and over a pool that gives a node that was freed to the next who asks.
 //!
 //! Each protection is taken away in turn, and that has to be found out.
 #![allow(
@@ -20,8 +21,8 @@ mod models;
 mod nonblocking;
 mod type_stable;
 
-/// What the sources of the library are built on. All threads of a model run on one, so what is done between two steps is
-/// done at once.
+/// What the sources of the library are built on. All threads of a model run on one, so what is done
+/// between two steps is done at once.
 mod sync {
     pub use std::sync::atomic::Ordering;
 

@@ -1,5 +1,5 @@
-//! The pages of `atomseq::type_stable` under shuttle: threads that take and put descriptors, and note
-//! where there are any, in every order of steps of a small model, and in a great many of the
+//! The pages of `atomseq::type_stable` under shuttle: threads that take and put descriptors, and
+//! note where there are any, in every order of steps of a small model, and in a great many of the
 //! others; trims and audits that ask how long a page was free, and a descriptor unclaimed, on a
 //! clock that is stepped as well; searches for a vacant place. The library's own sources, over
 //! atomics that shuttle steps. Memory is sequentially consistent here, which is what their

@@ -13,7 +13,8 @@ use super::{Orders, fails, holds};
 
 const MANY: Orders = Orders::Many(10_000);
 
-/// In three runs, the control of summaries was found out after up to 613 orders drawn at random, each other one after less than 100.
+/// In three runs, the control of summaries was found out after up to 613 orders drawn at random,
+/// each other one after less than 100.
 const MORE: Orders = Orders::Many(100_000);
 
 /// The only page of two leaves that is not exhausted, and the hints that lead to it.
@@ -204,8 +205,9 @@ impl Page {
     }
 }
 
-/// One takes while another takes all, and puts them back in another order but with the same first: the word that the first
-/// has loaded comes back, and the links that it has read are of another list.
+/// One takes while another takes all, and puts them back in another order but with the same first:
+/// the word that the first has loaded comes back, and the links that it has read are of another
+/// list.
 fn same_first(protected: Protected) {
     let page = Page::new(3, protected);
     let other = Arc::clone(&page);
@@ -303,8 +305,8 @@ fn what_is_free_is_found_after_two_have_found_nothing() {
     });
 }
 
-/// Two descriptors. While one thread takes one, and another one looks for something free and takes nothing, a third one gives the other
-/// one back: whenever it allocates after that, one is free.
+/// Two descriptors. While one thread takes one, and another one looks for something free and takes
+/// nothing, a third one gives the other one back: whenever it allocates after that, one is free.
 fn exhausted_while_another_one_allocates(protected: Protected) {
     let page = Page::new(2, protected);
     let [mut mine] = page.take_and_note(1)[..] else {

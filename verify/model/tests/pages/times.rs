@@ -1,4 +1,5 @@
-//! The times of pages and descriptors: two trims, or two audits, at the same time, each of which may be held up anywhere.
+//! The times of pages and descriptors: two trims, or two audits, at the same time, each of which
+//! may be held up anywhere.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -76,7 +77,8 @@ struct Page {
     clock: Clock,
     /// No later than when it was last freed.
     freed: AtomicU64,
-    /// Has nobody used it since it was given back? No model's step: it is noted together with the step before.
+    /// Has nobody used it since it was given back? No model's step: it is noted together with the
+    /// step before.
     is_given_back: AtomicBool,
 }
 
@@ -95,7 +97,8 @@ impl Free for Page {
 }
 
 impl Page {
-    /// As `Trim::visit` does it. Whoever has freed a descriptor counts on its contents for the time.
+    /// As `Trim::visit` does it. Whoever has freed a descriptor counts on its contents for the
+    /// time.
     fn trim(&self, reads: Reads) {
         let read = Cell::new(0);
         let now = reader(&self.clock, reads, &read);
@@ -166,7 +169,8 @@ fn no_page_goes_back_before_its_time() {
     holds("two trims", MANY, || trims(Reads::WhereItMust));
 }
 
-/// A trim that was held up does not overwrite what another one has noted, that the page has no memory.
+/// A trim that was held up does not overwrite what another one has noted, that the page has no
+/// memory.
 #[test]
 fn a_page_that_nobody_uses_goes_back_once() {
     holds("a trim, and three others", MORE, || {

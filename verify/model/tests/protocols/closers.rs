@@ -1,5 +1,5 @@
-//! Closers against each other: one at a time, and nobody waits for ever. Each locks once, so that whoever
-//! loses a wake-up is the last to give one.
+//! Closers against each other: one at a time, and nobody waits for ever. Each locks once, so that
+//! whoever loses a wake-up is the last to give one.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Sums that are drained while sections add to them: every addition is in one drained sum, and in one
-//! only, and no sum is negative.
+//! Sums that are drained while sections add to them: every addition is in one drained sum, and in
+//! one only, and no sum is negative.
 
 use std::sync::Arc;
 
@@ -50,7 +50,8 @@ impl Sums {
     }
 }
 
-/// A thread adds twice on one CPU, on the slow path in between, then on another CPU; one or two others drain.
+/// A thread adds twice on one CPU, on the slow path in between, then on another CPU; one or two
+/// others drain.
 fn add_and_drain(rules: Rules, drains: usize) {
     let sums = Sums::new();
     let adding = {
@@ -152,7 +153,8 @@ fn wrong_drains_are_found() {
     );
 }
 
-/// `baseline::drain` and the sum after it, with nothing that orders the totals behind the base line.
+/// `baseline::drain` and the sum after it, with nothing that orders the totals behind the base
+/// line.
 #[allow(dead_code, reason = "shuttle knows no orderings")]
 pub fn unordered_drains() {
     let unordered = Rules {

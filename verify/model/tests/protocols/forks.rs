@@ -144,8 +144,8 @@ fn a_child_finds_every_gate_open() {
     );
 }
 
-/// A thread closes a gate while it holds a lock that the C library takes in every fork, as a handler does
-/// that has interrupted `malloc`.
+/// A thread closes a gate while it holds a lock that the C library takes in every fork, as a
+/// handler does that has interrupted `malloc`.
 fn fork_and_close_in_malloc() {
     let process = Process::<Traffic>::new();
     let malloc = Arc::new(Mutex::new(()));
@@ -171,7 +171,8 @@ fn a_closer_does_not_wait_for_a_fork_that_waits_for_it() {
     holds(name, Small, fork_and_close_in_malloc);
 }
 
-/// A thread forks while it holds a recursive lock that an atfork handler of the other fork waits for.
+/// A thread forks while it holds a recursive lock that an atfork handler of the other fork waits
+/// for.
 fn two_forks_under_a_lock() {
     let process = Process::<Traffic>::new();
     let lock = Arc::new(Mutex::new(()));

@@ -1,5 +1,5 @@
-//! In place of the library's `mutex/home.rs`: each step of the sequence, the fence and the barrier are steps of the model, on the
-//! CPU that the calling thread is on.
+//! In place of the library's `mutex/home.rs`: each step of the sequence, the fence and the barrier
+//! are steps of the model, on the CPU that the calling thread is on.
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! Flags with homes: one holder at a time, whoever moves the home and whatever becomes of the mode; and locks made of them, for
-//! which nobody waits for ever. Each thread locks once, so that whoever loses a wake-up is the last to give one.
+//! Flags with homes: one holder at a time, whoever moves the home and whatever becomes of the mode;
+//! and locks made of them, for which nobody waits for ever. Each thread locks once, so that whoever
+//! loses a wake-up is the last to give one.
 
 use std::sync::Arc;
 

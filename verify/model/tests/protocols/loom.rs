@@ -45,7 +45,8 @@ thread_local! {
     static LAST_FIRST: Cell<bool> = const { Cell::new(false) };
 }
 
-/// From now on in this test, the last to wait is the first to be woken, as if its priority were the highest.
+/// From now on in this test, the last to wait is the first to be woken, as if its priority were the
+/// highest.
 pub fn wake_the_last_first() {
     LAST_FIRST.set(true);
 }
@@ -82,7 +83,8 @@ loom::lazy_static! {
 }
 
 /// As the kernel does it: the word is looked at and the waiter listed in one step. Nothing wakes
-/// without reason, so that a lost wake-up is a deadlock, which loom reports. True if the thread slept, and was woken.
+/// without reason, so that a lost wake-up is a deadlock, which loom reports. True if the thread
+/// slept, and was woken.
 pub fn wait(word: &AtomicU32, expected: u32) -> bool {
     let mut waiters = WAITERS.lock().unwrap();
     if word.load(Ordering::Relaxed) != expected {

@@ -1,10 +1,11 @@
 //! A machine with CPUs that run sections and a kernel that aborts them.
 //!
 //! Each step of a section runs only if the section has not been aborted since it was armed; an
-//! aborted one learns of it at its next step, as a thread does when the kernel lets it go on. A section is
-//! aborted by another one on its CPU (its thread was preempted or has moved) and by the fence. The steps of
-//! one CPU and the fence follow each other, so a fence has happened either before a step or after it; steps
-//! on a CPU and a closer of its gate are ordered by nothing but the gate and the fence.
+//! aborted one learns of it at its next step, as a thread does when the kernel lets it go on. A
+//! section is aborted by another one on its CPU (its thread was preempted or has moved) and by the
+//! fence. The steps of one CPU and the fence follow each other, so a fence has happened either
+//! before a step or after it; steps on a CPU and a closer of its gate are ordered by nothing but
+//! the gate and the fence.
 
 use crate::lock::{lock, unlock};
 use crate::sync::{AtomicU32, Current, Ordering, Plain};

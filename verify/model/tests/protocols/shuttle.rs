@@ -45,7 +45,8 @@ thread_local! {
     static LAST_FIRST: Cell<bool> = const { Cell::new(false) };
 }
 
-/// From now on in this test, the last to wait is the first to be woken, as if its priority were the highest.
+/// From now on in this test, the last to wait is the first to be woken, as if its priority were the
+/// highest.
 pub fn wake_the_last_first() {
     LAST_FIRST.set(true);
 }
@@ -101,7 +102,8 @@ thread_local! {
 }
 
 /// As the kernel does it: the word is looked at and the waiter listed in one step. Nothing wakes
-/// without reason, so that a lost wake-up is a deadlock, which shuttle reports. True if the thread slept, and was woken.
+/// without reason, so that a lost wake-up is a deadlock, which shuttle reports. True if the thread
+/// slept, and was woken.
 pub fn wait(word: &AtomicU32, expected: u32) -> bool {
     let (wake, woken) = channel();
     if word.load(Ordering::SeqCst) != expected {

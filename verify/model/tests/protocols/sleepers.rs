@@ -1,5 +1,6 @@
-//! Threads that sleep, for a lock, a permit or a notification: nobody sleeps for ever, and nothing is had twice. Each gives up what it
-//! has only once, so that whoever loses a wake-up is the last to give one.
+//! Threads that sleep, for a lock, a permit or a notification: nobody sleeps for ever, and nothing
+//! is had twice. Each gives up what it has only once, so that whoever loses a wake-up is the last
+//! to give one.
 
 use std::sync::Arc;
 
@@ -15,7 +16,8 @@ use crate::{notification, parking, permits};
 enum Fences {
     /// An interlocked exchange on either side.
     Both,
-    /// The holder stores and looks, and the store stays in its buffer meanwhile; `waiter_barrier` drains all buffers.
+    /// The holder stores and looks, and the store stays in its buffer meanwhile; `waiter_barrier`
+    /// drains all buffers.
     Asymmetric,
     /// The same, and `waiter_barrier` does nothing.
     Neither,
@@ -25,7 +27,8 @@ enum Fences {
 struct Lock {
     flag: AtomicU32,
     word: AtomicU32,
-    /// The holder's CPU: what `waiter_barrier` interrupts it with comes before or after its store, not in the middle.
+    /// The holder's CPU: what `waiter_barrier` interrupts it with comes before or after its store,
+    /// not in the middle.
     cpu: Mutex<()>,
     fences: Fences,
 }
@@ -228,7 +231,8 @@ fn whoever_waits_for_a_lock_gets_it() {
 
 #[test]
 fn a_lock_whose_waiters_are_not_seen_is_found_out() {
-    // Two threads are enough: one that clears the flag and looks, for the last time, and one that announces itself.
+    // Two threads are enough: one that clears the flag and looks, for the last time, and one that
+    // announces itself.
     fails(
         "parking: nothing drains the holder's buffer",
         SLEEPS_ON,
@@ -243,11 +247,12 @@ fn a_lock_whose_waiters_are_not_seen_is_found_out() {
     );
 }
 
-/// Ends asleep, or right after the wake-up that handed it the lock. A thread that exits does the same.
+/// Ends asleep, or right after the wake-up that handed it the lock. A thread that exits does the
+/// same.
 const EXITS_ASLEEP: fn(&Counted) = GIVES_UP_ASLEEP;
 
-/// The holder hands the lock over, and the waiter exits asleep. The lock, if it is still held then, has no holder: it is
-/// released by force, and then these threads add.
+/// The holder hands the lock over, and the waiter exits asleep. The lock, if it is still held then,
+/// has no holder: it is released by force, and then these threads add.
 fn add_after_force(fences: Fences, force: fn(&Lock), work: &[fn(&Counted)]) {
     let lock = Lock::new(fences);
     assert!(lock.test_and_set(), "a new lock is clear");
@@ -347,7 +352,8 @@ fn whoever_waits_for_a_permit_gets_one() {
     holds("permits: two at once", Large, || {
         all_take(2, &[GIVES_TWO, TAKES, TAKES]);
     });
-    // As a thread does that the kernel does not run for long, the borrower goes no further once it was woken.
+    // As a thread does that the kernel does not run for long, the borrower goes no further once it
+    // was woken.
     holds(
         "permits: two at once, one who was woken does not run",
         Large,
@@ -436,8 +442,8 @@ const ARRIVES_EARLY: fn(&Room) = |room| {
     arrive(room, 1);
 };
 
-/// Waits for a moment, for nothing that arrives here, and notifies another if it was notified. It says that it was woken, or
-/// does not.
+/// Waits for a moment, for nothing that arrives here, and notifies another if it was notified. It
+/// says that it was woken, or does not.
 fn pass_by(room: &Room, says_woken: bool) {
     let announced = notification::announce(&room.notifications, &room.waiters);
     let mut sleep = Patience::Short.sleep_until_woken();

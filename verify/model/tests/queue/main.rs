@@ -1,8 +1,10 @@
-//! The ring of `nonblocking::Queue` under loom: every value that a weaker load may return. The library's own source.
+//! The ring of `nonblocking::Queue` under loom: every value that a weaker load may return. The
+//! library's own source.
 //!
-//! Each protection is taken away in turn, by a change of the source (`mutations.rs`), and that has to be found out. loom has no
-//! double-width exchange: here a lock keeps the exchanges of a pair apart, which then stores the two words one after the
-//! other. Loads see more than they would see in truth.
+//! Each protection is taken away in turn, by a change of the source (`mutations.rs`), and that has
+//! to be found out. loom has no double-width exchange: here a lock keeps the exchanges of a pair
+//! apart, which then stores the two words one after the other. Loads see more than they would see
+//! in truth.
 
 #[macro_use]
 #[path = "../controls/mod.rs"]
@@ -18,9 +20,10 @@ mod sync {
     pub use loom::sync::atomic::{AtomicU64, Ordering};
 
     thread_local! {
-        /// No SeqCst load of the same thread comes before an exchange: on x86-64 that is a full barrier, on AArch64 a release that
-        /// such loads wait for. loom knows no order of SeqCst loads, but of fences. These order more than there is to order, and
-        /// so are made only in models that need them.
+        /// No SeqCst load of the same thread comes before an exchange: on x86-64 that is a full
+        /// barrier, on AArch64 a release that such loads wait for. loom knows no order of SeqCst
+        /// loads, but of fences. These order more than there is to order, and so are made only in
+        /// models that need them.
         pub static FULL_BARRIER: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
     }
 

@@ -113,7 +113,8 @@ fn right(queue: &mut VecDeque<usize>, room: usize, call: Call) -> Answer {
     }
 }
 
-/// There is an order of all calls, in which each thread's are as it made them, that explains all answers and what is left.
+/// There is an order of all calls, in which each thread's are as it made them, that explains all
+/// answers and what is left.
 fn run<L: Library>(model: &Model) {
     let ring = Arc::new(L::ring(model.room));
     for number in 0..model.gone {
@@ -131,8 +132,8 @@ fn run<L: Library>(model: &Model) {
     let others: Vec<_> = model.threads[1..]
         .iter()
         .map(|&calls| {
-            // If the model fails before this thread begins, loom drops what the thread was given outside the model, where it cannot
-            // be dropped.
+            // If the model fails before this thread begins, loom drops what the thread was given
+            // outside the model, where it cannot be dropped.
             let ring = ManuallyDrop::new(Arc::clone(&ring));
             thread::spawn(move || {
                 let all = answers(&ring, calls);

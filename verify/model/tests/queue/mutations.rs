@@ -1,4 +1,5 @@
-//! What models change in the source of the ring, so that they see what it does; and the ring with something wrong.
+//! What models change in the source of the ring, so that they see what it does; and the ring with
+//! something wrong.
 
 /// What is there once, and what is there instead.
 pub const IN_MODELS: &[(&str, &str)] = &[
@@ -18,7 +19,8 @@ pub const IN_MODELS: &[(&str, &str)] = &[
     ("head: End::default()", "head: End(AtomicU64::new(0))"),
 ];
 
-/// A name, what is there once in the source, and what is there instead. All of them have to be found out.
+/// A name, what is there once in the source, and what is there instead. All of them have to be
+/// found out.
 pub const MUTATIONS: &[(&str, &str, &str)] = &[
     (
         "hints_are_not_acquired",

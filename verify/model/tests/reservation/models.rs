@@ -1,4 +1,5 @@
-//! Lamport's algorithm, alone and around a test-and-set; and what becomes of it without one of its parts.
+//! Lamport's algorithm, alone and around a test-and-set; and what becomes of it without one of its
+//! parts.
 
 use std::sync::Arc;
 
@@ -115,7 +116,8 @@ fn one_test_and_set_succeeds_at_a_time() {
     }
 }
 
-/// Of all that try at once, exactly one succeeds, and the losers do not wait for it to clear the variable.
+/// Of all that try at once, exactly one succeeds, and the losers do not wait for it to clear the
+/// variable.
 fn all_try<const N: usize>() {
     let shared = Arc::new(Shared::<N>::new());
     let tries = (0..N as u8).map(|number| {
@@ -153,7 +155,8 @@ pub enum Without {
     Collision,
     /// Line 12: others may still be about to write `y`.
     WaitingForOthers,
-    /// Lines 13 to 16: all that collide are let in. It shows so rarely that only loom finds it, as the next.
+    /// Lines 13 to 16: all that collide are let in. It shows so rarely that only loom finds it, as
+    /// the next.
     #[allow(dead_code, reason = "for loom")]
     Choice,
     /// Lines 21 and 22 the other way around.

@@ -1,5 +1,6 @@
-//! What becomes of the algorithm without its fences, on processors that let a load pass a store: B91's had one CPU. And
-//! without parts that are missed only after several changes of thread at the right places.
+//! What becomes of the algorithm without its fences, on processors that let a load pass a store:
+//! B91's had one CPU. And without parts that are missed only after several changes of thread at the
+//! right places.
 
 use crate::lamport::Before;
 use crate::models::{Shared, Without, each_adds_one, run};

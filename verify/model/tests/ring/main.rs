@@ -1,8 +1,8 @@
-//! `nonblocking::spsc::Ring` under loom: every value that a relaxed load may return, and a report wherever both ends may
-//! touch a place with nothing to order them. The library's own source.
+//! `nonblocking::spsc::Ring` under loom: every value that a relaxed load may return, and a report
+//! wherever both ends may touch a place with nothing to order them. The library's own source.
 //!
-//! Each ordering is weakened in turn, and each index of batches changed, by a change of the source (`mutations.rs`), and that has
-//! to be found out.
+//! Each ordering is weakened in turn, and each index of batches changed, by a change of the source
+//! (`mutations.rs`), and that has to be found out.
 
 #[macro_use]
 #[path = "../controls/mod.rs"]

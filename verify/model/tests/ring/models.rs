@@ -21,7 +21,8 @@ enum Way {
 
 use Way::{Batch, Drain, One, Vector};
 
-/// A ring with so much room, through which so many elements have gone, and how often what is done at each end.
+/// A ring with so much room, through which so many elements have gone, and how often what is done
+/// at each end.
 struct Model {
     room: usize,
     gone: u64,
@@ -162,7 +163,8 @@ fn pass<L: Library>(model: &Model) {
         assert!(L::push(&mut producer, number));
         assert_eq!(L::pop(&mut consumer), Some(number));
     }
-    // If the model fails before this thread begins, loom drops what the thread was given outside the model, where it cannot be dropped.
+    // If the model fails before this thread begins, loom drops what the thread was given outside
+    // the model, where it cannot be dropped.
     let mut producer = ManuallyDrop::new(producer);
     let putting = thread::spawn(move || {
         let mut all = 0;

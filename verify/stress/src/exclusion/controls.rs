@@ -1,4 +1,5 @@
-//! Locks that must be found out: one without protection, and those whose scope is too small for where they are used.
+//! Locks that must be found out: one without protection, and those whose scope is too small for
+//! where they are used.
 
 #[path = "../../../../crates/atomseq-cli/src/torture/subjects/unprotected.rs"]
 mod unprotected;
@@ -29,7 +30,8 @@ atomseq::sequence! {
     }
 }
 
-/// At home on the first CPU that the process may use; visitors take the home away, and no fence aborts the sequences that are under way there.
+/// At home on the first CPU that the process may use; visitors take the home away, and no fence
+/// aborts the sequences that are under way there.
 #[derive(Debug)]
 #[repr(C)]
 pub struct VisitedUnfenced {
@@ -41,7 +43,8 @@ pub struct VisitedUnfenced {
 const HOME: usize = 0;
 const CLAIM: usize = 1 << 62;
 
-// SAFETY: it is none, which must be found out; what it guards is atomic, so that nothing but numbers is wrong.
+// SAFETY: it is none, which must be found out; what it guards is atomic, so that nothing but
+// numbers is wrong.
 unsafe impl TestAndSet for VisitedUnfenced {
     type Scope = Machine;
     type GuardMarker = GuardSend;
@@ -91,7 +94,8 @@ unsafe impl TestAndSet for VisitedUnfenced {
 #[derive(Debug)]
 pub struct Anywhere<R>(R);
 
-// SAFETY: it is none, which must be found out; what it guards is atomic, so that nothing but numbers is wrong.
+// SAFETY: it is none, which must be found out; what it guards is atomic, so that nothing but
+// numbers is wrong.
 unsafe impl<R> Send for Anywhere<R> {}
 // SAFETY: as above.
 unsafe impl<R> Sync for Anywhere<R> {}

@@ -1,11 +1,14 @@
-//! Threads with a lock each, which their own signal handlers want, too: a timer's and those of signals that a sibling sends.
+//! Threads with a lock each, which their own signal handlers want, too: a timer's and those of
+//! signals that a sibling sends.
 //!
-//! Where a lock has a home, a thread that the scheduler moves away from it visits it in every acquisition from then on. A visit takes
-//! three system calls and an interrupt of another CPU, so it takes about as long as a timer's period, and the handlers visit as well.
-//! How many acquisitions are visits is therefore said here: none, or every other one of few.
+//! Where a lock has a home, a thread that the scheduler moves away from it visits it in every
+//! acquisition from then on. A visit takes three system calls and an interrupt of another CPU, so
+//! it takes about as long as a timer's period, and the handlers visit as well. How many
+//! acquisitions are visits is therefore said here: none, or every other one of few.
 //!
-//! A handler ends before whom it interrupted goes on, so one that gives the lock back would never be in the way, and even a
-//! test-and-set in two halves would pass. So handlers keep the lock at times, and whoever finds it kept goes on with it.
+//! A handler ends before whom it interrupted goes on, so one that gives the lock back would never
+//! be in the way, and even a test-and-set in two halves would pass. So handlers keep the lock at
+//! times, and whoever finds it kept goes on with it.
 
 use std::cell::Cell;
 use std::ptr;
@@ -41,7 +44,8 @@ struct Stage<R> {
 const KEEPS: u64 = 3;
 
 impl<R: RawMutex> Stage<R> {
-    /// Takes the lock, or what a handler has kept of it, and adds; `None` if somebody has it, else whether all was well.
+    /// Takes the lock, or what a handler has kept of it, and adds; `None` if somebody has it, else
+    /// whether all was well.
     #[inline(always)]
     fn enter(&self, keep: bool) -> Option<bool> {
         match self.lock.try_lock() {
@@ -71,7 +75,8 @@ impl<R: RawMutex> Stage<R> {
 
     /// What a handler does: it must not wait for whom it has interrupted.
     fn interrupt(&self) {
-        // One thread's handlers, of which one may interrupt the other: an addition. Relaxed: figures.
+        // One thread's handlers, of which one may interrupt the other: an addition. Relaxed:
+        // figures.
         let number = self.by_handlers.load(Ordering::Relaxed);
         if let Some(well) = self.enter(number.is_multiple_of(KEEPS)) {
             self.by_handlers.fetch_add(1, Ordering::Relaxed);
@@ -137,7 +142,8 @@ pub fn run_at_home<R: RawMutex>(operations: u64) -> Figures {
     run_in::<R>(operations, Place::Home)
 }
 
-/// The same by threads that move: every other acquisition visits a lock whose home stays where it is.
+/// The same by threads that move: every other acquisition visits a lock whose home stays where it
+/// is.
 pub fn run_moving<R: RawMutex>(operations: u64) -> Figures {
     run_in::<R>(operations, Place::Both)
 }
@@ -145,7 +151,8 @@ pub fn run_moving<R: RawMutex>(operations: u64) -> Figures {
 fn run_in<R: RawMutex>(operations: u64, place: Place) -> Figures {
     INSTALLED.call_once(|| {
         for number in [TIMER, SENT, queued()] {
-            // SAFETY: the handler takes a lock that this thread and its handlers share, and never waits for it.
+            // SAFETY: the handler takes a lock that this thread and its handlers share, and never
+            // waits for it.
             let installed = unsafe { signal::install(number, on_event) };
             installed.expect("a signal that nobody else manages");
         }
@@ -209,7 +216,8 @@ fn work<R: RawMutex>(
         if matches!(place, Place::Both) && operation.is_multiple_of(STAYS) {
             stay_on(cpus[(operation / STAYS % 2) as usize]);
         }
-        // Found held, it is a handler's, and that one has kept it; or another handler has it back by now.
+        // Found held, it is a handler's, and that one has kept it; or another handler has it back
+        // by now.
         let well = loop {
             if let Some(well) = stage.enter(false) {
                 break well;

@@ -1,4 +1,5 @@
-//! Does a lock keep others out? Counted, under the harshest schedule that its mechanism's scope has.
+//! Does a lock keep others out? Counted, under the harshest schedule that its mechanism's scope
+//! has.
 //!
 //! | scope | schedule |
 //! |---|---|
@@ -6,8 +7,8 @@
 //! | `SameCpu` | [`one_cpu`]: threads of one CPU, preempted, and their sections aborted by another CPU's fences |
 //! | `SameThread` | [`handlers`]: signals as fast as can be sent, whose handlers want the lock, too |
 //!
-//! [`section`] is what the lock guards, [`locks`] has locks that are called otherwise, [`controls`] has locks that must be found out, [`watch`] sees to it that whoever
-//! sleeps for ever is named.
+//! [`section`] is what the lock guards, [`locks`] has locks that are called otherwise, [`controls`]
+//! has locks that must be found out, [`watch`] sees to it that whoever sleeps for ever is named.
 
 pub mod controls;
 pub mod handlers;

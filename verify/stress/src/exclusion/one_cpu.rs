@@ -18,8 +18,8 @@ const THREADS: usize = 4;
 /// The threads of one trial, for mechanisms that ask for a promise.
 pub struct Pinned;
 
-// SAFETY: the threads of `run` alone use such mechanisms, one trial a process, and each is on that trial's CPU by then. Nobody
-// else has this bundle.
+// SAFETY: the threads of `run` alone use such mechanisms, one trial a process, and each is on that
+// trial's CPU by then. Nobody else has this bundle.
 unsafe impl OneCpu for Pinned {
     fn bundle() -> &'static Bundle {
         static BUNDLE: Bundle = Bundle::new();
@@ -30,8 +30,8 @@ unsafe impl OneCpu for Pinned {
 /// A lock that threads of one CPU share.
 struct Shared<R>(lock_api::Mutex<R, Section>);
 
-// SAFETY: the threads of `run` alone reach it, and each has told the kernel to run it on the same CPU only, and been told
-// that it does, before it touches the lock.
+// SAFETY: the threads of `run` alone reach it, and each has told the kernel to run it on the same
+// CPU only, and been told that it does, before it touches the lock.
 unsafe impl<R> Sync for Shared<R> {}
 
 /// Takes one lock so many times.
@@ -99,7 +99,8 @@ fn fence_until(over: &AtomicBool, cpu: usize, cpus: &[usize]) -> u64 {
     stay_on(*other.unwrap_or(&cpu));
     let mut fences = 0;
     while !over.load(Ordering::Relaxed) {
-        // SAFETY: the command takes a CPU's number and touches no memory of ours; where there is no such fence, it says so.
+        // SAFETY: the command takes a CPU's number and touches no memory of ours; where there is no
+        // such fence, it says so.
         let result =
             unsafe { libc::syscall(libc::SYS_membarrier, PRIVATE_EXPEDITED_RSEQ, FLAG_CPU, cpu) };
         fences += u64::from(result == 0);

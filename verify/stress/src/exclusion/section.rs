@@ -1,4 +1,5 @@
-//! What a lock guards: a number and its complement, changed by loads and stores that only the lock makes additions of.
+//! What a lock guards: a number and its complement, changed by loads and stores that only the lock
+//! makes additions of.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -23,7 +24,8 @@ impl Default for Section {
 }
 
 impl Section {
-    /// Adds one, under the lock, and at times lets others run in the middle. `false`: somebody else has left it half done.
+    /// Adds one, under the lock, and at times lets others run in the middle. `false`: somebody else
+    /// has left it half done.
     #[inline(always)]
     pub fn add(&self) -> bool {
         self.change(|count| {
@@ -41,8 +43,8 @@ impl Section {
 
     #[inline(always)]
     fn change(&self, halfway: impl FnOnce(u64)) -> bool {
-        // Relaxed throughout: the lock is to order it all. Atomic only so that a lock that does not is found out by
-        // numbers, and not by undefined behaviour.
+        // Relaxed throughout: the lock is to order it all. Atomic only so that a lock that does not
+        // is found out by numbers, and not by undefined behaviour.
         let count = self.count.load(Ordering::Relaxed);
         let whole = self.complement.load(Ordering::Relaxed) == !count;
         self.count.store(count + 1, Ordering::Relaxed);

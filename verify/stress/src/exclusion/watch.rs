@@ -1,4 +1,5 @@
-//! Waits for the threads of a trial; where none of them goes on any more, it says where each has stopped.
+//! Waits for the threads of a trial; where none of them goes on any more, it says where each has
+//! stopped.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, ScopedJoinHandle};

@@ -1,4 +1,5 @@
-//! What one thread and its handlers change together, and the books that show whether anything got lost.
+//! What one thread and its handlers change together, and the books that show whether anything got
+//! lost.
 //!
 //! ```text
 //! sum ── add                      copies ── triple: three words that are always equal
@@ -63,7 +64,8 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// With everything in its place. Without `lists` only words are counted: what a control loses must not be a link.
+    /// With everything in its place. Without `lists` only words are counted: what a control loses
+    /// must not be a link.
     pub fn new(seed: u64, lists: bool) -> Box<Arena> {
         let arena = Box::new(Arena {
             sum: Default::default(),

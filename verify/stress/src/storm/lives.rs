@@ -15,11 +15,12 @@ use super::trial::{self, PERIOD, delivered, with_arena, work};
 /// How many operations a short life makes.
 const SHORT: u64 = 2_000;
 
-/// How many forks there are at least, and twice as many threads, however long they take: a busy machine makes few.
+/// How many forks there are at least, and twice as many threads, however long they take: a busy
+/// machine makes few.
 const AT_LEAST: u64 = 6;
 
-/// Starts threads that work for a moment and end, while every thread of the process gets signals all the time;
-/// returns how many, what they did, and how many signals were sent.
+/// Starts threads that work for a moment and end, while every thread of the process gets signals
+/// all the time; returns how many, what they did, and how many signals were sent.
 pub fn starts_and_ends(length: Duration) -> (u64, Settlement, u64) {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -55,8 +56,9 @@ pub fn starts_and_ends(length: Duration) -> (u64, Settlement, u64) {
     })
 }
 
-/// Forks for so long, and at least a few times, while timers and a sibling send signals; every child finds its copy of the thread's words whole, and works on.
-/// Returns how many came to their end, and what the parent's thread did meanwhile.
+/// Forks for so long, and at least a few times, while timers and a sibling send signals; every
+/// child finds its copy of the thread's words whole, and works on. Returns how many came to their
+/// end, and what the parent's thread did meanwhile.
 pub fn forks(length: Duration) -> (u64, Settlement) {
     let (over, ready) = (AtomicBool::new(false), senders::Victim::default());
     let victims = [ready];
@@ -72,8 +74,8 @@ pub fn forks(length: Duration) -> (u64, Settlement) {
             while forks < AT_LEAST || Instant::now() < end {
                 let more = arena.made_by_thread() + SHORT;
                 work::<Protected>(&arena, more, &never);
-                // SAFETY: the child uses its copy of memory, sequences and system calls, and leaves without the test
-                // harness's help.
+                // SAFETY: the child uses its copy of memory, sequences and system calls, and leaves
+                // without the test harness's help.
                 let child = unsafe { libc::fork() };
                 assert!(child >= 0, "no child: {}", io::Error::last_os_error());
                 if child == 0 {
@@ -112,8 +114,8 @@ fn live_as_child(arena: &Arena) -> bool {
     found.wrong == 0 && arena.settle().wrong == 0 && delivered() >= before + 3
 }
 
-/// Waits for a child; what it exited with, `None` if a signal ended it or it took longer than ten seconds. Signals
-/// interrupt the wait all the time.
+/// Waits for a child; what it exited with, `None` if a signal ended it or it took longer than ten
+/// seconds. Signals interrupt the wait all the time.
 fn status_of(child: i32) -> Option<i32> {
     let (start, mut status) = (Instant::now(), 0);
     while start.elapsed() < Duration::from_secs(10) {
@@ -140,8 +142,8 @@ fn status_of(child: i32) -> Option<i32> {
 /// Tells a program that it was started by [`execs`].
 const EXECUTED: &str = "ATOMSEQ_STORM_EXECUTED";
 
-/// Runs this program again, which must call [`executed`] in the named test, while it gets signals all the time: before the
-/// exec, during it and after it. Returns how many signals were sent.
+/// Runs this program again, which must call [`executed`] in the named test, while it gets signals
+/// all the time: before the exec, during it and after it. Returns how many signals were sent.
 pub fn execs(test: &str, times: u64) -> u64 {
     let sent = AtomicU64::new(0);
     for _ in 0..times {
@@ -167,7 +169,8 @@ pub fn execs(test: &str, times: u64) -> u64 {
     sent.into_inner()
 }
 
-/// Is this a program that [`execs`] has started? If so, works in the middle of the signals that it is sent.
+/// Is this a program that [`execs`] has started? If so, works in the middle of the signals that it
+/// is sent.
 pub fn executed() -> bool {
     if std::env::var_os(EXECUTED).is_none() {
         return false;

@@ -22,7 +22,8 @@ pub fn queued() -> c_int {
 /// A thread that wants signals.
 #[derive(Debug, Default)]
 pub struct Victim {
-    /// Somebody looks at the thread, or changes it. Not a `Mutex` of std's: a race detector does not see into that.
+    /// Somebody looks at the thread, or changes it. Not a `Mutex` of std's: a race detector does
+    /// not see into that.
     busy: AtomicBool,
     /// The kernel's number of the thread; 0 while it wants none.
     thread: AtomicI32,
@@ -35,7 +36,8 @@ impl Victim {
         self.change(unsafe { libc::gettid() });
     }
 
-    /// No more are sent to it when this returns, and those that were sent and are not blocked have been handled.
+    /// No more are sent to it when this returns, and those that were sent and are not blocked have
+    /// been handled.
     pub fn resign(&self) {
         self.change(0);
         // SAFETY: no arguments. On the way back from the kernel, what is pending is handled.
@@ -138,7 +140,8 @@ pub fn send_until(over: &AtomicBool, victims: &[Victim], post: &Post) -> u64 {
         }
         // As fast as it can at times; at others the victims' own work goes on.
         (0..fastrand::u32(..400)).for_each(|_| std::hint::spin_loop());
-        // And it rests for as long as it has sent: else victims whose handlers are slower than this loop would do nothing else.
+        // And it rests for as long as it has sent: else victims whose handlers are slower than this
+        // loop would do nothing else.
         let burst = rested.elapsed();
         if burst >= BURST {
             std::thread::sleep(burst);
@@ -148,7 +151,8 @@ pub fn send_until(over: &AtomicBool, victims: &[Victim], post: &Post) -> u64 {
     sent
 }
 
-/// Sends one signal to every thread of this process, whatever it is doing: starting or ending, as well.
+/// Sends one signal to every thread of this process, whatever it is doing: starting or ending, as
+/// well.
 pub fn signal_everyone() -> u64 {
     let threads = std::fs::read_dir("/proc/self/task").expect("a process can list its threads");
     let numbers = threads.filter_map(|thread| thread.ok()?.file_name().to_str()?.parse().ok());

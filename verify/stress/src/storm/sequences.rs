@@ -3,7 +3,8 @@
 use std::cell::Cell;
 
 atomseq::sequence! {
-    /// Adds to a word; the draft beside it keeps this from being one instruction, which nothing could interrupt.
+    /// Adds to a word; the draft beside it keeps this from being one instruction, which nothing
+    /// could interrupt.
     pub unsafe fn add(word: Word, amount: Word) {
         let old = load(word);
         prepare(word + 8, old);

@@ -1,4 +1,5 @@
-//! The structures of `atomseq::local`, which a thread shares with its handlers, and the books that each of them keeps.
+//! The structures of `atomseq::local`, which a thread shares with its handlers, and the books that
+//! each of them keeps.
 
 use std::cell::Cell;
 

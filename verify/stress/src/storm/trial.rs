@@ -63,13 +63,15 @@ pub fn install<F: Forms>() {
     }
 }
 
-/// Installs a handler that knows nothing of the library, and lets a managed signal arrive in the middle of it.
+/// Installs a handler that knows nothing of the library, and lets a managed signal arrive in the
+/// middle of it.
 pub fn install_foreign() {
     extern "C" fn on_foreign(_: i32) {
         // SAFETY: no arguments.
         senders::signal(unsafe { libc::gettid() }, SENT);
     }
-    // SAFETY: zero is a valid action, with nothing blocked; the handler has the signature that its flags ask for.
+    // SAFETY: zero is a valid action, with nothing blocked; the handler has the signature that its
+    // flags ask for.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = on_foreign as *const () as usize;

@@ -1,9 +1,11 @@
-//! `b91-table1`: B91 4.1: enter a critical section by test-and-set, count, leave it by a clear, on one thread, so that the
-//! test-and-set always succeeds. `loop` is the loop around it, which B91 took off.
+//! `b91-table1`: B91 4.1: enter a critical section by test-and-set, count, leave it by a clear, on
+//! one thread, so that the test-and-set always succeeds. `loop` is the loop around it, which B91
+//! took off.
 //!
-//! As there, emulation and reservation are called out of line, a restartable test-and-set is measured both called (`branch`) and
-//! inlined, and only the test-and-set is called: the clear is inline. B91's reservation (a) is Lamport's algorithm as
-//! printed, which has something to call at the end as well.
+//! As there, emulation and reservation are called out of line, a restartable test-and-set is
+//! measured both called (`branch`) and inlined, and only the test-and-set is called: the clear is
+//! inline. B91's reservation (a) is Lamport's algorithm as printed, which has something to call at
+//! the end as well.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -141,8 +143,8 @@ fn cases() -> Vec<Case> {
 /// The one thread that is measured.
 struct Measured;
 
-// SAFETY: no two threads use this group, so none on different CPUs: experiments run one after the other, this one has one
-// thread, and one test.
+// SAFETY: no two threads use this group, so none on different CPUs: experiments run one after the
+// other, this one has one thread, and one test.
 unsafe impl OneCpu for Measured {
     fn bundle() -> &'static Bundle {
         static BUNDLE: Bundle = Bundle::new();
@@ -223,7 +225,8 @@ pub struct Passes<D> {
     section: CachePadded<(D, Tally)>,
 }
 
-// SAFETY: one thread runs it, and `check` is called when that thread does not work: `Placed` has them so, and the test.
+// SAFETY: one thread runs it, and `check` is called when that thread does not work: `Placed` has
+// them so, and the test.
 unsafe impl<D> Sync for Passes<D> {}
 
 impl<D: Door> Passes<D> {

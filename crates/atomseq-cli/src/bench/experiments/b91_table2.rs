@@ -1,9 +1,11 @@
-//! `b91-table2`: B91 4.2: what synchronization makes of a thread package's operations: a spin lock, a mutex that
-//! relinquishes the processor, and two threads that take turns by a mutex and a condition variable.
+//! `b91-table2`: B91 4.2: what synchronization makes of a thread package's operations: a spin lock,
+//! a mutex that relinquishes the processor, and two threads that take turns by a mutex and a
+//! condition variable.
 //!
-//! The paper's threads were CThreads' on a uniprocessor. Here they are two kernel threads of one CPU. In `spinlock` and
-//! `mutexlock` each of them does half of the operations on the same lock; with mechanisms that are atomic on one thread
-//! only, each on a lock of its own, and so they take no turns.
+//! The paper's threads were CThreads' on a uniprocessor. Here they are two kernel threads of one
+//! CPU. In `spinlock` and `mutexlock` each of them does half of the operations on the same lock;
+//! with mechanisms that are atomic on one thread only, each on a lock of its own, and so they take
+//! no turns.
 
 use std::hint::black_box;
 
@@ -192,8 +194,9 @@ struct Measured;
 /// For them only.
 type OneCpuOnly = Unfenced<Measured>;
 
-// SAFETY: all threads that use this group are on the first CPU that this process may use and bound to it, or none works:
-// the crew pins them there, and `OnOneCpu` makes sure of it. Experiments run one after the other, and there is one test.
+// SAFETY: all threads that use this group are on the first CPU that this process may use and bound
+// to it, or none works: the crew pins them there, and `OnOneCpu` makes sure of it. Experiments run
+// one after the other, and there is one test.
 unsafe impl OneCpu for Measured {
     fn bundle() -> &'static Bundle {
         static BUNDLE: Bundle = Bundle::new();
@@ -235,12 +238,14 @@ fn together<L: Exclusive + Default + Sync + 'static>(name: &'static str) -> Case
     Contention::<L>::shared(name, Hold::NONE, THREADS as u64)
 }
 
-/// Every thread enters a lock of its own, for locks that are bound to their thread; they share the operations of one.
+/// Every thread enters a lock of its own, for locks that are bound to their thread; they share the
+/// operations of one.
 struct Apart<L> {
     locks: Vec<CachePadded<L>>,
 }
 
-// SAFETY: a thread uses the lock of its own number only, and `check` is called when no thread works.
+// SAFETY: a thread uses the lock of its own number only, and `check` is called when no thread
+// works.
 unsafe impl<L> Sync for Apart<L> {}
 
 impl<L: Exclusive + Default + 'static> Apart<L> {

@@ -1,5 +1,6 @@
-//! `b91-table4`: B91 5: a test-and-set and a clear by interlocked instruction, inlined, and by a restartable sequence, called.
-//! The linkage time is what the call takes, the difference to the same sequence inlined.
+//! `b91-table4`: B91 5: a test-and-set and a clear by interlocked instruction, inlined, and by a
+//! restartable sequence, called. The linkage time is what the call takes, the difference to the
+//! same sequence inlined.
 
 use atomseq::mutex::{Interlocked, Restarting};
 

@@ -1,8 +1,8 @@
 //! `biased`: locks that one CPU uses most. Who uses them is the workload:
 //!
 //! * `home`: two threads of one CPU, which share the operations.
-//! * `visitor-1e6`, `visitor-1e4`, `visitor-1e2`: a thread of that CPU does them, and a thread of another CPU comes in once every
-//!   so many. The figure is the first one's.
+//! * `visitor-1e6`, `visitor-1e4`, `visitor-1e2`: a thread of that CPU does them, and a thread of
+//!   another CPU comes in once every so many. The figure is the first one's.
 //! * `contended`: two threads on two CPUs, all the time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -155,8 +155,9 @@ fn contended() -> Vec<Case> {
     ]
 }
 
-/// A lock that the first thread is at home with, and that the second one visits once every so many operations of the
-/// first one's, in each run and across runs: after half as many for the first time.
+/// A lock that the first thread is at home with, and that the second one visits once every so many
+/// operations of the first one's, in each run and across runs: after half as many for the first
+/// time.
 struct Visited<L> {
     lock: CachePadded<L>,
     every: u64,
@@ -164,7 +165,8 @@ struct Visited<L> {
     left: CachePadded<AtomicU64>,
     /// How many visits are due, and how many runs of the first thread are over.
     due: CachePadded<(AtomicU64, AtomicU64)>,
-    /// How many visits were made, and how many runs of the second thread are over. Only it writes them.
+    /// How many visits were made, and how many runs of the second thread are over. Only it writes
+    /// them.
     made: CachePadded<(AtomicU64, AtomicU64)>,
 }
 
@@ -211,7 +213,8 @@ impl<L: Exclusive + Sync> Visited<L> {
         let mut made = self.made.0.load(Ordering::Relaxed);
         let mut looks = 0_u32;
         loop {
-            // Acquire, first: pairs with the Release at the run's end, after which no visit becomes due.
+            // Acquire, first: pairs with the Release at the run's end, after which no visit becomes
+            // due.
             let over = self.due.1.load(Ordering::Acquire) >= run;
             let due = self.due.0.load(Ordering::Acquire);
             while made < due {

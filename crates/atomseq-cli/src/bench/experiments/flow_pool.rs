@@ -1,6 +1,7 @@
 //! `flow-pool`: blocks of 64 bytes that are got on one CPU and put back on another.
 //!
-//! What carries the blocks is the same queue in all cases, so a ratio is nearer to one than that of the pools alone.
+//! What carries the blocks is the same queue in all cases, so a ratio is nearer to one than that of
+//! the pools alone.
 
 use atomseq::{percpu, type_stable};
 use crossbeam_queue::ArrayQueue;

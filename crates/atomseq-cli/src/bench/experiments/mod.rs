@@ -1,6 +1,7 @@
-//! The experiments, a file each. An experiment measures one structure beside what one would use without atomseq; a
-//! subject does its work through the public safe interface, and all subjects of an experiment share one loop, so that
-//! what keeps the compiler from removing work costs each the same.
+//! The experiments, a file each. An experiment measures one structure beside what one would use
+//! without atomseq; a subject does its work through the public safe interface, and all subjects of
+//! an experiment share one loop, so that what keeps the compiler from removing work costs each the
+//! same.
 
 #[cfg(atomseq_sections)]
 mod b91_table1;
@@ -63,7 +64,8 @@ pub struct Experiment {
     pub operation: &'static str,
     /// Its cases, with what each stands for.
     pub cases: &'static [(&'static str, &'static str)],
-    /// The subjects, or cases, that are not atomseq's. A wrong count of theirs is no failure of the benchmark.
+    /// The subjects, or cases, that are not atomseq's. A wrong count of theirs is no failure of the
+    /// benchmark.
     pub peers: &'static [&'static str],
     /// How it is done.
     pub method: Method,
@@ -85,7 +87,8 @@ pub enum Threads {
     Spread,
     /// One, one a CPU, and four a CPU.
     Crowded,
-    /// Two, one a CPU, and two a CPU: half of them produce and the other half consume, so there is always an even number.
+    /// Two, one a CPU, and two a CPU: half of them produce and the other half consume, so there is
+    /// always an even number.
     Flow,
 }
 
@@ -147,7 +150,8 @@ impl Workload {
 pub enum Method {
     /// The engine runs these cases, made for so many threads.
     Timed(fn(usize) -> Vec<Case>),
-    /// The engine runs one workload after the other, each with that number of threads on as many CPUs as it says.
+    /// The engine runs one workload after the other, each with that number of threads on as many
+    /// CPUs as it says.
     Placed {
         /// That number.
         threads: usize,

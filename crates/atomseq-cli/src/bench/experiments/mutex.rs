@@ -1,5 +1,5 @@
-//! `mutex`: a lock that all threads contend for, held for no longer than it takes to count, for about 100 ns and for about
-//! 1 µs.
+//! `mutex`: a lock that all threads contend for, held for no longer than it takes to count, for
+//! about 100 ns and for about 1 µs.
 
 use std::time::Duration;
 

@@ -1,8 +1,10 @@
-//! `oversubscription`: the CPU time of a change of two words that 32 threads share, beside that of one thread alone.
+//! `oversubscription`: the CPU time of a change of two words that 32 threads share, beside that of
+//! one thread alone.
 //!
-//! Threads that are more than the CPUs are preempted in the middle of an operation. What that costs is not the time that a
-//! thread waits, most of which is the others' turns, but the time that CPUs spend: so the threads' CPU times are
-//! added up and divided by all their operations. A run has a fixed time, and a thread has several turns in it.
+//! Threads that are more than the CPUs are preempted in the middle of an operation. What that costs
+//! is not the time that a thread waits, most of which is the others' turns, but the time that CPUs
+//! spend: so the threads' CPU times are added up and divided by all their operations. A run has a
+//! fixed time, and a thread has several turns in it.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -63,7 +65,8 @@ const THREADS: usize = 32;
 /// How many operations a thread does between two looks at whether the run is over.
 const BETWEEN: u64 = 16;
 
-/// How many times as long as another experiment's run a crowd's is: each thread shall have several turns.
+/// How many times as long as another experiment's run a crowd's is: each thread shall have several
+/// turns.
 const CROWDED: u32 = 100;
 
 /// The same of one thread.

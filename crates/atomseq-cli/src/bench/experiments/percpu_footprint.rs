@@ -1,9 +1,10 @@
-//! `percpu-footprint`: what a count costs while 1,000 threads that have added to it are alive: the bytes it holds, and
-//! the time to read it whole.
+//! `percpu-footprint`: what a count costs while 1,000 threads that have added to it are alive: the
+//! bytes it holds, and the time to read it whole.
 //!
-//! Bytes are what was really asked for: every allocation of the construction and of each thread's first addition, less
-//! what was freed, and, for what maps its memory itself, the growth of the process's mappings. Thread-local storage
-//! that the program's image reserves in every thread is not counted, to the thread-local count's advantage.
+//! Bytes are what was really asked for: every allocation of the construction and of each thread's
+//! first addition, less what was freed, and, for what maps its memory itself, the growth of the
+//! process's mappings. Thread-local storage that the program's image reserves in every thread is
+//! not counted, to the thread-local count's advantage.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -87,7 +88,8 @@ const WAYS: [Way; 3] = [
 
 /// A count that can be read many times over.
 trait Tally: Member {
-    /// Reads the whole count `times` times; how long that took, and a count that was not `expected`.
+    /// Reads the whole count `times` times; how long that took, and a count that was not
+    /// `expected`.
     fn read(&self, times: u32, expected: u64) -> (Duration, Option<u64>);
 }
 

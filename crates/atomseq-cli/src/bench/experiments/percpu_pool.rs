@@ -78,8 +78,9 @@ pub trait Blocks: Sync {
 
 /// A block of 64 bytes.
 pub trait Block: Send {
-    /// Writes a mark at the block's start, lets nobody know what becomes of it, and reads it: whether it is still there.
-    /// Every kind of block does the same, so that it costs them the same.
+    /// Writes a mark at the block's start, lets nobody know what becomes of it, and reads it:
+    /// whether it is still there. Every kind of block does the same, so that it costs them the
+    /// same.
     fn keeps(&mut self, mark: u64) -> bool;
 
     /// Writes a mark at the block's start.

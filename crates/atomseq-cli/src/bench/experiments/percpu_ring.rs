@@ -1,4 +1,5 @@
-//! `percpu-ring`: elements in and out of a bounded ring, 32 in a row. A figure is the time of one element in and out.
+//! `percpu-ring`: elements in and out of a bounded ring, 32 in a row. A figure is the time of one
+//! element in and out.
 
 use std::hint::black_box;
 use std::sync::{Mutex, PoisonError};
@@ -56,7 +57,8 @@ pub trait Channel: Sync {
     /// Takes elements out, as many as there are places or fewer; how many.
     fn receive(&self, elements: &mut [u64]) -> usize;
 
-    /// Takes elements out of wherever there are some; for channels where `receive` looks in one place only.
+    /// Takes elements out of wherever there are some; for channels where `receive` looks in one
+    /// place only.
     fn receive_anywhere(&self, elements: &mut [u64]) -> usize {
         self.receive(elements)
     }
@@ -126,7 +128,8 @@ struct Relaying<C> {
 }
 
 impl<C: Channel + 'static> Relaying<C> {
-    /// The case of that name for so many threads; the channel has room for a burst of each in every place.
+    /// The case of that name for so many threads; the channel has room for a burst of each in every
+    /// place.
     fn case(name: &'static str, threads: usize, channel: C) -> Case {
         let held = |thread| std::array::from_fn(|index| (thread * BURST + index) as u64);
         let held = (0..threads)

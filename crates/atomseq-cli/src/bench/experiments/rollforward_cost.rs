@@ -1,16 +1,20 @@
-//! `rollforward-cost`: what a signal costs that arrives at a certain instruction, by what that instruction belongs to.
+//! `rollforward-cost`: what a signal costs that arrives at a certain instruction, by what that
+//! instruction belongs to.
 //!
-//! Every case runs the same steps, interrupted at the same one of them by the same means, and only what the code there
-//! belongs to is different: nothing that atomseq knows of, a sequence that is restarted, one that is rolled forward, or
-//! code under `signal::mask()`. What brings the thread there is the same in all of them (see `interruption`), and is taken
-//! off: next to each interruption whose signal is delivered there is one without a signal, and a value is how much longer
-//! the one took than the other. That is what a signal costs whom it interrupts and who sends it, which is the thread
-//! itself: sending, delivery, handler, return; with a rollforward the sequence's run to its end as well; with a mask the
-//! first delivery, which only puts the signal off, and the system calls around the second.
+//! Every case runs the same steps, interrupted at the same one of them by the same means, and only
+//! what the code there belongs to is different: nothing that atomseq knows of, a sequence that is
+//! restarted, one that is rolled forward, or code under `signal::mask()`. What brings the thread
+//! there is the same in all of them (see `interruption`), and is taken off: next to each
+//! interruption whose signal is delivered there is one without a signal, and a value is how much
+//! longer the one took than the other. That is what a signal costs whom it interrupts and who sends
+//! it, which is the thread itself: sending, delivery, handler, return; with a rollforward the
+//! sequence's run to its end as well; with a mask the first delivery, which only puts the signal
+//! off, and the system calls around the second.
 //!
-//! The cases `pending:…` take sending off too, by a third interruption whose signal is ignored: the kernel queues it, as
-//! it is blocked, and drops it where it would have delivered the other. They begin where a pending signal could be
-//! delivered, and so tell most sharply what the cases have not in common.
+//! The cases `pending:…` take sending off too, by a third interruption whose signal is ignored: the
+//! kernel queues it, as it is blocked, and drops it where it would have delivered the other. They
+//! begin where a pending signal could be delivered, and so tell most sharply what the cases have
+//! not in common.
 
 mod interruption;
 mod run;

@@ -1,10 +1,11 @@
-//! `s92-table51`: S92 5.2.4: what synchronization costs by locking and without locks, and without locks when the first attempt
-//! fails.
+//! `s92-table51`: S92 5.2.4: what synchronization costs by locking and without locks, and without
+//! locks when the first attempt fails.
 //!
-//! As there, the code under the lock is the code that is not synchronized, and an interference comes between an operation's first
-//! look and its compare-and-swap. In atomseq's stack and queue (`lock-free`) nobody can come between, and in its list whoever was
-//! forestalled gives way to the other first, who is not there; so `lock-free-retry` is the paper's figure by `dcas::Domain` (`cas2` without
-//! the retry). Insertion and deletion are timed apart. The objects stay in this
+//! As there, the code under the lock is the code that is not synchronized, and an interference
+//! comes between an operation's first look and its compare-and-swap. In atomseq's stack and queue
+//! (`lock-free`) nobody can come between, and in its list whoever was forestalled gives way to the
+//! other first, who is not there; so `lock-free-retry` is the paper's figure by `dcas::Domain`
+//! (`cas2` without the retry). Insertion and deletion are timed apart. The objects stay in this
 //! processor's first cache.
 
 mod figures;
@@ -233,20 +234,22 @@ const REASONS: [((&str, &str), &str); 2] = [
     ),
 ];
 
-/// How many elements an object holds, and how many go in before as many come out: no more than the free nodes that a CPU
-/// keeps for itself, since S92's operations do not allocate.
+/// How many elements an object holds, and how many go in before as many come out: no more than the
+/// free nodes that a CPU keeps for itself, since S92's operations do not allocate.
 const CAPACITY: u64 = 32;
 
 /// How many attempts something took; none if it was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attempts(pub u64);
 
-/// An object of S92's table, with room for [`CAPACITY`] elements, and the two operations that fill and empty it.
+/// An object of S92's table, with room for [`CAPACITY`] elements, and the two operations that fill
+/// and empty it.
 pub trait Pair: Default + 'static {
     /// Puts a number in.
     fn put(&self, value: u64) -> Attempts;
 
-    /// Takes a number out. Objects without elements tell how many there were before, the last one being 1.
+    /// Takes a number out. Objects without elements tell how many there were before, the last one
+    /// being 1.
     fn take(&self) -> (u64, Attempts);
 }
 

@@ -27,7 +27,8 @@ pub const EXPERIMENT: Experiment = Experiment {
         paper: "M94",
         table: Some("1"),
         programs: &[("", "NULL")],
-        // M94 made a user-level sigprocmask of its Dyn/Jump (6) and gives no figures of it but those of Dyn/Jump.
+        // M94 made a user-level sigprocmask of its Dyn/Jump (6) and gives no figures of it but
+        // those of Dyn/Jump.
         counterparts: &[("sigprocmask", "sigprocmask"), ("mask", "Dyn/Jump")],
         baseline: None,
         differences: &[],

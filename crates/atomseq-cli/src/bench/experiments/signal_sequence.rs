@@ -1,15 +1,18 @@
-//! `signal-sequence`: M94's three programs (4.1) by each way of keeping this thread's signal handlers out of a sequence.
+//! `signal-sequence`: M94's three programs (4.1) by each way of keeping this thread's signal
+//! handlers out of a sequence.
 //!
-//! * NULL, the empty sequence. The smallest legal sequence is not quite empty: it is one store, its commit. As one
-//!   instruction it needs no protection, so all that a mechanism adds to it is the mechanism's own price.
+//! * NULL, the empty sequence. The smallest legal sequence is not quite empty: it is one store, its
+//!   commit. As one instruction it needs no protection, so all that a mechanism adds to it is the
+//!   mechanism's own price.
 //! * LIFO: a node is pushed on a singly linked stack and popped off it, two sequences.
-//! * FIFO: a node is enqueued in an empty singly linked queue and dequeued, two sequences. Where head and tail are both
-//!   words of the queue, as usual, enqueuing has two visible stores, which cannot be restarted but only rolled forward:
-//!   that is `fifo-stores`. `fifo` is a queue with a node to spare, of which enqueuing and dequeuing have one visible
-//!   store each, so that there is one template for all forms.
+//! * FIFO: a node is enqueued in an empty singly linked queue and dequeued, two sequences. Where
+//!   head and tail are both words of the queue, as usual, enqueuing has two visible stores, which
+//!   cannot be restarted but only rolled forward: that is `fifo-stores`. `fifo` is a queue with a
+//!   node to spare, of which enqueuing and dequeuing have one visible store each, so that there is
+//!   one template for all forms.
 //!
-//! `none` is the template of `restarting` and `rolling`, instruction for instruction, without its row in the table: what
-//! the two are compared with. The other subjects do the same in plain Rust.
+//! `none` is the template of `restarting` and `rolling`, instruction for instruction, without its
+//! row in the table: what the two are compared with. The other subjects do the same in plain Rust.
 
 mod interlocked;
 mod mechanisms;
@@ -106,9 +109,10 @@ pub const EXPERIMENT: Experiment = Experiment {
             ("fifo", "FIFO"),
             ("fifo-stores", "FIFO"),
         ],
-        // M94's own user-level mask, of which it gives no figures, is made of its Dyn/Jump (6); rolling pays as little on
-        // the fast path as any of its schemes, as Hyb/Jump does there. Its other rows need a privileged processor mode,
-        // but Dyn/Fault, which nothing here resembles.
+        // M94's own user-level mask, of which it gives no figures, is made of its Dyn/Jump (6);
+        // rolling pays as little on the fast path as any of its schemes, as Hyb/Jump does there.
+        // Its other rows need a privileged processor mode, but Dyn/Fault, which nothing here
+        // resembles.
         counterparts: &[
             ("sigprocmask", "sigprocmask"),
             ("mask", "Dyn/Jump"),
@@ -170,7 +174,8 @@ trait Program: Default + Sync + 'static {
     fn is_whole(&self) -> bool;
 }
 
-/// A program, run by every thread on memory of its own: of what is atomic on one thread, two threads can share nothing.
+/// A program, run by every thread on memory of its own: of what is atomic on one thread, two
+/// threads can share nothing.
 struct Running<P> {
     programs: Vec<CachePadded<P>>,
     right: AtomicU64,

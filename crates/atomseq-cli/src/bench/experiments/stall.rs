@@ -1,12 +1,13 @@
 //! `stall`: one thread is stopped inside an operation: how long until another one completes one?
 //!
-//! A thread does operations and nothing else, until a signal stops it wherever it is: its handler sleeps. As soon as another
-//! thread sees that, it does one operation on the same object, which is timed. Only stops inside an operation count, a
-//! thousand of them unless `--quick`: where others have to throw a stopped thread out, stops in which that was so;
-//! elsewhere, stops between an operation's call and its return.
+//! A thread does operations and nothing else, until a signal stops it wherever it is: its handler
+//! sleeps. As soon as another thread sees that, it does one operation on the same object, which is
+//! timed. Only stops inside an operation count, a thousand of them unless `--quick`: where others
+//! have to throw a stopped thread out, stops in which that was so; elsewhere, stops between an
+//! operation's call and its return.
 //!
-//! A mutex is there to be shown as what it is: nobody gets it before the stopped thread goes on. That is watched for a
-//! while each time, and its figure is that while, not a result.
+//! A mutex is there to be shown as what it is: nobody gets it before the stopped thread goes on.
+//! That is watched for a while each time, and its figure is that while, not a result.
 
 mod stop;
 mod ways;

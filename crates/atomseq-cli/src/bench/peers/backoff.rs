@@ -1,6 +1,6 @@
-//! A test-and-test-and-set lock with exponential backoff (Anderson 1990; Mellor-Crummey and Scott 1991, 2.1): it waits twice as
-//! long after each look at a lock that is held, and gives its turn away once that would be long, which is what lets it be
-//! used by more threads than there are CPUs.
+//! A test-and-test-and-set lock with exponential backoff (Anderson 1990; Mellor-Crummey and Scott
+//! 1991, 2.1): it waits twice as long after each look at a lock that is held, and gives its turn
+//! away once that would be long, which is what lets it be used by more threads than there are CPUs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

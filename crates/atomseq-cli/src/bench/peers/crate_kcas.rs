@@ -1,9 +1,9 @@
-//! The crate kcas (0.1.0): multi-word compare-and-swap after Harris, Fraser and Pratt (2002), whose descriptors are a
-//! thread's own and are used again, so that it neither allocates nor reclaims. Each thread has its own wrapper, as its
-//! documentation asks, made once.
+//! The crate kcas (0.1.0): multi-word compare-and-swap after Harris, Fraser and Pratt (2002), whose
+//! descriptors are a thread's own and are used again, so that it neither allocates nor reclaims.
+//! Each thread has its own wrapper, as its documentation asks, made once.
 //!
-//! It reads no words: a reader that finds another operation's mark knows no value. Whoever adds here then tries with
-//! what it knew before, which lets it help that operation, and reads again.
+//! It reads no words: a reader that finds another operation's mark knows no value. Whoever adds
+//! here then tries with what it knew before, which lets it help that operation, and reads again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,6 +1,6 @@
-//! The crate mwcas (0.2.0), after Wang, Levandoski and Larson (2018): each operation allocates a descriptor, which epochs
-//! free. Its words are numbers in place, which it calls the form without allocation, and a guard is pinned for each
-//! operation, as its documentation does.
+//! The crate mwcas (0.2.0), after Wang, Levandoski and Larson (2018): each operation allocates a
+//! descriptor, which epochs free. Its words are numbers in place, which it calls the form without
+//! allocation, and a guard is pinned for each operation, as its documentation does.
 
 use crossbeam_utils::CachePadded;
 use mwcas::{MwCas, U64Pointer};

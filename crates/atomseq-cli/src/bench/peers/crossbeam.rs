@@ -1,5 +1,6 @@
-//! crossbeam-queue: `ArrayQueue`, its fastest shared container, as the bag beside the stack, as the ring and under the
-//! pool; `SegQueue`, its unbounded queue, beside the queues; `SkipMap` beside the list.
+//! crossbeam-queue: `ArrayQueue`, its fastest shared container, as the bag beside the stack, as the
+//! ring and under the pool; `SegQueue`, its unbounded queue, beside the queues; `SkipMap` beside
+//! the list.
 
 use crossbeam_queue::{ArrayQueue, SegQueue};
 use crossbeam_skiplist::SkipMap;
@@ -76,7 +77,8 @@ impl Channel for ArrayQueue<u64> {
     }
 }
 
-/// Idle blocks in a shared queue; when it is empty a block is allocated, when it is full one is freed.
+/// Idle blocks in a shared queue; when it is empty a block is allocated, when it is full one is
+/// freed.
 pub struct QueuedBlocks(ArrayQueue<Box<[u64; 8]>>);
 
 impl QueuedBlocks {

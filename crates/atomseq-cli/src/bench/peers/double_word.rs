@@ -1,9 +1,9 @@
-//! Two words side by side, changed by a double-width compare-and-swap: the heads of Treiber's stacks, whose second word is a
-//! tag against the ABA problem.
+//! Two words side by side, changed by a double-width compare-and-swap: the heads of Treiber's
+//! stacks, whose second word is a tag against the ABA problem.
 //!
-//! By `dcas::Adjacent` where that is one instruction in place, beside two plain loads to begin with. The crate portable-atomic, which stands in
-//! for it elsewhere, calls a function for each that it has looked for at run time: with it a pair on a stack takes about
-//! 8 % longer.
+//! By `dcas::Adjacent` where that is one instruction in place, beside two plain loads to begin
+//! with. The crate portable-atomic, which stands in for it elsewhere, calls a function for each
+//! that it has looked for at run time: with it a pair on a stack takes about 8 % longer.
 
 #[cfg(atomseq_sections)]
 use atomseq::dcas::{Adjacent, Cell};
@@ -47,7 +47,8 @@ impl DoubleWord {
         Held { word, tag }
     }
 
-    /// Replaces the word and takes the next tag, if both are still as they were; else what they are. Acquire and Release.
+    /// Replaces the word and takes the next tag, if both are still as they were; else what they
+    /// are. Acquire and Release.
     #[inline(always)]
     pub fn replace(&self, held: Held, word: u64) -> Result<(), Held> {
         let next = (word, held.tag.wrapping_add(1) & MAX);
@@ -69,7 +70,8 @@ impl DoubleWord {
         Held::of(self.0.load(Ordering::Acquire))
     }
 
-    /// Replaces the word and takes the next tag, if both are still as they were; else what they are. Acquire and Release.
+    /// Replaces the word and takes the next tag, if both are still as they were; else what they
+    /// are. Acquire and Release.
     #[inline(always)]
     pub fn replace(&self, held: Held, word: u64) -> Result<(), Held> {
         let join = |word, tag| u128::from(word) | u128::from(tag) << 64;

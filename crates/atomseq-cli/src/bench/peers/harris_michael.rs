@@ -1,6 +1,7 @@
-//! Harris's ordered list as Michael has it (2002, "High Performance Dynamic Lock-Free Hash Tables and List-Based Sets", figure 5): by
-//! single-word compare-and-swap alone. A node that is deleted is marked first, in its own link, and unlinked by whoever
-//! comes by. Nodes are from type-stable memory, atomseq's own, and used again at once: every link has a tag that changes with it.
+//! Harris's ordered list as Michael has it (2002, "High Performance Dynamic Lock-Free Hash Tables
+//! and List-Based Sets", figure 5): by single-word compare-and-swap alone. A node that is deleted
+//! is marked first, in its own link, and unlinked by whoever comes by. Nodes are from type-stable
+//! memory, atomseq's own, and used again at once: every link has a tag that changes with it.
 //!
 //! ```text
 //! link   63 … 42 tag | 41 … 1 address of the next node / 64 | 0 this node is deleted
@@ -56,7 +57,8 @@ impl HarrisMichael {
 
     fn node(&self, link: u64) -> Option<&Node> {
         let address = (link & ADDRESS) << 5;
-        // SAFETY: null or the address of a node of the pool, which stays one for as long as the pool lives.
+        // SAFETY: null or the address of a node of the pool, which stays one for as long as the
+        // pool lives.
         unsafe { ptr::with_exposed_provenance::<Node>(address as usize).as_ref() }
     }
 
@@ -65,7 +67,8 @@ impl HarrisMichael {
     fn search(&self, key: u64) -> Place<'_> {
         'again: loop {
             let mut link: &AtomicU64 = &self.head;
-            // Acquire, all loads here: pair with the Releases that link nodes, and keep the second look at a link behind them.
+            // Acquire, all loads here: pair with the Releases that link nodes, and keep the second
+            // look at a link behind them.
             let mut held = link.load(Ordering::Acquire);
             loop {
                 let Some(node) = self.node(held) else {
@@ -163,7 +166,8 @@ impl Ordered for HarrisMichael {
             let (node, next) = place.found?;
             let value = node.value.load(Ordering::Acquire);
             let deleted = after(next, next & ADDRESS) | DELETED;
-            // AcqRel: whoever unlinks the node has seen the mark, and this one has seen the node as it was linked.
+            // AcqRel: whoever unlinks the node has seen the mark, and this one has seen the node as
+            // it was linked.
             let marked =
                 (node.link).compare_exchange(next, deleted, Ordering::AcqRel, Ordering::Relaxed);
             if marked.is_err() {

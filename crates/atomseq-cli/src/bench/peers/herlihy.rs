@@ -1,6 +1,7 @@
-//! Herlihy's way to make any structure non-blocking (1993, "A Methodology for Implementing Highly Concurrent Data Objects"): copy
-//! the whole structure, change the copy, and make it the structure by one compare-and-swap of the root. S92 and GC96 compare
-//! themselves with it. This is a stack made so.
+//! Herlihy's way to make any structure non-blocking (1993, "A Methodology for Implementing Highly
+//! Concurrent Data Objects"): copy the whole structure, change the copy, and make it the structure
+//! by one compare-and-swap of the root. S92 and GC96 compare themselves with it. This is a stack
+//! made so.
 //!
 //! ```text
 //! root   tag | number of a version
@@ -8,8 +9,9 @@
 //! version 1   length | element …                    one version more than there are threads: each has one to fill
 //! ```
 //!
-//! Versions are used again, so one may be filled while somebody still copies it: the root's tag tells that the copy is of no
-//! use, as Herlihy's check words do. Only elements in use are copied, and no thread has to look for a version to fill.
+//! Versions are used again, so one may be filled while somebody still copies it: the root's tag
+//! tells that the copy is of no use, as Herlihy's check words do. Only elements in use are copied,
+//! and no thread has to look for a version to fill.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -58,7 +60,8 @@ impl CopyingStack {
         }
     }
 
-    /// Copies the stack, changes the copy, and makes it the stack; all over again if somebody else did meanwhile.
+    /// Copies the stack, changes the copy, and makes it the stack; all over again if somebody else
+    /// did meanwhile.
     #[inline(always)]
     fn update<R>(&self, change: impl Fn(&Version, usize) -> (usize, R)) -> R {
         // Relaxed: a thread's own word.
@@ -74,7 +77,8 @@ impl CopyingStack {
             for (to, from) in copy.elements.iter().zip(&version.elements).take(length) {
                 to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
             }
-            // Acquire: pairs with the Release fence of whoever fills this version anew, who has changed the root before.
+            // Acquire: pairs with the Release fence of whoever fills this version anew, who has
+            // changed the root before.
             fence(Ordering::Acquire);
             if self.root.load(Ordering::Relaxed) == root {
                 let (length, result) = change(copy, length);
@@ -85,7 +89,8 @@ impl CopyingStack {
                     (self.root).compare_exchange(root, new, Ordering::AcqRel, Ordering::Relaxed);
                 if made.is_ok() {
                     own.store(root & NUMBER, Ordering::Relaxed);
-                    // Release: pairs with the Acquire fence above: what is filled in next shows the new root.
+                    // Release: pairs with the Acquire fence above: what is filled in next shows the
+                    // new root.
                     fence(Ordering::Release);
                     return result;
                 }

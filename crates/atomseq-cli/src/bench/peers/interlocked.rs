@@ -1,4 +1,5 @@
-//! Counters by interlocked instruction: one that all threads share, and one a CPU, chosen by asking which CPU this is.
+//! Counters by interlocked instruction: one that all threads share, and one a CPU, chosen by asking
+//! which CPU this is.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,7 +8,8 @@ use crossbeam_utils::CachePadded;
 use crate::bench::experiments::Count;
 use crate::machine;
 
-// Relaxed throughout: a count orders nothing, and it is read after the threads have met at the crew's mutex.
+// Relaxed throughout: a count orders nothing, and it is read after the threads have met at the
+// crew's mutex.
 
 /// One word, alone on its cache lines, that every thread adds to.
 #[derive(Default)]
@@ -24,7 +26,8 @@ impl Count for Interlocked {
     }
 }
 
-/// A padded word a CPU. A thread may be moved between asking for its CPU and adding, hence still an interlocked add.
+/// A padded word a CPU. A thread may be moved between asking for its CPU and adding, hence still an
+/// interlocked add.
 pub struct InterlockedPerCpu {
     slots: Box<[CachePadded<AtomicU64>]>,
 }

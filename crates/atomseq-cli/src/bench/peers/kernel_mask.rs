@@ -1,5 +1,6 @@
-//! The signal mask of the kernel: two system calls around what must not be interrupted, which is M94's *sigprocmask* and
-//! what programs use today. (In a program with threads its name is `pthread_sigmask`.)
+//! The signal mask of the kernel: two system calls around what must not be interrupted, which is
+//! M94's *sigprocmask* and what programs use today. (In a program with threads its name is
+//! `pthread_sigmask`.)
 
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -28,8 +29,8 @@ impl Signals {
     #[inline(always)]
     pub fn block(&self) -> Blocked {
         let mut before = MaybeUninit::uninit();
-        // SAFETY: both point to sets that live through the call, and it fills in the second: it fails only for an
-        // operation that is none of its three.
+        // SAFETY: both point to sets that live through the call, and it fills in the second: it
+        // fails only for an operation that is none of its three.
         let before = unsafe {
             libc::pthread_sigmask(libc::SIG_BLOCK, &self.0, before.as_mut_ptr());
             before.assume_init()

@@ -1,5 +1,5 @@
-//! Locks, atomseq's and others', each around a tally. std's is used as it comes, poisoning included, and so is
-//! parking_lot's: neither has a setting that is documented to make it faster.
+//! Locks, atomseq's and others', each around a tally. std's is used as it comes, poisoning
+//! included, and so is parking_lot's: neither has a setting that is documented to make it faster.
 
 use std::sync::PoisonError;
 

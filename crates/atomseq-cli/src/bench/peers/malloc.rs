@@ -1,5 +1,6 @@
-//! Allocators, called directly: the C library's `malloc` and `free`, and mimalloc's. Both have thread caches of their own,
-//! which is what a pool must beat. The block is black-boxed and written to, so the pair cannot be removed.
+//! Allocators, called directly: the C library's `malloc` and `free`, and mimalloc's. Both have
+//! thread caches of their own, which is what a pool must beat. The block is black-boxed and written
+//! to, so the pair cannot be removed.
 
 use std::ffi::c_void;
 use std::hint::black_box;
@@ -12,7 +13,8 @@ use crate::bench::experiments::{Block, Blocks};
 ///
 /// # Safety
 ///
-/// What `allocate` returns is null, or 64 bytes that are the caller's alone until `free`, aligned for any type.
+/// What `allocate` returns is null, or 64 bytes that are the caller's alone until `free`, aligned
+/// for any type.
 pub unsafe trait Allocator: Sync {
     /// Allocates 64 bytes.
     fn allocate() -> *mut c_void;
@@ -84,7 +86,8 @@ impl<A: Allocator> Blocks for A {
 
     #[inline(always)]
     fn put(&self, block: Allocated<A>) {
-        // SAFETY: the block came from `allocate` in `get` and is given up here; `Allocated` is not Clone.
+        // SAFETY: the block came from `allocate` in `get` and is given up here; `Allocated` is not
+        // Clone.
         unsafe { A::free(block.0.as_ptr().cast()) };
     }
 }

@@ -1,5 +1,6 @@
-//! What the field uses instead: each peer in its best documented configuration (padded where its users would pad,
-//! backing off where its users would back off), behind the same small trait as atomseq's own structure.
+//! What the field uses instead: each peer in its best documented configuration (padded where its
+//! users would pad, backing off where its users would back off), behind the same small trait as
+//! atomseq's own structure.
 
 pub mod backoff;
 pub mod crate_kcas;

@@ -1,6 +1,7 @@
-//! A queue lock: Mellor-Crummey and Scott's (1991, figure 5). Each waiter spins on a word of its own, and the lock goes from one to the
-//! next in the order in which they came. Whoever has waited for long gives its turn away: with more threads than CPUs the
-//! next one in the queue is often not running, and would otherwise be waited for until its turn comes.
+//! A queue lock: Mellor-Crummey and Scott's (1991, figure 5). Each waiter spins on a word of its
+//! own, and the lock goes from one to the next in the order in which they came. Whoever has waited
+//! for long gives its turn away: with more threads than CPUs the next one in the queue is often not
+//! running, and would otherwise be waited for until its turn comes.
 //!
 //! ```text
 //! tail ─────────────────────────┐
@@ -38,15 +39,18 @@ impl Exclusive for QueueLock {
             must_wait: AtomicBool::new(true),
         });
         let address = ptr::from_ref(&node).cast_mut();
-        // AcqRel: the Release publishes the node to the successor, whose Acquire is this same exchange; the Acquire also pairs with
-        // the Release of a holder who found nobody and cleared the tail.
+        // AcqRel: the Release publishes the node to the successor, whose Acquire is this same
+        // exchange; the Acquire also pairs with the Release of a holder who found nobody and
+        // cleared the tail.
         let before = self.tail.swap(address, Ordering::AcqRel);
         if !before.is_null() {
-            // SAFETY: whoever owns that node does not leave before it has found this successor and let it go on.
+            // SAFETY: whoever owns that node does not leave before it has found this successor and
+            // let it go on.
             let before = unsafe { &*before };
             wait_behind(before, &node, address);
         }
-        // Leaves the queue also if the work panics: successors must not wait for a node that is gone.
+        // Leaves the queue also if the work panics: successors must not wait for a node that is
+        // gone.
         let _leaving = Leaving {
             lock: self,
             node: &node,
@@ -80,7 +84,8 @@ impl Drop for Leaving<'_> {
         // Acquire: pairs with the Release in `wait_behind`.
         let mut next = self.node.next.load(Ordering::Acquire);
         if next.is_null() {
-            // Release: pairs with the Acquire of whoever takes the free lock. Relaxed: on failure nothing is read.
+            // Release: pairs with the Acquire of whoever takes the free lock. Relaxed: on failure
+            // nothing is read.
             let free = self.lock.tail.compare_exchange(
                 self.address,
                 ptr::null_mut(),

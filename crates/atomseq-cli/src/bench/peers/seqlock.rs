@@ -1,5 +1,5 @@
-//! A sequence lock: two words whose writer makes a number odd while it changes them. Readers never store; a writer that is
-//! preempted keeps everybody waiting.
+//! A sequence lock: two words whose writer makes a number odd while it changes them. Readers never
+//! store; a writer that is preempted keeps everybody waiting.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering, fence};

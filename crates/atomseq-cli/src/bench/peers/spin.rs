@@ -1,5 +1,5 @@
-//! A test-and-test-and-set lock that only spins, as a kernel's does, where holders are not preempted: a program's are, and
-//! then everybody spins until the holder's next turn.
+//! A test-and-test-and-set lock that only spins, as a kernel's does, where holders are not
+//! preempted: a program's are, and then everybody spins until the holder's next turn.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

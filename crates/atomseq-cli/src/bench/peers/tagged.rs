@@ -1,14 +1,16 @@
-//! A stack and a queue by interlocked instruction that recycle their nodes, as a thread and its handlers would share them
-//! without atomseq: links are node numbers with a tag in the same 64 bits against the ABA problem, which is cheaper than
-//! a double-width compare-and-swap. The stack is Treiber's, the queue Michael and Scott's.
+//! A stack and a queue by interlocked instruction that recycle their nodes, as a thread and its
+//! handlers would share them without atomseq: links are node numbers with a tag in the same 64 bits
+//! against the ABA problem, which is cheaper than a double-width compare-and-swap. The stack is
+//! Treiber's, the queue Michael and Scott's.
 //!
-//! Only a handler on the same thread interferes, so there is no contention and no backoff. The instructions are those
-//! that contending CPUs would need as well: Rust has no others, and so have programs.
+//! Only a handler on the same thread interferes, so there is no contention and no backoff. The
+//! instructions are those that contending CPUs would need as well: Rust has no others, and so have
+//! programs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-// Relaxed where nothing follows from what is read; the others name their partners. On one thread all orderings are alike;
-// on x86-64 they cost the same as well.
+// Relaxed where nothing follows from what is read; the others name their partners. On one thread
+// all orderings are alike; on x86-64 they cost the same as well.
 
 /// The number of no node.
 pub const NONE: u32 = u32::MAX;
@@ -176,7 +178,8 @@ impl TaggedQueue {
     /// Makes a node the last one, unless somebody has.
     #[inline(always)]
     fn advance(&self, last: Tagged, node: u32) {
-        // Release: pairs with the Acquire of whoever reads which node is last. A failure means that it is done.
+        // Release: pairs with the Acquire of whoever reads which node is last. A failure means that
+        // it is done.
         let _ = (self.last).compare_exchange(
             last,
             after(last, node),

@@ -1,5 +1,6 @@
-//! Counters that a thread keeps to itself. `ThreadLocal` is the cheapest there is and can be read by nobody else until
-//! its thread hands it in; `Registered` is what a metrics library does so that it can be read while its threads live.
+//! Counters that a thread keeps to itself. `ThreadLocal` is the cheapest there is and can be read
+//! by nobody else until its thread hands it in; `Registered` is what a metrics library does so that
+//! it can be read while its threads live.
 
 use std::cell::{Cell, OnceCell};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,7 +36,8 @@ impl Count for ThreadLocal {
     }
 }
 
-/// A padded word a thread, which a registry keeps for the readers. A thread may use one registry only.
+/// A padded word a thread, which a registry keeps for the readers. A thread may use one registry
+/// only.
 #[derive(Default)]
 pub struct Registered {
     all: Mutex<Vec<Arc<CachePadded<AtomicU64>>>>,
@@ -57,7 +59,8 @@ impl Count for Registered {
     fn add(&self, amount: u64) {
         REGISTERED.with(|mine| {
             let count = mine.get_or_init(|| self.register());
-            // Only this thread writes it: no interlocked instruction. Relaxed: readers want a number, no order.
+            // Only this thread writes it: no interlocked instruction. Relaxed: readers want a
+            // number, no order.
             count.store(count.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
         });
     }

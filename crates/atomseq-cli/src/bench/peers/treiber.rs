@@ -1,8 +1,8 @@
-//! Treiber's stack over type-stable nodes, with a tag beside the head against the ABA problem: a double-width
-//! compare-and-swap (cmpxchg16b, casp) an operation, and a backoff when it fails.
+//! Treiber's stack over type-stable nodes, with a tag beside the head against the ABA problem: a
+//! double-width compare-and-swap (cmpxchg16b, casp) an operation, and a backoff when it fails.
 //!
-//! Elements are the nodes' numbers: an element is its own node, as with an intrusive list, so no operation has to find a
-//! free node first.
+//! Elements are the nodes' numbers: an element is its own node, as with an intrusive list, so no
+//! operation has to find a free node first.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,8 +27,8 @@ impl Nodes {
         )
     }
 
-    // Relaxed: the head's compare-and-swap orders the links (see `Head`), and a link read too late is thrown away with
-    // the failing compare-and-swap.
+    // Relaxed: the head's compare-and-swap orders the links (see `Head`), and a link read too late
+    // is thrown away with the failing compare-and-swap.
 
     #[inline(always)]
     fn next(&self, node: u64) -> u64 {
@@ -51,7 +51,8 @@ impl Nodes {
         (reversed, chain)
     }
 
-    /// Cuts the first node off a chain that nobody else can reach; what remains, `None` when nothing does.
+    /// Cuts the first node off a chain that nobody else can reach; what remains, `None` when
+    /// nothing does.
     pub fn rest(&self, first: u64) -> Option<u64> {
         Some(self.next(first)).filter(|&next| next != END)
     }
@@ -66,8 +67,8 @@ impl Head {
         Self(CachePadded::new(DoubleWord::new(END)))
     }
 
-    // The Release of the head's compare-and-swap pairs with the Acquire of whoever takes a node and then reads its link, or
-    // finds another head.
+    // The Release of the head's compare-and-swap pairs with the Acquire of whoever takes a node and
+    // then reads its link, or finds another head.
 
     /// Puts a chain, from `first` to `last`, on top.
     #[inline(always)]

@@ -1,5 +1,6 @@
-//! Treiber's stack of values: each lies in a node from type-stable memory, atomseq's own, and the head has a tag beside it
-//! against the ABA problem. Beside `treiber`, whose elements bring their nodes with them, it tells what nodes cost.
+//! Treiber's stack of values: each lies in a node from type-stable memory, atomseq's own, and the
+//! head has a tag beside it against the ABA problem. Beside `treiber`, whose elements bring their
+//! nodes with them, it tells what nodes cost.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -73,7 +74,8 @@ impl Container for PooledTreiber {
             match self.head.replace(head, next.addr() as u64) {
                 Ok(()) => {
                     let value = node.value.load(Ordering::Relaxed);
-                    // SAFETY: it came out of `into_raw` in `push`, and whoever takes it off the stack has it alone.
+                    // SAFETY: it came out of `into_raw` in `push`, and whoever takes it off the
+                    // stack has it alone.
                     drop(unsafe { self.nodes.adopt(node) });
                     return Some(value);
                 }

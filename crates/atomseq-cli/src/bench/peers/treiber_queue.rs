@@ -1,10 +1,10 @@
-//! A queue of two Treiber stacks: elements are pushed onto the inbox; whoever finds the outbox empty takes the inbox
-//! whole, turns it round, keeps its first and puts the rest on the outbox.
+//! A queue of two Treiber stacks: elements are pushed onto the inbox; whoever finds the outbox
+//! empty takes the inbox whole, turns it round, keeps its first and puts the rest on the outbox.
 //!
-//! Between one thread's pushes and another's pops it is first in, first out; two threads that turn an inbox round at
-//! once may mix theirs, and elements in a turner's hands are found by nobody else for that moment. It is what the field
-//! uses where such a queue need not be exact, and its pair costs two double-width compare-and-swaps at best, four when
-//! it is nearly empty.
+//! Between one thread's pushes and another's pops it is first in, first out; two threads that turn
+//! an inbox round at once may mix theirs, and elements in a turner's hands are found by nobody else
+//! for that moment. It is what the field uses where such a queue need not be exact, and its pair
+//! costs two double-width compare-and-swaps at best, four when it is nearly empty.
 
 use super::treiber::{Head, Nodes};
 use crate::bench::exchange::Container;

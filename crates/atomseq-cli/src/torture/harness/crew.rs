@@ -90,7 +90,8 @@ pub fn direct(
     }
 
     shared.end();
-    // A thread that panicked has been reported where it did; without a result there is nothing to add.
+    // A thread that panicked has been reported where it did; without a result there is nothing to
+    // add.
     figures.torments = tormentor.join().unwrap_or_default();
     shared.stop_timers();
     drop(jobs);
@@ -184,7 +185,8 @@ fn round(
 
 const PANICKED: Broken = Broken::new("an operation panicked: its message is above");
 
-/// How many (CPU, lane) pairs a worker watches for order: a few workers do, where the memory for it is small.
+/// How many (CPU, lane) pairs a worker watches for order: a few workers do, where the memory for it
+/// is small.
 fn watched(worker: usize, lanes: usize) -> usize {
     const MAX: usize = 1 << 16;
     let pairs = atomseq::status().features().cpus * lanes;

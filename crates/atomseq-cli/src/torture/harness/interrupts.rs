@@ -18,7 +18,8 @@ struct Context<'a> {
 }
 
 thread_local! {
-    /// Null while handlers have nothing to do. Needs neither initialiser nor destructor, so a handler may look at it.
+    /// Null while handlers have nothing to do. Needs neither initialiser nor destructor, so a
+    /// handler may look at it.
     static CONTEXT: Cell<*const Context<'static>> = const { Cell::new(ptr::null()) };
 }
 
@@ -30,18 +31,21 @@ pub fn delivered() -> u64 {
     DELIVERED.load(Ordering::Relaxed)
 }
 
-/// Lets signals reach `handle` from now on: by way of `atomseq::signal`, or as another library would.
+/// Lets signals reach `handle` from now on: by way of `atomseq::signal`, or as another library
+/// would.
 pub fn install(interruptions: Interruptions) {
     system::install_handlers(handle, interruptions.are_managed());
 }
 
-/// Does the work; wherever a signal interrupts it, the handler does an operation on one of the lanes.
+/// Does the work; wherever a signal interrupts it, the handler does an operation on one of the
+/// lanes.
 pub fn while_interrupted<R>(
     round: &dyn Round,
     lanes: &mut HandlerLanes,
     work: impl FnOnce() -> R,
 ) -> R {
-    // SAFETY: `UnsafeCell` has its content's layout, and nobody else has the lanes while the context is published.
+    // SAFETY: `UnsafeCell` has its content's layout, and nobody else has the lanes while the
+    // context is published.
     let lanes =
         unsafe { &*ptr::from_mut(lanes).cast::<[UnsafeCell<Lane>; LANES_PER_WORKER - 1]>() };
     let context = Context { round, lanes };
@@ -54,7 +58,8 @@ struct Published;
 
 impl Published {
     fn new(context: &Context<'_>) -> Published {
-        // The lifetime ends here in name only: `drop` takes the pointer back while the context still lives.
+        // The lifetime ends here in name only: `drop` takes the pointer back while the context
+        // still lives.
         CONTEXT.set(ptr::from_ref(context).cast());
         compiler_fence(Ordering::SeqCst);
         Published

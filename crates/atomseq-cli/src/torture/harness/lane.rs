@@ -1,5 +1,5 @@
-//! A lane: one sequential actor of a round. A worker has three: its own, and one for each of its two signal handlers,
-//! which interrupt it anywhere.
+//! A lane: one sequential actor of a round. A worker has three: its own, and one for each of its
+//! two signal handlers, which interrupt it anywhere.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU64, Ordering};
@@ -99,7 +99,8 @@ pub struct Lane {
     pub held: [Vec<u32>; 2],
     /// Its sums, with a meaning to each target.
     pub totals: Vec<u64>,
-    /// For each CPU and lane the number after the last one seen coming out; empty when the lane does not watch order.
+    /// For each CPU and lane the number after the last one seen coming out; empty when the lane
+    /// does not watch order.
     pub seen: Vec<u32>,
     /// How many gates it closed, at the least: by what the structures gave it.
     pub closings: u64,

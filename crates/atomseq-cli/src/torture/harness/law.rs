@@ -1,4 +1,5 @@
-//! Laws that must hold, and the first one seen broken. Signal handlers report too, so nothing here allocates or locks.
+//! Laws that must hold, and the first one seen broken. Signal handlers report too, so nothing here
+//! allocates or locks.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -70,7 +71,8 @@ struct First {
     broken: UnsafeCell<Broken>,
 }
 
-// SAFETY: written once, by whoever moved `claimed` from false to true, and read only after `written`.
+// SAFETY: written once, by whoever moved `claimed` from false to true, and read only after
+// `written`.
 unsafe impl Sync for First {}
 
 static FIRST: First = First {

@@ -63,7 +63,8 @@ impl Ledger {
             number: lane.issued,
         };
         lane.issued += 1;
-        // Relaxed: whoever gets the value gets it through a structure, which orders this store before.
+        // Relaxed: whoever gets the value gets it through a structure, which orders this store
+        // before.
         self.issued[lane.number].store(lane.issued, Ordering::Relaxed);
         Some(self.seal(origin))
     }

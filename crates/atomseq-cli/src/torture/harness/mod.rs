@@ -1,12 +1,14 @@
-//! The machinery that all targets share: threads in rounds, their disturbance, the books, and the watch over all of it.
+//! The machinery that all targets share: threads in rounds, their disturbance, the books, and the
+//! watch over all of it.
 //!
 //! ```text
 //! watch (main thread) ──> director ──rounds──> workers   each: its own lane, and two that interrupt it
 //!                             └──> tormentor: moves, signals, fences, restart limits
 //! ```
 //!
-//! A round is a fresh structure, a bounded number of operations by every worker, and an exact settlement once all of
-//! them have stopped. The operations follow from the seed; how threads interleave does not.
+//! A round is a fresh structure, a bounded number of operations by every worker, and an exact
+//! settlement once all of them have stopped. The operations follow from the seed; how threads
+//! interleave does not.
 
 pub mod crew;
 pub mod interrupts;
@@ -32,7 +34,8 @@ pub trait Round: Send + Sync {
     /// One operation of the lane's choice, concurrently with those of the others.
     fn step(&self, lane: &mut Lane) -> Checked;
 
-    /// The same from a signal handler: only what is allowed there, and nothing that allocates or locks.
+    /// The same from a signal handler: only what is allowed there, and nothing that allocates or
+    /// locks.
     fn interrupt(&self, _lane: &mut Lane) -> Checked {
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! The thread that disturbs the workers: moves them between CPUs, interrupts them, aborts their sections, and changes how
-//! often they may restart.
+//! The thread that disturbs the workers: moves them between CPUs, interrupts them, aborts their
+//! sections, and changes how often they may restart.
 
 use std::sync::atomic::Ordering;
 use std::thread;

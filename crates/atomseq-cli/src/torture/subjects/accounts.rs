@@ -84,7 +84,8 @@ impl Accounts {
         self.0.compare_exchange_pair(taken, given)
     }
 
-    /// Compares every account that it does not change; where it may change more than two, two others swap.
+    /// Compares every account that it does not change; where it may change more than two, two
+    /// others swap.
     fn all_at_once(&self, from: usize, to: usize, more: u64) -> Result<(), Changed> {
         let amounts = self.0.snapshot(self.0.each_ref()).0;
         let mut changed = amounts;

@@ -1,4 +1,5 @@
-//! One structure of each kind, with one set of books: for targets that torture something other than one structure.
+//! One structure of each kind, with one set of books: for targets that torture something other than
+//! one structure.
 
 use std::sync::Arc;
 
@@ -53,8 +54,8 @@ impl Bundle {
         }
     }
 
-    /// What a forked child checks, while none of the other lanes is there any more: every one of them had at most one
-    /// value or object on its way when it was copied.
+    /// What a forked child checks, while none of the other lanes is there any more: every one of
+    /// them had at most one value or object on its way when it was copied.
     pub fn check_copy(&self, lane: &mut Lane, gates_are_open: bool) -> Checked {
         self.counted.check_sum(lane)?;
         if !gates_are_open {

@@ -1,4 +1,5 @@
-//! What is put into containers: the ledger's values, as plain words, in larger and odd sizes, and as owned boxes.
+//! What is put into containers: the ledger's values, as plain words, in larger and odd sizes, and
+//! as owned boxes.
 
 use std::sync::Arc;
 

@@ -30,7 +30,8 @@ pub trait Lock: Send + Sync {
 pub struct Manners {
     /// May handlers try it, wherever they interrupt?
     pub handlers: bool,
-    /// Does a child of a fork find it usable, whatever the threads that stayed behind were doing with it?
+    /// Does a child of a fork find it usable, whatever the threads that stayed behind were doing
+    /// with it?
     pub forks: bool,
 }
 
@@ -114,7 +115,8 @@ where
         section.go_through(lane, self.sum)?;
         lane.begin(Doing::Fork);
         let ending = system::fork(|| {
-            // SAFETY: the child is a copy of this thread, which holds the lock, and its guard is not used any more.
+            // SAFETY: the child is a copy of this thread, which holds the lock, and its guard is
+            // not used any more.
             unsafe { self.lock.force_unlock() };
             lane.begin(Doing::Child);
             let again = self.lock.lock();
@@ -130,7 +132,8 @@ where
             Ok(Ending::Hung) => Err(Broken::new(
                 "a child forked by the holder of a lock waits for it for ever",
             )),
-            // No memory or no process to be had: that is the machine's affair, and the summary tells it.
+            // No memory or no process to be had: that is the machine's affair, and the summary
+            // tells it.
             Err(_) => Ok(()),
         }
     }

@@ -23,13 +23,14 @@ impl<M: TestAndSet> Shared<M> {
         }
     }
 
-    /// Holds it for a moment, or tries to. A handler at times ends with it held: one that gives it back is never in the
-    /// way of whom it interrupted.
+    /// Holds it for a moment, or tries to. A handler at times ends with it held: one that gives it
+    /// back is never in the way of whom it interrupted.
     fn enter(&self, lane: &mut Lane, sum: usize, is_handler: bool) -> Checked {
         lane.begin(Doing::HandlersLock);
         if let Some(section) = self.lock.try_lock() {
             section.go_through(lane, sum)?;
-            // Acquire and release, here and below: one thread and its handlers, in the program's order.
+            // Acquire and release, here and below: one thread and its handlers, in the program's
+            // order.
             if self.kept.load(Ordering::Acquire) {
                 return Err(Broken::new("a lock was taken that a handler had kept"));
             }
@@ -70,8 +71,9 @@ pub struct HandlersLocks {
     sum: usize,
 }
 
-// SAFETY: the locks are one thread's. That is the worker that [`HandlersLocks::enter`] is called by, with its handlers, from
-// its round's beginning to its end; before and after that the director has the round to itself.
+// SAFETY: the locks are one thread's. That is the worker that [`HandlersLocks::enter`] is called
+// by, with its handlers, from its round's beginning to its end; before and after that the director
+// has the round to itself.
 unsafe impl Send for HandlersLocks {}
 // SAFETY: as above.
 unsafe impl Sync for HandlersLocks {}

@@ -1,4 +1,5 @@
-//! Words that a thread shares with its own signal handlers, and sequences that change them without an atomic instruction.
+//! Words that a thread shares with its own signal handlers, and sequences that change them without
+//! an atomic instruction.
 //!
 //! ```text
 //! sum       add: one store                 what was added is there
@@ -22,7 +23,8 @@ use crate::torture::subjects::own::Own;
 use crate::torture::targets::counter::equal;
 
 atomseq::sequence! {
-    /// Adds to a word; the draft beside it keeps this from being one instruction, which nothing could interrupt.
+    /// Adds to a word; the draft beside it keeps this from being one instruction, which nothing
+    /// could interrupt.
     unsafe fn add(word: Word, draft: Word, amount: Word) {
         let old = load(word);
         prepare(draft, old);
@@ -74,7 +76,8 @@ struct Node {
     holder: AtomicUsize,
 }
 
-/// What one worker shares with its handlers. Atomic only because the director looks at it once all have stopped.
+/// What one worker shares with its handlers. Atomic only because the director looks at it once all
+/// have stopped.
 #[derive(Default)]
 struct Shared {
     sum: AtomicUsize,
@@ -194,7 +197,8 @@ impl Shared {
         let me = lane.number % LANES_PER_WORKER + 1;
         for hand in &mut hands[..lane.rng.usize(1..=3)] {
             lane.begin(Doing::Pop);
-            // SAFETY: a list of this thread, which only these sequences change, and whose nodes live as long.
+            // SAFETY: a list of this thread, which only these sequences change, and whose nodes
+            // live as long.
             *hand = unsafe {
                 match restarting {
                     true => take::restarting(at(&self.list)),

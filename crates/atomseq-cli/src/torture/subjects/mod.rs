@@ -1,4 +1,5 @@
-//! What several targets share: containers of values, arenas of objects, a bundle of one structure of each kind, what all CPUs share, and locks with what they guard.
+//! What several targets share: containers of values, arenas of objects, a bundle of one structure
+//! of each kind, what all CPUs share, and locks with what they guard.
 
 pub mod accounts;
 pub mod bundle;

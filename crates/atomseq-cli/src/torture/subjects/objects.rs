@@ -1,5 +1,6 @@
-//! Objects that circulate: each is in exactly one pair of hands or at home, and whoever holds one fills it with a
-//! pattern of its own. A double hand-out shows at once, by the state or by the pattern.
+//! Objects that circulate: each is in exactly one pair of hands or at home, and whoever holds one
+//! fills it with a pattern of its own. A double hand-out shows at once, by the state or by the
+//! pattern.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -131,7 +132,8 @@ impl Objects {
     /// Takes an object out of the source; false if it is not in it.
     pub fn leaves_source(&self, index: usize) -> bool {
         let is_out = &self.objects[index].is_out;
-        // A look before the exchange: most are out. Acquire: pairs with the release in `returns_to_source`.
+        // A look before the exchange: most are out. Acquire: pairs with the release in
+        // `returns_to_source`.
         !is_out.load(Ordering::Relaxed) && !is_out.swap(true, Ordering::Acquire)
     }
 

@@ -1,4 +1,5 @@
-//! Locks of scope `SameCpu`: threads that live for a moment, all on one CPU, which is the same for all rounds.
+//! Locks of scope `SameCpu`: threads that live for a moment, all on one CPU, which is the same for
+//! all rounds.
 
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
@@ -16,8 +17,9 @@ use crate::torture::system;
 /// The threads that live here.
 pub struct Pinned;
 
-// SAFETY: only the guests of `Crew::meet` use mechanisms of this group. Each has told the kernel to run it on `cpu()` only, and been
-// told that it does; nobody moves it, since the tormentor moves workers. Nobody else has this bundle.
+// SAFETY: only the guests of `Crew::meet` use mechanisms of this group. Each has told the kernel to
+// run it on `cpu()` only, and been told that it does; nobody moves it, since the tormentor moves
+// workers. Nobody else has this bundle.
 unsafe impl OneCpu for Pinned {
     fn bundle() -> &'static Bundle {
         static BUNDLE: Bundle = Bundle::new();
@@ -87,7 +89,8 @@ impl Crew {
         Crew { locks, sum }
     }
 
-    /// Guests come, take one of the locks often, and go; where the system keeps no thread on a CPU, nothing happens.
+    /// Guests come, take one of the locks often, and go; where the system keeps no thread on a CPU,
+    /// nothing happens.
     pub fn meet(&self, lane: &mut Lane) -> Checked {
         let Some(cpu) = cpu() else {
             return Ok(());

@@ -31,8 +31,9 @@ struct Structures {
 #[derive(Default)]
 pub struct Own(Structures);
 
-// SAFETY: the structures are one thread's. That is the worker that [`Own::operate`] is called by, with its handlers, from
-// its round's beginning to its end; before and after that the director has the round to itself.
+// SAFETY: the structures are one thread's. That is the worker that [`Own::operate`] is called by,
+// with its handlers, from its round's beginning to its end; before and after that the director has
+// the round to itself.
 unsafe impl Send for Own {}
 // SAFETY: as above.
 unsafe impl Sync for Own {}

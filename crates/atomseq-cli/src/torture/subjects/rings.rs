@@ -1,5 +1,5 @@
-//! Rounds on rings between a worker and its signal handlers: the one has the producer, the other the consumer, and a handler may
-//! come in the middle of its worker's operation on the other end.
+//! Rounds on rings between a worker and its signal handlers: the one has the producer, the other
+//! the consumer, and a handler may come in the middle of its worker's operation on the other end.
 
 use std::cell::UnsafeCell;
 

@@ -29,7 +29,8 @@ impl Section {
         }
     }
 
-    /// Under the lock: nobody is here, nobody comes, and nothing was left half done. Counted in the lane's sum.
+    /// Under the lock: nobody is here, nobody comes, and nothing was left half done. Counted in the
+    /// lane's sum.
     pub fn go_through(&self, lane: &mut Lane, sum: usize) -> Checked {
         let times = match () {
             () if lane.strikes(Sabotage::Lose) => 0,

@@ -1,4 +1,5 @@
-//! A test-and-set that is none: the control, which must be found out. verify-stress compiles this file, too.
+//! A test-and-set that is none: the control, which must be found out. verify-stress compiles this
+//! file, too.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -10,8 +11,8 @@ use atomseq::scope::Machine;
 #[derive(Debug)]
 pub struct Unprotected(AtomicU32);
 
-// SAFETY: it is none, which is what the torture must find out; nothing but its own words is guarded by it, and they are
-// atomic.
+// SAFETY: it is none, which is what the torture must find out; nothing but its own words is guarded
+// by it, and they are atomic.
 unsafe impl TestAndSet for Unprotected {
     type Scope = Machine;
     type GuardMarker = lock_api::GuardSend;

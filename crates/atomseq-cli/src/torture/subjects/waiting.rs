@@ -1,6 +1,7 @@
 //! What threads sleep for: a token behind a condition variable, a permit of a semaphore.
 //!
-//! Whoever takes one gives it back, and needs nobody for that: whoever sleeps for ever has been forgotten.
+//! Whoever takes one gives it back, and needs nobody for that: whoever sleeps for ever has been
+//! forgotten.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -79,7 +80,8 @@ impl Waiting {
         }
     }
 
-    /// From a handler, which waits for nothing: there are never more tokens than all, and whoever sleeps looks again.
+    /// From a handler, which waits for nothing: there are never more tokens than all, and whoever
+    /// sleeps looks again.
     pub fn notify_from_handler(&self, lane: &mut Lane) -> Checked {
         lane.begin(Doing::Condition);
         if let Some(tokens) = self.tokens.try_lock().filter(|tokens| **tokens > self.all) {
@@ -121,7 +123,8 @@ impl Waiting {
     }
 
     fn look_around(&self, lane: &mut Lane) -> Checked {
-        // Relaxed: the semaphore orders nothing that one would see here too early; a count is exact in itself.
+        // Relaxed: the semaphore orders nothing that one would see here too early; a count is exact
+        // in itself.
         let others = self.permitted.fetch_add(1, Ordering::Relaxed);
         (0..lane.rng.u32(..50)).for_each(|_| std::hint::spin_loop());
         self.permitted.fetch_sub(1, Ordering::Relaxed);

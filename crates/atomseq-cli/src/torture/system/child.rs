@@ -18,10 +18,12 @@ pub enum Ending {
     Hung,
 }
 
-/// Why no child can be waited for, once that is known: an error number. More of them would only stay as zombies.
+/// Why no child can be waited for, once that is known: an error number. More of them would only
+/// stay as zombies.
 static UNWAITED: AtomicI32 = AtomicI32::new(0);
 
-/// Forks; the child runs `check` and ends. The check may use nothing that a thread of the parent might hold locked.
+/// Forks; the child runs `check` and ends. The check may use nothing that a thread of the parent
+/// might hold locked.
 ///
 /// # Errors
 ///

@@ -20,7 +20,8 @@ pub fn own_number() -> i32 {
     unsafe { libc::gettid() }
 }
 
-/// Lets a thread run on these CPUs only; false when the system refuses. It is on one of them when this returns.
+/// Lets a thread run on these CPUs only; false when the system refuses. It is on one of them when
+/// this returns.
 pub fn move_thread(thread: i32, cpus: &[usize]) -> bool {
     let mut set: CpuSet = [0; 128];
     for &cpu in cpus {
@@ -59,8 +60,9 @@ pub fn fence(cpu: usize) -> bool {
 /// What the handlers call, as an address; 0 before they are installed.
 static HANDLER: AtomicUsize = AtomicUsize::new(0);
 
-/// From now on both signals call this function, on the thread they reach: by way of `atomseq::signal` if they are to be
-/// managed. It must be async-signal-safe. One signal's handler may interrupt the other's.
+/// From now on both signals call this function, on the thread they reach: by way of
+/// `atomseq::signal` if they are to be managed. It must be async-signal-safe. One signal's handler
+/// may interrupt the other's.
 pub fn install_handlers(handler: fn(Signal), managed: bool) {
     HANDLER.store(handler as usize, Ordering::Release);
     for number in [Signal::Sent, Signal::Timer].map(number) {
@@ -87,18 +89,20 @@ fn on_event(event: &mut Event<'_>) {
 }
 
 fn install(signal: c_int, handler: usize, flags: c_int) {
-    // SAFETY: `sigaction` is numbers and a set of bits, for which zero is a value: no signal is masked, so that one
-    // handler may interrupt the other.
+    // SAFETY: `sigaction` is numbers and a set of bits, for which zero is a value: no signal is
+    // masked, so that one handler may interrupt the other.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler;
     action.sa_flags = flags;
-    // SAFETY: a valid action, whose handler lives as long as the program and takes what its flags promise.
+    // SAFETY: a valid action, whose handler lives as long as the program and takes what its flags
+    // promise.
     let result = unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
     assert_eq!(result, 0, "signal {signal} can be handled");
 }
 
 extern "C" fn handle(signal: c_int) {
-    // SAFETY: errno of this thread; what the handler does must not change it for the code it interrupted.
+    // SAFETY: errno of this thread; what the handler does must not change it for the code it
+    // interrupted.
     let errno = unsafe { *libc::__errno_location() };
     let handler = HANDLER.load(Ordering::Acquire);
     // SAFETY: `install_handlers` stored a function of this type before it installed this one.
@@ -117,7 +121,8 @@ static LAST_WORDS: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 static LAST_WORDS_LENGTH: AtomicUsize = AtomicUsize::new(0);
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 
-/// Says what to print if the process crashes, before it ends with exit code 1. The text stays in memory.
+/// Says what to print if the process crashes, before it ends with exit code 1. The text stays in
+/// memory.
 pub fn on_crash(text: String) {
     let text: &'static mut str = Box::leak(text.into_boxed_str());
     // Nothing between the two: a crash in between would print a wrong length of a text.

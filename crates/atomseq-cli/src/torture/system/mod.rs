@@ -1,5 +1,6 @@
-//! What the torture asks of the operating system: to move threads, to interrupt them, to fork. Elsewhere than on Linux the
-//! structures have no sections that could be disturbed, and only the disturbances that every system knows remain.
+//! What the torture asks of the operating system: to move threads, to interrupt them, to fork.
+//! Elsewhere than on Linux the structures have no sections that could be disturbed, and only the
+//! disturbances that every system knows remain.
 
 #[cfg(target_os = "linux")]
 mod child;

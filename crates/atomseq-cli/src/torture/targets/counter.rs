@@ -1,4 +1,5 @@
-//! Counter: the sum is what was added, at any time between what one lane knows and what all have announced.
+//! Counter: the sum is what was added, at any time between what one lane knows and what all have
+//! announced.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -45,10 +46,12 @@ impl Counted {
         }
     }
 
-    /// The sum of the first counter is at least what this lane added, and at most what all have announced.
+    /// The sum of the first counter is at least what this lane added, and at most what all have
+    /// announced.
     pub fn check_sum(&self, lane: &mut Lane) -> Checked {
         let sum = self.kept.sum();
-        // Acquire: pairs with the release fence in `add`, so that what is in the sum has been announced.
+        // Acquire: pairs with the release fence in `add`, so that what is in the sum has been
+        // announced.
         fence(Ordering::Acquire);
         let announced = self
             .announced

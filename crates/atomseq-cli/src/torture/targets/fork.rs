@@ -1,4 +1,5 @@
-//! Fork: children forked in the middle of everything find every structure whole and every gate open.
+//! Fork: children forked in the middle of everything find every structure whole and every gate
+//! open.
 
 use std::sync::Arc;
 
@@ -23,7 +24,8 @@ pub const TARGET: Target = Target {
 
 struct Forking {
     bundle: Bundle,
-    /// Portable builds do not keep forks away from closed gates; their children only use what needs none.
+    /// Portable builds do not keep forks away from closed gates; their children only use what needs
+    /// none.
     gates_are_open: bool,
 }
 
@@ -47,7 +49,8 @@ impl Forking {
             Ok(Ending::Hung) => Err(Broken::new(
                 "a forked child did not end: it met a gate closed for good",
             )),
-            // No memory or no process to be had: that is the machine's affair, and the summary tells it.
+            // No memory or no process to be had: that is the machine's affair, and the summary
+            // tells it.
             Err(_) => Ok(()),
         }
     }

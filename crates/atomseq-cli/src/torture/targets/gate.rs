@@ -1,4 +1,5 @@
-//! Gate: storms of steals and drains; and sections of our own, none of which may write while its gate is closed.
+//! Gate: storms of steals and drains; and sections of our own, none of which may write while its
+//! gate is closed.
 
 use std::sync::Arc;
 

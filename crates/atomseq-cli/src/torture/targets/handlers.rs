@@ -1,4 +1,5 @@
-//! Handlers: those of other libraries, which use every structure wherever they interrupt it, and each other.
+//! Handlers: those of other libraries, which use every structure wherever they interrupt it, and
+//! each other.
 
 use std::sync::Arc;
 

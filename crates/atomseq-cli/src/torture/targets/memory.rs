@@ -1,4 +1,5 @@
-//! Memory: descriptors allocated, filled, checked and freed, with a limit, stale references, and pages given back.
+//! Memory: descriptors allocated, filled, checked and freed, with a limit, stale references, and
+//! pages given back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -62,8 +62,9 @@ const LIBRARYS: [Make; 6] = [
     lock!(mutex by "on-cpu": OnCpu, Manners::BOTH),
 ];
 
-/// Those that the papers compare with, where there are so few threads that each can have a number: a handler would
-/// wait for the operation that it interrupted, and in a child of a fork, flags stay up.
+/// Those that the papers compare with, where there are so few threads that each can have a number:
+/// a handler would wait for the operation that it interrupted, and in a child of a fork, flags stay
+/// up.
 const RESERVED: [Make; 2] = [
     lock!(mutex by "reservation-a": PerLock, NEITHER),
     lock!(mutex by "reservation-b": Bundled, NEITHER),

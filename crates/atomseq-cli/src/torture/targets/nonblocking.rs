@@ -1,4 +1,5 @@
-//! Nonblocking: what all CPUs share, by both mechanisms, with the same operations in the handlers that interrupt them.
+//! Nonblocking: what all CPUs share, by both mechanisms, with the same operations in the handlers
+//! that interrupt them.
 
 use std::sync::Arc;
 

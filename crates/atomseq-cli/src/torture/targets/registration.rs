@@ -1,5 +1,5 @@
-//! Registration: threads that live for a few operations, started by Rust and by C, whose last ones come from
-//! destructors, when their registration may be gone already.
+//! Registration: threads that live for a few operations, started by Rust and by C, whose last ones
+//! come from destructors, when their registration may be gone already.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -53,7 +53,8 @@ impl Crowd {
             LAST.with(|last| *last.borrow_mut() = Some(Farewell(self.farewells.clone())));
             lane.totals[FAREWELLS] += 1;
         }
-        // Signals find the guest instead of its worker. (Moves do not: its number may soon be another process's.)
+        // Signals find the guest instead of its worker. (Moves do not: its number may soon be
+        // another process's.)
         let worker = lane.board().thread.load(Ordering::Relaxed);
         lane.board()
             .signalled
@@ -89,7 +90,8 @@ thread_local! {
 /// Says farewell by C's, which runs after Rust's.
 fn says_farewell(farewells: &Arc<Counter>) -> bool {
     extern "C" fn farewell(counter: *mut c_void) {
-        // SAFETY: the counter outlives the thread: its worker waits for the thread's end, and holds the round.
+        // SAFETY: the counter outlives the thread: its worker waits for the thread's end, and holds
+        // the round.
         unsafe { &*counter.cast::<Counter>().cast_const() }.increment();
     }
     system::when_thread_ends(farewell, Arc::as_ptr(farewells).cast())

@@ -1,4 +1,5 @@
-//! Signals: a thread and its handlers change the same words, under as many signals as the machine can send.
+//! Signals: a thread and its handlers change the same words, under as many signals as the machine
+//! can send.
 
 use std::sync::Arc;
 

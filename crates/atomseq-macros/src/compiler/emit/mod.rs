@@ -1,8 +1,8 @@
 //! Assembly from the intermediate representation. One file an architecture; what they share, the
 //! allocation of registers and the pieces of a template, is here.
 //!
-//! A template is the steps with something around them, which the form decides. In the `on_cpu` form,
-//! the same on every architecture:
+//! A template is the steps with something around them, which the form decides. In the `on_cpu`
+//! form, the same on every architecture:
 //!
 //! ```text
 //!         status = 0                      only if the sequence returns a loaded word
@@ -16,8 +16,8 @@
 //! abort:  goto aborted                    the kernel comes here when it interrupted the section
 //! ```
 //!
-//! A sequence with a `cas` is attempted once. Its early returns after the `cas` pass through the commit,
-//! which ends the section, so they say beforehand how it was left:
+//! A sequence with a `cas` is attempted once. Its early returns after the `cas` pass through the
+//! commit, which ends the section, so they say beforehand how it was left:
 //!
 //! ```text
 //!         status = 1
@@ -288,8 +288,9 @@ impl Builder {
         self.instructions += usize::from(self.inside);
     }
 
-    /// A compare-and-swap, which depends on the target's features: a move and an instruction, or a loop,
-    /// which counts as one. Both name the same operands, for `asm!` takes none that its template does not name.
+    /// A compare-and-swap, which depends on the target's features: a move and an instruction, or a
+    /// loop, which counts as one. Both name the same operands, for `asm!` takes none that its
+    /// template does not name.
     pub fn interlocked(&mut self, lse: String, exclusive: String) {
         assert_eq!(
             operands(&lse),

@@ -1,5 +1,5 @@
-//! What protects a sequence against this thread's signal handlers without an instruction of its own:
-//! a row in the table, and for the form that is rolled forward a clone.
+//! What protects a sequence against this thread's signal handlers without an instruction of its
+//! own: a row in the table, and for the form that is rolled forward a clone.
 //!
 //! ```text
 //! in section .text.atomseq_clone
@@ -14,19 +14,20 @@
 //!         .long __ehdr_start - .                              where the object's file begins
 //! ```
 //!
-//! The last word is for what moves notes in a finished program and leaves code where it is: from it and from where the
-//! object begins in memory, a reader knows how far they were moved.
+//! The last word is for what moves notes in a finished program and leaves code where it is: from it
+//! and from where the object begins in memory, a reader knows how far they were moved.
 //!
-//! A handler finds where it interrupted by the row, and runs the clone from the same place on, with the
-//! registers that the sequence had but for the stack pointer, which no sequence uses. There the
+//! A handler finds where it interrupted by the row, and runs the clone from the same place on, with
+//! the registers that the sequence had but for the stack pointer, which no sequence uses. There the
 //! handler has left where it goes on; the clone's end leads there, and hands over a place that says
 //! where in the original the interrupted code is to go on.
 
 use super::{Builder, Line, Protection, label};
 
 impl Builder {
-    /// What follows the steps and their exits. `back` leads to the handler that runs the clone, with the
-    /// place right behind it; `branch` makes the clone's branches as long as the original's.
+    /// What follows the steps and their exits. `back` leads to the handler that runs the clone,
+    /// with the place right behind it; `branch` makes the clone's branches as long as the
+    /// original's.
     pub fn protect(
         &mut self,
         protection: Protection,
@@ -84,7 +85,8 @@ impl Builder {
         // "R": kept by the linker whatever refers to it.
         self.directive(".pushsection .note.atomseq, \"aR\", @note");
         self.directive(".balign 4");
-        // A name of 12 bytes: the description begins where it does for readers that align it to eight.
+        // A name of 12 bytes: the description begins where it does for readers that align it to
+        // eight.
         self.directive(".long 12, 20, 2");
         self.directive(".asciz \"atomseq\"");
         self.directive(".long 0");
@@ -94,7 +96,8 @@ impl Builder {
                 false => self.directive(".long 0"),
             }
         }
-        // The linker's own symbol. A linker script may leave the file's header out of what is loaded: then there is none.
+        // The linker's own symbol. A linker script may leave the file's header out of what is
+        // loaded: then there is none.
         self.directive(".weak __ehdr_start");
         self.directive(".hidden __ehdr_start");
         self.directive(".long __ehdr_start - .");

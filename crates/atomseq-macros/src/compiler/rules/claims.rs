@@ -1,13 +1,15 @@
-//! The rules of sequences with a `cas`. What it claims is visible at once, so such a sequence is not
-//! restarted: it is attempted once, and an interruption ends it, wherever it was. From the `cas` on,
-//! every way out that the sequence takes by itself gives back what was claimed, by the one commit.
+//! The rules of sequences with a `cas`. What it claims is visible at once, so such a sequence is
+//! not restarted: it is attempted once, and an interruption ends it, wherever it was. From the
+//! `cas` on, every way out that the sequence takes by itself gives back what was claimed, by the
+//! one commit.
 
 use syn::{Error, Result};
 
 use super::super::ir::*;
 use super::same;
 
-/// Without a `cas` an interruption starts the sequence again, and a commit is no way to leave early.
+/// Without a `cas` an interruption starts the sequence again, and a commit is no way to leave
+/// early.
 pub fn none(sequence: &Sequence) -> Result<()> {
     if let Some(abort) = &sequence.abort {
         return Err(Error::new(

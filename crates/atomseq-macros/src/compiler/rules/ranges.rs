@@ -1,5 +1,5 @@
-//! What two steps have in common in memory. If both address it from the same word, their offsets and
-//! lengths tell, which the compiler knows of literals and rustc of named constants.
+//! What two steps have in common in memory. If both address it from the same word, their offsets
+//! and lengths tell, which the compiler knows of literals and rustc of named constants.
 
 use std::collections::HashMap;
 
@@ -34,8 +34,8 @@ impl Bytes {
         }
     }
 
-    /// So many words. Must agree with `atomseq::sequence::check::copied`. Only rustc knows the target,
-    /// and so a number that differs where words have 32 bits.
+    /// So many words. Must agree with `atomseq::sequence::check::copied`. Only rustc knows the
+    /// target, and so a number that differs where words have 32 bits.
     fn copied(words: &Constant) -> Bytes {
         match words.value {
             Some(value) if words.is_the_same_in_32_bits() => {
@@ -52,8 +52,8 @@ impl Bytes {
     }
 }
 
-/// What a word is at most, if a constant says so: the word itself, or one that went into it by `min`
-/// or `&`.
+/// What a word is at most, if a constant says so: the word itself, or one that went into it by
+/// `min` or `&`.
 fn at_most(sequence: &Sequence, word: &Operand) -> Option<Constant> {
     let mut bounds: HashMap<Register, Constant> = HashMap::new();
     let bound = |bounds: &HashMap<Register, Constant>, word: &Operand| match word {
@@ -141,8 +141,8 @@ impl Range {
         self.address.offset.value.map(|value| value as i64)
     }
 
-    /// The offsets of two ranges from one address, as far as it matters: of the same offset, it does
-    /// not matter which it is.
+    /// The offsets of two ranges from one address, as far as it matters: of the same offset, it
+    /// does not matter which it is.
     fn offsets(&self, other: &Range) -> Option<(i64, i64)> {
         match self.address.key() == other.address.key() {
             true => Some((0, 0)),

@@ -34,12 +34,14 @@ const NOT_ALLOWED: Fault = Fault {
     code: 2,
 };
 
-/// Adds 0 to the word at `address`, in the kernel, which fails with `EFAULT` where the program could not write.
+/// Adds 0 to the word at `address`, in the kernel, which fails with `EFAULT` where the program
+/// could not write.
 fn add_nothing(address: u64) -> Result<(), i32> {
     // A word that nobody waits for, which the call insists on waking.
     static NOBODY: AtomicU32 = AtomicU32::new(0);
     const OPERATION: i32 = libc::FUTEX_WAKE_OP | libc::FUTEX_PRIVATE_FLAG;
-    // Add 0; and wake somebody who waits for the word if it was less than -2048, which for waiters is a wake-up without reason.
+    // Add 0; and wake somebody who waits for the word if it was less than -2048, which for waiters
+    // is a wake-up without reason.
     const ADD: u32 = 1 << 28;
     const LESS: u32 = 2 << 24;
     const LEAST: u32 = 0x800;
@@ -107,15 +109,17 @@ fn reason(address: u64) -> Fault {
     }
 }
 
-/// Makes a fault of this thread, as if the interrupted instruction had accessed the address: the signal is delivered when the
-/// handler returns, with the program counter where it is.
+/// Makes a fault of this thread, as if the interrupted instruction had accessed the address: the
+/// signal is delivered when the handler returns, with the program counter where it is.
 ///
 /// # Safety
 ///
-/// `context` is what the kernel gave the calling handler, which returns after this without changing signals' masks.
+/// `context` is what the kernel gave the calling handler, which returns after this without changing
+/// signals' masks.
 pub unsafe fn raise(fault: Fault, address: u64, context: *mut c_void) {
     let context = context.cast::<libc::ucontext_t>();
-    // SAFETY: plain old data, all system calls with memory of this function, and the context by the caller's promise.
+    // SAFETY: plain old data, all system calls with memory of this function, and the context by the
+    // caller's promise.
     unsafe {
         let mut only: libc::sigset_t = mem::zeroed();
         libc::sigemptyset(&mut only);

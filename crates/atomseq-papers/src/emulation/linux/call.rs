@@ -11,7 +11,8 @@ use crate::statistics::CALLS;
 /// How often a failure that should pass may come in a row.
 const PATIENCE: u32 = 100_000;
 
-/// Asks the kernel to put this thread's number into the word if that is 0; the error number if it did not.
+/// Asks the kernel to put this thread's number into the word if that is 0; the error number if it
+/// did not.
 fn try_lock(word: &AtomicU32) -> Result<(), i32> {
     const OPERATION: i32 = libc::FUTEX_TRYLOCK_PI | libc::FUTEX_PRIVATE_FLAG;
     let nothing = ptr::null::<u32>();
@@ -52,9 +53,10 @@ pub fn test_and_set(word: &AtomicU32) -> bool {
         let Err(errno) = try_lock(word) else {
             return true;
         };
-        // The kernel gives many reasons for a word that is not 0: that others try as well, that its thread is this one, or ended,
-        // or none. And some that have nothing to do with it: want of memory, or that the word was cleared while another
-        // thread's attempt was under way. Only the word tells whether somebody holds it. Acquire: pairs with the Release in `clear`.
+        // The kernel gives many reasons for a word that is not 0: that others try as well, that its
+        // thread is this one, or ended, or none. And some that have nothing to do with it: want of
+        // memory, or that the word was cleared while another thread's attempt was under way. Only
+        // the word tells whether somebody holds it. Acquire: pairs with the Release in `clear`.
         if word.load(Ordering::Acquire) != 0 {
             return false;
         }

@@ -47,7 +47,8 @@ fn start_now() {
 ///
 /// # Safety
 ///
-/// If the program may write it, the word is one that only atomic instructions access. The handler is installed.
+/// If the program may write it, the word is one that only atomic instructions access. The handler
+/// is installed.
 #[doc(hidden)]
 pub unsafe fn test_and_set_at(address: *mut u32) -> u32 {
     // SAFETY: the caller's promise.
@@ -68,8 +69,9 @@ fn emulate(event: &mut Event<'_>) {
     match address::check(address) {
         Ok(()) => {
             TRAPS.add();
-            // SAFETY: aligned, and the program's to write, as the kernel has just found; what makes it no longer so meanwhile is
-            // a fault here. Whoever executes the instruction vouches for the access as for any other instruction's.
+            // SAFETY: aligned, and the program's to write, as the kernel has just found; what makes
+            // it no longer so meanwhile is a fault here. Whoever executes the instruction vouches
+            // for the access as for any other instruction's.
             let word = unsafe { AtomicU32::from_ptr(address as *mut u32) };
             registers.set(instruction.result, word.swap(1, Ordering::SeqCst));
             registers.skip(instruction.length);
@@ -81,7 +83,8 @@ fn emulate(event: &mut Event<'_>) {
 
 /// A byte of code.
 fn code(address: usize) -> u8 {
-    // SAFETY: part of an instruction that the processor has just read, since `decode` goes on only while it is one of ours.
+    // SAFETY: part of an instruction that the processor has just read, since `decode` goes on only
+    // while it is one of ours.
     unsafe { ptr::with_exposed_provenance::<u8>(address).read_volatile() }
 }
 
@@ -99,7 +102,8 @@ fn hand_on(event: &mut Event<'_>) {
             }
             if is_sent {
                 // An undefined instruction comes again by itself.
-                // SAFETY: sends this thread a signal, which ends the process once this handler returns.
+                // SAFETY: sends this thread a signal, which ends the process once this handler
+                // returns.
                 unsafe { libc::raise(libc::SIGILL) };
             }
         }

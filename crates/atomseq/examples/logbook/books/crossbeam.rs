@@ -1,5 +1,5 @@
-//! On crossbeam's queue and skip lists, by the same protocol. Its skip lists allocate and defer to an epoch, so that signal handlers
-//! must keep away from them.
+//! On crossbeam's queue and skip lists, by the same protocol. Its skip lists allocate and defer to
+//! an epoch, so that signal handlers must keep away from them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -52,7 +52,8 @@ fn unpacked(word: u64) -> Known {
 impl Ledger for SkipLists {
     fn change(&self, word: &Word, change: impl Fn(Known) -> Known) -> Known {
         let entry = self.known.get_or_insert_with(*word, AtomicU64::default);
-        // AcqRel and Acquire: pair with each other; what is known of a word comes after what was done for it.
+        // AcqRel and Acquire: pair with each other; what is known of a word comes after what was
+        // done for it.
         let update = entry
             .value()
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |known| {
@@ -77,7 +78,8 @@ impl Ledger for SkipLists {
         self.ranks.remove(rank).is_some()
     }
 
-    /// Not all at one time: a word that gets on may be missed meanwhile, which makes a ranking look shorter than it is.
+    /// Not all at one time: a word that gets on may be missed meanwhile, which makes a ranking look
+    /// shorter than it is.
     fn first(&self, ranks: &mut [Rank]) -> usize {
         let pairs = ranks.iter_mut().zip(self.ranks.iter());
         pairs.map(|(to, from)| *to = *from.value()).count()

@@ -83,7 +83,8 @@ impl Book for Locked {
         lock(&self.counted).first(ranks)
     }
 
-    /// The thread that was interrupted may be the one that has the lock: to wait for it would be to wait for ever.
+    /// The thread that was interrupted may be the one that has the lock: to wait for it would be to
+    /// wait for ever.
     fn ask(&self, ranks: &mut [Rank]) -> Option<usize> {
         let counted = self.counted.try_lock().ok()?;
         Some(counted.first(ranks))

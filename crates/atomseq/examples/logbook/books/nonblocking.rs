@@ -1,4 +1,5 @@
-//! On `atomseq::nonblocking`: nobody waits for anybody, and a signal handler may ask whatever it has interrupted.
+//! On `atomseq::nonblocking`: nobody waits for anybody, and a signal handler may ask whatever it
+//! has interrupted.
 
 use atomseq::nonblocking::{List, Queue};
 
@@ -12,13 +13,15 @@ pub struct Nonblocking {
     ranking: Ranking<Lists>,
 }
 
-/// How many bytes of text there are for each bucket: in a small text, about every hundredth byte begins a new word.
+/// How many bytes of text there are for each bucket: in a small text, about every hundredth byte
+/// begins a new word.
 const BYTES_A_BUCKET: u64 = 128;
 
 /// How many buckets there are at least and at most.
 const BUCKETS: (u64, u64) = (1 << 8, 1 << 17);
 
-/// What is known of words, in buckets, each of which has a version number of its own (GC96 3); and the ranking, which has one.
+/// What is known of words, in buckets, each of which has a version number of its own (GC96 3); and
+/// the ranking, which has one.
 pub struct Lists {
     buckets: Box<[List<Word, Known>]>,
     ranks: List<Rank>,

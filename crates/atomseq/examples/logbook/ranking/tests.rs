@@ -87,8 +87,8 @@ impl Ledger for Steps {
 /// What is entered: a letter's word, so often.
 type Entry = (u8, u64);
 
-/// Enters the first ones, then one that is interrupted before its step of that number by the last one. Whether it has so
-/// many steps, and the ranking.
+/// Enters the first ones, then one that is interrupted before its step of that number by the last
+/// one. Whether it has so many steps, and the ranking.
 fn interrupted(
     before: &[Entry],
     entry: Entry,

@@ -1,5 +1,5 @@
-//! What is counted during a run, and whether the books balance: what came in on one side against what is there
-//! on the other, counted by different means on purpose.
+//! What is counted during a run, and whether the books balance: what came in on one side against
+//! what is there on the other, counted by different means on purpose.
 
 use super::passes::Outcome;
 

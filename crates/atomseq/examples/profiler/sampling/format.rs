@@ -11,8 +11,8 @@ pub fn last_two(path: &str) -> &str {
     slashes.nth(1).map_or(path, |(at, _)| &path[at + 1..])
 }
 
-/// A name without the generic arguments in it, which can be longer than all the rest. What it begins with
-/// stays, as in `<usize>::count_ones`.
+/// A name without the generic arguments in it, which can be longer than all the rest. What it
+/// begins with stays, as in `<usize>::count_ones`.
 pub fn without_arguments(name: &str) -> String {
     let (mut short, mut depth, mut before) = (String::new(), 0, ' ');
     for character in name.chars() {

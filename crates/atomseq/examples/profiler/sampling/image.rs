@@ -17,7 +17,8 @@ pub struct Image {
     code: Vec<Segment>,
     /// By address.
     functions: Vec<Function>,
-    /// Beginnings and ends of functions, from the tables for unwinding: there even where the symbols were stripped.
+    /// Beginnings and ends of functions, from the tables for unwinding: there even where the
+    /// symbols were stripped.
     extents: Vec<(u64, u64)>,
     lines: Option<addr2line::Context<Reader>>,
     descriptors: Option<(u64, usize)>,
@@ -114,7 +115,8 @@ impl Image {
         })
     }
 
-    /// Where the kernel's descriptions of sections lie once the file is in memory: address and bytes.
+    /// Where the kernel's descriptions of sections lie once the file is in memory: address and
+    /// bytes.
     pub fn descriptors(&self) -> Option<(u64, usize)> {
         self.descriptors
     }

@@ -85,8 +85,8 @@ impl Names {
         image.line(image.address(offset)?)
     }
 
-    /// Where the kernel sends a thread whose section it restarts, and where that section begins: for all
-    /// sections of the objects that own these program counters.
+    /// Where the kernel sends a thread whose section it restarts, and where that section begins:
+    /// for all sections of the objects that own these program counters.
     pub fn restarts(
         &mut self,
         program_counters: impl Iterator<Item = usize>,
@@ -167,7 +167,8 @@ fn memory(address: usize, length: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// From `struct rseq_cs`, 32 bytes each: two words of 32 bits, then start, length and abort address.
+/// From `struct rseq_cs`, 32 bytes each: two words of 32 bits, then start, length and abort
+/// address.
 fn restarts_of(mapping: &Mapping, image: &Image) -> Option<HashMap<usize, usize>> {
     let (address, length) = image.descriptors()?;
     let moved = (mapping.start as u64).wrapping_sub(image.address(mapping.offset)?);

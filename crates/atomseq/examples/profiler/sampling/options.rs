@@ -7,10 +7,11 @@ use clap::Parser;
 use super::samples::Samples;
 use super::tally::arguments::default_directory;
 
-/// Counts words, as the example `tally` does, interrupted by a timer on every thread, and says where the time went.
+/// Counts words, as the example `tally` does, interrupted by a timer on every thread, and says
+/// where the time went.
 ///
-/// The same work is done with and without the timers in turn, so that what profiling costs is known. Samples are of wall
-/// time: a thread that waits is seen waiting.
+/// The same work is done with and without the timers in turn, so that what profiling costs is
+/// known. Samples are of wall time: a thread that waits is seen waiting.
 #[derive(Parser)]
 #[command(
     name = "profiler",
@@ -19,7 +20,8 @@ use super::tally::arguments::default_directory;
                   profiled, 2 the arguments make no sense."
 )]
 pub struct Options {
-    /// The directory whose files are read. [default: the Rust documentation that rustup installed, else `.`]
+    /// The directory whose files are read. [default: the Rust documentation that rustup installed,
+    /// else `.`]
     pub directory: Option<PathBuf>,
     /// How many threads work, each with a timer of its own. [default: one a CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]

@@ -1,10 +1,10 @@
 //! What a thread says about its work, and its own handler takes away at every tick.
 //!
-//! Only a thread and its handlers share it, so these are sequences in the forms for signals: the thread pays for
-//! nothing but the loads and stores themselves.
+//! Only a thread and its handlers share it, so these are sequences in the forms for signals: the
+//! thread pays for nothing but the loads and stores themselves.
 //!
-//! - Two words that must agree take two stores that everybody sees: a rollforward sequence. A handler never
-//!   finds a word counted whose bytes are not.
+//! - Two words that must agree take two stores that everybody sees: a rollforward sequence. A
+//!   handler never finds a word counted whose bytes are not.
 //! - The longest word takes one store, its last instruction: a restartable sequence.
 
 use std::cell::UnsafeCell;

@@ -1,5 +1,5 @@
-//! The work, in passes of about a quarter of a second: with timers and without, in turn, so that the
-//! two can be compared.
+//! The work, in passes of about a quarter of a second: with timers and without, in turn, so that
+//! the two can be compared.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -23,7 +23,8 @@ use super::watch::{self, Shared};
 /// How long a pass should take.
 const PASS: Duration = Duration::from_millis(250);
 
-/// How many files a pass reads at most; files that a directory has too few of are read again and again.
+/// How many files a pass reads at most; files that a directory has too few of are read again and
+/// again.
 const MAX_FILES: usize = 200_000;
 
 /// Why there is nothing to report.
@@ -107,7 +108,8 @@ impl Outcome {
 }
 
 impl Plan {
-    /// Chooses files so that a pass takes about as long as it should. Reads them, so that they are in memory.
+    /// Chooses files so that a pass takes about as long as it should. Reads them, so that they are
+    /// in memory.
     pub fn new(directory: &Path, threads: usize) -> Result<Plan, Error> {
         let found = files::find(directory);
         let mut files = found.files;
@@ -134,7 +136,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Reads files until so many bytes were read, and forgets what cannot be read and what comes after.
+    /// Reads files until so many bytes were read, and forgets what cannot be read and what comes
+    /// after.
     fn keep_readable(&mut self, bytes: u64) {
         let (mut read, mut skipped) = (0, Vec::new());
         let mut unread = std::mem::take(&mut self.files).into_iter();
@@ -164,7 +167,8 @@ impl Plan {
     pub fn run(&self, shared: &Shared, long: Duration) -> Result<Outcome, Error> {
         let mut outcome = Outcome::default();
         while outcome.seconds() < long.as_secs_f64() {
-            // Which goes first alternates, so that neither profits from what the other left in caches.
+            // Which goes first alternates, so that neither profits from what the other left in
+            // caches.
             let with_first = outcome.pairs.len() % 2 == 1;
             let before = match with_first {
                 true => None,

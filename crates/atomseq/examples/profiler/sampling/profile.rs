@@ -28,8 +28,8 @@ pub struct Profile {
 impl Profile {
     /// Names the samples; looks up the lines of the hottest `top` functions.
     pub fn new(samples: &HashMap<usize, u64>, names: &mut Names, top: usize) -> Profile {
-        // The kernel has sent a thread that was in a section to where it starts again. Where that is
-        // says nothing; the section's start does.
+        // The kernel has sent a thread that was in a section to where it starts again. Where that
+        // is says nothing; the section's start does.
         let restarts = names.restarts(samples.keys().copied());
         let mut restarted = 0;
         let mut places: HashMap<Place, Vec<(usize, u64)>> = HashMap::new();

@@ -7,15 +7,17 @@
 //! ```
 //!
 //! Several threads and their handlers share it, so it is `percpu` and not `local`: a table a thread
-//! would have to be found by the handler, kept while threads come and go, and merged for every thread
-//! there ever was; here there is one table a CPU whatever the threads do, and a handler that is
-//! preempted half-way by another thread's handler on the same CPU starts its few instructions again.
-//! It is a table and not a ring of samples, for then its size depends on how much code runs, not on how long.
+//! would have to be found by the handler, kept while threads come and go, and merged for every
+//! thread there ever was; here there is one table a CPU whatever the threads do, and a handler that
+//! is preempted half-way by another thread's handler on the same CPU starts its few instructions
+//! again. It is a table and not a ring of samples, for then its size depends on how much code runs,
+//! not on how long.
 //!
-//! Open addressing with a bounded search, since a handler must come to an end. Each step is a sequence of its own on
-//! whatever CPU the thread is on by then. A thread that is moved between two steps goes on in the
-//! other CPU's table, where its program counter may thus be found in a second entry or behind a vacant
-//! one: nothing minds, for all entries of a program counter are added up in the end.
+//! Open addressing with a bounded search, since a handler must come to an end. Each step is a
+//! sequence of its own on whatever CPU the thread is on by then. A thread that is moved between two
+//! steps goes on in the other CPU's table, where its program counter may thus be found in a second
+//! entry or behind a vacant one: nothing minds, for all entries of a program counter are added up
+//! in the end.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,7 +31,8 @@ const SAMPLES: usize = size_of::<usize>();
 const ENTRY: usize = 2 * size_of::<usize>();
 
 atomseq::sequence! {
-    /// Adds one to the entry at a distance from the slot if it is this program counter's, or says whose it is.
+    /// Adds one to the entry at a distance from the slot if it is this program counter's, or says
+    /// whose it is.
     unsafe fn bump(slot: Slot, entry: Word, program_counter: Word) -> Option<Word> {
         let place = slot + entry;
         let owner = load(place);
@@ -64,7 +67,8 @@ impl Samples {
     /// The least and the most entries a CPU.
     pub const ENTRIES: std::ops::RangeInclusive<usize> = 1..=1 << 24;
 
-    /// Nothing seen yet; with room for so many program counters on each CPU, rounded up to a power of two.
+    /// Nothing seen yet; with room for so many program counters on each CPU, rounded up to a power
+    /// of two.
     pub fn new(entries: usize) -> Result<Samples, Error> {
         let entries = entries
             .clamp(*Self::ENTRIES.start(), *Self::ENTRIES.end())
@@ -98,8 +102,8 @@ impl Samples {
         false
     }
 
-    /// The negative control: what `record` would be with plain loads and stores, and with another thread coming
-    /// in between as now and then it does.
+    /// The negative control: what `record` would be with plain loads and stores, and with another
+    /// thread coming in between as now and then it does.
     #[cfg(test)]
     pub fn record_carelessly(&self, program_counter: usize) -> bool {
         // All samples in one entry: nothing but the count is to go wrong.
@@ -113,7 +117,8 @@ impl Samples {
         true
     }
 
-    /// Where the search begins: the upper bits of a product, which depend on all bits of the address.
+    /// Where the search begins: the upper bits of a product, which depend on all bits of the
+    /// address.
     fn first_index(&self, program_counter: usize) -> usize {
         let product = (program_counter as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (product >> 32) as usize
@@ -160,10 +165,12 @@ impl Samples {
         (used.max().unwrap_or(0), self.entries)
     }
 
-    /// The entries that are not vacant. For a caller that has the whole exclusively: nobody records.
+    /// The entries that are not vacant. For a caller that has the whole exclusively: nobody
+    /// records.
     fn entries_of(&self, cpu: usize) -> impl Iterator<Item = (usize, u64)> {
         let first = self.area.bulk(cpu).cast::<[AtomicUsize; 2]>();
-        // SAFETY: so many pairs of words lie there, zeroed before anything else, as long as the area.
+        // SAFETY: so many pairs of words lie there, zeroed before anything else, as long as the
+        // area.
         let entries = unsafe { std::slice::from_raw_parts(first.as_ptr(), self.entries) };
         entries
             .iter()

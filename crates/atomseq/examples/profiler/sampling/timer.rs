@@ -1,8 +1,8 @@
 //! A timer of one thread: `CLOCK_MONOTONIC`, with a signal to that very thread at every tick.
 //!
 //! An interval timer (`ITIMER_PROF`) would tick with the scheduler, 250 times a second on common
-//! kernels, and interrupt any thread of the process. This one has the resolution of the hardware and goes on
-//! while its thread sleeps: what is sampled is wall time.
+//! kernels, and interrupt any thread of the process. This one has the resolution of the hardware
+//! and goes on while its thread sleeps: what is sampled is wall time.
 
 use std::io;
 use std::marker::PhantomData;
@@ -31,7 +31,8 @@ fn read(clock: libc::clockid_t) -> u64 {
 /// A timer of the calling thread; it ends when it is dropped.
 pub struct Timer {
     id: libc::timer_t,
-    /// It interrupts the thread that made it, and is dropped there, so that no signal of it comes later.
+    /// It interrupts the thread that made it, and is dropped there, so that no signal of it comes
+    /// later.
     _not_send: PhantomData<*mut ()>,
 }
 

@@ -39,8 +39,8 @@ impl Shared {
     }
 }
 
-/// What one thread's handler keeps. Only that thread and its handler, which does not interrupt itself,
-/// use it: plain loads and stores, atomic for Rust's sake.
+/// What one thread's handler keeps. Only that thread and its handler, which does not interrupt
+/// itself, use it: plain loads and stores, atomic for Rust's sake.
 struct Watch<'s> {
     shared: &'s Shared,
     pace: &'s Pace,
@@ -65,7 +65,8 @@ per_thread! {
 static ASTRAY: AtomicU64 = AtomicU64::new(0);
 
 /// The signal: a real-time one, which is queued as often as it is sent, for a thread may put off
-/// signals, and of a standard one only one waits then. The first that the C library leaves to programs.
+/// signals, and of a standard one only one waits then. The first that the C library leaves to
+/// programs.
 pub fn signal() -> libc::c_int {
     libc::SIGRTMIN()
 }
@@ -82,14 +83,15 @@ pub fn uninstall() -> Result<(), signal::Error> {
     signal::uninstall(signal())
 }
 
-/// Signals to threads without a watch, since the last time: entries of the handler that are dropped.
+/// Signals to threads without a watch, since the last time: entries of the handler that are
+/// dropped.
 pub fn take_astray() -> u64 {
     // Relaxed: a sum.
     ASTRAY.swap(0, Ordering::Relaxed)
 }
 
-/// Does some work on this thread with a timer ticking, and returns the books; an error if this thread can have
-/// no timer: the work is done all the same.
+/// Does some work on this thread with a timer ticking, and returns the books; an error if this
+/// thread can have no timer: the work is done all the same.
 pub fn during<R>(shared: &Shared, pace: &Pace, work: impl FnOnce() -> R) -> (R, io::Result<Books>) {
     let watch = Watch {
         shared,

@@ -1,8 +1,9 @@
 //! Throwing out whoever stands in the way, and undoing what they had done.
 //!
-//! The words that a log names are valid as long as its exchange is not over, that is, until its version is. The call that wrote the log
-//! does not return before that. It may never do so: its thread has exited, or a handler has left it by `siglongjmp`. Then nothing has ended
-//! the borrow of the structure, or the rules of [`siglongjmp`](crate::signal::siglongjmp) keep it where it is.
+//! The words that a log names are valid as long as its exchange is not over, that is, until its
+//! version is. The call that wrote the log does not return before that. It may never do so: its
+//! thread has exited, or a handler has left it by `siglongjmp`. Then nothing has ended the borrow
+//! of the structure, or the rules of [`siglongjmp`](crate::signal::siglongjmp) keep it where it is.
 
 use std::sync::atomic::{AtomicU64 as Count, Ordering::Relaxed};
 
@@ -18,7 +19,8 @@ pub(in crate::dcas) static REVOKED: Count = Count::new(0);
 pub(in crate::dcas) static UNDONE: Count = Count::new(0);
 
 impl RevocableLock {
-    /// Waits until the lock is no longer as it was seen; not for ever: after a while, throws out whoever has it, and says so.
+    /// Waits until the lock is no longer as it was seen; not for ever: after a while, throws out
+    /// whoever has it, and says so.
     #[cold]
     pub(super) fn wait_or_settle(&self, seen: u64) -> bool {
         if self.roll_back_here(seen) {
@@ -31,16 +33,17 @@ impl RevocableLock {
         is_stuck
     }
 
-    /// Undoes what the holder has done if its CPU is this one, as when a signal handler has interrupted it, or the next
-    /// thread there: without a fence.
+    /// Undoes what the holder has done if its CPU is this one, as when a signal handler has
+    /// interrupted it, or the next thread there: without a fence.
     fn roll_back_here(&self, seen: u64) -> bool {
         if !lock::is_held_here(seen) {
             return false;
         }
         let line = &raw const *self as usize;
         let free = seen & !BELOW_VERSION;
-        // SAFETY: the section goes on only while the lock is held on its own CPU. Then the exchange that wrote the log is not over,
-        // so its words are valid (see the top); and who takes the lock away fences this CPU before doing anything else.
+        // SAFETY: the section goes on only while the lock is held on its own CPU. Then the exchange
+        // that wrote the log is not over, so its words are valid (see the top); and who takes the
+        // lock away fences this CPU before doing anything else.
         let told = unsafe { roll_back_here::on_cpu(line, seen as usize, free as usize) };
         match told {
             Ok(DONE) => _ = UNDONE.fetch_add(1, Relaxed),
@@ -58,15 +61,16 @@ impl RevocableLock {
         seen & BELOW_VERSION != 0 && self.wait_or_settle(seen)
     }
 
-    /// Throws out whoever has the lock as it was seen, and undoes what they had done. Returns when the lock was
-    /// otherwise for a moment at least.
+    /// Throws out whoever has the lock as it was seen, and undoes what they had done. Returns when
+    /// the lock was otherwise for a moment at least.
     #[cold]
     fn revoke(&self, seen: u64) {
         let generation = u64::from(platform::generation()) & ID;
         let stop: fn(u64) = match seen & STATE {
             HELD => |cpu| platform::membarrier_rseq(cpu as usize),
             CLAIM => |_| platform::fence_all(),
-            // Whoever locked it stayed behind in the parent of this process: nothing is left to fence.
+            // Whoever locked it stayed behind in the parent of this process: nothing is left to
+            // fence.
             LOCKED if seen & ID != generation => |_| (),
             LOCKED => return std::thread::yield_now(),
             _ => return,
@@ -86,7 +90,8 @@ impl RevocableLock {
         self.recover(claim, free);
     }
 
-    /// Claims the lock that another one was stopped with, as a thread that is stopped right after that.
+    /// Claims the lock that another one was stopped with, as a thread that is stopped right after
+    /// that.
     pub(in crate::dcas) fn abandon_claim(&self) {
         let seen = self.lock.load(Ordering::Acquire);
         let claim = (seen & !BELOW_VERSION) + CLAIM + Claimant::enter().number();
@@ -101,7 +106,8 @@ impl RevocableLock {
         if self.lock.load(Ordering::Acquire) != claim {
             return;
         }
-        // If the lock is somebody else's by now, this is nonsense, and every use of it below finds that out first.
+        // If the lock is somebody else's by now, this is nonsense, and every use of it below finds
+        // that out first.
         let log: [u64; 5] = std::array::from_fn(|index| self.log[index].load(Ordering::Relaxed));
         if log[4] != free {
             // Release: pairs with the acquire of whoever finds it free.
@@ -112,8 +118,9 @@ impl RevocableLock {
         }
         let [first, old_first, second, old_second, _] = log.map(|word| word as usize);
         let line = &raw const *self as usize;
-        // SAFETY: while the lock is this claim, the exchange that wrote the log is not over, so its words are valid (see the top);
-        // the section looks at the lock first, and who takes the claim away fences it.
+        // SAFETY: while the lock is this claim, the exchange that wrote the log is not over, so its
+        // words are valid (see the top); the section looks at the lock first, and who takes the
+        // claim away fences it.
         let told = unsafe {
             roll_back::on_cpu(
                 line,
@@ -145,8 +152,8 @@ impl RevocableLock {
             return;
         }
         for (word, old) in [(log[0], log[1]), (log[2], log[3])] {
-            // SAFETY: the lock was this claim up to now, so the exchange that wrote the log is not over, and its words are valid
-            // (see the top).
+            // SAFETY: the lock was this claim up to now, so the exchange that wrote the log is not
+            // over, and its words are valid (see the top).
             let word = unsafe { AtomicU64::from_ptr(word as usize as *mut u64) };
             word.store(old, Ordering::Relaxed);
         }

@@ -42,7 +42,8 @@ crate::sequence! {
         DONE
     }
 
-    /// Changes two words if nothing changed since a version (GC96 note 5): what they hold need not be compared.
+    /// Changes two words if nothing changed since a version (GC96 note 5): what they hold need not
+    /// be compared.
     pub(super) unsafe fn store_pair_if(
         line: Word, free: Word, first: Word, new_first: Word, second: Word, new_second: Word,
     ) -> Word {

@@ -1,4 +1,5 @@
-//! The ways that an exchange takes when its section did not do it at once: again, in others' way, or without sections.
+//! The ways that an exchange takes when its section did not do it at once: again, in others' way,
+//! or without sections.
 
 use super::sequences::{ABORTED, BUSY, CHANGED, DONE, UNREGISTERED};
 use super::{Part, RevocableLock};
@@ -85,8 +86,8 @@ impl RevocableLock {
                     }
                 }
                 Some(ABORTED) if restarts.again() => {
-                    // Perhaps it had claimed: then nobody frees the lock but who throws it out. Not at once: a fence ends
-                    // whatever section runs there by now.
+                    // Perhaps it had claimed: then nobody frees the lock but who throws it out. Not
+                    // at once: a fence ends whatever section runs there by now.
                     self.ensure_free();
                     if let Wanted::Since(free, ..) = wanted {
                         if self.is_over(free) {
@@ -106,8 +107,9 @@ impl RevocableLock {
         }
     }
 
-    /// Is the version gone for good? While it is not, somebody may still roll back what this call has logged, so the call must
-    /// not return; `false` if the version is free, and so this call never had it.
+    /// Is the version gone for good? While it is not, somebody may still roll back what this call
+    /// has logged, so the call must not return; `false` if the version is free, and so this call
+    /// never had it.
     fn is_over(&self, free: u64) -> bool {
         loop {
             let seen = self.lock.load(Ordering::Acquire);
@@ -118,8 +120,8 @@ impl RevocableLock {
         }
     }
 
-    /// For a thread that cannot run the section: by a lock that no fence revokes. Signals are blocked while it has that, and not while
-    /// it waits.
+    /// For a thread that cannot run the section: by a lock that no fence revokes. Signals are
+    /// blocked while it has that, and not while it waits.
     #[cold]
     unsafe fn exchange_locked(&self, wanted: Wanted) -> bool {
         loop {
@@ -157,7 +159,8 @@ impl RevocableLock {
             for (place, word) in self.log.iter().zip(log) {
                 place.store(word, Ordering::Relaxed);
             }
-            // Release: pairs with the acquire by which a child of a fork claims what stayed half done.
+            // Release: pairs with the acquire by which a child of a fork claims what stayed half
+            // done.
             self.log[4].store(free, Ordering::Release);
             fence(Ordering::Release);
             a.store(first.new, Ordering::Relaxed);

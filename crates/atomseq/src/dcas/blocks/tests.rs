@@ -93,7 +93,8 @@ fn a_home_whose_descriptors_are_all_taken_is_left() {
     all.into_iter().for_each(Taken::leave);
 }
 
-/// As a home, a block of the reserve would serve its tenant alone, however many others have no memory.
+/// As a home, a block of the reserve would serve its tenant alone, however many others have no
+/// memory.
 #[test]
 fn a_block_of_the_reserve_is_nobodys_home() {
     let block = add_reserved().expect("other tests leave some");
@@ -125,7 +126,8 @@ fn the_home_of_a_thread_that_has_ended_can_be_shared() {
     assert!(home.move_in(me).is_none() && !home.reserve(SHARED));
 }
 
-/// Changes of many words, one after the other, leave values in all of them, and no descriptor taken.
+/// Changes of many words, one after the other, leave values in all of them, and no descriptor
+/// taken.
 #[test]
 fn words_keep_no_descriptor() {
     use crate::dcas::kcas::{MARK, Part, begin, exchange};

@@ -29,8 +29,8 @@ impl<K: AsWord + Copy, V: AsWord, const N: usize> Take<(K, V)> for Map<K, V, N> 
                 continue;
             };
             if let Some(value) = self.remove_at(version, *cursor) {
-                // SAFETY: `insert` or `add` made both words; the value has left the map just now, and
-                // keys may be copied.
+                // SAFETY: `insert` or `add` made both words; the value has left the map just now,
+                // and keys may be copied.
                 return Some(unsafe { (K::from_word(key), V::from_word(value)) });
             }
         }

@@ -51,8 +51,8 @@ impl<K: AsWord + Copy, V: AsWord, const N: usize> Map<K, V, N> {
         }
     }
 
-    /// Changes the key's entry, or puts the key in with this word; answers what `change` did, or nothing
-    /// if the key is new. `change` does nothing if its entry holds another key by then.
+    /// Changes the key's entry, or puts the key in with this word; answers what `change` did, or
+    /// nothing if the key is new. `change` does nothing if its entry holds another key by then.
     #[inline]
     pub(super) fn put<R>(
         &self,
@@ -82,8 +82,8 @@ impl<K: AsWord + Copy, V: AsWord, const N: usize> Map<K, V, N> {
         }
     }
 
-    /// Does something with the key's entry, if there is one. `with` gets the version and the index, and
-    /// does nothing if that is history.
+    /// Does something with the key's entry, if there is one. `with` gets the version and the index,
+    /// and does nothing if that is history.
     #[inline]
     pub(super) fn find<R>(&self, way: Way, with: impl Fn(usize, usize) -> Option<R>) -> Option<R> {
         loop {
@@ -186,8 +186,8 @@ impl<K: AsWord + Copy, V: AsWord, const N: usize> Map<K, V, N> {
     /// Frees every entry whose key is gone and that is on no key's way.
     #[cold]
     fn tidy(&self, version: usize) {
-        // How many entries, from the next one backwards, are on some key's way. Once around to learn
-        // which ways lead over the end of the table, then once to free.
+        // How many entries, from the next one backwards, are on some key's way. Once around to
+        // learn which ways lead over the end of the table, then once to free.
         let mut on_a_way = 0usize;
         for step in (0..2 * N).rev() {
             let index = step % N;
@@ -229,8 +229,8 @@ impl<K: AsWord + Copy, V: AsWord, const N: usize> Map<K, V, N> {
     }
 }
 
-/// The entry where the search for a key begins (Fibonacci hashing: the upper half of a product mixes
-/// all bits below).
+/// The entry where the search for a key begins (Fibonacci hashing: the upper half of a product
+/// mixes all bits below).
 #[inline]
 pub(super) fn home(word: usize, entries: usize) -> usize {
     let hash = (word as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;

@@ -45,7 +45,8 @@ pub(super) fn take_slowly(flag: &Bias, policy: &impl Policy) -> bool {
             home if home >= SPECIAL => await_claim(flag, home),
             home if tries < TRIES && home == current_cpu() => {
                 tries += 1;
-                // Relaxed: a hint. Not set, it was interrupted too often, or moved, or somebody has cleared it since.
+                // Relaxed: a hint. Not set, it was interrupted too often, or moved, or somebody has
+                // cleared it since.
                 let taken = take_at_home(flag);
                 (taken || flag.held.load(Ordering::Relaxed) != FREE).then_some(taken)
             }
@@ -69,8 +70,8 @@ fn exchange(flag: &Bias) -> Option<bool> {
 /// Decides, for whoever comes first, where it is at home.
 fn set_first_home(flag: &Bias) -> Option<bool> {
     if can_be_fenced() {
-        // Release: pairs with the Acquire of whoever finds it there, who relies on what start-up found.
-        // Relaxed: the loop looks again.
+        // Release: pairs with the Acquire of whoever finds it there, who relies on what start-up
+        // found. Relaxed: the loop looks again.
         let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
         _ = flag
             .home
@@ -87,15 +88,16 @@ fn set_first_home(flag: &Bias) -> Option<bool> {
 /// Sets it from another CPU than its home; `None`: the home has changed.
 fn visit(flag: &Bias, home: usize, policy: &impl Policy) -> Option<bool> {
     let claim = Claim::of(flag, home)?;
-    // After the claim: the system call orders them. Sequences that begin from now on do not pass; those that began
-    // before have been aborted, or have set the flag, which this thread sees.
+    // After the claim: the system call orders them. Sequences that begin from now on do not pass;
+    // those that began before have been aborted, or have set the flag, which this thread sees.
     membarrier_rseq(home);
     Some(claim.take(home, policy))
 }
 
-/// Gives an interlocked flag a home, where it can have one, and makes it biased. For its holder. Each word is changed in a
-/// step of its own: a holder that a handler ended between the two, or that a fork left behind there, would leave a flag which,
-/// once cleared by force, nobody could set. A claimant runs no handlers, and a child takes its claim over.
+/// Gives an interlocked flag a home, where it can have one, and makes it biased. For its holder.
+/// Each word is changed in a step of its own: a holder that a handler ended between the two, or
+/// that a fork left behind there, would leave a flag which, once cleared by force, nobody could
+/// set. A claimant runs no handlers, and a child takes its claim over.
 pub(super) fn move_to(flag: &Bias, cpu: usize) -> bool {
     if !can_be_fenced() {
         return false;
@@ -109,7 +111,8 @@ pub(super) fn move_to(flag: &Bias, cpu: usize) -> bool {
     true
 }
 
-/// Waits for the end of somebody's claim; or ends it, if they stayed behind in this process's parent.
+/// Waits for the end of somebody's claim; or ends it, if they stayed behind in this process's
+/// parent.
 fn await_claim(flag: &Bias, home: usize) -> Option<bool> {
     if home & !AWAITED != claimed() {
         // No sequence has passed since, and no thread that had begun one is here.
@@ -193,7 +196,8 @@ impl Claim<'_> {
 
     /// Gives it a home.
     fn publish(self, home: usize) {
-        // Release: pairs with the Acquire of whoever finds it there. Acquire: pairs with the one that marked it.
+        // Release: pairs with the Acquire of whoever finds it there. Acquire: pairs with the one
+        // that marked it.
         let before = self.flag.home.swap(home, Ordering::AcqRel);
         if before & AWAITED != 0 {
             // Release: pairs with the Acquire in `await_claim`.

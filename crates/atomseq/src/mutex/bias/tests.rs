@@ -53,8 +53,8 @@ fn what_the_claimant_had_set_stays_set() {
     }
 }
 
-/// A fork left the claimant behind, which held it. Released by force, before somebody takes the claim over or after, it is set
-/// again by the next.
+/// A fork left the claimant behind, which held it. Released by force, before somebody takes the
+/// claim over or after, it is set again by the next.
 #[test]
 fn what_a_claimant_had_set_is_released_by_force() {
     let biased = crate::status().gates_active();

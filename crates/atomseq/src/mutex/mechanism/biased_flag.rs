@@ -1,4 +1,5 @@
-//! By a sequence that threads of the same CPU cannot come between, on the CPU that it is worth most on.
+//! By a sequence that threads of the same CPU cannot come between, on the CPU that it is worth most
+//! on.
 
 use crate::mutex::bias::{Bias, INTERLOCKED, Policy};
 use crate::mutex::home::current_cpu;
@@ -7,17 +8,19 @@ use crate::scope::Machine;
 use crate::sequence;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
-/// [`OnCpu`](super::OnCpu) that moves: to the CPU that alone uses it, and to an atomic instruction where several CPUs do.
+/// [`OnCpu`](super::OnCpu) that moves: to the CPU that alone uses it, and to an atomic instruction
+/// where several CPUs do.
 ///
-/// Scope [`Machine`]. At home, setting it costs no atomic instruction, and clearing it, anywhere, none either. A visit
-/// from another CPU costs three system calls, four atomic instructions and an interrupt of the home. So it counts, for eight
-/// visits together: while they are paid for by 512 uses each on average, the home stays; a CPU that visits twice with nobody in
-/// between becomes the home; and when eight visits were not paid for, it is interlocked: one atomic instruction to set it,
-/// a store to clear it, for everybody. It is biased again, to one CPU, once that CPU alone has used it 16,384 times in a row, and
-/// after each disappointment twice as often, up to a million.
+/// Scope [`Machine`]. At home, setting it costs no atomic instruction, and clearing it, anywhere,
+/// none either. A visit from another CPU costs three system calls, four atomic instructions and an
+/// interrupt of the home. So it counts, for eight visits together: while they are paid for by 512
+/// uses each on average, the home stays; a CPU that visits twice with nobody in between becomes the
+/// home; and when eight visits were not paid for, it is interlocked: one atomic instruction to set
+/// it, a store to clear it, for everybody. It is biased again, to one CPU, once that CPU alone has
+/// used it 16,384 times in a row, and after each disappointment twice as often, up to a million.
 ///
-/// Else as [`OnCpu`](super::OnCpu). B91 3.1.1 leaves multiprocessors to interlocked instructions; the home and its visitors
-/// are atomseq's.
+/// Else as [`OnCpu`](super::OnCpu). B91 3.1.1 leaves multiprocessors to interlocked instructions;
+/// the home and its visitors are atomseq's.
 #[derive(Debug)]
 pub struct BiasedFlag {
     flag: Bias,
@@ -38,8 +41,9 @@ struct Habits {
     disappointments: AtomicU32,
 }
 
-/// How many uses at home pay for a visit. On an x86-64 virtual machine the fence took 1 to 4 us where the home was busy, and a pair
-/// of atomic instructions about 10 ns more than the sequence (`atomseq bench biased`, `home:`).
+/// How many uses at home pay for a visit. On an x86-64 virtual machine the fence took 1 to 4 us
+/// where the home was busy, and a pair of atomic instructions about 10 ns more than the sequence
+/// (`atomseq bench biased`, `home:`).
 const PAID: usize = 512;
 /// So many visits are looked at together.
 const VISITS: u32 = 8;
@@ -113,7 +117,8 @@ impl BiasedFlag {
     }
 }
 
-// SAFETY: `Bias` is set for one caller at a time, and cleared with Release before it is set with Acquire.
+// SAFETY: `Bias` is set for one caller at a time, and cleared with Release before it is set with
+// Acquire.
 unsafe impl TestAndSet for BiasedFlag {
     type Scope = Machine;
     type GuardMarker = lock_api::GuardSend;

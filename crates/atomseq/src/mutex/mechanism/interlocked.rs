@@ -9,12 +9,14 @@ use crate::sync::{AtomicU32, Ordering};
 
 /// Test-and-set by an interlocked instruction (B91 2.1).
 ///
-/// Scope [`Machine`]; wait-free; one atomic instruction to set, a store to clear. Who waits for one to be cleared pays for
-/// that: on Linux, with a barrier on all CPUs before it sleeps, which is a system call.
+/// Scope [`Machine`]; wait-free; one atomic instruction to set, a store to clear. Who waits for one
+/// to be cleared pays for that: on Linux, with a barrier on all CPUs before it sleeps, which is a
+/// system call.
 #[derive(Debug, Default)]
 pub struct Interlocked(AtomicU32);
 
-// SAFETY: only one of several exchanges of 1 finds 0; the Acquire pairs with the Release in `clear`.
+// SAFETY: only one of several exchanges of 1 finds 0; the Acquire pairs with the Release in
+// `clear`.
 unsafe impl TestAndSet for Interlocked {
     type Scope = Machine;
     type GuardMarker = lock_api::GuardSend;
@@ -44,7 +46,8 @@ unsafe impl TestAndSet for Interlocked {
         if platform::ORDERS_ALL {
             // Release: pairs with the Acquire in `test_and_set`.
             self.0.store(0, Ordering::Release);
-            // The processor may make the next load earlier, the compiler may not: the waiter's barrier stands for it.
+            // The processor may make the next load earlier, the compiler may not: the waiter's
+            // barrier stands for it.
             compiler_fence(Ordering::SeqCst);
         } else {
             // SeqCst: pairs with the fence in `barrier`.

@@ -61,7 +61,8 @@ macro_rules! by {
         #[derive(Debug, Default)]
         pub struct $mechanism(Flag);
 
-        // SAFETY: no handler of this thread comes between looking and setting, and no other thread reaches the flag.
+        // SAFETY: no handler of this thread comes between looking and setting, and no other thread
+        // reaches the flag.
         unsafe impl TestAndSet for $mechanism {
             type Scope = SameThread;
             type GuardMarker = lock_api::GuardNoSend;

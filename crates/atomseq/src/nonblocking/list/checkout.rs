@@ -13,14 +13,14 @@ use crate::sync::{Ordering, fence};
 use crate::type_stable::Allocated;
 
 impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
-    /// Removes an entry for change: its holder alone may change it, and puts it back (GC96 5.1's *removed, modified and
-    /// reinserted*). `None`: the key is not there.
+    /// Removes an entry for change: its holder alone may change it, and puts it back (GC96 5.1's
+    /// *removed, modified and reinserted*). `None`: the key is not there.
     ///
-    /// Removing and reinserting are one exchange of one word each, and nothing is allocated or freed. Meanwhile the entry
-    /// is in no [snapshot](List::snapshot), and its key keeps its place: who asks for it gets [`CheckedOut`] at
-    /// once. Nothing in here ever waits for it to come back, and this is the rule of GC96 5.1: **a signal handler never
-    /// retries on an entry that its own thread has removed for change.** Whoever wants to try again
-    /// asks first whose it is:
+    /// Removing and reinserting are one exchange of one word each, and nothing is allocated or
+    /// freed. Meanwhile the entry is in no [snapshot](List::snapshot), and its key keeps its place:
+    /// who asks for it gets [`CheckedOut`] at once. Nothing in here ever waits for it to come back,
+    /// and this is the rule of GC96 5.1: **a signal handler never retries on an entry that its own
+    /// thread has removed for change.** Whoever wants to try again asks first whose it is:
     ///
     /// ```
     /// use atomseq::nonblocking::{CheckedOut, List};
@@ -51,8 +51,9 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// Of a thread that ends with an entry in its hands, the key stays taken until somebody calls
     /// [`forget_checkout`](List::forget_checkout).
     ///
-    /// Where keys may repeat, the newest entry of the key is the one that counts, here and for all others that look for a key. While it
-    /// is removed for change they return [`CheckedOut`], also if older entries of the key are there.
+    /// Where keys may repeat, the newest entry of the key is the one that counts, here and for all
+    /// others that look for a key. While it is removed for change they return [`CheckedOut`], also
+    /// if older entries of the key are there.
     ///
     /// # Errors
     ///
@@ -71,7 +72,8 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
             let (key, value) = (node.key.load(), node.value.load());
             self.chain
                 .compare_exchange(version, (&node.changer, this_thread()))?;
-            // Release: before what the holder stores; pairs with the acquire fence in `VersionedWords::is_still`.
+            // Release: before what the holder stores; pairs with the acquire fence in
+            // `VersionedWords::is_still`.
             fence(Ordering::Release);
             Ok(Ok(Some(Checkout {
                 list: self,
@@ -83,10 +85,11 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         })
     }
 
-    /// Deletes an entry of the key that somebody has removed for change, who finds out when trying to reinsert it: the newest such entry,
-    /// where keys may repeat. `false`: there is none now.
+    /// Deletes an entry of the key that somebody has removed for change, who finds out when trying
+    /// to reinsert it: the newest such entry, where keys may repeat. `false`: there is none now.
     ///
-    /// For what a thread had in its hands when it ended. Its node is lost until the list is dropped.
+    /// For what a thread had in its hands when it ended. Its node is lost until the list is
+    /// dropped.
     pub fn forget_checkout(&self, key: &K) -> bool {
         until_unchanged(|| {
             let version = self.chain.object.begin();
@@ -125,7 +128,8 @@ pub struct Checkout<'a, K: Plain, V: Plain, A: Arrangement<K>> {
     here: PhantomData<*const ()>,
 }
 
-/// The entry was deleted meanwhile: by [`forget_checkout`](List::forget_checkout), which took its holder for ended.
+/// The entry was deleted meanwhile: by [`forget_checkout`](List::forget_checkout), which took its
+/// holder for ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GivenUp;
 
@@ -161,13 +165,14 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> Checkout<'_, K, V, A> {
 
     /// Gives it another key, and the place of that; it stays removed until it is reinserted.
     ///
-    /// A node for the new key takes the place of the old one, both are taken for a moment. If the keys compare equal, it
-    /// keeps the one that it has.
+    /// A node for the new key takes the place of the old one, both are taken for a moment. If the
+    /// keys compare equal, it keeps the one that it has.
     ///
     /// # Errors
     ///
-    /// [`Refused::Present`] and [`Refused::CheckedOut`]: the new key is there, where keys may not repeat.
-    /// [`Refused::Memory`]. [`Refused::Absent`]: the entry was given up. It has its old key then.
+    /// [`Refused::Present`] and [`Refused::CheckedOut`]: the new key is there, where keys may not
+    /// repeat. [`Refused::Memory`]. [`Refused::Absent`]: the entry was given up. It has its old key
+    /// then.
     pub fn set_key(&mut self, key: K) -> Result<(), Refused> {
         if A::compare(&self.key, &key).is_there() {
             return Ok(());
@@ -224,8 +229,8 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> Checkout<'_, K, V, A> {
     }
 }
 
-/// A node that is in no list yet, but says already that this thread has removed it for change. Dropped, also by a panic of
-/// the caller's `Ord`, it says so no more, and is free.
+/// A node that is in no list yet, but says already that this thread has removed it for change.
+/// Dropped, also by a panic of the caller's `Ord`, it says so no more, and is free.
 struct Marked<'a, K: Plain, V: Plain, A> {
     list: &'a List<K, V, A>,
     node: Option<Allocated<'a, Node<K, V>>>,
@@ -281,7 +286,8 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         Ok(())
     }
 
-    /// Ends what a removal for change began, by an exchange; if the node was given up, by freeing it.
+    /// Ends what a removal for change began, by an exchange; if the node was given up, by freeing
+    /// it.
     fn resolve(
         &self,
         node: &Node<K, V>,
@@ -297,7 +303,8 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
             Ok(true)
         });
         if given_up {
-            // SAFETY: whoever gave it up has unlinked it, and has left it to its changer, which ends here.
+            // SAFETY: whoever gave it up has unlinked it, and has left it to its changer, which
+            // ends here.
             unsafe { self.chain.free(node) };
             return Err(GivenUp);
         }

@@ -5,10 +5,11 @@ use std::fmt;
 use crate::sync::this_thread;
 use crate::type_stable;
 
-/// Somebody has [removed the entry for change](super::List::check_out), and has not yet put it back.
+/// Somebody has [removed the entry for change](super::List::check_out), and has not yet put it
+/// back.
 ///
-/// Nothing waits for that, and in a signal handler nothing may: the handler may have interrupted the very thread
-/// that is to put it back (GC96 5.1).
+/// Nothing waits for that, and in a signal handler nothing may: the handler may have interrupted
+/// the very thread that is to put it back (GC96 5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckedOut {
     by_this_thread: bool,
@@ -21,10 +22,11 @@ impl CheckedOut {
         }
     }
 
-    /// Has this thread removed it, perhaps under the handler that asks? Then repeating the operation would never end.
+    /// Has this thread removed it, perhaps under the handler that asks? Then repeating the
+    /// operation would never end.
     ///
-    /// It may also be one that has ended with an entry in its hands and whose place in memory this thread has by now; then
-    /// it would never end either.
+    /// It may also be one that has ended with an entry in its hands and whose place in memory this
+    /// thread has by now; then it would never end either.
     pub fn by_this_thread(&self) -> bool {
         self.by_this_thread
     }

@@ -8,13 +8,14 @@ use crate::nonblocking::Plain;
 use crate::nonblocking::nodes::{Changed, until_unchanged};
 
 impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
-    /// Folds all entries, as they were at one time: if the list changes meanwhile, begins again with `init`.
+    /// Folds all entries, as they were at one time: if the list changes meanwhile, begins again
+    /// with `init`.
     ///
-    /// The closure is called in each attempt. If it changes the list itself, this never returns: go through [`iter`](List::iter)
-    /// or a [`snapshot`](List::snapshot) then.
+    /// The closure is called in each attempt. If it changes the list itself, this never returns: go
+    /// through [`iter`](List::iter) or a [`snapshot`](List::snapshot) then.
     ///
-    /// Allocates nothing. Entries that somebody has [removed for change](List::check_out) are not among them, here
-    /// and wherever else a list is gone through.
+    /// Allocates nothing. Entries that somebody has [removed for change](List::check_out) are not
+    /// among them, here and wherever else a list is gone through.
     ///
     /// ```
     /// let list = atomseq::nonblocking::List::from_iter([(1, 10), (2, 20)]);
@@ -44,7 +45,8 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         entries
     }
 
-    /// Copies the first entries, as they were at one time, as many as there are and as there is room for; returns how many.
+    /// Copies the first entries, as they were at one time, as many as there are and as there is
+    /// room for; returns how many.
     ///
     /// Allocates nothing.
     pub fn copy_first(&self, entries: &mut [(K, V)]) -> usize {
@@ -119,8 +121,8 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
 impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
     /// Entries in the order of their keys, each as it is when its turn comes.
     ///
-    /// Whatever happens meanwhile, no key comes twice or out of order, and every entry that is there all the time comes. An
-    /// entry costs no search while the list does not change.
+    /// Whatever happens meanwhile, no key comes twice or out of order, and every entry that is
+    /// there all the time comes. An entry costs no search while the list does not change.
     ///
     /// ```
     /// let list = atomseq::nonblocking::List::from_iter([(1, 'a' as u32), (2, 'b' as u32)]);

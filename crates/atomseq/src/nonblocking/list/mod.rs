@@ -10,16 +10,19 @@
 //!
 //! Why it holds:
 //!
-//! 1. Links change only by exchanges, each of which changes the version, and no version comes back. So a walk after which
-//!    the version is still the first saw one state of the list; and an exchange since the version finds that state.
-//! 2. A node's key changes only while nobody but its owner has it: before it is linked, after it was unlinked. Its value
-//!    changes also while `changer` says so. Either begins with an exchange, or with an allocation of what an exchange had
-//!    unlinked, and a release fence; so who has read a part of what came later finds another version.
-//! 3. A node that somebody has unlinked is theirs alone: no other exchange since that version succeeds, and later walks
-//!    that count do not reach it. So it is freed once. One whose `changer` is set is its changer's: who unlinks that one
-//!    ([`List::forget_checkout`]) leaves GIVEN_UP there and does not free it.
-//! 4. The new node's link is set by the same exchange that links it, for under k-CAS nothing else may change a
-//!    covered word, and a free node's link is one.
+//! 1. Links change only by exchanges, each of which changes the version, and no version comes back.
+//!    So a walk after which the version is still the first saw one state of the list; and an
+//!    exchange since the version finds that state.
+//! 2. A node's key changes only while nobody but its owner has it: before it is linked, after it
+//!    was unlinked. Its value changes also while `changer` says so. Either begins with an exchange,
+//!    or with an allocation of what an exchange had unlinked, and a release fence; so who has read
+//!    a part of what came later finds another version.
+//! 3. A node that somebody has unlinked is theirs alone: no other exchange since that version
+//!    succeeds, and later walks that count do not reach it. So it is freed once. One whose
+//!    `changer` is set is its changer's: who unlinks that one ([`List::forget_checkout`]) leaves
+//!    GIVEN_UP there and does not free it.
+//! 4. The new node's link is set by the same exchange that links it, for under k-CAS nothing else
+//!    may change a covered word, and a free node's link is one.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -54,7 +57,8 @@ pub(super) struct Node<K, V> {
     pub(super) value: Words<V>,
 }
 
-// SAFETY: zeros are an instance, and may appear at any time: words that nobody has to drop, read as atomics.
+// SAFETY: zeros are an instance, and may appear at any time: words that nobody has to drop, read as
+// atomics.
 unsafe impl<K: Plain, V: Plain> Descriptor for Node<K, V> {}
 
 impl<K: Plain, V: Plain> nodes::Node for Node<K, V> {
@@ -67,14 +71,17 @@ impl<K: Plain, V: Plain> nodes::Node for Node<K, V> {
 /// A list of keys and values that all threads may search and change at the same time, on which none
 /// that is preempted, ended or interrupted keeps the others waiting (GC96 figure 2 and 5.1).
 ///
-/// [`new`](List::new) makes one in the order of its keys, of which each is there once; [`unordered`](List::unordered)
-/// one in which the newest comes first. Keys and values are [`Plain`]: they are copied in and out, word by word.
+/// [`new`](List::new) makes one in the order of its keys, of which each is there once;
+/// [`unordered`](List::unordered) one in which the newest comes first. Keys and values are
+/// [`Plain`]: they are copied in and out, word by word.
 ///
-/// Scope `Machine`; progress as the [mechanism](crate::dcas)'s: lock-free with k-CAS, obstruction-free with OS-assisted
-/// DCAS; each operation begins again if another one has changed the list meanwhile, wherever. Searches take time in
-/// proportion to the nodes before the place, and no atomic instruction; a change takes one exchange of two words (1 atomic
-/// instruction OS-assisted, up to 6 by k-CAS). Memory is a node an entry, whose memory is used again at once: nothing waits
-/// for readers. What is allocated is never given back before the list is dropped; a [limit](List::try_with_limit) bounds it.
+/// Scope `Machine`; progress as the [mechanism](crate::dcas)'s: lock-free with k-CAS,
+/// obstruction-free with OS-assisted DCAS; each operation begins again if another one has changed
+/// the list meanwhile, wherever. Searches take time in proportion to the nodes before the place,
+/// and no atomic instruction; a change takes one exchange of two words (1 atomic instruction
+/// OS-assisted, up to 6 by k-CAS). Memory is a node an entry, whose memory is used again at once:
+/// nothing waits for readers. What is allocated is never given back before the list is dropped; a
+/// [limit](List::try_with_limit) bounds it.
 ///
 /// Closures and the comparison of keys (`Ord` or `PartialEq`) run while nothing is held. If one
 /// panics, the operation panics, and has changed nothing. A comparison may be asked about bits that
@@ -83,8 +90,9 @@ impl<K: Plain, V: Plain> nodes::Node for Node<K, V> {
 /// changed since the operation began, so an operation whose comparison changes the same list never
 /// returns.
 ///
-/// Every operation may be called in a signal handler that interrupted any other one, but for those that return a `Vec`,
-/// allocate for the caller, or panic. See [`check_out`](List::check_out) for the one rule (GC96 5.1).
+/// Every operation may be called in a signal handler that interrupted any other one, but for those
+/// that return a `Vec`, allocate for the caller, or panic. See [`check_out`](List::check_out) for
+/// the one rule (GC96 5.1).
 ///
 /// ```
 /// use atomseq::nonblocking::{List, Refused};
@@ -123,7 +131,8 @@ impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
     ///
     /// # Errors
     ///
-    /// [`type_stable::Error::Zero`], [`TooLarge`](type_stable::Error::TooLarge), [`OutOfMemory`](type_stable::Error::OutOfMemory).
+    /// [`type_stable::Error::Zero`], [`TooLarge`](type_stable::Error::TooLarge),
+    /// [`OutOfMemory`](type_stable::Error::OutOfMemory).
     pub fn try_with_limit(entries: usize) -> Result<List<K, V>, type_stable::Error> {
         List::made(VersionedWords::new(), Some(entries))
     }
@@ -137,9 +146,9 @@ impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
 }
 
 impl<K: Plain + PartialEq, V: Plain> List<K, V, Unordered> {
-    /// An empty list in which the newest entry comes first, without a limit. A key may be there several
-    /// times; then the newest is found, and what looks for the key goes by that one alone, also while it is [removed for
-    /// change](List::check_out).
+    /// An empty list in which the newest entry comes first, without a limit. A key may be there
+    /// several times; then the newest is found, and what looks for the key goes by that one alone,
+    /// also while it is [removed for change](List::check_out).
     ///
     /// ```
     /// let list = atomseq::nonblocking::List::unordered();
@@ -186,8 +195,8 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         })
     }
 
-    /// An empty list of the same kind that shares this one's memory, and so its limit: for the buckets of a hash table, say. It
-    /// has a version of its own.
+    /// An empty list of the same kind that shares this one's memory, and so its limit: for the
+    /// buckets of a hash table, say. It has a version of its own.
     ///
     /// # Panics
     ///
@@ -200,8 +209,9 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         }
     }
 
-    /// One more than the changes that there were, a useful and sometimes necessary statistic (GC96 5.3): a new list is at version 1.
-    /// Interrupted attempts may count as well, as for [`Domain::version`](crate::dcas::Domain::version).
+    /// One more than the changes that there were, a useful and sometimes necessary statistic (GC96
+    /// 5.3): a new list is at version 1. Interrupted attempts may count as well, as for
+    /// [`Domain::version`](crate::dcas::Domain::version).
     pub fn version(&self) -> Version {
         self.chain.object.version()
     }

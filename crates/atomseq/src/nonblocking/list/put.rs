@@ -18,7 +18,8 @@ impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
         self.try_insert_between(key, value, |version| version)
     }
 
-    /// The same, with `gap` between its first look and its exchange, each time: it may hand another version on.
+    /// The same, with `gap` between its first look and its exchange, each time: it may hand another
+    /// version on.
     #[doc(hidden)]
     #[inline]
     pub fn try_insert_between(
@@ -50,8 +51,8 @@ impl<K: Plain + PartialEq, V: Plain> List<K, V, Unordered> {
 }
 
 impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
-    /// Replaces a key's value by a duplicate that has the new one (GC96 5.1); returns the old one. `None`: the key is not
-    /// there.
+    /// Replaces a key's value by a duplicate that has the new one (GC96 5.1); returns the old one.
+    /// `None`: the key is not there.
     ///
     /// # Errors
     ///
@@ -60,11 +61,13 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         self.update(key, |_| value)
     }
 
-    /// Replaces a key's value by what `change` makes of it, and returns the old one. `None`: the key is not there.
+    /// Replaces a key's value by what `change` makes of it, and returns the old one. `None`: the
+    /// key is not there.
     ///
-    /// By a duplicate (GC96 5.1): who searches at the same time finds the one or the other. `change` is called again, with the new
-    /// value, if the key's value has changed meanwhile; only what its last call returned is stored. It may use the list, and
-    /// change it at other keys. One that changes the value of this very key, to another one each time, is called without end.
+    /// By a duplicate (GC96 5.1): who searches at the same time finds the one or the other.
+    /// `change` is called again, with the new value, if the key's value has changed meanwhile; only
+    /// what its last call returned is stored. It may use the list, and change it at other keys. One
+    /// that changes the value of this very key, to another one each time, is called without end.
     ///
     /// # Errors
     ///
@@ -118,8 +121,9 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     ) -> Result<Option<V>, Refused> {
         // Only when something is to be linked, and kept for the next attempt.
         let mut new: Option<Allocated<'_, Node<K, V>>> = None;
-        // What `make` got when the new node's value was made, if it is to be linked in a further attempt. `make` is not called
-        // again for the same value, so it may change the list, at other keys.
+        // What `make` got when the new node's value was made, if it is to be linked in a further
+        // attempt. `make` is not called again for the same value, so it may change the list, at
+        // other keys.
         let mut made_of = None;
         let put = until_unchanged(|| {
             let version = between(self.chain.object.begin(), &mut gap);

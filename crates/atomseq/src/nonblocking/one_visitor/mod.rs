@@ -7,8 +7,8 @@
 //! remove   { link = node.next, node.visitor = 0 }, by its visitor only               if still that version
 //! ```
 //!
-//! A node is removed by nobody but its visitor, so the node that somebody stands on is in the list, and so is
-//! what its link leads to at that version: nothing has to be found again.
+//! A node is removed by nobody but its visitor, so the node that somebody stands on is in the list,
+//! and so is what its link leads to at that version: nothing has to be found again.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -36,7 +36,8 @@ struct Node<T> {
 
 // SAFETY: words are atomic; the value is its visitor's alone.
 unsafe impl<T: Send> Sync for Node<T> {}
-// SAFETY: zeros are an instance, and may appear at any time: words read as atomics, and room for a value that is not there.
+// SAFETY: zeros are an instance, and may appear at any time: words read as atomics, and room for a
+// value that is not there.
 unsafe impl<T: Send> Descriptor for Node<T> {}
 
 impl<T: Send> nodes::Node for Node<T> {
@@ -46,18 +47,20 @@ impl<T: Send> nodes::Node for Node<T> {
     }
 }
 
-/// A list of values that threads go through at the same time, each value visited by one of them at a time (S92 5.2.3, the
-/// one-visitor mark).
+/// A list of values that threads go through at the same time, each value visited by one of them at
+/// a time (S92 5.2.3, the one-visitor mark).
 ///
-/// As in Synthesis' run queue, a visitor enters a value by a mark, and others pass it by. So a [`Visit`] gives `&mut T`,
-/// and its holder alone may remove the value, at once. Nobody waits for a mark: a value whose visitor stands still, or has
-/// ended, is passed by, and that is all.
+/// As in Synthesis' run queue, a visitor enters a value by a mark, and others pass it by. So a
+/// [`Visit`] gives `&mut T`, and its holder alone may remove the value, at once. Nobody waits for a
+/// mark: a value whose visitor stands still, or has ended, is passed by, and that is all.
 ///
-/// Scope `Machine`; progress as the [mechanism](crate::dcas)'s. Going on to the next value costs one exchange of two words (1
-/// atomic instruction OS-assisted, up to 6 by k-CAS), which begins again after any other change of the list; so does inserting
-/// and, after a search for the place, removing. Memory is a node a value, used again as soon as the value is removed.
+/// Scope `Machine`; progress as the [mechanism](crate::dcas)'s. Going on to the next value costs
+/// one exchange of two words (1 atomic instruction OS-assisted, up to 6 by k-CAS), which begins
+/// again after any other change of the list; so does inserting and, after a search for the place,
+/// removing. Memory is a node a value, used again as soon as the value is removed.
 ///
-/// Every operation may be called in a signal handler; one that has interrupted a visit passes that value by.
+/// Every operation may be called in a signal handler; one that has interrupted a visit passes that
+/// value by.
 ///
 /// ```
 /// use atomseq::nonblocking::OneVisitorList;
@@ -121,7 +124,8 @@ impl<T: Send> OneVisitorList<T> {
     ///
     /// # Errors
     ///
-    /// [`type_stable::Error::Zero`], [`TooLarge`](type_stable::Error::TooLarge), [`OutOfMemory`](type_stable::Error::OutOfMemory).
+    /// [`type_stable::Error::Zero`], [`TooLarge`](type_stable::Error::TooLarge),
+    /// [`OutOfMemory`](type_stable::Error::OutOfMemory).
     pub fn try_with_limit(values: usize) -> Result<OneVisitorList<T>, type_stable::Error> {
         OneVisitorList::made(VersionedWords::new(), Some(values))
     }
@@ -141,8 +145,9 @@ impl<T: Send> OneVisitorList<T> {
         Ok(OneVisitorList { chain })
     }
 
-    /// One more than the changes that there were, those of marks included: a new list is at version 1. Interrupted attempts may count as
-    /// well, as for [`Domain::version`](crate::dcas::Domain::version).
+    /// One more than the changes that there were, those of marks included: a new list is at version
+    /// 1. Interrupted attempts may count as well, as for
+    /// [`Domain::version`](crate::dcas::Domain::version).
     pub fn version(&self) -> Version {
         self.chain.object.version()
     }
@@ -200,8 +205,8 @@ impl<T: Send> OneVisitorList<T> {
         self.visit_from(&self.chain.head, None)
     }
 
-    /// Visits the first value from a link on that nobody else visits, and ends the visit of another one with that; not at the
-    /// end of the list.
+    /// Visits the first value from a link on that nobody else visits, and ends the visit of another
+    /// one with that; not at the end of the list.
     fn visit_from<'a>(
         &'a self,
         link: &'a StableWord,
@@ -280,7 +285,8 @@ impl<T: Send> OneVisitorList<T> {
     ///
     /// The caller has just unlinked it, and it was the caller's or nobody's.
     unsafe fn end(&self, node: &Node<T>) -> T {
-        // SAFETY: it was written before the node came into the list, and nobody else visits it, now or later.
+        // SAFETY: it was written before the node came into the list, and nobody else visits it, now
+        // or later.
         let value = unsafe { (*node.value.get()).assume_init_read() };
         // SAFETY: no link leads to it, and the caller alone has it.
         unsafe { self.chain.free(node) };
@@ -291,7 +297,8 @@ impl<T: Send> OneVisitorList<T> {
 impl<T: Send> Drop for OneVisitorList<T> {
     fn drop(&mut self) {
         self.chain.clear(|_, node| {
-            // SAFETY: in the list, so there is a value; nobody else has the list, so there is no visit.
+            // SAFETY: in the list, so there is a value; nobody else has the list, so there is no
+            // visit.
             unsafe { (*node.value.get()).assume_init_read() }
         });
     }

@@ -9,7 +9,8 @@ use super::{Node, OneVisitorList};
 use crate::nonblocking::NoMemory;
 use crate::nonblocking::nodes::until_unchanged;
 
-/// A visit of a value in a [`OneVisitorList`], which nobody else visits meanwhile. Dropped, it ends.
+/// A visit of a value in a [`OneVisitorList`], which nobody else visits meanwhile. Dropped, it
+/// ends.
 pub struct Visit<'a, T: Send> {
     pub(super) list: &'a OneVisitorList<T>,
     pub(super) node: &'a Node<T>,

@@ -1,4 +1,5 @@
-//! The queue where the processor compares no two words at once: by k-CAS, a cell and one end change together.
+//! The queue where the processor compares no two words at once: by k-CAS, a cell and one end change
+//! together.
 
 use crate::dcas::{Cells, Mechanism, StableWord, VersionedWords};
 
@@ -45,7 +46,8 @@ impl Covered {
                 continue;
             }
             let cell = (&self.cells, self.cell(end), word as u64);
-            // SAFETY: the words are this queue's, and its object, which uses k-CAS, alone covers them.
+            // SAFETY: the words are this queue's, and its object, which uses k-CAS, alone covers
+            // them.
             if unsafe {
                 self.object
                     .put_since_by_kcas(version, cell, (&self.end, end + 1))

@@ -1,4 +1,5 @@
-//! The queue where the processor compares two words at once: a ring of cells, each with a turn and a word.
+//! The queue where the processor compares two words at once: a ring of cells, each with a turn and
+//! a word.
 //!
 //! ```text
 //!   cells   turn word | turn word | turn word | …     `capacity` of them; a turn and its word change together
@@ -15,17 +16,19 @@
 //! What holds:
 //!
 //! 1. A turn never decreases. A word changes only together with its turn.
-//! 2. Places are pushed in order. A thread pushes at a place only if it knows that all places before have been pushed: from a
-//!    hint, which a thread stores after it has pushed at the place before, or from the turns of cells that it has looked at.
-//!    The same is true of pops.
-//! 3. So a thread that knows all places before to have been pushed, and finds that this place has not been, has found the end at the
-//!    moment of that load. If the turn is that of the round before, the cell is full, and `capacity` elements are in
-//!    the queue at that moment: the push is refused. A pop that finds the turn of its round's push finds an empty queue.
-//! 4. A hint may be late, by any number of rounds: a thread may stop between its change and its store of the hint. It is never early.
-//!    Turns say how late it is ([`Ring::search`]).
+//! 2. Places are pushed in order. A thread pushes at a place only if it knows that all places
+//!    before have been pushed: from a hint, which a thread stores after it has pushed at the place
+//!    before, or from the turns of cells that it has looked at. The same is true of pops.
+//! 3. So a thread that knows all places before to have been pushed, and finds that this place has
+//!    not been, has found the end at the moment of that load. If the turn is that of the round
+//!    before, the cell is full, and `capacity` elements are in the queue at that moment: the push
+//!    is refused. A pop that finds the turn of its round's push finds an empty queue.
+//! 4. A hint may be late, by any number of rounds: a thread may stop between its change and its
+//!    store of the hint. It is never early. Turns say how late it is ([`Ring::search`]).
 //!
-//! A thread that stops anywhere keeps no other waiting: its change is one instruction, and either was made or was not. Of the threads
-//! that fail to make a change, another one has made it: lock-free.
+//! A thread that stops anywhere keeps no other waiting: its change is one instruction, and either
+//! was made or was not. Of the threads that fail to make a change, another one has made it:
+//! lock-free.
 
 use crate::dcas::Backoff;
 use crate::heap::zeros;
@@ -107,7 +110,8 @@ impl Ring {
     /// Replaces the word of the first cell that is as it must be by this one; `None`: it is not.
     #[inline(always)]
     fn change<const DUE: u64>(&self, word: u64) -> Option<u64> {
-        // Acquire: pairs with the release of the thread that stored it: what it knows of turns is known here.
+        // Acquire: pairs with the release of the thread that stored it: what it knows of turns is
+        // known here.
         let place = self.hint::<DUE>().load(Ordering::Acquire);
         match self.try_change::<DUE>(place, word) {
             Tried::Changed(old) => Some(old),
@@ -123,7 +127,8 @@ impl Ring {
         let mut backoff = Backoff::new();
         loop {
             backoff.spin();
-            // Acquire: as in `change`. A hint that moves on shows others to be at it: a search would meet them at once.
+            // Acquire: as in `change`. A hint that moves on shows others to be at it: a search
+            // would meet them at once.
             let hint = self.hint::<DUE>().load(Ordering::Acquire);
             place = match hint > place {
                 true => hint,
@@ -142,8 +147,9 @@ impl Ring {
     fn try_change<const DUE: u64>(&self, place: u64, word: u64) -> Tried {
         let due = self.due::<DUE>(place);
         let cell = self.cell(place);
-        // SeqCst, which costs a load nothing: it is not before this thread's last exchange. Else of two threads, one of which has pushed
-        // and is refused, while the other has popped and is refused, neither might see what the other one did.
+        // SeqCst, which costs a load nothing: it is not before this thread's last exchange. Else of
+        // two threads, one of which has pushed and is refused, while the other has popped and is
+        // refused, neither might see what the other one did.
         let turn = cell.first().load(Ordering::SeqCst);
         if turn != due {
             return if turn < due {
@@ -176,9 +182,9 @@ impl Ring {
         place
     }
 
-    /// From a place before which all have been passed, finds one that is as far as the hint at least, as all others, and behind
-    /// those that turns show to have been passed. It looks at no more cells than twice the binary logarithm of the
-    /// capacity, and two.
+    /// From a place before which all have been passed, finds one that is as far as the hint at
+    /// least, as all others, and behind those that turns show to have been passed. It looks at no
+    /// more cells than twice the binary logarithm of the capacity, and two.
     fn search<const DUE: u64>(&self, place: u64) -> u64 {
         let mut place = place.max(self.hint::<DUE>().load(Ordering::Acquire));
         let turn = self.cell(place).first().load(Ordering::Acquire);
@@ -188,7 +194,8 @@ impl Ring {
         // The last round in which this cell was passed. The end is less than a round behind.
         let round = (turn - 1 - DUE) & !self.fixed.mask;
         place = self.next(round | self.index(place));
-        // Steps that double, and halve where that is too far: of the places so far on, all have been passed.
+        // Steps that double, and halve where that is too far: of the places so far on, all have
+        // been passed.
         let (mut passed, mut limit, mut step) = (0, self.capacity() as u64, 1);
         while passed < limit {
             match self.is_passed::<DUE>(self.behind(place, passed + step - 1)) {
@@ -236,7 +243,8 @@ impl Ring {
 
     #[inline(always)]
     fn cell(&self, place: u64) -> &Pair {
-        // SAFETY: the index of a place is below the capacity: 0 is, and so are those of `next` and `behind`.
+        // SAFETY: the index of a place is below the capacity: 0 is, and so are those of `next` and
+        // `behind`.
         unsafe { self.fixed.cells.get_unchecked(self.index(place) as usize) }
     }
 

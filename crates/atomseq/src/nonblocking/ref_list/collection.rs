@@ -5,7 +5,8 @@ use std::fmt;
 use super::{Ref, RefList};
 use crate::type_stable;
 
-/// There is no memory for a node, or the limit is reached; with the value that was to go into the list.
+/// There is no memory for a node, or the limit is reached; with the value that was to go into the
+/// list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct NoMemory<T> {
     /// What was to go into the list.

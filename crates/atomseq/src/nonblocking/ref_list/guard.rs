@@ -7,7 +7,8 @@ use std::ops::Deref;
 use super::{Node, REMOVED, RefList};
 use crate::nonblocking::nodes::until_unchanged;
 
-/// A guard of a value in a [`RefList`], or of one that was removed since. Dropped, it lets the value go (S92's `ReleaseNode`).
+/// A guard of a value in a [`RefList`], or of one that was removed since. Dropped, it lets the
+/// value go (S92's `ReleaseNode`).
 ///
 /// Costs one exchange of one word to drop.
 pub struct Ref<'a, T: Send + Sync> {
@@ -16,7 +17,8 @@ pub struct Ref<'a, T: Send + Sync> {
 }
 
 impl<'a, T: Send + Sync> Ref<'a, T> {
-    /// The next value, if there is one (S92's `VisitNextNode`). This one's place counts also when it was removed.
+    /// The next value, if there is one (S92's `VisitNextNode`). This one's place counts also when
+    /// it was removed.
     pub fn next(&self) -> Option<Ref<'a, T>> {
         self.list.visit(Some((self.node, false)), 1).0
     }
@@ -71,7 +73,8 @@ impl<T: Send + Sync> Deref for Ref<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: written before the node came into the list, and there as long as this guard counts.
+        // SAFETY: written before the node came into the list, and there as long as this guard
+        // counts.
         unsafe { (*self.node.value.get()).assume_init_ref() }
     }
 }

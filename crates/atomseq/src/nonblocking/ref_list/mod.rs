@@ -7,17 +7,19 @@
 //! remove   { link = node.next, node.next = REMOVED }                             if still that version
 //! ```
 //!
-//! S92's `VisitNextNode` compares a link and a count, and changes the count. The link may be one of a node that was
-//! deleted under the visitor's feet, and lead to a node that was deleted after it and serves another purpose
-//! by now; the figure, and the text, leave open what keeps that one safe. (Counting links from deleted nodes would: but then
-//! one visitor who stands still keeps everything that is deleted behind it.) Here:
+//! S92's `VisitNextNode` compares a link and a count, and changes the count. The link may be one of
+//! a node that was deleted under the visitor's feet, and lead to a node that was deleted after it
+//! and serves another purpose by now; the figure, and the text, leave open what keeps that one
+//! safe. (Counting links from deleted nodes would: but then one visitor who stands still keeps
+//! everything that is deleted behind it.) Here:
 //!
-//! 1. A removed node's link says REMOVED, from the exchange on that removes it. So a link leads to a node in the list, at
-//!    that version, and so does the count that is raised since that version.
-//! 2. A node is its last guard's or, if there is none, its remover's: the exchange that takes the count to zero while the link
-//!    says REMOVED, or sets REMOVED while the count is zero. There is one, since each sees the other's version.
-//! 3. A visitor whose node was removed finds its place again by positions, which fall from the front to the end: a
-//!    node's is the version at which it came in.
+//! 1. A removed node's link says REMOVED, from the exchange on that removes it. So a link leads to
+//!    a node in the list, at that version, and so does the count that is raised since that version.
+//! 2. A node is its last guard's or, if there is none, its remover's: the exchange that takes the
+//!    count to zero while the link says REMOVED, or sets REMOVED while the count is zero. There is
+//!    one, since each sees the other's version.
+//! 3. A visitor whose node was removed finds its place again by positions, which fall from the
+//!    front to the end: a node's is the version at which it came in.
 //!
 //! So memory is bounded by what is in the list and what guards hold, one node each.
 
@@ -49,9 +51,11 @@ struct Node<T> {
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: words are atomic; the value is shared through guards, and taken out by the one who ends it.
+// SAFETY: words are atomic; the value is shared through guards, and taken out by the one who ends
+// it.
 unsafe impl<T: Send + Sync> Sync for Node<T> {}
-// SAFETY: zeros are an instance, and may appear at any time: words read as atomics, and room for a value that is not there.
+// SAFETY: zeros are an instance, and may appear at any time: words read as atomics, and room for a
+// value that is not there.
 unsafe impl<T: Send + Sync> Descriptor for Node<T> {}
 
 impl<T: Send + Sync> nodes::Node for Node<T> {
@@ -61,20 +65,22 @@ impl<T: Send + Sync> nodes::Node for Node<T> {
     }
 }
 
-/// A list of values that threads may go through, insert into and remove from at the same time (S92 5.2.3).
+/// A list of values that threads may go through, insert into and remove from at the same time (S92
+/// 5.2.3).
 ///
-/// Whoever visits a value has a guard, a [`Ref`], by which it stays; a value that was removed is dropped with its last guard.
-/// Nobody waits: a value can be removed while others look at it, and who stands still holds up one value and
-/// nothing else.
+/// Whoever visits a value has a guard, a [`Ref`], by which it stays; a value that was removed is
+/// dropped with its last guard. Nobody waits: a value can be removed while others look at it, and
+/// who stands still holds up one value and nothing else.
 ///
-/// Scope `Machine`; progress as the [mechanism](crate::dcas)'s. Going on to the next value costs one exchange of two words (1
-/// atomic instruction OS-assisted, up to 6 by k-CAS), so does inserting and, after a search for the place, removing. Memory
-/// is a node for each value in the list or in a guard's hands. Where visitors may exclude each other,
-/// [`OneVisitorList`](super::OneVisitorList) does without counts; values that can be copied are cheaper to search in a
-/// [`List`](super::List).
+/// Scope `Machine`; progress as the [mechanism](crate::dcas)'s. Going on to the next value costs
+/// one exchange of two words (1 atomic instruction OS-assisted, up to 6 by k-CAS), so does
+/// inserting and, after a search for the place, removing. Memory is a node for each value in the
+/// list or in a guard's hands. Where visitors may exclude each other,
+/// [`OneVisitorList`](super::OneVisitorList) does without counts; values that can be copied are
+/// cheaper to search in a [`List`](super::List).
 ///
-/// Every operation may be called in a signal handler. But a guard that is dropped there may be the last one, and then the
-/// value's destructor runs there, too.
+/// Every operation may be called in a signal handler. But a guard that is dropped there may be the
+/// last one, and then the value's destructor runs there, too.
 ///
 /// ```
 /// use atomseq::nonblocking::RefList;
@@ -134,7 +140,8 @@ impl<T: Send + Sync> RefList<T> {
     ///
     /// # Errors
     ///
-    /// [`type_stable::Error::Zero`], [`TooLarge`](type_stable::Error::TooLarge), [`OutOfMemory`](type_stable::Error::OutOfMemory).
+    /// [`type_stable::Error::Zero`], [`TooLarge`](type_stable::Error::TooLarge),
+    /// [`OutOfMemory`](type_stable::Error::OutOfMemory).
     pub fn try_with_limit(values: usize) -> Result<RefList<T>, type_stable::Error> {
         RefList::made(VersionedWords::new(), Some(values))
     }
@@ -154,8 +161,9 @@ impl<T: Send + Sync> RefList<T> {
         Ok(RefList { chain })
     }
 
-    /// One more than the changes that there were, those of counts included: a new list is at version 1. Interrupted attempts may count as
-    /// well, as for [`Domain::version`](crate::dcas::Domain::version).
+    /// One more than the changes that there were, those of counts included: a new list is at
+    /// version 1. Interrupted attempts may count as well, as for
+    /// [`Domain::version`](crate::dcas::Domain::version).
     pub fn version(&self) -> Version {
         self.chain.object.version()
     }
@@ -233,7 +241,8 @@ impl<T: Send + Sync> RefList<T> {
 
     /// Values from the front on.
     ///
-    /// Whatever happens meanwhile, no value comes twice, and each that is in the list all the time comes.
+    /// Whatever happens meanwhile, no value comes twice, and each that is in the list all the time
+    /// comes.
     pub fn iter(&self) -> RefIter<'_, T> {
         RefIter {
             list: self,
@@ -292,8 +301,9 @@ impl<T: Send + Sync> RefList<T> {
         })
     }
 
-    /// S92's `VisitNextNode`: counts so many guards, one or two, for the node behind one that the caller has a guard of, or for the first
-    /// one. And whether the caller's guard is gone with that: never at the end of the list.
+    /// S92's `VisitNextNode`: counts so many guards, one or two, for the node behind one that the
+    /// caller has a guard of, or for the first one. And whether the caller's guard is gone with
+    /// that: never at the end of the list.
     fn visit(&self, from: Option<(&Node<T>, bool)>, guards: u64) -> (Option<Ref<'_, T>>, bool) {
         let mut ended = None;
         let next = until_unchanged(|| {
@@ -341,7 +351,8 @@ impl<T: Send + Sync> RefList<T> {
         if self.chain.load(&node.next) != REMOVED {
             return Ok(&node.next);
         }
-        // Relaxed: positions of nodes in the list were shown by exchanges; the version tells which were.
+        // Relaxed: positions of nodes in the list were shown by exchanges; the version tells which
+        // were.
         let position = node.position.load(Ordering::Relaxed);
         let is_behind = |other: &Node<T>| other.position.load(Ordering::Relaxed) < position;
         let place = self.chain.seek(version, &self.chain.head, is_behind)?;
@@ -369,9 +380,11 @@ impl<T: Send + Sync> RefList<T> {
     ///
     /// It is removed, and the caller has taken the count to zero.
     unsafe fn end(&self, node: &Node<T>) -> T {
-        // SAFETY: it was written before the node came into the list; nobody has a guard any more, nor gets one.
+        // SAFETY: it was written before the node came into the list; nobody has a guard any more,
+        // nor gets one.
         let value = unsafe { (*node.value.get()).assume_init_read() };
-        // SAFETY: no link leads to it, and the caller alone has it. Before the value is dropped, which may panic.
+        // SAFETY: no link leads to it, and the caller alone has it. Before the value is dropped,
+        // which may panic.
         unsafe { self.chain.free(node) };
         value
     }
@@ -380,7 +393,8 @@ impl<T: Send + Sync> RefList<T> {
 impl<T: Send + Sync> Drop for RefList<T> {
     fn drop(&mut self) {
         self.chain.clear(|_, node| {
-            // SAFETY: in the list, so there is a value; nobody else has the list, so there is no guard.
+            // SAFETY: in the list, so there is a value; nobody else has the list, so there is no
+            // guard.
             unsafe { (*node.value.get()).assume_init_read() }
         });
     }

@@ -29,7 +29,8 @@ impl<T> Consumer<'_, T> {
         if self.there(1) == 0 {
             return None;
         }
-        // SAFETY: there is an element, which stays until the consumer, borrowed meanwhile, takes it.
+        // SAFETY: there is an element, which stays until the consumer, borrowed meanwhile, takes
+        // it.
         Some(unsafe { (*self.0.ring().place(self.0.head)).assume_init_ref() })
     }
 
@@ -42,8 +43,8 @@ impl<T> Consumer<'_, T> {
         unsafe { self.pop_into_place(into.as_mut_ptr(), into.len()) }
     }
 
-    /// Moves the oldest elements to the end of a vector, as many as there are and fit its spare capacity; returns
-    /// how many.
+    /// Moves the oldest elements to the end of a vector, as many as there are and fit its spare
+    /// capacity; returns how many.
     pub fn pop_into(&mut self, elements: &mut Vec<T>) -> usize {
         let spare = elements.spare_capacity_mut();
         // SAFETY: there is room for so many.
@@ -59,7 +60,8 @@ impl<T> Consumer<'_, T> {
     unsafe fn pop_into_place(&mut self, into: *mut T, count: usize) -> usize {
         let popped = self.there(count).min(count);
         let [first, rest] = self.0.ring().stretches(self.0.head, popped);
-        // SAFETY: so many elements are there from the head on, and there is room for them at `into`.
+        // SAFETY: so many elements are there from the head on, and there is room for them at
+        // `into`.
         unsafe {
             empty(first, into);
             empty(rest, into.add(first.len()));
@@ -107,8 +109,8 @@ impl<T> Consumer<'_, T> {
         self.0.ring().capacity
     }
 
-    /// Has the producer been dropped? Only ends that own the ring can tell. What it has pushed is there all the
-    /// same.
+    /// Has the producer been dropped? Only ends that own the ring can tell. What it has pushed is
+    /// there all the same.
     pub fn is_abandoned(&self) -> bool {
         self.0.is_abandoned()
     }

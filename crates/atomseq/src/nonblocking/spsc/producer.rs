@@ -28,8 +28,8 @@ impl<T> Producer<'_, T> {
         Ok(())
     }
 
-    /// Copies elements to the end, as many as there is room for, from the first on; returns how many. The
-    /// consumer sees all of them at once.
+    /// Copies elements to the end, as many as there is room for, from the first on; returns how
+    /// many. The consumer sees all of them at once.
     pub fn push_batch(&mut self, elements: &[T]) -> usize
     where
         T: Copy,
@@ -38,13 +38,14 @@ impl<T> Producer<'_, T> {
         unsafe { self.push_from(elements.as_ptr(), elements.len()) }
     }
 
-    /// Moves elements from the front of a vector to the end of the ring, as many as there is room for; returns
-    /// how many.
+    /// Moves elements from the front of a vector to the end of the ring, as many as there is room
+    /// for; returns how many.
     pub fn append(&mut self, elements: &mut Vec<T>) -> usize {
         // SAFETY: those that were copied are forgotten below.
         let pushed = unsafe { self.push_from(elements.as_ptr(), elements.len()) };
         let rest = elements.len() - pushed;
-        // SAFETY: the first elements now belong to the ring; the rest move up, and the length says so.
+        // SAFETY: the first elements now belong to the ring; the rest move up, and the length says
+        // so.
         unsafe {
             let start = elements.as_mut_ptr();
             std::ptr::copy(start.add(pushed), start, rest);

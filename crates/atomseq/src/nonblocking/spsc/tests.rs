@@ -93,7 +93,8 @@ fn elements_without_a_size_are_counted() {
     assert_eq!((consumer.pop(), consumer.pop()), (Some(()), None));
 }
 
-/// As many as a length can be, and dropping them takes no time. One more would seem to be none, and is refused.
+/// As many as a length can be, and dropping them takes no time. One more would seem to be none, and
+/// is refused.
 #[test]
 fn as_many_elements_without_a_size_as_can_be_counted() {
     const MAX: usize = isize::MAX as usize;
@@ -200,7 +201,8 @@ fn an_end_that_goes_loses_and_doubles_nothing() {
     }
 }
 
-/// As a producer leaves it that is stopped in `push`: the element is in its place, and is not there yet.
+/// As a producer leaves it that is stopped in `push`: the element is in its place, and is not there
+/// yet.
 #[test]
 fn an_element_that_is_half_in_keeps_nobody_waiting() {
     let mut ring = Ring::with_capacity(4);
@@ -253,9 +255,11 @@ mod handlers {
         }
     }
 
-    /// Runs `work` again and again while a timer of this thread calls the handler, for so many calls that came in between.
+    /// Runs `work` again and again while a timer of this thread calls the handler, for so many
+    /// calls that came in between.
     fn interrupted(handler: extern "C" fn(libc::c_int), mut work: impl FnMut() -> bool) {
-        // SAFETY: a zeroed `sigaction` is one; the handler calls nothing but wait-free operations of its own end.
+        // SAFETY: a zeroed `sigaction` is one; the handler calls nothing but wait-free operations
+        // of its own end.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = handler as *const () as usize;

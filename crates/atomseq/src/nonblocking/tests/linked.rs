@@ -89,7 +89,8 @@ fn nothing_is_lost_or_doubled_and_what_went_to_the_end_keeps_its_order() {
     }
 }
 
-/// ABA on purpose: between the look at the stack and the change, the node on top goes and comes back.
+/// ABA on purpose: between the look at the stack and the change, the node on top goes and comes
+/// back.
 #[test]
 fn a_node_that_comes_back_deceives_nobody() {
     for mechanism in MECHANISMS {
@@ -123,8 +124,8 @@ fn a_node_that_comes_back_deceives_nobody() {
     }
 }
 
-/// The node freed last is allocated first: so the one that was second goes to the end, and the one that was on top comes back
-/// there, with another link.
+/// The node freed last is allocated first: so the one that was second goes to the end, and the one
+/// that was on top comes back there, with another link.
 fn come_back(stack: &LinkedStack<u64>) {
     stack.push_back(4).unwrap();
     stack.push(5).unwrap();
@@ -161,7 +162,8 @@ fn a_limit_is_kept() {
     stack.push_back(7).unwrap();
 }
 
-/// Whatever happens between the look and the change, no look counts that is older than the version it is said to be of.
+/// Whatever happens between the look and the change, no look counts that is older than the version
+/// it is said to be of.
 #[test]
 fn an_old_look_does_not_count_at_a_new_version() {
     for mechanism in MECHANISMS {

@@ -88,8 +88,8 @@ fn siblings_share_memory_and_nothing_else() {
     }
 }
 
-/// A walker that is led round in a circle, over nodes that are taken out and put in front again under its
-/// feet, finds out.
+/// A walker that is led round in a circle, over nodes that are taken out and put in front again
+/// under its feet, finds out.
 #[test]
 fn a_walk_in_circles_ends() {
     for mechanism in MECHANISMS {

@@ -45,7 +45,8 @@ fn what_is_visited_is_passed_by() {
     }
 }
 
-/// An ended thread's visit is one that is never dropped: its value stays, and everything goes on around it.
+/// An ended thread's visit is one that is never dropped: its value stays, and everything goes on
+/// around it.
 #[test]
 fn a_visitor_that_has_ended_is_passed_by() {
     for mechanism in MECHANISMS {
@@ -136,7 +137,8 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// Values are put in, replaced where they are visited, removed and taken out by several threads, and by the list's end.
+/// Values are put in, replaced where they are visited, removed and taken out by several threads,
+/// and by the list's end.
 #[test]
 fn every_value_is_dropped_once() {
     const THREADS: usize = 4;

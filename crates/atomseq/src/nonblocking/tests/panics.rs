@@ -1,6 +1,7 @@
-//! What callers write may panic wherever it is called: comparisons, closures, clones, destructors. Each operation of each
-//! list is repeated with a panic in the first call of any of them, in the second, and so on, until there are no more. Afterwards
-//! no value is lost or there twice, no node is lost, and nothing is marked that nobody holds.
+//! What callers write may panic wherever it is called: comparisons, closures, clones, destructors.
+//! Each operation of each list is repeated with a panic in the first call of any of them, in the
+//! second, and so on, until there are no more. Afterwards no value is lost or there twice, no node
+//! is lost, and nothing is marked that nobody holds.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -103,7 +103,8 @@ fn a_removed_visitor_goes_on_where_it_was() {
         let mut iter = list.iter();
         let seen: Vec<i32> = iter.by_ref().take(2).map(|value| *value).collect();
         assert_eq!(seen, [5, 4]);
-        // The one it stands on, the one before, and the one behind; new ones in front, in their memory.
+        // The one it stands on, the one before, and the one behind; new ones in front, in their
+        // memory.
         for key in [4, 5, 3] {
             list.remove(&list.find(|value| *value == key).unwrap());
         }

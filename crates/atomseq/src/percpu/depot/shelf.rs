@@ -10,8 +10,9 @@
 //! 1. A cell's bit is set in at most one of the two words.
 //! 2. A thread that has cleared a cell's bit owns the cell until it sets the bit in the other word.
 //!
-//! What a cell has been in between does not matter to the thread that clears its bit, so there is no ABA problem. A thread
-//! that is stopped, or exits, while it owns a cell takes that cell out of use, with the batch in it, and no other.
+//! What a cell has been in between does not matter to the thread that clears its bit, so there is
+//! no ABA problem. A thread that is stopped, or exits, while it owns a cell takes that cell out of
+//! use, with the batch in it, and no other.
 
 use crate::sync::{AtomicU64, Ordering};
 

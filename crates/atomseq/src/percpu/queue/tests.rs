@@ -54,7 +54,8 @@ fn drops_what_it_holds_once() {
     assert_eq!(Arc::strong_count(&shared), 1);
 }
 
-/// What an owner does in a gap of somebody's look: elements taken out and put in, none of them the last.
+/// What an owner does in a gap of somebody's look: elements taken out and put in, none of them the
+/// last.
 fn go_round(queue: &Queue<usize>, taken: usize, put: usize) {
     let held = queue.area.close_gate(0);
     // SAFETY: as in `push` and `pop`, and the gate is held.
@@ -73,7 +74,8 @@ fn go_round(queue: &Queue<usize>, taken: usize, put: usize) {
 /// What is called between two loads of a look.
 type Gap<'a> = &'a mut (dyn FnMut() + Send);
 
-/// Looks with something between two of the loads, and between two others; returns what all of them said.
+/// Looks with something between two of the loads, and between two others; returns what all of them
+/// said.
 fn looks(look: impl Fn(&Queue<usize>, Gap<'_>) -> bool, elements: usize) -> (usize, usize) {
     const GAPS: usize = 6;
     let (mut looks, mut empty) = (0, 0);
@@ -215,8 +217,8 @@ fn stealing_and_draining_after_a_look_without_numbers_are_found_out() {
     assert!(found.iter().all(|(_, nothing)| *nothing > 0));
 }
 
-/// Near a limit, less memory is better than none, and is asked for; the next chunk is no larger than twice the last one that
-/// was had.
+/// Near a limit, less memory is better than none, and is asked for; the next chunk is no larger
+/// than twice the last one that was had.
 #[test]
 fn where_there_is_little_memory_chunks_are_small() {
     let chunks = Chunks::new();

@@ -1,5 +1,5 @@
-//! The user's code may panic wherever it is called: destructors, conversions, a pool's source. Nothing is lost then but what that
-//! code itself loses.
+//! The user's code may panic wherever it is called: destructors, conversions, a pool's source.
+//! Nothing is lost then but what that code itself loses.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 

@@ -369,8 +369,8 @@ fn wrong_clones_are_refused() {
     }
 }
 
-/// Whichever instruction of a sequence, of its clone or of the way back a breakpoint lies over, that is what is found; other
-/// bytes there are no breakpoint. 36 breakpoints, and as many others.
+/// Whichever instruction of a sequence, of its clone or of the way back a breakpoint lies over,
+/// that is what is found; other bytes there are no breakpoint. 36 breakpoints, and as many others.
 #[test]
 fn a_breakpoint_over_any_instruction_is_no_fault() {
     for samples in ALL {

@@ -18,8 +18,8 @@ enum Form {
     Operands(usize),
     /// A register and memory.
     Address,
-    /// An operation in the place of the register, one of these (a bit each); a register or memory, then so many
-    /// bytes.
+    /// An operation in the place of the register, one of these (a bit each); a register or memory,
+    /// then so many bytes.
     Group(u8, usize),
     /// rax, and four bytes.
     Accumulator,
@@ -117,8 +117,8 @@ fn decode(code: &[u8]) -> Option<Instruction> {
 /// rsp and esp: no operand of a sequence.
 const STACK_POINTER: u8 = 4;
 
-/// How long the bytes are that name the operands; `None` for what names the stack pointer, or where the
-/// instruction itself lies, which differs in a clone.
+/// How long the bytes are that name the operands; `None` for what names the stack pointer, or where
+/// the instruction itself lies, which differs in a clone.
 fn operands(code: &[u8], rex: u8, has_register: bool) -> Option<usize> {
     let (extends_register, extends_base) = (rex & 4 != 0, rex & 1 != 0);
     let first = *code.first()?;

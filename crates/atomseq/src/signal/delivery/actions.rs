@@ -44,8 +44,8 @@ pub fn is_unmaskable(signal: c_int) -> bool {
 pub const FAULT_SET: u64 =
     !OTHERS & !(bit(libc::SIGABRT) | bit(libc::SIGKILL) | bit(libc::SIGSTOP));
 
-/// All signals but these: blocked until a delivery has decided. A handler of others' never runs in the middle of a delivery, so it
-/// cannot jump out of one.
+/// All signals but these: blocked until a delivery has decided. A handler of others' never runs in
+/// the middle of a delivery, so it cannot jump out of one.
 const OTHERS: u64 = {
     let mut set = !(bit(libc::SIGABRT) | bit(libc::SIGKILL) | bit(libc::SIGSTOP));
     let mut index = 0;
@@ -85,7 +85,8 @@ pub fn handles_unmaskable() -> bool {
 /// Managed signals that can be blocked.
 static MANAGED: AtomicU64 = AtomicU64::new(0);
 
-/// The set that covers sequences: what is blocked while any handler runs, during rollforwards, and by deferral.
+/// The set that covers sequences: what is blocked while any handler runs, during rollforwards, and
+/// by deferral.
 pub fn managed() -> u64 {
     MANAGED.load(Ordering::SeqCst)
 }
@@ -108,8 +109,8 @@ pub fn no_longer_manage(signal: c_int) {
     MANAGED.fetch_and(!bit(signal), Ordering::SeqCst);
 }
 
-/// As [`no_longer_manage`], where another thread may be installing a handler. That sets the action, and then manages: either
-/// this sees the action, or that comes later.
+/// As [`no_longer_manage`], where another thread may be installing a handler. That sets the action,
+/// and then manages: either this sees the action, or that comes later.
 pub fn manage_no_longer_unless_handled(signal: c_int) {
     if !has_handler(signal) {
         no_longer_manage(signal);
@@ -124,12 +125,13 @@ pub fn manage_no_longer_unless_handled(signal: c_int) {
 pub enum By {
     /// A handler installed through this module.
     Handler(Handler),
-    /// Whoever did before, called by way of this module: of signals that cannot be blocked, so that none comes in the middle of a
-    /// delivery or sees a clone.
+    /// Whoever did before, called by way of this module: of signals that cannot be blocked, so that
+    /// none comes in the middle of a delivery or sees a clone.
     Adopted,
 }
 
-/// What is done on a signal. Immutable but for two flags, and never freed: a handler may be using it.
+/// What is done on a signal. Immutable but for two flags, and never freed: a handler may be using
+/// it.
 pub struct Action {
     pub by: By,
     pub options: Options,
@@ -137,8 +139,8 @@ pub struct Action {
     pub previous: Previous,
     /// For `once`: has it been delivered?
     pub spent: AtomicBool,
-    /// Was it removed, or spent? Its entry may be called all the same: by a delivery that had begun, and because other
-    /// code puts back a disposition that it read before.
+    /// Was it removed, or spent? Its entry may be called all the same: by a delivery that had
+    /// begun, and because other code puts back a disposition that it read before.
     pub retired: AtomicBool,
 }
 
@@ -148,8 +150,8 @@ impl Action {
         self.retired.load(Ordering::SeqCst)
     }
 
-    /// What is below it: what was there before it, and the default action after a handler of one signal. Its entry stands
-    /// for that once it is retired.
+    /// What is below it: what was there before it, and the default action after a handler of one
+    /// signal. Its entry stands for that once it is retired.
     pub fn rest(&self) -> Disposition {
         if self.spent.load(Ordering::SeqCst) {
             return Disposition::DEFAULT;
@@ -165,7 +167,8 @@ impl Action {
         }
     }
 
-    /// What the kernel blocks when it calls our entry: `sa_mask` and the signal itself. The handler may run with less.
+    /// What the kernel blocks when it calls our entry: `sa_mask` and the signal itself. The handler
+    /// may run with less.
     pub fn kernel_mask(&self, signal: c_int) -> u64 {
         let own = if self.is_adopted_without_defer() {
             0
@@ -179,8 +182,9 @@ impl Action {
         matches!(self.by, By::Adopted) && self.previous.0.has(libc::SA_NODEFER)
     }
 
-    /// The mask that the handler runs with, where the interrupted code had `mask`. As long as a sequence is half done, no
-    /// signal that can be blocked is let in; but the C library's are, for which other threads wait.
+    /// The mask that the handler runs with, where the interrupted code had `mask`. As long as a
+    /// sequence is half done, no signal that can be blocked is let in; but the C library's are, for
+    /// which other threads wait.
     pub fn mask_while_running(&self, signal: c_int, mask: u64, interrupted: Interrupted) -> u64 {
         let is_whole = interrupted != Interrupted::Inside;
         let lets_itself_in = match self.by {
@@ -200,9 +204,10 @@ impl Action {
 
 /// How many entries there are: functions that the kernel can call, all alike but for their number.
 ///
-/// One would do if no other code kept its address. But a handler that is installed over an entry passes signals on to that
-/// entry, and may be called by way of a newer one: with one entry for both, each signal would go round without end. So an
-/// entry that is installed over a handler is one that the handler cannot know, while there are enough.
+/// One would do if no other code kept its address. But a handler that is installed over an entry
+/// passes signals on to that entry, and may be called by way of a newer one: with one entry for
+/// both, each signal would go round without end. So an entry that is installed over a handler is
+/// one that the handler cannot know, while there are enough.
 pub const ENTRIES: usize = crate::arch::SIGNAL_ENTRIES;
 
 /// What each entry does on a signal; null if it was never installed for it.
@@ -213,7 +218,8 @@ static ACTIONS: [[AtomicPtr<Action>; ENTRIES]; SIGNALS as usize + 1] =
 static NEWEST: [AtomicUsize; SIGNALS as usize + 1] =
     [const { AtomicUsize::new(0) }; SIGNALS as usize + 1];
 
-/// The number of the entry that was installed last for a signal; of a number that is no signal's, one that does nothing.
+/// The number of the entry that was installed last for a signal; of a number that is no signal's,
+/// one that does nothing.
 pub fn newest_entry(signal: c_int) -> usize {
     let newest = NEWEST.get(signal as usize);
     newest.map_or(0, |newest| newest.load(Ordering::SeqCst))
@@ -270,12 +276,14 @@ pub fn kernel_mask_of(signal: c_int, entry: usize) -> u64 {
     })
 }
 
-/// The mask with which an entry was last installed here for each signal. The kernel blocks it, and the signal. That may be more
-/// than it has to: nothing is taken from a mask when fewer signals are managed, since another copy of atomseq may manage them, and
-/// has found them in it. (And where a handler of one signal is used up, no mask can be changed.)
+/// The mask with which an entry was last installed here for each signal. The kernel blocks it, and
+/// the signal. That may be more than it has to: nothing is taken from a mask when fewer signals are
+/// managed, since another copy of atomseq may manage them, and has found them in it. (And where a
+/// handler of one signal is used up, no mask can be changed.)
 ///
-/// The kernel may block still more: other code can install the entry again with another mask, and another copy of atomseq adds what
-/// it manages. While the handler runs, that stays blocked, as if the interrupted code had it blocked.
+/// The kernel may block still more: other code can install the entry again with another mask, and
+/// another copy of atomseq adds what it manages. While the handler runs, that stays blocked, as if
+/// the interrupted code had it blocked.
 static INSTALLED: [AtomicU64; SIGNALS as usize + 1] =
     [const { AtomicU64::new(0) }; SIGNALS as usize + 1];
 
@@ -337,7 +345,8 @@ impl Previous {
             false => bit(signal),
         };
         let old = change_mask(libc::SIG_BLOCK, self.0.mask | own);
-        // SAFETY: whoever installed it wanted to be called so; the caller vouches for the arguments.
+        // SAFETY: whoever installed it wanted to be called so; the caller vouches for the
+        // arguments.
         unsafe { self.call_function(signal, info, context) };
         change_mask(libc::SIG_SETMASK, old);
         Chained::Called

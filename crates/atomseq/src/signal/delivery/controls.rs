@@ -1,4 +1,5 @@
-//! Protections that tests switch off, to see that something fails without them. No part of the interface.
+//! Protections that tests switch off, to see that something fails without them. No part of the
+//! interface.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -31,7 +32,8 @@ pub const GATES: u32 = 2048;
 /// A rollforward that is left goes back through the handler that runs it.
 pub const OUTER_HANDLER: u32 = 4096;
 
-/// A signal that interrupts the code of a delivery waits until that has decided, or comes before it.
+/// A signal that interrupts the code of a delivery waits until that has decided, or comes before
+/// it.
 pub const NESTED: u32 = 8192;
 
 /// Stop signals and SIGCONT are kept by the thread that defers them.

@@ -1,11 +1,13 @@
-//! Other copies of atomseq in the process. Each adopts what it finds, which may be an entry of another copy; that one must
-//! see that signals still come to its own entry, or the two would adopt each other in turn, a layer each time.
+//! Other copies of atomseq in the process. Each adopts what it finds, which may be an entry of
+//! another copy; that one must see that signals still come to its own entry, or the two would adopt
+//! each other in turn, a layer each time.
 //!
 //! ```text
 //!  kernel ──> entry of a second copy ──adopted──> entry of this copy ──adopted──> handler of the program
 //! ```
 //!
-//! So an entry can be asked what it passes signals on to. What is around it in memory says that it is one:
+//! So an entry can be asked what it passes signals on to. What is around it in memory says that it
+//! is one:
 //!
 //! ```text
 //!  -32  MARK        16 bytes
@@ -25,7 +27,8 @@ use crate::platform::is_readable;
 
 const MARK: [u8; 16] = *b"atomseq: entries";
 
-/// What an entry of a copy calls for a signal whatever happens; 0 if that is no function of others, or it may not call it.
+/// What an entry of a copy calls for a signal whatever happens; 0 if that is no function of others,
+/// or it may not call it.
 type Below = unsafe extern "C" fn(signal: c_int, entry: usize) -> usize;
 
 /// This copy's answer. Async-signal-safe.
@@ -37,7 +40,8 @@ pub unsafe extern "C" fn below(signal: c_int, entry: usize) -> usize {
     }
 }
 
-/// The action of this copy that `handler`, which the kernel calls on `signal`, passes the signal on to by way of other copies.
+/// The action of this copy that `handler`, which the kernel calls on `signal`, passes the signal on
+/// to by way of other copies.
 pub fn action_below(signal: c_int, handler: usize) -> Option<&'static Action> {
     // Each copy has so many entries; where a handler is met again, it is not this copy's.
     const LAYERS: usize = 4 * ENTRIES;

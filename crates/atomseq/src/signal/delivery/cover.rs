@@ -1,6 +1,6 @@
-//! Covering: no managed signal may arrive while any handler runs, since a handler may have interrupted a sequence.
-//! So the handlers of others get the managed signals added to their masks, and those of signals that cannot be blocked are
-//! adopted: called by way of this module.
+//! Covering: no managed signal may arrive while any handler runs, since a handler may have
+//! interrupted a sequence. So the handlers of others get the managed signals added to their masks,
+//! and those of signals that cannot be blocked are adopted: called by way of this module.
 
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
@@ -24,7 +24,8 @@ pub fn entry_at(handler: usize) -> Option<usize> {
     (0..ENTRIES).find(|&entry| signal_entry(entry) as usize == handler)
 }
 
-/// Does a disposition of `signal` lead to this very action? That may be by an entry that is not the newest one.
+/// Does a disposition of `signal` lead to this very action? That may be by an entry that is not the
+/// newest one.
 pub fn leads_to(signal: c_int, disposition: &Disposition, action: &Action) -> bool {
     let called = entry_of(disposition).and_then(|entry| actions::of_entry(signal, entry));
     called.is_some_and(|called| core::ptr::eq(called, action))
@@ -60,19 +61,22 @@ fn examine_others(signal: c_int, now: &Disposition) -> Option<Fault> {
     if !now.is_function() || is_adopted_by_another_copy(signal, now, None) {
         return None;
     }
-    // Also one that was installed over one that is adopted: the kernel calls it first, in the middle of deliveries.
+    // Also one that was installed over one that is adopted: the kernel calls it first, in the
+    // middle of deliveries.
     if actions::is_unmaskable(signal) {
         return Some(Fault::Unadopted);
     }
     (others_managed(signal) & !now.mask != 0).then_some(Fault::Uncovered)
 }
 
-/// What a handler of others for `signal` has to block. (The kernel blocks the signal itself, unless that handler lets it in.)
+/// What a handler of others for `signal` has to block. (The kernel blocks the signal itself, unless
+/// that handler lets it in.)
 fn others_managed(signal: c_int) -> u64 {
     actions::managed() & !bit(signal)
 }
 
-/// Does another copy of atomseq, which the kernel calls, pass the signal on to what is done on it here: to `action`, or to any?
+/// Does another copy of atomseq, which the kernel calls, pass the signal on to what is done on it
+/// here: to `action`, or to any?
 fn is_adopted_by_another_copy(signal: c_int, now: &Disposition, action: Option<&Action>) -> bool {
     let is_meant = |below: &Action| action.is_none_or(|action| core::ptr::eq(action, below));
     actions::is_unmaskable(signal)
@@ -90,8 +94,8 @@ fn is_altered(signal: c_int, now: &Disposition) -> bool {
         | SA_EXPOSE_TAGBITS;
     let (flags, mask) = flags_and_mask(signal);
     let are_same_flags = (now.flags as c_int ^ (flags | libc::SA_SIGINFO)) & WATCHED == 0;
-    // A mask that was made when more signals were managed does no harm. One that holds faults' signals does: a fault of the handler
-    // kills. (The signal itself is blocked in any case.)
+    // A mask that was made when more signals were managed does no harm. One that holds faults'
+    // signals does: a fault of the handler kills. (The signal itself is blocked in any case.)
     let beyond = now.mask & !(mask | bit(signal)) & FAULT_SET;
     !are_same_flags || mask & !now.mask != 0 || beyond != 0
 }
@@ -132,29 +136,32 @@ pub fn cover(_changing: &Changing) -> Result<(), i32> {
     result
 }
 
-/// Installs our entry again, with the flags and the mask that it needs; an older one that other code has put back is the
-/// newest from now on.
+/// Installs our entry again, with the flags and the mask that it needs; an older one that other
+/// code has put back is the newest from now on.
 fn reinstall(signal: c_int, now: &Disposition) {
     if let Some(entry) = entry_of(now) {
         if let Some(action) = actions::of_entry(signal, entry) {
             actions::set_action(signal, entry, action);
         }
     }
-    // What other code has installed meanwhile stays, and the kernel accepts for this signal what it has accepted before.
+    // What other code has installed meanwhile stays, and the kernel accepts for this signal what it
+    // has accepted before.
     let _ = set_entry(signal, now);
 }
 
-/// Puts what was there before a handler into the place of the entry, which other code has put back since.
+/// Puts what was there before a handler into the place of the entry, which other code has put back
+/// since.
 fn remove_again(signal: c_int, now: &Disposition) {
     let retired = entry_of(now).and_then(|entry| actions::of_entry(signal, entry));
     let rest = retired.map_or(Disposition::DEFAULT, Action::rest);
-    // What other code has installed meanwhile stays, and the kernel accepts for this signal what it has accepted before.
+    // What other code has installed meanwhile stays, and the kernel accepts for this signal what it
+    // has accepted before.
     let _ = put_back(signal, &rest, |found| found == now);
 }
 
-/// Puts `below` into the place of one of our entries, for which `is_entry` holds: covered, or adopted, by the same call, for it may
-/// interrupt a sequence at once. Returns whether the entry was there. Without memory to adopt it, it is as it was, and an audit
-/// finds it.
+/// Puts `below` into the place of one of our entries, for which `is_entry` holds: covered, or
+/// adopted, by the same call, for it may interrupt a sequence at once. Returns whether the entry
+/// was there. Without memory to adopt it, it is as it was, and an audit finds it.
 pub fn put_back(
     signal: c_int,
     below: &Disposition,
@@ -201,7 +208,8 @@ pub fn put_back(
     }
 }
 
-/// Adds signals to the mask of someone else's handler: of `now`, or of one that other code installs meanwhile.
+/// Adds signals to the mask of someone else's handler: of `now`, or of one that other code installs
+/// meanwhile.
 fn widen(signal: c_int, now: &Disposition, more: u64) {
     let mut now = *now;
     while now.is_function() && more & !now.mask != 0 {
@@ -218,8 +226,9 @@ fn widen(signal: c_int, now: &Disposition, more: u64) {
     }
 }
 
-/// Puts our entry in the place of a handler of someone else's, which is called by way of it from then on: of `now`, or of one that
-/// other code installs meanwhile. An error number, where there is no memory for that.
+/// Puts our entry in the place of a handler of someone else's, which is called by way of it from
+/// then on: of `now`, or of one that other code installs meanwhile. An error number, where there is
+/// no memory for that.
 fn adopt(signal: c_int, now: &Disposition) -> Result<(), i32> {
     let mut now = *now;
     while examine(signal, &now) == Some(Fault::Unadopted) {
@@ -245,8 +254,8 @@ pub fn audit() -> Audit {
     find()
 }
 
-/// Covers the C library's own handlers. It installs them late, with the first thread and the first `pthread_cancel`; no
-/// program can do without them or make them different, so they are no finding.
+/// Covers the C library's own handlers. It installs them late, with the first thread and the first
+/// `pthread_cancel`; no program can do without them or make them different, so they are no finding.
 fn cover_reserved(_changing: &Changing) {
     if !actions::is_any_managed() || controls::is_off(controls::WIDENING) {
         return;
@@ -280,8 +289,9 @@ pub fn repair() -> Audit {
     find()
 }
 
-/// An audit that looked at less than it should would find all well. Where nothing is managed it looks at nothing, and forks may not be
-/// watched yet, which wait for a walk through the loaded objects.
+/// An audit that looked at less than it should would find all well. Where nothing is managed it
+/// looks at nothing, and forks may not be watched yet, which wait for a walk through the loaded
+/// objects.
 fn find_sequences() {
     if !actions::is_any_managed() {
         return;

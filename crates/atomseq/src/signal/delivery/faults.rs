@@ -1,5 +1,5 @@
-//! Faults: they pass straight through. One inside a clone is reported where the sequence itself would have had
-//! it, and a rollforward that only faults is given up in the end (M94 2.3.1, 2.3.2).
+//! Faults: they pass straight through. One inside a clone is reported where the sequence itself
+//! would have had it, and a rollforward that only faults is given up in the end (M94 2.3.1, 2.3.2).
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -18,17 +18,20 @@ use crate::sequence::table;
 /// In nanoseconds.
 static LIMIT: AtomicU64 = AtomicU64::new(100_000_000);
 
-/// Sets how long a rollforward may keep faulting before it is given up; 100 ms at first, for the whole process.
+/// Sets how long a rollforward may keep faulting before it is given up; 100 ms at first, for the
+/// whole process.
 ///
-/// A clone has at most 32 instructions and no backward branch, so all that can keep it from ending is that one of its
-/// instructions faults, its fault is handled, and it faults again. Time is looked at when a fault is handled, so
-/// a rollforward without a fault pays nothing. When the time since its first fault is over, the rollforward is
-/// given up: the signal's handler runs with [`Interrupted::Inside`],
-/// the sequence goes on where it was, [`Statistics::abandoned`](super::super::Statistics::abandoned) counts it, and the
-/// first one of a process is reported on standard error.
+/// A clone has at most 32 instructions and no backward branch, so all that can keep it from ending
+/// is that one of its instructions faults, its fault is handled, and it faults again. Time is
+/// looked at when a fault is handled, so a rollforward without a fault pays nothing. When the time
+/// since its first fault is over, the rollforward is given up: the signal's handler runs with
+/// [`Interrupted::Inside`], the sequence goes on where it was,
+/// [`Statistics::abandoned`](super::super::Statistics::abandoned) counts it, and the first one of a
+/// process is reported on standard error.
 ///
-/// What this cannot see: a thread that the kernel keeps waiting inside one fault (for a page from a dead file server,
-/// or from a `userfaultfd` that does not answer). That thread runs no code at all.
+/// What this cannot see: a thread that the kernel keeps waiting inside one fault (for a page from a
+/// dead file server, or from a `userfaultfd` that does not answer). That thread runs no code at
+/// all.
 pub fn set_rollforward_limit(limit: Duration) {
     let nanoseconds = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
     // Relaxed: a number on its own.
@@ -66,7 +69,8 @@ pub unsafe fn deliver(action: &'static Action, arrived: &Arrived, frame: &Frame)
     }
 }
 
-/// A fault in the clone that the delivery `outer` runs; `original` is where the sequence would have had it.
+/// A fault in the clone that the delivery `outer` runs; `original` is where the sequence would have
+/// had it.
 ///
 /// # Safety
 /// As [`deliver`].
@@ -109,7 +113,8 @@ unsafe fn deliver_in_clone(
     unsafe { run(action, &delivery, frame) };
     let is_under_way = rollforward.is_under_way() && rollforward.number() == number;
     if is_under_way && context.program_counter() == original {
-        // As if the sequence went on: the clone does, and what the handler did to the mask is for later.
+        // As if the sequence went on: the clone does, and what the handler did to the mask is for
+        // later.
         rollforward.set_mask(context.mask());
         context.set_program_counter(pc);
         context.set_stack_pointer(stack_pointer);
@@ -123,8 +128,9 @@ unsafe fn deliver_in_clone(
     go_back(frame, interrupted);
 }
 
-/// The record of a fault at `pc` as the sequence itself would have had it, at `original`. Of a trap or an instruction that failed,
-/// `si_addr` is the instruction's address; of another fault it is the data's.
+/// The record of a fault at `pc` as the sequence itself would have had it, at `original`. Of a trap
+/// or an instruction that failed, `si_addr` is the instruction's address; of another fault it is
+/// the data's.
 fn told_of(info: &libc::siginfo_t, pc: usize, original: usize) -> libc::siginfo_t {
     let mut info = *info;
     let is_of_instruction = matches!(info.si_signo, libc::SIGTRAP | libc::SIGILL | libc::SIGFPE);
@@ -145,15 +151,16 @@ fn told_of(info: &libc::siginfo_t, pc: usize, original: usize) -> libc::siginfo_
 /// As [`deliver`].
 unsafe fn deliver_outside(action: &'static Action, delivery: &mut Delivery, frame: &Frame) {
     let pc = delivery.original_pc;
-    // Before the handler, which may let handlers of others in: these must not jump out of the look-up.
+    // Before the handler, which may let handlers of others in: these must not jump out of the
+    // look-up.
     let row = table::find(pc);
     if frame.is_inside() || delivery.in_handler_inside {
         delivery.interrupted = Interrupted::Inside;
     }
     // SAFETY: the caller's promise.
     unsafe { run(action, delivery, frame) };
-    // What a handler does in the middle of a restartable sequence, the sequence sees if it starts again. Not on a
-    // trap: a debugger that steps through it would never come to its end.
+    // What a handler does in the middle of a restartable sequence, the sequence sees if it starts
+    // again. Not on a trap: a debugger that steps through it would never come to its end.
     let is_untouched = delivery.context.program_counter() == pc;
     let may_restart =
         is_untouched && delivery.signal != libc::SIGTRAP && !controls::is_off(controls::RESTART);
@@ -163,8 +170,9 @@ unsafe fn deliver_outside(action: &'static Action, delivery: &mut Delivery, fram
     }
 }
 
-/// Runs the handler of a fault; at its first instruction, those of signals that wait for the delivery that has the fault. They
-/// would wait for ever if this handler jumped away, and are told what it is told.
+/// Runs the handler of a fault; at its first instruction, those of signals that wait for the
+/// delivery that has the fault. They would wait for ever if this handler jumped away, and are told
+/// what it is told.
 ///
 /// # Safety
 /// As [`deliver`].
@@ -175,8 +183,8 @@ unsafe fn run(action: &'static Action, delivery: &Delivery, frame: &Frame) {
     unsafe { run::run_of(frame, action, delivery, waiting) };
 }
 
-/// Runs the handlers of what waits, as if it had interrupted code with `mask`: the first instruction of the fault's handler.
-/// Returns whether there were any.
+/// Runs the handlers of what waits, as if it had interrupted code with `mask`: the first
+/// instruction of the fault's handler. Returns whether there were any.
 ///
 /// # Safety
 /// As [`deliver`].
@@ -212,7 +220,8 @@ fn is_over_limit(delivery: &Frame) -> bool {
     faulting > LIMIT.load(Ordering::Relaxed) && !controls::is_off(controls::WATCHDOG)
 }
 
-/// Counts a rollforward that was given up, and reports the first one. `original` is where the sequence goes on.
+/// Counts a rollforward that was given up, and reports the first one. `original` is where the
+/// sequence goes on.
 pub fn report_abandoned(signal: c_int, original: usize) {
     if COUNTS.abandoned.add() == 0 {
         run::say(format_args!(

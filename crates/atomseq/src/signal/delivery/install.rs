@@ -1,4 +1,5 @@
-//! Installing and removing handlers. Not for handlers: takes a lock, memory, and the dynamic linker's lock.
+//! Installing and removing handlers. Not for handlers: takes a lock, memory, and the dynamic
+//! linker's lock.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -58,7 +59,8 @@ fn take_over(
     handler: Handler,
     options: Options,
 ) -> Result<(), i32> {
-    // Other code that installs a handler meanwhile was first, as if it had done so before: that one is what is replaced.
+    // Other code that installs a handler meanwhile was first, as if it had done so before: that one
+    // is what is replaced.
     while !try_to_take_over(signal, before, handler, options)? {}
     Ok(())
 }
@@ -74,13 +76,15 @@ fn try_to_take_over(
     let old = actions::action(signal);
     let covered = disposition(signal)?;
     let (entry, previous) = match (old, cover::entry_of(&covered)) {
-        // What was there before the first handler of ours; what has displaced that one is not called.
+        // What was there before the first handler of ours; what has displaced that one is not
+        // called.
         (Some(old), _) if actions::has_handler(signal) => (newest, old.previous.0),
         (_, Some(entry)) => {
             let below = actions::of_entry(signal, entry);
             (entry, below.map_or(Disposition::DEFAULT, Action::rest))
         }
-        // One of our entries without an action has given way to what should be there, or other code has installed this.
+        // One of our entries without an action has given way to what should be there, or other code
+        // has installed this.
         _ if before.handler != covered.handler => (actions::entry_over(signal, &covered), covered),
         _ => (actions::entry_over(signal, before), *before),
     };
@@ -132,11 +136,13 @@ fn check(signal: c_int) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a delivery takes of the stack beside the kernel's frame and the handler: the mean of three that interrupt each other, of
-/// which the last may go deeper than the handler. verify-signals measures it; without optimisation it is more.
+/// What a delivery takes of the stack beside the kernel's frame and the handler: the mean of three
+/// that interrupt each other, of which the last may go deeper than the handler. verify-signals
+/// measures it; without optimisation it is more.
 const DELIVERY: usize = if cfg!(debug_assertions) { 3072 } else { 2048 };
 
-/// Three deliveries: the signal, another one that interrupts the handler, and a fault in a clone that this one runs.
+/// Three deliveries: the signal, another one that interrupts the handler, and a fault in a clone
+/// that this one runs.
 fn check_alternate_stack(signal: c_int, bytes: usize) -> Result<(), Error> {
     const AT_MINSIGSTKSZ: libc::c_ulong = 51;
     // SAFETY: plain old data.
@@ -189,8 +195,9 @@ fn leak(action: Action) -> Result<&'static Action, i32> {
     }
 }
 
-/// Makes the kernel call our entry for a signal that has an action, with the flags and the mask that go with it, in the place of
-/// `expected`. Returns whether that was there: if other code has installed another handler meanwhile, that one stays.
+/// Makes the kernel call our entry for a signal that has an action, with the flags and the mask
+/// that go with it, in the place of `expected`. Returns whether that was there: if other code has
+/// installed another handler meanwhile, that one stays.
 pub fn set_entry(signal: c_int, expected: &Disposition) -> Result<bool, i32> {
     let (flags, mask) = flags_and_mask(signal);
     let entry = signal_entry(actions::newest_entry(signal));

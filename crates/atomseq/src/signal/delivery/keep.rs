@@ -1,14 +1,16 @@
 //! Signals that a thread keeps, because queueing them to the kernel again would lose a signal.
 //!
-//! Generating `SIGCONT` discards the pending stop signals of the whole process, and generating a stop signal discards its
-//! pending `SIGCONT` (POSIX, 2.4.1). A deferred signal was generated long ago; queued again it would discard what came
-//! later.
+//! Generating `SIGCONT` discards the pending stop signals of the whole process, and generating a
+//! stop signal discards its pending `SIGCONT` (POSIX, 2.4.1). A deferred signal was generated long
+//! ago; queued again it would discard what came later.
 //!
-//! The kernel takes some signals without saying that it has dropped the record, or the whole signal. A standard signal is dropped if
-//! one of its number waits in the thread's queue: a timer is armed again when its signal is first delivered, so the next one may be
-//! there before the deferred one, whose overruns are lost. A real-time signal of `kill` is only noted if the queue is full, and that
-//! note is cleared with the last queued signal of its number. Of other real-time signals, the kernel says that there is no room. And a
-//! sandbox may refuse to queue or to send at all.
+//! The kernel takes some signals without saying that it has dropped the record, or the whole
+//! signal. A standard signal is dropped if one of its number waits in the thread's queue: a timer
+//! is armed again when its signal is first delivered, so the next one may be there before the
+//! deferred one, whose overruns are lost. A real-time signal of `kill` is only noted if the queue
+//! is full, and that note is cleared with the last queued signal of its number. Of other real-time
+//! signals, the kernel says that there is no room. And a sandbox may refuse to queue or to send at
+//! all.
 //!
 //! ```text
 //!            defer                                  end of the outermost mask
@@ -16,8 +18,8 @@
 //! kept        its number; its record in `saved`      unless a later signal has discarded it
 //! ```
 //!
-//! The thread calls the handler itself, with a context made up of the place where the mask ends. What the handler
-//! changes in that context has no effect, but for the mask.
+//! The thread calls the handler itself, with a context made up of the place where the mask ends.
+//! What the handler changes in that context has no effect, but for the mask.
 
 use core::ffi::c_int;
 use core::sync::atomic::Ordering::Relaxed;
@@ -50,7 +52,8 @@ pub fn is_kept(signal: c_int, info: &libc::siginfo_t) -> bool {
     }
 }
 
-/// Would the kernel, if it is given this signal again, count it and another one of its number as one, where it has counted two?
+/// Would the kernel, if it is given this signal again, count it and another one of its number as
+/// one, where it has counted two?
 pub fn may_merge(signal: c_int, info: &libc::siginfo_t) -> bool {
     match is_real_time(signal) {
         true => info.si_code == libc::SI_USER,
@@ -63,14 +66,14 @@ pub fn has_place(signal: c_int) -> bool {
     is_run_by_thread(signal) && Words::of_this_thread().kept() & bit(signal) == 0
 }
 
-/// May the thread call this signal's handler itself? Not if that needs the alternate stack, on which only the kernel puts a
-/// handler.
+/// May the thread call this signal's handler itself? Not if that needs the alternate stack, on
+/// which only the kernel puts a handler.
 fn is_run_by_thread(signal: c_int) -> bool {
     actions::action(signal).is_none_or(|action| action.options.stack.is_none())
 }
 
-/// The signals of which a pending one means that one generated later has discarded `signal`, or that
-/// it is pending anyway.
+/// The signals of which a pending one means that one generated later has discarded `signal`, or
+/// that it is pending anyway.
 pub fn superseding(signal: c_int) -> u64 {
     match discarded_by(signal) {
         0 => 0,
@@ -110,7 +113,8 @@ pub fn is_real_time(signal: c_int) -> bool {
     signal >= FIRST
 }
 
-/// Takes a kept signal that `mask` does not block, unless it was discarded meanwhile. Managed signals must be blocked.
+/// Takes a kept signal that `mask` does not block, unless it was discarded meanwhile. Managed
+/// signals must be blocked.
 fn take(mask: u64) -> Option<(c_int, libc::siginfo_t)> {
     let words = Words::of_this_thread();
     loop {
@@ -119,7 +123,8 @@ fn take(mask: u64) -> Option<(c_int, libc::siginfo_t)> {
             return None;
         }
         let signal = ready.trailing_zeros() as c_int + 1;
-        // The record first: a handler that no mask holds back may see to the signal before the bit is taken, and drop the record after that.
+        // The record first: a handler that no mask holds back may see to the signal before the bit
+        // is taken, and drop the record after that.
         let info = words.saved.kept(signal);
         if words.keep_no_longer(bit(signal)) == 0 {
             continue;
@@ -132,9 +137,10 @@ fn take(mask: u64) -> Option<(c_int, libc::siginfo_t)> {
     }
 }
 
-/// Queues what is kept to the kernel, before calls that wait for pending signals. Managed signals must be blocked. What was
-/// generated later, but not pending yet when this looks, may be discarded. What would be lost in the queue stays kept, if one of its
-/// number is pending: that one ends the wait, unless it is one of the process that another thread takes (a stated limit).
+/// Queues what is kept to the kernel, before calls that wait for pending signals. Managed signals
+/// must be blocked. What was generated later, but not pending yet when this looks, may be
+/// discarded. What would be lost in the queue stays kept, if one of its number is pending: that one
+/// ends the wait, unless it is one of the process that another thread takes (a stated limit).
 pub fn queue_kept() {
     requeue(Words::of_this_thread().kept());
 }
@@ -186,10 +192,12 @@ pub fn end_in(mask: u64) {
     change_mask(libc::SIG_SETMASK, context.mask());
 }
 
-/// As [`end_in`], after a handler whose thread goes on as `context` says. May leave signals blocked. `run_waiting` runs the handlers of what
-/// waits for that delivery, and returns whether there were any.
+/// As [`end_in`], after a handler whose thread goes on as `context` says. May leave signals
+/// blocked. `run_waiting` runs the handlers of what waits for that delivery, and returns whether
+/// there were any.
 ///
-/// On the alternate stack, where only the handlers belong that were installed for it, it runs none: the kernel is given what it can take.
+/// On the alternate stack, where only the handlers belong that were installed for it, it runs none:
+/// the kernel is given what it can take.
 ///
 /// # Safety
 /// `context` is that of a handler on this thread, or made for one, and lies in no other delivery.
@@ -217,8 +225,9 @@ pub unsafe fn run_after_handler(context: Context, run_waiting: impl Fn() -> bool
     unsafe { run_kept(context) };
 }
 
-/// Queues those of `signals` that are kept, and of whose number none is pending any more. Where the thread goes on with them blocked, it may
-/// wait for the next one, as in `sigsuspend`, which puts the mask back.
+/// Queues those of `signals` that are kept, and of whose number none is pending any more. Where the
+/// thread goes on with them blocked, it may wait for the next one, as in `sigsuspend`, which puts
+/// the mask back.
 fn queue_again(signals: u64) {
     let words = Words::of_this_thread();
     let mut rest = words.kept() & signals;
@@ -232,7 +241,8 @@ fn queue_again(signals: u64) {
 /// Calls the handlers of kept signals that the mask in `context` does not block.
 ///
 /// # Safety
-/// As [`run_after_handler`]; the thread is in no mask, and in no sequence that no handler interrupts.
+/// As [`run_after_handler`]; the thread is in no mask, and in no sequence that no handler
+/// interrupts.
 unsafe fn run_kept(context: Context) {
     let words = Words::of_this_thread();
     // A handler that is in the middle of a sequence has ended a mask, or a gate.
@@ -242,11 +252,12 @@ unsafe fn run_kept(context: Context) {
         false => Interrupted::Plain,
     };
     loop {
-        // The last handler may have let managed signals in, whose deliveries may keep signals too. And a handler of others' must not
-        // jump away with what was taken.
+        // The last handler may have let managed signals in, whose deliveries may keep signals too.
+        // And a handler of others' must not jump away with what was taken.
         change_mask(libc::SIG_BLOCK, actions::undecided_mask());
         let taken = take(context.mask());
-        // A handler that leaves by the C library's siglongjmp leaves the rest to the next delivery, or the end of the next mask.
+        // A handler that leaves by the C library's siglongjmp leaves the rest to the next delivery,
+        // or the end of the next mask.
         words.note_waiting();
         let Some((signal, info)) = taken else {
             return;

@@ -7,17 +7,19 @@
 //! ```
 //!
 //! A change waits for the end of other threads' forks, so that no child inherits it half done: for
-//! a tenth of a second, since an atfork handler may wait for a lock that the thread which
-//! wants to change holds. It waits with its caller's mask: another thread, which the fork waits for, may
+//! a tenth of a second, since an atfork handler may wait for a lock that the thread which wants to
+//! change holds. It waits with its caller's mask: another thread, which the fork waits for, may
 //! wait for a handler on it. A collector that stops all threads by a signal does.
 //!
-//! A walk through the loaded objects takes a lock of glibc's that a fork does not: it is copied as it is. In the child of a fork
-//! that copies it locked, `dl_iterate_phdr` waits indefinitely, and so does all that calls it. The walk holds no lock of this module's, for
-//! a callback of the program's, called with glibc's lock held, may fork or change handlers: a fork waits for a walk
+//! A walk through the loaded objects takes a lock of glibc's that a fork does not: it is copied as
+//! it is. In the child of a fork that copies it locked, `dl_iterate_phdr` waits indefinitely, and
+//! so does all that calls it. The walk holds no lock of this module's, for a callback of the
+//! program's, called with glibc's lock held, may fork or change handlers: a fork waits for a walk
 //! for about a second.
 //!
-//! The lock's word holds the generation of the process that locked it, and walks are counted where a child begins anew: what a child
-//! finds held by its parent is free, whichever system call made the child.
+//! The lock's word holds the generation of the process that locked it, and walks are counted where
+//! a child begins anew: what a child finds held by its parent is free, whichever system call made
+//! the child.
 
 use core::sync::atomic::AtomicU32;
 
@@ -36,14 +38,16 @@ static LOCK: AtomicU32 = AtomicU32::new(0);
 /// For how many milliseconds a change or a walk waits for the end of a fork.
 const PATIENCE: u32 = 100;
 
-/// What is blocked while handlers are changed: a handler could change handlers, or jump away. Open are the signals of faults, with one of
-/// which a sandbox may answer a system call, and those that a thread waits for which changes the process's user.
+/// What is blocked while handlers are changed: a handler could change handlers, or jump away. Open
+/// are the signals of faults, with one of which a sandbox may answer a system call, and those that
+/// a thread waits for which changes the process's user.
 const BLOCKED: u64 = !(FAULT_SET | RESERVED_SET);
 
 /// What is blocked while this is noted for forks: a handler could fork.
 const ALL: u64 = !(bit(libc::SIGSYS) | RESERVED_SET);
 
-/// While one lives, no fork copies what this thread does, and no handler runs on it but those that cannot be held back.
+/// While one lives, no fork copies what this thread does, and no handler runs on it but those that
+/// cannot be held back.
 struct Uncopied {
     mask: u64,
     /// Does a fork wait? Not if this has waited too long for one.
@@ -111,10 +115,11 @@ impl Drop for Changing {
     }
 }
 
-/// Finds the sequences of all loaded objects; `false`: there is no memory for that. Other threads, which hold the dynamic linker's locks,
-/// may wait for handlers on this one: none is blocked.
+/// Finds the sequences of all loaded objects; `false`: there is no memory for that. Other threads,
+/// which hold the dynamic linker's locks, may wait for handlers on this one: none is blocked.
 pub fn refresh_table() -> bool {
-    // Not inside the walk, for which forks wait: this may wait for the constructor of an object that another thread loads.
+    // Not inside the walk, for which forks wait: this may wait for the constructor of an object
+    // that another thread loads.
     objects::look_finder_up();
     let uncopied = Uncopied::start();
     if !uncopied.is_counted && table::finds_new_objects() {

@@ -36,8 +36,9 @@ pub fn is_masked() -> bool {
     Words::of_this_thread().depth() > 0
 }
 
-/// After the end of a mask, when signals wait, or when that was one which `with_kernel_mask` has left: unblocks them if it
-/// was the outermost one. (C: it does not unwind, and the end of a mask needs no code for that.)
+/// After the end of a mask, when signals wait, or when that was one which `with_kernel_mask` has
+/// left: unblocks them if it was the outermost one. (C: it does not unwind, and the end of a mask
+/// needs no code for that.)
 ///
 /// A handler that is installed here may run before `added` is read: of a signal that is never
 /// blocked, or that was not managed when the others were blocked. It finds `added` empty, which is
@@ -61,7 +62,8 @@ extern "C" fn unblock() {
     if words.depth() > 0 || is_quiet() && !controls::is_off(controls::GATES) {
         return;
     }
-    // In this order. A delivery between the two loads forgets what an earlier end has taken; one that comes later may run what is kept.
+    // In this order. A delivery between the two loads forgets what an earlier end has taken; one
+    // that comes later may run what is kept.
     let is_for_kept = words.added.load(Relaxed) == 0 && words.has_kept();
     words.clear_waiting();
     let mut added = words.added.swap(0, Relaxed);
@@ -99,29 +101,32 @@ pub fn defer(signal: c_int, info: &libc::siginfo_t, context: Context) {
     COUNTS.deferrals.add();
 }
 
-/// Defers a signal until the code that it interrupted goes on with another mask: during a rollforward there is room for
-/// one signal only.
+/// Defers a signal until the code that it interrupted goes on with another mask: during a
+/// rollforward there is room for one signal only.
 pub fn hold_back(signal: c_int, info: &libc::siginfo_t, context: Context) {
     context.set_mask(context.mask() | actions::managed() | bit(signal));
     wait_blocked(signal, info);
     COUNTS.deferrals.add();
 }
 
-/// Lets a signal wait until it is unblocked: in the kernel, or in this thread's words if the kernel refuses it. Also there if
-/// queueing it would lose it, and one of its number is pending: the delivery of that one then calls the handler for both.
+/// Lets a signal wait until it is unblocked: in the kernel, or in this thread's words if the kernel
+/// refuses it. Also there if queueing it would lose it, and one of its number is pending: the
+/// delivery of that one then calls the handler for both.
 ///
-/// Which one is pending, the thread's or one of the process, the kernel does not say. Beside one of the process nothing would be lost,
-/// but another thread may take that, and then nothing ends a wait for what is kept. So whatever can be queued is.
+/// Which one is pending, the thread's or one of the process, the kernel does not say. Beside one of
+/// the process nothing would be lost, but another thread may take that, and then nothing ends a
+/// wait for what is kept. So whatever can be queued is.
 pub fn wait_blocked(signal: c_int, info: &libc::siginfo_t) {
     if !waits_in_kernel(signal, info, keep::may_merge(signal, info)) {
         keep::keep(signal, info);
     }
 }
 
-/// As [`wait_blocked`], but returns `false` for what this thread has to keep. `may_merge`: the kernel
-/// would lose it beside a pending one of its number.
+/// As [`wait_blocked`], but returns `false` for what this thread has to keep. `may_merge`: the
+/// kernel would lose it beside a pending one of its number.
 ///
-/// Where a sandbox does not tell what is pending, the thread keeps whatever a pending signal could be in the way of.
+/// Where a sandbox does not tell what is pending, the thread keeps whatever a pending signal could
+/// be in the way of.
 pub fn waits_in_kernel(signal: c_int, info: &libc::siginfo_t, may_merge: bool) -> bool {
     let is_in_danger = may_merge && keep::has_place(signal);
     let is_kept_in_doubt = is_in_danger || keep::superseding(signal) != 0;
@@ -138,17 +143,17 @@ pub fn waits_in_kernel(signal: c_int, info: &libc::siginfo_t, may_merge: bool) -
     }
 }
 
-/// Queues a real-time signal of `kill` to this thread, which has it blocked, as one of `tgkill` from the same sender: of that, the kernel
-/// says when there is no room.
+/// Queues a real-time signal of `kill` to this thread, which has it blocked, as one of `tgkill`
+/// from the same sender: of that, the kernel says when there is no room.
 fn queue_as_of_tgkill(signal: c_int, info: &libc::siginfo_t) -> Result<(), c_int> {
     let mut sent = *info;
     sent.si_code = libc::SI_TKILL;
     queue_with_record(signal, &sent)
 }
 
-/// After the kernel has refused a signal's record with `errno`: queues its number. Returns `false` for
-/// what this thread has to keep: if the kernel takes it in no way; and if there is no room for its
-/// record and `keeps_if_full` says so.
+/// After the kernel has refused a signal's record with `errno`: queues its number. Returns `false`
+/// for what this thread has to keep: if the kernel takes it in no way; and if there is no room for
+/// its record and `keeps_if_full` says so.
 fn queue_number_or_keep(
     signal: c_int,
     info: &libc::siginfo_t,
@@ -162,7 +167,8 @@ fn queue_number_or_keep(
     !is_kept && (queue_number(signal, info, errno) || controls::is_off(controls::SENDING))
 }
 
-/// Queues a signal to this thread, which has it blocked. Returns `false` if the kernel takes it in no way.
+/// Queues a signal to this thread, which has it blocked. Returns `false` if the kernel takes it in
+/// no way.
 ///
 /// | the kernel refuses | what it is given instead |
 /// |---|---|
@@ -180,7 +186,8 @@ fn queue_with_record(signal: c_int, info: &libc::siginfo_t) -> Result<(), c_int>
     queue_unless(0, signal, info).map(|_| ())
 }
 
-/// As [`queue_with_record`], unless one of a set of signals is pending: then queues nothing, and returns `false`.
+/// As [`queue_with_record`], unless one of a set of signals is pending: then queues nothing, and
+/// returns `false`.
 fn queue_unless(set: u64, signal: c_int, info: &libc::siginfo_t) -> Result<bool, c_int> {
     let superseding = match controls::is_off(controls::KEEPING) {
         true => 0,
@@ -199,8 +206,9 @@ fn queue_unless(set: u64, signal: c_int, info: &libc::siginfo_t) -> Result<bool,
 
 /// As [`queue_again`], after the kernel has refused the record with `errno`.
 ///
-/// The kernel notes the number in a bit, which it clears when it delivers the last queued signal of that number. So this one may
-/// never come by itself; then the delivery of that last one finds its record ([`Words::take_saved`]).
+/// The kernel notes the number in a bit, which it clears when it delivers the last queued signal of
+/// that number. So this one may never come by itself; then the delivery of that last one finds its
+/// record ([`Words::take_saved`]).
 fn queue_number(signal: c_int, info: &libc::siginfo_t, errno: c_int) -> bool {
     if controls::is_off(controls::SENDING) && errno != libc::EAGAIN {
         return false;
@@ -228,9 +236,10 @@ fn queue_number(signal: c_int, info: &libc::siginfo_t, errno: c_int) -> bool {
     is_queued
 }
 
-/// Queues again a signal that waits in the kernel without its record, if it still does: the delivery of another one of its number may have
-/// cleared what the kernel had noted. Nothing is lost or doubled if that has not happened, but where room was made after the kernel had
-/// refused the record and before it was given the number: then both may come.
+/// Queues again a signal that waits in the kernel without its record, if it still does: the
+/// delivery of another one of its number may have cleared what the kernel had noted. Nothing is
+/// lost or doubled if that has not happened, but where room was made after the kernel had refused
+/// the record and before it was given the number: then both may come.
 pub fn queue_saved_again(signal: c_int) {
     let words = Words::of_this_thread();
     match words.saved.waiting(signal) {
@@ -246,7 +255,8 @@ pub fn queue_saved_again(signal: c_int) {
     }
 }
 
-/// Queues a signal to this thread as one of `kill`, without a sender. That is not refused for want of room: the kernel notes the number.
+/// Queues a signal to this thread as one of `kill`, without a sender. That is not refused for want
+/// of room: the kernel notes the number.
 fn queue_bare(signal: c_int) -> Result<(), c_int> {
     // SAFETY: plain old data.
     let mut bare: libc::siginfo_t = unsafe { core::mem::zeroed() };
@@ -300,7 +310,8 @@ fn own_mask_word() -> u64 {
 
 /// This thread's signal mask as the program has set it: without what deferral has added.
 ///
-/// For `posix_spawnattr_setsigmask` and the like, which give a mask to others. Async-signal-safe; one system call.
+/// For `posix_spawnattr_setsigmask` and the like, which give a mask to others. Async-signal-safe;
+/// one system call.
 pub fn own_mask() -> libc::sigset_t {
     let mut set = core::mem::MaybeUninit::uninit();
     // SAFETY: `sigemptyset` initialises the set, which starts with the kernel's 8 bytes.
@@ -311,10 +322,12 @@ pub fn own_mask() -> libc::sigset_t {
     }
 }
 
-/// Makes of a new thread's function one that first takes off what deferral has added to the mask it inherits.
+/// Makes of a new thread's function one that first takes off what deferral has added to the mask it
+/// inherits.
 pub fn inheriting<R>(f: impl FnOnce() -> R) -> impl FnOnce() -> R {
     let mask = own_mask_word();
-    // What deferral has blocked, or may block before the thread starts. Some may be uninstalled by then.
+    // What deferral has blocked, or may block before the thread starts. Some may be uninstalled by
+    // then.
     let added = actions::managed() | Words::of_this_thread().added.load(Relaxed);
     move || {
         change_mask(libc::SIG_UNBLOCK, (added | actions::managed()) & !mask);

@@ -9,7 +9,8 @@
 //!                  └─ elsewhere ────────────────────────────────────────────────────────┴─> run.rs: the handler
 //! ```
 //!
-//! All of it but `install.rs`, `cover.rs`, `lock.rs` and `fork.rs` runs in handlers: no allocation, no lock, no `errno`.
+//! All of it but `install.rs`, `cover.rs`, `lock.rs` and `fork.rs` runs in handlers: no allocation,
+//! no lock, no `errno`.
 
 mod actions;
 pub mod controls;
@@ -49,7 +50,8 @@ use nested::Frame;
 use run::Delivery;
 use words::Words;
 
-// What the kernel calls on every signal that is managed or adopted; one of them a signal, or more (`actions::ENTRIES`).
+// What the kernel calls on every signal that is managed or adopted; one of them a signal, or more
+// (`actions::ENTRIES`).
 crate::arch::signal_entries!(
     call dispatch, then dispatch_waiting, block BLOCKED_ON_ENTRY, ask copies::below
 );
@@ -57,8 +59,8 @@ crate::arch::signal_entries!(
 /// Acts on a signal.
 ///
 /// # Safety
-/// `frame` is the delivery that an entry has made. What is in it is a handler's that runs on this thread: the kernel has called the
-/// entry, or a handler that passes on what it got.
+/// `frame` is the delivery that an entry has made. What is in it is a handler's that runs on this
+/// thread: the kernel has called the entry, or a handler that passes on what it got.
 unsafe extern "C" fn dispatch(frame: *const Frame) {
     // SAFETY: the caller's promise.
     let frame = unsafe { &*frame };
@@ -108,7 +110,8 @@ unsafe extern "C" fn dispatch(frame: *const Frame) {
         },
     }
     if arrived.is_fault() && outer.is_some() && !is_refused_call(signal, info) {
-        // The handler may have let others in. They must not come when the thread's words point at that delivery again.
+        // The handler may have let others in. They must not come when the thread's words point at
+        // that delivery again.
         change_mask(libc::SIG_BLOCK, actions::undecided_mask());
     }
     frame.end(own);
@@ -166,15 +169,17 @@ unsafe extern "C" fn dispatch_waiting(frame: *const Frame) {
 
 /// The masks of a delivery that has not decided yet.
 ///
-/// The context does not always say which mask the interrupted code had: in `sigsuspend`, `ppoll` and their like it is the one that
-/// they put back. The mask that the entry has found is right everywhere, but holds what the kernel has added. So each signal
-/// that the kernel may have added is looked up in the context, and the others in that mask.
+/// The context does not always say which mask the interrupted code had: in `sigsuspend`, `ppoll`
+/// and their like it is the one that they put back. The mask that the entry has found is right
+/// everywhere, but holds what the kernel has added. So each signal that the kernel may have added
+/// is looked up in the context, and the others in that mask.
 struct Masks {
     /// That of the interrupted code, or of the handler that has called the entry.
     to_add_to: u64,
     /// The kernel's now, if it is known.
     now: Option<u64>,
-    /// Signals of faults that are blocked, and were not in the sequence that was interrupted, if it was one.
+    /// Signals of faults that are blocked, and were not in the sequence that was interrupted, if it
+    /// was one.
     faults: u64,
 }
 
@@ -183,7 +188,8 @@ impl Masks {
     fn of(frame: &Frame, own: Context, over: Option<&nested::Over>) -> Masks {
         let (signal, _, entry) = frame.arguments();
         let Some(found) = frame.mask() else {
-            // Nothing was blocked. As if the kernel had blocked no more than it has to: a call to change that may not be possible.
+            // Nothing was blocked. As if the kernel had blocked no more than it has to: a call to
+            // change that may not be possible.
             let added = actions::kernel_mask_of(signal, entry);
             let now = own.mask() | added;
             return Masks {
@@ -195,16 +201,18 @@ impl Masks {
         let added = actions::installed_mask(signal) | over.map_or(0, |over| over.blocked);
         let now = found | BLOCKED_ON_ENTRY.load(Ordering::SeqCst);
         let context = frame.context();
-        // Whatever has blocked them: others may have changed our disposition, or call the entry from a handler. The context of
-        // a sequence holds its mask, since it makes no system call.
+        // Whatever has blocked them: others may have changed our disposition, or call the entry
+        // from a handler. The context of a sequence holds its mask, since it makes no system call.
         let faults = found & FAULT_SET & !context.mask();
         let before = match frame.before().and_then(Frame::mask) {
             _ if controls::is_off(controls::FOUND_MASK) => own.mask() | added,
-            // Another delivery has blocked signals already. Beside what that has found, there is what was blocked since.
+            // Another delivery has blocked signals already. Beside what that has found, there is
+            // what was blocked since.
             Some(outers) => outers | found & !own.mask(),
             None => over.and_then(|over| over.mask).unwrap_or(found),
         };
-        // The signal itself was not blocked, since it has arrived; the context may hold it all the same.
+        // The signal itself was not blocked, since it has arrived; the context may hold it all the
+        // same.
         let of_context = context.mask() & !bit(signal) & added;
         let to_add_to = before & !added | of_context;
         frame.set_mask(to_add_to & !faults);
@@ -226,7 +234,8 @@ struct Arrived<'a> {
     mask: u64,
     /// The kernel's mask until the delivery has decided, if it is known.
     blocked: Option<u64>,
-    /// Faults' signals that are blocked until then, unless a clone runs, and were not in the interrupted sequence.
+    /// Faults' signals that are blocked until then, unless a clone runs, and were not in the
+    /// interrupted sequence.
     blocked_faults: u64,
     /// Does it interrupt a handler that is in the middle of a sequence?
     in_handler_inside: bool,
@@ -245,8 +254,8 @@ impl Arrived<'_> {
     }
 }
 
-/// Decides how the interrupted code goes on, and runs the handler; before that, those of signals that have arrived
-/// meanwhile and could not be blocked.
+/// Decides how the interrupted code goes on, and runs the handler; before that, those of signals
+/// that have arrived meanwhile and could not be blocked.
 ///
 /// # Safety
 /// As [`dispatch`].
@@ -279,9 +288,9 @@ unsafe fn deliver(action: &'static Action, arrived: &Arrived, frame: &Frame) {
     unsafe { run::run_of(frame, action, &delivery, waiting) };
 }
 
-/// Runs the handlers of the signals that wait for `frame`, as if they had interrupted code that has `mask`. `decided` is what its
-/// own signal is to be told, if it has decided and that signal's handler is about to run. Returns whether there were any: then the
-/// kernel's mask is another one.
+/// Runs the handlers of the signals that wait for `frame`, as if they had interrupted code that has
+/// `mask`. `decided` is what its own signal is to be told, if it has decided and that signal's
+/// handler is about to run. Returns whether there were any: then the kernel's mask is another one.
 ///
 /// # Safety
 /// As [`dispatch`].
@@ -298,7 +307,8 @@ unsafe fn deliver_waiting(
     while let Some((entry, signal, info)) = frame.take() {
         let context = frame.context();
         if arrived.mask & bit(signal) != 0 {
-            // It was let in for a clone. What goes on when this returns has it blocked: a handler that has called the entry, for one.
+            // It was let in for a clone. What goes on when this returns has it blocked: a handler
+            // that has called the entry, for one.
             change_mask(libc::SIG_BLOCK, bit(signal));
             mask::wait_blocked(signal, &info);
             has_run = true;
@@ -330,7 +340,8 @@ unsafe fn deliver_waiting(
             },
             ..*arrived
         };
-        // Whatever keeps the sequence from being run to its end still does; and it is noted that a handler is inside.
+        // Whatever keeps the sequence from being run to its end still does; and it is noted that a
+        // handler is inside.
         let is_inside = decided == Some(Interrupted::Inside);
         let interrupted = match is_inside {
             true => decided,
@@ -361,8 +372,8 @@ unsafe fn deliver_waiting(
     has_run
 }
 
-/// Sees to the sequence that the interrupted code is in, if it is in one. Returns what the signal is to be told;
-/// `None` if it is not to be delivered now.
+/// Sees to the sequence that the interrupted code is in, if it is in one. Returns what the signal
+/// is to be told; `None` if it is not to be delivered now.
 ///
 /// # Safety
 /// As [`dispatch`]; signals that arrive wait for this delivery.
@@ -390,7 +401,8 @@ unsafe fn decide(arrived: &Arrived, context: Context) -> Option<Interrupted> {
     None
 }
 
-/// Restarts the sequence that the interrupted code is in, or runs it to its end. `None` if the signal was deferred, for one.
+/// Restarts the sequence that the interrupted code is in, or runs it to its end. `None` if the
+/// signal was deferred, for one.
 ///
 /// # Safety
 /// As [`decide`].
@@ -414,8 +426,8 @@ unsafe fn complete(arrived: &Arrived, context: Context) -> Option<Interrupted> {
         Some(_) if controls::is_off(controls::ROLLFORWARD) => Interrupted::Plain,
         Some(_) if is_under_way => Interrupted::Inside,
         Some(clone) => {
-            // A fault that the clone has, and whose signal is blocked, would kill: that of a signal that was sent, or that a handler's
-            // `sa_mask` holds.
+            // A fault that the clone has, and whose signal is blocked, would kill: that of a signal
+            // that was sent, or that a handler's `sa_mask` holds.
             if arrived.blocked_faults != 0 && !controls::is_off(controls::OPENING) {
                 change_mask(libc::SIG_UNBLOCK, arrived.blocked_faults);
             }
@@ -425,11 +437,11 @@ unsafe fn complete(arrived: &Arrived, context: Context) -> Option<Interrupted> {
     })
 }
 
-/// A signal that has no handler here any more: does what the entry stands for, as if the kernel had called that over code
-/// that has `mask`.
+/// A signal that has no handler here any more: does what the entry stands for, as if the kernel had
+/// called that over code that has `mask`.
 ///
-/// That may be a handler which passes signals on to this entry, for it has read the disposition while the entry was
-/// installed over it: see `passing`.
+/// That may be a handler which passes signals on to this entry, for it has read the disposition
+/// while the entry was installed over it: see `passing`.
 ///
 /// # Safety
 /// As [`dispatch`].
@@ -443,7 +455,8 @@ unsafe fn pass_on(
     let retired = actions::of_entry(signal, entry);
     let rest = Previous(retired.map_or(Disposition::DEFAULT, Action::rest));
     let is_itself = passing::passing_on(context).is_some_and(|entries| entries & 1 << entry != 0);
-    // The default action waits until the signal is unblocked, and so does the signal itself, unless its handler lets it in.
+    // The default action waits until the signal is unblocked, and so does the signal itself, unless
+    // its handler lets it in.
     let lets_itself_in = rest.0.is_function() && rest.0.has(libc::SA_NODEFER) && !is_itself;
     let own = if lets_itself_in { 0 } else { bit(signal) };
     change_mask(libc::SIG_SETMASK, mask | own | actions::covering_mask());
@@ -482,21 +495,22 @@ fn is_raised_by_fault(signal: c_int, info: &libc::siginfo_t) -> bool {
     FAULTS.contains(&signal) && info.si_code > 0 && !is_late
 }
 
-/// Has a system call raised it that was not made: in a sandbox, or one that is to be emulated? Each further one may do so, too, and
-/// kill while the signal is blocked.
+/// Has a system call raised it that was not made: in a sandbox, or one that is to be emulated? Each
+/// further one may do so, too, and kill while the signal is blocked.
 fn is_refused_call(signal: c_int, info: &libc::siginfo_t) -> bool {
     signal == libc::SIGSYS && is_raised_by_fault(signal, info)
 }
 
-/// The kernel does with `signal` what it does without a handler. For a fault, which happens again, when the handler
-/// returns; for others, as soon as they are unblocked.
+/// The kernel does with `signal` what it does without a handler. For a fault, which happens again,
+/// when the handler returns; for others, as soon as they are unblocked.
 ///
-/// A handler of other code that has called the entry stays, unless a fault would go back and forth between the two: it has
-/// handled the signal, and queueing that again would call it without end.
+/// A handler of other code that has called the entry stays, unless a fault would go back and forth
+/// between the two: it has handled the signal, and queueing that again would call it without end.
 fn default_action(signal: c_int, info: &libc::siginfo_t) {
     let default = &Disposition::DEFAULT;
     if is_raised_by_fault(signal, info) {
-        // SAFETY: no function in it. Nothing can be done about a refusal, for which the kernel has no reason.
+        // SAFETY: no function in it. Nothing can be done about a refusal, for which the kernel has
+        // no reason.
         let _ = unsafe { replace_disposition(signal, default) };
         return;
     }

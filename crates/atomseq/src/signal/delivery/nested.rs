@@ -1,5 +1,6 @@
-//! Deliveries inside deliveries. Some signals cannot be blocked, so one of them may arrive at any instruction of another
-//! one's delivery: below that lies what it has interrupted, maybe a sequence that is half done.
+//! Deliveries inside deliveries. Some signals cannot be blocked, so one of them may arrive at any
+//! instruction of another one's delivery: below that lies what it has interrupted, maybe a sequence
+//! that is half done.
 //!
 //! ```text
 //!                      entry   known                    decided
@@ -10,13 +11,14 @@
 //!  meanwhile                     before the handler        would any code
 //! ```
 //!
-//! Until a delivery has decided how the interrupted sequence goes on, and has seen to it, it is what this thread's words point
-//! at. A signal that finds such a delivery right below it leaves its record there and returns; the delivery passes it to its
-//! handler as soon as the sequence is whole, with the context that it has itself. That needs neither a system call nor a mask: a fault
+//! Until a delivery has decided how the interrupted sequence goes on, and has seen to it, it is
+//! what this thread's words point at. A signal that finds such a delivery right below it leaves its
+//! record there and returns; the delivery passes it to its handler as soon as the sequence is
+//! whole, with the context that it has itself. That needs neither a system call nor a mask: a fault
 //! of the clone must not find its signal blocked.
 //!
-//! A real fault cannot wait. Its handler is told that it is inside, and so is every handler that interrupts that one: see
-//! [`Inside`](super::words::Inside).
+//! A real fault cannot wait. Its handler is told that it is inside, and so is every handler that
+//! interrupts that one: see [`Inside`](super::words::Inside).
 
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
@@ -36,8 +38,9 @@ use crate::sequence::table;
 /// How many signals may have to wait: faults that somebody sends, and `SIGABRT`.
 const MAY_WAIT: usize = FAULTS.len() + 1;
 
-/// A delivery under way, on its own stack. Only this thread and its handlers use it; atomics, because a handler may come between
-/// any two instructions. The assembly makes it; it knows all but the places, and the size.
+/// A delivery under way, on its own stack. Only this thread and its handlers use it; atomics,
+/// because a handler may come between any two instructions. The assembly makes it; it knows all but
+/// the places, and the size.
 #[repr(C)]
 pub struct Frame {
     before: AtomicPtr<Frame>,
@@ -45,7 +48,8 @@ pub struct Frame {
     /// A set: which places are filled in.
     waiting: AtomicU64,
     faulted: AtomicU64,
-    /// The mask before the entry's system call, or [`UNKNOWN`]; later, that of the interrupted code.
+    /// The mask before the entry's system call, or [`UNKNOWN`]; later, that of the interrupted
+    /// code.
     mask: AtomicU64,
     signal: usize,
     info: *const libc::siginfo_t,
@@ -55,14 +59,16 @@ pub struct Frame {
 
 const _: () = assert!(size_of::<Frame>() == 456);
 
-/// In place of a mask: the entry made no system call, or the kernel refused it. No mask holds this signal.
+/// In place of a mask: the entry made no system call, or the kernel refused it. No mask holds this
+/// signal.
 const UNKNOWN: u64 = bit(libc::SIGKILL);
 
-/// Where the handlers of atomseq's entries return to, to have the kernel restore a context: 0 before the first return. The
-/// C library has one place for all.
+/// Where the handlers of atomseq's entries return to, to have the kernel restore a context: 0
+/// before the first return. The C library has one place for all.
 static WAY_BACK: AtomicUsize = AtomicUsize::new(0);
 
-/// The deliveries that another one comes before, and those that it comes after though they have not returned.
+/// The deliveries that another one comes before, and those that it comes after though they have not
+/// returned.
 pub struct Over {
     /// What the last of them has interrupted, where that counts.
     context: Context,
@@ -99,30 +105,35 @@ impl Frame {
 
     /// The signal, its siginfo, and the number of the entry that was called.
     pub fn arguments(&self) -> (c_int, &libc::siginfo_t, usize) {
-        // SAFETY: what the kernel has passed to this delivery, or a handler that has called the entry; it outlives that.
+        // SAFETY: what the kernel has passed to this delivery, or a handler that has called the
+        // entry; it outlives that.
         (self.signal as c_int, unsafe { &*self.info }, self.entry)
     }
 
-    /// The mask that this delivery has found, or was [set](Frame::set_mask); `None` if it is not known.
+    /// The mask that this delivery has found, or was [set](Frame::set_mask); `None` if it is not
+    /// known.
     pub fn mask(&self) -> Option<u64> {
         Some(self.mask.load(Relaxed)).filter(|&mask| mask != UNKNOWN)
     }
 
-    /// Sets it to that of the code that was interrupted, for the deliveries that interrupt this one's code.
+    /// Sets it to that of the code that was interrupted, for the deliveries that interrupt this
+    /// one's code.
     pub fn set_mask(&self, mask: u64) {
         self.mask.store(mask, Relaxed);
     }
 
-    /// Has the kernel called the entry with the context `own`, so that the return restores the mask? If not, another handler has
-    /// called it. (One that ends with a jump to the entry looks like the kernel. Nothing of it is left to return to.)
+    /// Has the kernel called the entry with the context `own`, so that the return restores the
+    /// mask? If not, another handler has called it. (One that ends with a jump to the entry looks
+    /// like the kernel. Nothing of it is left to return to.)
     pub fn is_called_by_kernel(&self, own: Context) -> bool {
         own.as_ptr().addr() == (&raw const *self).addr() + CONTEXT_AFTER
     }
 
-    /// Where this delivery has interrupted the entry of another one, of which nothing is known yet, it takes that one's
-    /// context for its own: it comes first.
+    /// Where this delivery has interrupted the entry of another one, of which nothing is known yet,
+    /// it takes that one's context for its own: it comes first.
     ///
-    /// The same where a delivery is about to return to a sequence that is half done: this one comes after it.
+    /// The same where a delivery is about to return to a sequence that is half done: this one comes
+    /// after it.
     pub fn come_first(&self) -> Over {
         let own = self.context();
         let over = self.over(own);
@@ -139,7 +150,8 @@ impl Frame {
         over
     }
 
-    /// What [`come_first`](Frame::come_first) finds in `own`, the context that this delivery has begun with.
+    /// What [`come_first`](Frame::come_first) finds in `own`, the context that this delivery has
+    /// begun with.
     pub fn over(&self, own: Context) -> Over {
         let mut over = Over {
             context: own,
@@ -205,7 +217,8 @@ impl Frame {
         unsafe { Context::new(core::ptr::with_exposed_provenance_mut(address)) }
     }
 
-    /// Is a sequence half done that this delivery, or one whose code it has interrupted, has interrupted?
+    /// Is a sequence half done that this delivery, or one whose code it has interrupted, has
+    /// interrupted?
     pub fn is_inside(&self) -> bool {
         let mut frame = Some(self);
         while let Some(at) = frame {
@@ -217,15 +230,15 @@ impl Frame {
         false
     }
 
-    /// Keeps a signal until this delivery has decided. Of one that waits already, nothing more is kept: so it is with
-    /// signals that the kernel keeps.
+    /// Keeps a signal until this delivery has decided. Of one that waits already, nothing more is
+    /// kept: so it is with signals that the kernel keeps.
     pub fn keep(&self, entry: usize, signal: c_int, info: &libc::siginfo_t) {
         let Some(place) = place(signal) else { return };
         if self.waiting.load(Relaxed) & bit(signal) != 0 {
             return;
         }
-        // SAFETY: nobody reads it before the bit is set. A handler in between that keeps the same signal writes all of
-        // it, and then this does.
+        // SAFETY: nobody reads it before the bit is set. A handler in between that keeps the same
+        // signal writes all of it, and then this does.
         unsafe {
             (*self.places[place].get()).write(Waiting {
                 record: Record::of(info),
@@ -271,16 +284,18 @@ impl Frame {
         Words::of_this_thread().delivery.store(0, Relaxed);
     }
 
-    /// The same, unless a sequence is half done, over which no handler runs now: what arrives waits up to the end.
+    /// The same, unless a sequence is half done, over which no handler runs now: what arrives waits
+    /// up to the end.
     pub fn decided_unless_inside(&self) {
         if !self.is_inside() {
             self.decided();
         }
     }
 
-    /// This delivery, which began with `own`, ends. What still waits for it waits for the one before; if there is none, it is left to
-    /// the caller. In that case the entry ends it, so that it protects a sequence that is half done to the last; but
-    /// not if a handler of others has called the entry, which goes on with a mask of its own.
+    /// This delivery, which began with `own`, ends. What still waits for it waits for the one
+    /// before; if there is none, it is left to the caller. In that case the entry ends it, so that
+    /// it protects a sequence that is half done to the last; but not if a handler of others has
+    /// called the entry, which goes on with a mask of its own.
     pub fn end(&self, own: Context) {
         let is_called_by_kernel = self.is_called_by_kernel(own);
         if is_called_by_kernel {
@@ -305,7 +320,8 @@ impl Frame {
         }
     }
 
-    /// As [`end`](Frame::end) once more, for a delivery that a handler of others has called: does anything wait for it?
+    /// As [`end`](Frame::end) once more, for a delivery that a handler of others has called: does
+    /// anything wait for it?
     pub fn has_ended(&self) -> bool {
         if self.before().is_some() {
             return false;
@@ -319,8 +335,9 @@ impl Frame {
         self.before.store(core::ptr::null_mut(), Relaxed);
     }
 
-    /// How long ago the first fault of the clone was that this delivery runs, in nanoseconds; 0 if this is the first. Where the
-    /// system does not tell the time, each fault counts for a millisecond.
+    /// How long ago the first fault of the clone was that this delivery runs, in nanoseconds; 0 if
+    /// this is the first. Where the system does not tell the time, each fault counts for a
+    /// millisecond.
     pub fn faulting_for(&self, now: Option<Duration>) -> u64 {
         since_first(&self.faulted, now)
     }

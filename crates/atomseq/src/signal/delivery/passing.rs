@@ -1,18 +1,19 @@
-//! Which entries are passing a signal on to a handler of others: that handler may call an entry with the same context, and an
-//! entry that finds itself must not pass the signal on again.
+//! Which entries are passing a signal on to a handler of others: that handler may call an entry
+//! with the same context, and an entry that finds itself must not pass the signal on again.
 //!
 //! ```text
 //!  context ──> record of the last entry ──> record of the one before ──> 0
 //!              whose it is, entries         whose it is, entries
 //! ```
 //!
-//! Each record lies on the stack, below the context, while the handler runs that the signal was passed on to. The context points
-//! at it, not the thread's words: a handler that never returns, because it jumps, takes the record along, and the kernel clears
-//! the place in the next context. That place is what the kernel leaves free of `uc_flags`. Nothing else reads that, whereas
+//! Each record lies on the stack, below the context, while the handler runs that the signal was
+//! passed on to. The context points at it, not the thread's words: a handler that never returns,
+//! because it jumps, takes the record along, and the kernel clears the place in the next context.
+//! That place is what the kernel leaves free of `uc_flags`. Nothing else reads that, whereas
 //! `uc_link` is what a handler that makes a context out of its own returns to.
 //!
-//! Other copies of atomseq in the process use the same place, in the same way: none changes the other's records, and none takes
-//! them for its own.
+//! Other copies of atomseq in the process use the same place, in the same way: none changes the
+//! other's records, and none takes them for its own.
 
 use crate::platform::Context;
 
@@ -34,7 +35,8 @@ fn this_copy() -> usize {
     &raw const COPY as usize
 }
 
-/// Calls a handler of others, to which `entries` pass on the signal that was delivered with `context`.
+/// Calls a handler of others, to which `entries` pass on the signal that was delivered with
+/// `context`.
 pub fn while_passing_on<R>(context: Context, entries: usize, call: impl FnOnce() -> R) -> R {
     let before = context.flags();
     let record = Passing {
@@ -50,14 +52,15 @@ pub fn while_passing_on<R>(context: Context, entries: usize, call: impl FnOnce()
     result
 }
 
-/// The entries of this copy that are passing on what was delivered with `context`. `None` if none is, and no handler passed it on.
+/// The entries of this copy that are passing on what was delivered with `context`. `None` if none
+/// is, and no handler passed it on.
 pub fn passing_on(context: Context) -> Option<usize> {
     let mut flags = context.flags();
     let mut set = None;
     while let Some(address) = record_in(flags) {
         let record: *const Passing = core::ptr::with_exposed_provenance(address);
-        // SAFETY: a record whose handler still runs: it takes its address back before it is gone. What a context
-        // that other code has made up holds by chance fails the check.
+        // SAFETY: a record whose handler still runs: it takes its address back before it is gone.
+        // What a context that other code has made up holds by chance fails the check.
         let record = unsafe { &*record };
         if record.copy == this_copy() {
             set = Some(set.unwrap_or(0) | record.entries);
@@ -70,7 +73,8 @@ pub fn passing_on(context: Context) -> Option<usize> {
 /// The kernel's own flags: the lowest bits.
 const KERNELS: u32 = 8;
 const KERNELS_MASK: u64 = (1 << KERNELS) - 1;
-/// After them a check: the kernel writes zeros, but the flags of a context that other code has made up may be anything.
+/// After them a check: the kernel writes zeros, but the flags of a context that other code has made
+/// up may be anything.
 const CHECKED: u32 = 12;
 /// A record is aligned to 16 bytes, and user space ends below 2^48, unless a program asks for more.
 const ALIGNED: u32 = 4;

@@ -1,4 +1,5 @@
-//! Rollforward (M94 2.2.2): an interrupted sequence first runs to its end, in a clone of it, inside the handler.
+//! Rollforward (M94 2.2.2): an interrupted sequence first runs to its end, in a clone of it, inside
+//! the handler.
 //!
 //! ```text
 //!  thread     a b c │                                              │ end …
@@ -7,8 +8,8 @@
 //!                      managed signals blocked
 //! ```
 //!
-//! A sequence uses no stack, so its clone can run on the handler's. That spares a second way into the kernel, which a
-//! trap at the clone's end would be.
+//! A sequence uses no stack, so its clone can run on the handler's. That spares a second way into
+//! the kernel, which a trap at the clone's end would be.
 
 use core::ffi::{c_int, c_void};
 
@@ -19,12 +20,12 @@ use crate::arch::{roll, roll_abandoned};
 use crate::platform::Context;
 use crate::sequence::table::{self, Row};
 
-/// Runs an interrupted sequence to its end, after which the thread goes on. Returns what the signal is to be told that it
-/// interrupted; `None` if it is not to be delivered any more.
+/// Runs an interrupted sequence to its end, after which the thread goes on. Returns what the signal
+/// is to be told that it interrupted; `None` if it is not to be delivered any more.
 ///
 /// # Safety
-/// `info` and `context` are those of a handler that runs on this thread, in which managed signals are blocked; the
-/// program counter is inside `row`, whose clone is `clone`.
+/// `info` and `context` are those of a handler that runs on this thread, in which managed signals
+/// are blocked; the program counter is inside `row`, whose clone is `clone`.
 pub unsafe fn run(
     signal: c_int,
     info: &libc::siginfo_t,
@@ -37,7 +38,8 @@ pub unsafe fn run(
     rollforward.start(signal, info, context.mask());
     // SAFETY: the caller's promise; a clone is the same instructions in the same places.
     let place = unsafe { roll(context.registers(), clone.start + (pc - row.start)) };
-    // A fault's handler may have left the sequence, changed the mask that the thread goes on with, or forked.
+    // A fault's handler may have left the sequence, changed the mask that the thread goes on with,
+    // or forked.
     let is_whole = place != 0;
     if is_whole {
         // SAFETY: the clone's end says that this is its place.
@@ -55,8 +57,9 @@ pub unsafe fn run(
     pending.signal.map(|_| interrupted)
 }
 
-/// Sends a thread that has a fault in a clone back into the handler that runs the clone, after which the thread goes on as
-/// `context` says now. `outer` is the context that that handler has got; `stack_pointer` and `mask` are the clone's.
+/// Sends a thread that has a fault in a clone back into the handler that runs the clone, after
+/// which the thread goes on as `context` says now. `outer` is the context that that handler has
+/// got; `stack_pointer` and `mask` are the clone's.
 ///
 /// Not straight to where the thread goes on: its vector registers are only in `outer`.
 pub fn leave(outer: Context, context: Context, stack_pointer: usize, mask: u64) {
@@ -69,22 +72,23 @@ pub fn leave(outer: Context, context: Context, stack_pointer: usize, mask: u64) 
 
 /// Where in the original a place in a clone is; another place is where it is.
 ///
-/// For profilers: a sample taken by a handler that atomseq does not call may lie in a clone, which has neither a
-/// name nor unwind information. ([`Event::original_pc`](super::super::Event::original_pc) is right already.)
-/// Async-signal-safe.
+/// For profilers: a sample taken by a handler that atomseq does not call may lie in a clone, which
+/// has neither a name nor unwind information.
+/// ([`Event::original_pc`](super::super::Event::original_pc) is right already.) Async-signal-safe.
 pub fn original_pc(pc: usize) -> usize {
     let row = table::find_clone(pc);
     row.and_then(|row| row.original(pc)).unwrap_or(pc)
 }
 
-/// Gives up the rollforward under way on this thread, if there is one: its signal is queued again. `true` if there was
-/// one.
+/// Gives up the rollforward under way on this thread, if there is one: its signal is queued again.
+/// `true` if there was one.
 ///
-/// For handlers of faults that will not return: whatever takes them elsewhere ([`siglongjmp`] does this by itself) must
-/// be preceded by it, and must restore a signal mask. Otherwise the signal that waits for the end of the sequence would
-/// wait forever, and with it all that come later. What the sequence has stored by then stays stored. What leaves
-/// the handler without returning must keep all of `siglongjmp`'s rules: those about structures hold whether this returns
-/// `true` or not.
+/// For handlers of faults that will not return: whatever takes them elsewhere ([`siglongjmp`] does
+/// this by itself) must be preceded by it, and must restore a signal mask. Otherwise the signal
+/// that waits for the end of the sequence would wait forever, and with it all that come later. What
+/// the sequence has stored by then stays stored. What leaves the handler without returning must
+/// keep all of `siglongjmp`'s rules: those about structures hold whether this returns `true` or
+/// not.
 /// Async-signal-safe.
 pub fn abandon_rollforward() -> bool {
     match Words::of_this_thread().rollforward.take() {
@@ -103,16 +107,19 @@ unsafe extern "C" {
     fn libc_siglongjmp(environment: *mut c_void, value: c_int) -> !;
 }
 
-/// The C library's `siglongjmp`, for handlers: gives up the rollforward that it leaves, if it leaves one.
+/// The C library's `siglongjmp`, for handlers: gives up the rollforward that it leaves, if it
+/// leaves one.
 ///
 /// # Safety
 ///
-/// As in C: `environment` was filled in by a `sigsetjmp` (with a mask saved) whose caller has not returned. No frame of
-/// Rust code that has something to drop may lie between, and no [`mask`](crate::signal::mask()).
+/// As in C: `environment` was filled in by a `sigsetjmp` (with a mask saved) whose caller has not
+/// returned. No frame of Rust code that has something to drop may lie between, and no
+/// [`mask`](crate::signal::mask()).
 ///
-/// If the handler has interrupted an operation of [`dcas`](crate::dcas) or [`nonblocking`](crate::nonblocking), the structure is neither moved nor
-/// freed from then on, nor is what it is in. An operation that is left half done stays in the structure by its address, and the
-/// next thread that meets it completes it or rolls it back there.
+/// If the handler has interrupted an operation of [`dcas`](crate::dcas) or
+/// [`nonblocking`](crate::nonblocking), the structure is neither moved nor freed from then on, nor
+/// is what it is in. An operation that is left half done stays in the structure by its address, and
+/// the next thread that meets it completes it or rolls it back there.
 pub unsafe fn siglongjmp(environment: *mut c_void, value: c_int) -> ! {
     abandon_rollforward();
     // What this thread keeps would wait for the end of another mask.

@@ -29,23 +29,27 @@ pub struct Delivery<'a> {
     pub blocked: Option<u64>,
 }
 
-/// Runs the handler, under the mask that it asked for, where no delivery is what the thread's words point at.
+/// Runs the handler, under the mask that it asked for, where no delivery is what the thread's words
+/// point at.
 ///
 /// # Safety
-/// This runs in a handler, with what the kernel passed to it; the interrupted code may be looked at.
+/// This runs in a handler, with what the kernel passed to it; the interrupted code may be looked
+/// at.
 pub unsafe fn run(action: &'static Action, delivery: &Delivery) {
     let words = Words::of_this_thread();
-    // A handler that jumps away would leave the delivery there, and what arrives later would wait for it.
+    // A handler that jumps away would leave the delivery there, and what arrives later would wait
+    // for it.
     debug_assert!(words.delivery.load(Relaxed) == 0 || words.rollforward.is_under_way());
     // SAFETY: the caller's promise.
     unsafe { run_with(None, action, delivery, |_| false) };
 }
 
-/// The same of a signal whose delivery is `frame`, which decides with it. After that, what arrives waits no more; so `waiting` is
-/// called once, to run the handlers of what has waited over code with the mask that it is passed, and returns whether there were any.
+/// The same of a signal whose delivery is `frame`, which decides with it. After that, what arrives
+/// waits no more; so `waiting` is called once, to run the handlers of what has waited over code
+/// with the mask that it is passed, and returns whether there were any.
 ///
-/// Over a sequence that is half done, no instruction is without one of the two: the delivery, for which signals wait, or
-/// the note that a handler is inside.
+/// Over a sequence that is half done, no instruction is without one of the two: the delivery, for
+/// which signals wait, or the note that a handler is inside.
 ///
 /// ```text
 /// delivery ─ set the mask ─ note ─ decided ─ handler ─ block others ─ delivery ─ withdraw the note ─ … the entry's end
@@ -94,7 +98,8 @@ unsafe fn run_with(
     let words = Words::of_this_thread();
     let mut blocked = delivery.blocked;
     let is_noted = interrupted == Interrupted::Inside && !delivery.in_handler_inside;
-    // A handler that interrupts the rest of this must not find a fault's signal blocked that this handler lets in.
+    // A handler that interrupts the rest of this must not find a fault's signal blocked that this
+    // handler lets in.
     let lets_faults_in = blocked.is_none_or(|blocked| blocked & actions::FAULT_SET & !wanted != 0);
     if frame.is_some() && (is_noted || lets_faults_in) && !is_as_it_was {
         // A handler of others must not jump away while the thread's words point at the delivery.
@@ -165,7 +170,8 @@ fn call(handler: Handler, action: &Action, delivery: &Delivery) {
     unsafe { *errno = before };
 }
 
-/// For a handler of one signal only: is this that signal? What comes second meets the default action.
+/// For a handler of one signal only: is this that signal? What comes second meets the default
+/// action.
 fn is_first(action: &Action, delivery: &Delivery) -> bool {
     let signal = delivery.signal;
     if !actions::action(signal).is_some_and(|now| core::ptr::eq(now, action)) {
@@ -173,8 +179,8 @@ fn is_first(action: &Action, delivery: &Delivery) -> bool {
         return matches!(action.by, By::Adopted) || !action.spent.swap(true, Ordering::SeqCst);
     }
     let is_first = !action.spent.swap(true, Ordering::SeqCst);
-    // No lock is held: another thread may be installing over this one. What leads to its action stays, and so does a handler
-    // that other code has installed.
+    // No lock is held: another thread may be installing over this one. What leads to its action
+    // stays, and so does a handler that other code has installed.
     let is_ours = |now: &Disposition| cover::leads_to(signal, now, action);
     // SAFETY: no function in it. The kernel has no reason to refuse.
     let _ = unsafe { replace_disposition_if(signal, &Disposition::DEFAULT, is_ours) };
@@ -183,8 +189,8 @@ fn is_first(action: &Action, delivery: &Delivery) -> bool {
     is_first
 }
 
-/// Dropped only by a panic, or where the C library unwinds a thread that ends. Neither can unwind into interrupted code,
-/// which expects none.
+/// Dropped only by a panic, or where the C library unwinds a thread that ends. Neither can unwind
+/// into interrupted code, which expects none.
 struct NoPanic(c_int);
 
 impl Drop for NoPanic {

@@ -1,4 +1,5 @@
-//! A thread's words: how many masks it is inside, what deferral has blocked, the rollforward under way.
+//! A thread's words: how many masks it is inside, what deferral has blocked, the rollforward under
+//! way.
 //!
 //! They live in the thread block (`arch`), at the thread pointer plus a constant, so that the first
 //! touch needs no memory and no call. Only the thread and the handlers on it use them; they are
@@ -45,8 +46,9 @@ pub struct Words {
     kept: AtomicU64,
 }
 
-/// In `depth`: `added` or `kept` is not empty. The end of a mask sees it in the very load that tells it which mask it is; but a
-/// deferral in the middle of an end, or of a nested start, may be overwritten. So the end looks at `added` too.
+/// In `depth`: `added` or `kept` is not empty. The end of a mask sees it in the very load that
+/// tells it which mask it is; but a deferral in the middle of an end, or of a nested start, may be
+/// overwritten. So the end looks at `added` too.
 const WAITING: u64 = 1 << 63;
 
 /// What `depth` is after the end of a mask that the thread has left, whatever the highest bit was:
@@ -69,8 +71,8 @@ impl Words {
     #[inline]
     pub fn of_this_thread<'a>() -> &'a Words {
         let address = thread_pointer().wrapping_add_signed(thread_block_offset() + OFFSET);
-        // SAFETY: inside this thread's block, which starts out as zeros and lives as long as the thread; only
-        // atomics, and only this thread uses them.
+        // SAFETY: inside this thread's block, which starts out as zeros and lives as long as the
+        // thread; only atomics, and only this thread uses them.
         unsafe { &*(address as *const Words) }
     }
 
@@ -90,7 +92,8 @@ impl Words {
         if self.has_waiting() {
             self.depth.fetch_or(WAITING, Relaxed);
         }
-        // The handler of a signal that is never blocked may have come in between, and have queued what was kept.
+        // The handler of a signal that is never blocked may have come in between, and have queued
+        // what was kept.
         if !self.has_waiting() {
             self.clear_waiting();
         }
@@ -113,8 +116,8 @@ impl Words {
         }
     }
 
-    /// After the end of a mask, which counted one less: if there was none to end, it was one that the thread has left, and is
-    /// counted as such. Returns whether it was.
+    /// After the end of a mask, which counted one less: if there was none to end, it was one that
+    /// the thread has left, and is counted as such. Returns whether it was.
     pub fn end_left_mask(&self) -> bool {
         let is_left = self.depth() == ONE_LESS;
         if is_left {
@@ -159,8 +162,8 @@ impl Words {
         let is_ending =
             matches!(depth & !WAITING, 0 | ONE_LESS) && !controls::is_off(controls::SETTING_ASIDE);
         if is_ending {
-            // A signal that is kept needs no unblocking, and waits for the next mask or delivery if the handler
-            // leaves by the C library's `siglongjmp`.
+            // A signal that is kept needs no unblocking, and waits for the next mask or delivery if
+            // the handler leaves by the C library's `siglongjmp`.
             self.added.store(0, Relaxed);
             self.depth.store(self.waiting(), Relaxed);
         }
@@ -193,8 +196,9 @@ impl Words {
         }
     }
 
-    /// Called by a delivery, which may run the handlers of all that is kept. An end of a mask that it has interrupted may have seen
-    /// that something is, and then finds nothing: it must not unblock again what an earlier end has unblocked.
+    /// Called by a delivery, which may run the handlers of all that is kept. An end of a mask that
+    /// it has interrupted may have seen that something is, and then finds nothing: it must not
+    /// unblock again what an earlier end has unblocked.
     pub fn forget_earlier_end(&self) {
         let is_for_kept = self.depth.load(Relaxed) & WAITING != 0 && self.added.load(Relaxed) == 0;
         if is_for_kept {
@@ -246,11 +250,14 @@ impl Words {
             && self.saved.process.load(Relaxed) == fork::process()
     }
 
-    /// The record saved for `signal`, if `info` is what the kernel delivers in its place. Managed signals must be blocked.
+    /// The record saved for `signal`, if `info` is what the kernel delivers in its place. Managed
+    /// signals must be blocked.
     ///
-    /// If `info` is another signal's, the kernel may deliver nothing in its place any more. It certainly does not if none of that number
-    /// is pending: from now on this thread keeps the signal, whose handler runs after that of the other one. What is pending may be the
-    /// process's, which another thread may take: the signal is queued again. So it is where a sandbox does not tell what is pending.
+    /// If `info` is another signal's, the kernel may deliver nothing in its place any more. It
+    /// certainly does not if none of that number is pending: from now on this thread keeps the
+    /// signal, whose handler runs after that of the other one. What is pending may be the
+    /// process's, which another thread may take: the signal is queued again. So it is where a
+    /// sandbox does not tell what is pending.
     pub fn take_saved(&self, signal: i32, info: &libc::siginfo_t) -> Option<libc::siginfo_t> {
         if !self.is_saved(signal) || self.kept() & bit(signal) != 0 {
             return None;
@@ -269,7 +276,8 @@ impl Words {
         record
     }
 
-    /// Drops a saved record if the kernel will not deliver its signal any more. Managed signals must be blocked.
+    /// Drops a saved record if the kernel will not deliver its signal any more. Managed signals
+    /// must be blocked.
     pub fn forget_taken(&self) {
         let signal = i32::from(self.saved.signal.load(Relaxed));
         let is_pending = || pending().is_none_or(|pending| pending & bit(signal) != 0);
@@ -285,9 +293,10 @@ impl Words {
     /// In the child of a fork: forgets what waited for the parent. Managed signals must be blocked,
     /// if there is any.
     ///
-    /// An end of a mask that this interrupts may have seen already that signals wait, and finds none.
-    /// If those were kept, none is in `taken` that it has to unblock: that was an earlier end's. And it may have cleared the highest
-    /// bit of `depth` already, and be about to take `added`, which it looks at in any case: outside of masks nothing is left to do.
+    /// An end of a mask that this interrupts may have seen already that signals wait, and finds
+    /// none. If those were kept, none is in `taken` that it has to unblock: that was an earlier
+    /// end's. And it may have cleared the highest bit of `depth` already, and be about to take
+    /// `added`, which it looks at in any case: outside of masks nothing is left to do.
     pub fn forget_parent(&self) {
         let process = fork::process();
         if self.saved.process.load(Relaxed) != process {
@@ -374,7 +383,8 @@ pub struct Rollforward {
 
 /// A copy of it.
 pub struct Pending {
-    /// The signal to deliver. `None` in the child of a fork that was made since the start: the signal is the parent's.
+    /// The signal to deliver. `None` in the child of a fork that was made since the start: the
+    /// signal is the parent's.
     pub signal: Option<i32>,
     pub info: libc::siginfo_t,
     /// The mask of the interrupted code.
@@ -427,12 +437,13 @@ impl Rollforward {
     }
 }
 
-/// A handler that runs in the middle of a sequence: of a fault, or of a signal whose rollforward was given up. Handlers that
-/// interrupt it are in the middle of that sequence too.
+/// A handler that runs in the middle of a sequence: of a fault, or of a signal whose rollforward
+/// was given up. Handlers that interrupt it are in the middle of that sequence too.
 ///
-/// One that returns withdraws the note. One that jumps does not; but then the thread's mask is again as it was, and the note
-/// no longer holds. (If the handler blocks nothing, the stack is looked at instead.) The handler may unblock some signals: the note
-/// holds as long as any is blocked that was not before.
+/// One that returns withdraws the note. One that jumps does not; but then the thread's mask is
+/// again as it was, and the note no longer holds. (If the handler blocks nothing, the stack is
+/// looked at instead.) The handler may unblock some signals: the note holds as long as any is
+/// blocked that was not before.
 #[repr(C)]
 pub struct Inside {
     context: AtomicU64,
@@ -446,8 +457,8 @@ pub struct Noted {
 }
 
 impl Inside {
-    /// Notes that a handler is about to run that was given `context`; `mask` is what is blocked because it runs. Returns what
-    /// was noted before.
+    /// Notes that a handler is about to run that was given `context`; `mask` is what is blocked
+    /// because it runs. Returns what was noted before.
     pub fn note(&self, context: Context, mask: u64) -> Noted {
         let before = Noted {
             context: self.context.load(Relaxed),
@@ -465,11 +476,13 @@ impl Inside {
         self.context.store(before.context, Relaxed);
     }
 
-    /// Does such a handler run, below the one that was given `context`? (If not, the note is withdrawn.)
+    /// Does such a handler run, below the one that was given `context`? (If not, the note is
+    /// withdrawn.)
     pub fn holds(&self, context: Context) -> bool {
         let noted = self.context.load(Relaxed);
         let mask = self.mask.load(Relaxed);
-        // A handler of others passes on what it was passed: that is the same delivery, and nothing lies below it.
+        // A handler of others passes on what it was passed: that is the same delivery, and nothing
+        // lies below it.
         let is_same = noted == context.as_ptr() as u64 && passing_on(context).is_some();
         if noted == 0 || is_same {
             return false;
@@ -528,7 +541,8 @@ impl Saved {
         let is_bare = match info.si_code {
             // SAFETY: as above.
             libc::SI_USER => sender == 0 && unsafe { info.si_uid() } == 0,
-            // `tgkill` by this process. Another signal that it sent so has the same record: either gets the saved one.
+            // `tgkill` by this process. Another signal that it sent so has the same record: either
+            // gets the saved one.
             _ => self.is_sent.load(Relaxed) != 0 && sender == own_process() as i32,
         };
         if !is_bare {
@@ -629,12 +643,14 @@ mod tests {
     fn a_child_has_nothing_that_waits_nor_anything_to_unblock_for_it() {
         let words = Words::of_this_thread();
         let forks = || words.saved.process.fetch_add(1, Relaxed);
-        // An end of a mask in a handler of others has unblocked it, for an end that this handler has interrupted.
+        // An end of a mask in a handler of others has unblocked it, for an end that this handler
+        // has interrupted.
         words.taken.store(7, Relaxed);
         forks();
         words.forget_parent();
         assert_eq!(words.taken.load(Relaxed), 7);
-        // Inside a mask; and in the middle of its end, before and after that has seen that signals wait.
+        // Inside a mask; and in the middle of its end, before and after that has seen that signals
+        // wait.
         for (depth, is_seen) in [(1, false), (0, false), (0, true)] {
             for added in [0, 5] {
                 words.depth.store(depth, Relaxed);

@@ -94,7 +94,8 @@ fn a_claim_starts_the_time_anew() {
     assert_eq!(audit(&pool).1.len(), 1);
 }
 
-/// An audit to which nobody tells the time finds nothing, and the next one goes on where those before were.
+/// An audit to which nobody tells the time finds nothing, and the next one goes on where those
+/// before were.
 #[test]
 fn without_a_clock_no_time_passes() {
     let pool = limited(10);

@@ -159,7 +159,8 @@ fn what_is_being_written_back_is_not_gone_yet() {
     });
 }
 
-/// Threads add to numbers that are loaded where they are needed and not loaded: each addition counts.
+/// Threads add to numbers that are loaded where they are needed and not loaded: each addition
+/// counts.
 #[test]
 fn what_is_loaded_anew_is_what_was_written_back() {
     const NUMBERS: usize = 6;
@@ -216,8 +217,8 @@ fn what_is_impossible_is_refused() {
     assert_eq!(limit(7), Ok(7));
 }
 
-/// Threads load more than there is room for. Whatever is used is what was loaded under that name, and everything
-/// is written back once.
+/// Threads load more than there is room for. Whatever is used is what was loaded under that name,
+/// and everything is written back once.
 #[test]
 fn threads_share_a_cache() {
     const LOADS: u64 = 3000;

@@ -1,8 +1,9 @@
-//! Trims and audits that are held up, and overtaken by others: whatever happens at the points where they read the clock, nothing goes
-//! back and nothing is reported before its time.
+//! Trims and audits that are held up, and overtaken by others: whatever happens at the points where
+//! they read the clock, nothing goes back and nothing is reported before its time.
 //!
-//! The clock is the test's own, and time passes when the test says so. At each reading of it, before and after, others
-//! come in at random: owners, and further trims and audits, which others interrupt in turn.
+//! The clock is the test's own, and time passes when the test says so. At each reading of it,
+//! before and after, others come in at random: owners, and further trims and audits, which others
+//! interrupt in turn.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -205,7 +206,8 @@ fn run(seed: u64, reads: Reads) -> (Vec<String>, usize, usize) {
     for _ in 0..200 {
         world.act();
     }
-    // Undisturbed, everything comes to its end: what is not claimed is found, and what is free goes back.
+    // Undisturbed, everything comes to its end: what is not claimed is found, and what is free goes
+    // back.
     world.depth.set(usize::MAX / 2);
     (0..50).for_each(|_| world.allocate());
     let count = world.owned.borrow().len();

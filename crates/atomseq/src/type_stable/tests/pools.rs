@@ -70,7 +70,8 @@ fn what_is_impossible_is_refused() {
     assert!(Error::LimitReached.to_string().contains("raise the limit"));
 }
 
-/// A push to a list that is as full as its limit, and that others pop from, would close a gate for each descriptor.
+/// A push to a list that is as full as its limit, and that others pop from, would close a gate for
+/// each descriptor.
 #[test]
 fn with_a_small_limit_no_cpu_keeps_any() {
     let kept = |options: Options<Words>| {
@@ -211,8 +212,8 @@ fn threads_share_a_pool() {
     assert_eq!(all(&pool).len(), 400);
 }
 
-/// Descriptors that are freed on another CPU come back through the room between the CPUs, however small the limit is: no gate is
-/// closed for them.
+/// Descriptors that are freed on another CPU come back through the room between the CPUs, however
+/// small the limit is: no gate is closed for them.
 #[cfg(atomseq_sections)]
 #[test]
 fn few_descriptors_flow_from_cpu_to_cpu() {

@@ -30,7 +30,8 @@ fn nothing_goes_back_for_ever() {
     assert!(references.iter().all(|reference| contents(reference) == 7));
 }
 
-/// Not every system takes memory and leaves addresses: what the portable build frees is used again, and stays.
+/// Not every system takes memory and leaves addresses: what the portable build frees is used again,
+/// and stays.
 #[cfg(not(atomseq_sections))]
 #[test]
 fn a_portable_build_gives_nothing_back() {
@@ -130,7 +131,8 @@ mod on_linux {
         assert_eq!(all(&pool).len(), 20_000);
     }
 
-    /// A call to which nobody tells the time notes nothing, nor gives anything back; the next one goes on where those before were.
+    /// A call to which nobody tells the time notes nothing, nor gives anything back; the next one
+    /// goes on where those before were.
     #[test]
     fn without_a_clock_no_time_passes() {
         let pool = stable_for(40);
@@ -182,8 +184,8 @@ mod on_linux {
         }
     }
 
-    /// A page of several of the system's, one of which the program has locked: the system takes what comes before that, and says that
-    /// it would not.
+    /// A page of several of the system's, one of which the program has locked: the system takes
+    /// what comes before that, and says that it would not.
     #[test]
     fn a_page_that_the_system_takes_in_part_is_whole() {
         type Large = [AtomicU64; 100];
@@ -226,8 +228,8 @@ mod on_linux {
     fn reader_ends(discard: crate::type_stable::trim::Discard) -> i32 {
         let pool = stable_for(0);
         let references = churn(&pool, 10_000);
-        // SAFETY: the child reads memory and leaves, without asking for anything that a thread of the parent may hold: the trim
-        // takes gates, which forks wait for.
+        // SAFETY: the child reads memory and leaves, without asking for anything that a thread of
+        // the parent may hold: the trim takes gates, which forks wait for.
         let child = unsafe { libc::fork() };
         assert!(child >= 0);
         if child == 0 {

@@ -1,7 +1,8 @@
 //! A scenario for each sequence in this program that is atomic against signal handlers.
 //!
-//! A new sequence needs one here: without it the test finds instructions that no signal reached. Sequences are run
-//! through wrappers that are never inlined, so that each operation has one copy of its sequence in the program.
+//! A new sequence needs one here: without it the test finds instructions that no signal reached.
+//! Sequences are run through wrappers that are never inlined, so that each operation has one copy
+//! of its sequence in the program.
 
 mod local;
 mod mutex;

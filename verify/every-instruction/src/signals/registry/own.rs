@@ -85,8 +85,8 @@ atomseq::sequence! {
     }
 }
 
-/// The words: a sum, a list's first link, two half words, a queue's last link, two accounts, tries, three copies, and
-/// four nodes.
+/// The words: a sum, a list's first link, two half words, a queue's last link, two accounts, tries,
+/// three copies, and four nodes.
 struct Own(Box<Memory<18>>);
 
 impl Deref for Own {
@@ -108,7 +108,8 @@ const WHOLE: usize = 10;
 const QUEUE: usize = 11;
 const NODES: usize = 12;
 
-/// A list of two nodes, an empty queue that two nodes can be added to; the last two nodes are for those who add.
+/// A list of two nodes, an empty queue that two nodes can be added to; the last two nodes are for
+/// those who add.
 fn fresh() -> Own {
     let own = Own(Box::new(Memory::holding([0; 18])));
     own.set(SUM, 7);
@@ -148,7 +149,8 @@ macro_rules! operations {
     ($($restarting:ident, $rolling:ident: $sequence:ident($own:ident) = ($($argument:expr),*) => |$result:pat_param| $words:expr;)*) => {$(
         #[inline(never)]
         fn $restarting($own: &Own) -> Words {
-            // SAFETY: words of one memory, which this thread and its handlers alone change, by sequences.
+            // SAFETY: words of one memory, which this thread and its handlers alone change, by
+            // sequences.
             let $result = unsafe { $sequence::restarting($($argument),*) };
             $words
         }

@@ -1,4 +1,5 @@
-//! The control of `per_thread_type_smaller_at_*.rs`: the macro names the type at fewer than four places, so that it is the same at each.
+//! The control of `per_thread_type_smaller_at_*.rs`: the macro names the type at fewer than four
+//! places, so that it is the same at each.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::AtomicU64;

@@ -1,4 +1,5 @@
-//! A sequence evaluates each of its constants once: what its rules are checked with is what it runs.
+//! A sequence evaluates each of its constants once: what its rules are checked with is what it
+//! runs.
 #![allow(dead_code, unused_braces)]
 
 use atomseq::sequence;
@@ -40,7 +41,8 @@ sequence! {
 
 fn main() {
     let words = [1_usize, 2, 3, 4];
-    // SAFETY: the sequence reads the second word, whichever it takes that for, and this thread has no handlers.
+    // SAFETY: the sequence reads the second word, whichever it takes that for, and this thread has
+    // no handlers.
     let counted = unsafe { counted::rolling((&raw const words).addr()) };
     // Paths with a macro inside are two constants, though they read the same.
     assert_eq!(counted, (2, 16));

@@ -1,5 +1,5 @@
-//! `Map`: how many keys ever came and went, then entries of a key and a value each. What its operations make
-//! of these sequences, and handlers of that, is tested beside the map.
+//! `Map`: how many keys ever came and went, then entries of a key and a value each. What its
+//! operations make of these sequences, and handlers of that, is tested beside the map.
 
 use atomseq::sequence::model::Memory;
 

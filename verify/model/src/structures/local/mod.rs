@@ -1,5 +1,5 @@
-//! The structures of `atomseq::local`, as the checker sees them: one thread, and sequences that take
-//! addresses.
+//! The structures of `atomseq::local`, as the checker sees them: one thread, and sequences that
+//! take addresses.
 
 mod counter;
 mod map;

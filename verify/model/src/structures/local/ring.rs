@@ -115,8 +115,8 @@ impl Structure for Ring {
         calls
     }
 
-    /// Head and tail; the elements, where each passes in one sequence. Else the whole buffer: what is filled in
-    /// counts before the tail moves over it.
+    /// Head and tail; the elements, where each passes in one sequence. Else the whole buffer: what
+    /// is filled in counts before the tail moves over it.
     fn content(&self, memory: &Memory) -> Result<Content, String> {
         let [head, tail] = [AT, AT + 8].map(|address| memory.load(address));
         let length = tail.wrapping_sub(head);

@@ -8,7 +8,8 @@ use shuttle::rand::Rng;
 
 use super::{check, count, current_cpu, step, with};
 
-/// How often a section begins again, or an exchange after an abort, before its thread locks instead.
+/// How often a section begins again, or an exchange after an abort, before its thread locks
+/// instead.
 const RESTARTS: usize = 2;
 
 /// As the library's, with a limit that is reached now and then.

@@ -1,9 +1,10 @@
 //! Interrupting a sequence on purpose, at the same instruction every time.
 //!
-//! The sequence below loads an address from memory, then loads from that address. The word holds the address of a page
-//! that may not be touched, so the second load faults. A handler for that fault, which atomseq does not manage, puts the
-//! matter right and sends this thread a signal. The handler has all signals blocked, so the signal arrives when it
-//! returns, and finds the thread at the second load:
+//! The sequence below loads an address from memory, then loads from that address. The word holds
+//! the address of a page that may not be touched, so the second load faults. A handler for that
+//! fault, which atomseq does not manage, puts the matter right and sends this thread a signal. The
+//! handler has all signals blocked, so the signal arrives when it returns, and finds the thread at
+//! the second load:
 //!
 //! ```text
 //!   the thread                   the fault's handler              what is measured
@@ -45,7 +46,8 @@ pub const IGNORED: c_int = libc::SIGURG;
 /// No signal.
 pub const NONE: c_int = 0;
 
-// Relaxed throughout: what the thread and its own handlers tell each other, in the order of one thread.
+// Relaxed throughout: what the thread and its own handlers tell each other, in the order of one
+// thread.
 
 /// What a thread interrupts itself with.
 pub struct Snare {
@@ -126,7 +128,8 @@ impl Snare {
     ///
     /// # Safety
     ///
-    /// `form` is one of [`count`]'s, the snare is laid, on the thread that made it, and a [`Catcher`] lives.
+    /// `form` is one of [`count`]'s, the snare is laid, on the thread that made it, and a
+    /// [`Catcher`] lives.
     #[inline(always)]
     pub unsafe fn run_into(&self, form: Form) {
         let word = self.word.as_ptr().expose_provenance();
@@ -134,13 +137,14 @@ impl Snare {
         // From memory, so that no register need hold it: the fault's handler changes those that do.
         let page = PAGE_ADDRESS.load(Ordering::Relaxed);
         self.word.store(page, Ordering::Relaxed);
-        // SAFETY: both words live as long as `self`; the page is the catcher's, who answers for the fault.
+        // SAFETY: both words live as long as `self`; the page is the catcher's, who answers for the
+        // fault.
         unsafe { form(word, counted) };
     }
 }
 
-/// The address of the page that may not be touched. A word that is never changed once a catcher lives, but that the
-/// compiler may not keep in a register.
+/// The address of the page that may not be touched. A word that is never changed once a catcher
+/// lives, but that the compiler may not keep in a register.
 static PAGE_ADDRESS: AtomicUsize = AtomicUsize::new(0);
 
 /// Maps that page, once a process.
@@ -169,7 +173,8 @@ fn catchers() -> MutexGuard<'static, usize> {
 }
 
 impl Catcher {
-    /// Installs the handler. Signals that are to be managed are so already: installing one looks at all handlers.
+    /// Installs the handler. Signals that are to be managed are so already: installing one looks at
+    /// all handlers.
     ///
     /// # Errors
     ///
@@ -182,7 +187,8 @@ impl Catcher {
             let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
             action.sa_sigaction = catch as *const () as usize;
             action.sa_flags = libc::SA_SIGINFO;
-            // SAFETY: the set is this function's. A signal that arrives now waits for the handler's return.
+            // SAFETY: the set is this function's. A signal that arrives now waits for the handler's
+            // return.
             unsafe { libc::sigfillset(&mut action.sa_mask) };
             // SAFETY: all zero is an action.
             let mut before: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -191,7 +197,8 @@ impl Catcher {
             if installed != 0 {
                 return Err(Refused::now("install a handler for SIGSEGV"));
             }
-            // Leaked: a handler may be looking at it for ever. Release: pairs with the Acquire in `give_up`.
+            // Leaked: a handler may be looking at it for ever. Release: pairs with the Acquire in
+            // `give_up`.
             BEFORE.store(Box::leak(Box::new(before)), Ordering::Release);
         }
         *catchers += 1;
@@ -231,8 +238,9 @@ extern "C" fn catch(_signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     let snare = unsafe { &*laid };
     let good = snare.counted.as_ptr().addr();
     snare.word.store(good, Ordering::Relaxed);
-    // SAFETY: the kernel gives a handler its context. The only register that holds the page's address for anything is the
-    // one that the sequence has just loaded it to, which is the sequence's own.
+    // SAFETY: the kernel gives a handler its context. The only register that holds the page's
+    // address for anything is the one that the sequence has just loaded it to, which is the
+    // sequence's own.
     for register in unsafe { registers(context) } {
         if *register as usize == page {
             *register = good as _;
@@ -240,7 +248,8 @@ extern "C" fn catch(_signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     }
     let signal = snare.signal.load(Ordering::Relaxed);
     if signal != NONE {
-        // SAFETY: errno of this thread; what the handler does must not change it for the code it interrupted.
+        // SAFETY: errno of this thread; what the handler does must not change it for the code it
+        // interrupted.
         let errno = unsafe { *libc::__errno_location() };
         // SAFETY: a thread may always send itself a signal that has a handler or is ignored.
         let sent = unsafe { libc::syscall(libc::SYS_tgkill, snare.process, snare.thread, signal) };

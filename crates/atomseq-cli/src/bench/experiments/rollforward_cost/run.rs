@@ -9,7 +9,8 @@ use crate::bench::fault::Fault;
 use crate::bench::signals::{self, MANAGED, Received};
 use crate::error::Refused;
 
-/// Interruptions of each kind that a value is the median of: a run that the scheduler broke into is one among them.
+/// Interruptions of each kind that a value is the median of: a run that the scheduler broke into is
+/// one among them.
 const INTERRUPTIONS: usize = 101;
 
 /// How long interruptions of each kind took, in nanoseconds.

@@ -1,4 +1,5 @@
-//! Whether signals are dealt with here as they should be: the experiment's ways, for once and only to see.
+//! Whether signals are dealt with here as they should be: the experiment's ways, for once and only
+//! to see.
 
 use super::run::Run;
 use super::ways::{Arrival, WAYS};
@@ -9,8 +10,8 @@ use crate::error::Refused;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Trial {
-    /// The control: a signal that interrupts nothing of atomseq's arrives, and its handler returns. Where it does not, nothing
-    /// can be said of the others.
+    /// The control: a signal that interrupts nothing of atomseq's arrives, and its handler returns.
+    /// Where it does not, nothing can be said of the others.
     Control,
     /// An interrupted sequence starts again.
     Restart,
@@ -41,8 +42,8 @@ pub type Stages = [Stage; WAYS.len()];
 /// No trial has begun.
 pub const AHEAD: Stages = [Stage::Ahead; WAYS.len()];
 
-/// Tries everything, the control first; `note` is called whenever a trial has come further. What goes wrong in a handler may end
-/// the process.
+/// Tries everything, the control first; `note` is called whenever a trial has come further. What
+/// goes wrong in a handler may end the process.
 pub fn all(note: &dyn Fn(Trial, Stage)) {
     if let Err(refused) = signals::manage() {
         return note(Trial::Control, Stage::Refused(refused));

@@ -1,6 +1,7 @@
-//! S92's figures 5.4 to 5.6 as they are printed, by `dcas::Domain` for CAS2: with the mending that atomseq's documentation
-//! tells of. With `RETRY`, the first attempt of each operation comes with a version that is over: S92's *interfering memory reference
-//! between the initial read and the Compare-&-Swap*.
+//! S92's figures 5.4 to 5.6 as they are printed, by `dcas::Domain` for CAS2: with the mending that
+//! atomseq's documentation tells of. With `RETRY`, the first attempt of each operation comes with a
+//! version that is over: S92's *interfering memory reference between the initial read and the
+//! Compare-&-Swap*.
 
 use std::array;
 use std::ops::Deref;
@@ -33,8 +34,8 @@ impl<T: Covered> Figure<T> {
         Self { domain, over }
     }
 
-    /// Tries until it works: `attempt` is given what `look` has seen, and says what is to be stored, if anything, and what is
-    /// returned.
+    /// Tries until it works: `attempt` is given what `look` has seen, and says what is to be
+    /// stored, if anything, and what is returned.
     #[inline(always)]
     fn change<'w, const RETRY: bool, const N: usize, R>(
         &self,

@@ -1,5 +1,6 @@
-//! The same objects without locks: atomseq's. With `RETRY`, the first attempt of a counter's operation finds that something has
-//! changed since it looked: S92's *interfering memory reference between the initial read and the Compare-&-Swap*.
+//! The same objects without locks: atomseq's. With `RETRY`, the first attempt of a counter's
+//! operation finds that something has changed since it looked: S92's *interfering memory reference
+//! between the initial read and the Compare-&-Swap*.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};

@@ -1,4 +1,5 @@
-//! The same objects in a lock: S92's way, signals masked and a spin lock, and without the mask (its footnote 2).
+//! The same objects in a lock: S92's way, signals masked and a spin lock, and without the mask (its
+//! footnote 2).
 
 use atomseq::mutex::SpinLock;
 

@@ -1,6 +1,8 @@
-//! The objects of S92's table without any synchronization: words in memory, loaded and stored. Locks are put around these.
+//! The objects of S92's table without any synchronization: words in memory, loaded and stored.
+//! Locks are put around these.
 //!
-//! The words are atomics so that the compiler leaves each store where it is; loads and stores of them are plain instructions.
+//! The words are atomics so that the compiler leaves each store where it is; loads and stores of
+//! them are plain instructions.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -158,8 +160,8 @@ impl Pair for Queue {
     }
 }
 
-/// A linked list, inserted in and deleted from at its head (figure 5.4), and its nodes that are free, linked as well. A
-/// link is a node's number and 1, or 0.
+/// A linked list, inserted in and deleted from at its head (figure 5.4), and its nodes that are
+/// free, linked as well. A link is a node's number and 1, or 0.
 pub struct List {
     first: AtomicU64,
     free: AtomicU64,

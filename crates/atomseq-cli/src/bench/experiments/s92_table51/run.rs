@@ -107,7 +107,8 @@ impl Running {
         Ok(self.took.map(|took| took.as_nanos() as f64 / operations))
     }
 
-    /// Whether each operation took as many attempts as it was to. An interruption may have cost one more now and then.
+    /// Whether each operation took as many attempts as it was to. An interruption may have cost one
+    /// more now and then.
     fn check(&self) -> Result<(), Fault> {
         let expected = 2 * self.chunks * CAPACITY * ROWS[self.row].attempts;
         match (expected..=expected + expected / 100 + 4).contains(&self.attempts) {

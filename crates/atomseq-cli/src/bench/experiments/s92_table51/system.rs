@@ -1,4 +1,5 @@
-//! The system's semaphore, which S92's last line is about; and the call that its first line is about.
+//! The system's semaphore, which S92's last line is about; and the call that its first line is
+//! about.
 
 use std::cell::UnsafeCell;
 use std::hint::black_box;
@@ -18,7 +19,8 @@ impl Default for Posix {
         // SAFETY: numbers, for which zero is a value.
         let semaphore = unsafe { MaybeUninit::zeroed().assume_init() };
         let semaphore = Box::new(UnsafeCell::new(semaphore));
-        // SAFETY: room for a semaphore; it fails only for values that are too large, and ones shared by processes.
+        // SAFETY: room for a semaphore; it fails only for values that are too large, and ones
+        // shared by processes.
         unsafe { libc::sem_init(semaphore.get(), 0, CAPACITY as u32) };
         Self(semaphore)
     }

@@ -12,8 +12,8 @@ use crate::bench::signals;
 pub trait Mechanism: Default + Sync + 'static {
     /// # Safety
     ///
-    /// As for the sequence of that name, here and below: the addresses are those of the structure and of a node of its
-    /// kind, which live, and only this thread and its handlers use them.
+    /// As for the sequence of that name, here and below: the addresses are those of the structure
+    /// and of a node of its kind, which live, and only this thread and its handlers use them.
     unsafe fn null(&self, word: usize, value: usize);
 
     /// # Safety

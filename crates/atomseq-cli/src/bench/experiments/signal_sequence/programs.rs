@@ -76,7 +76,8 @@ impl<M: Mechanism> Program for Lifo<M> {
         let (stack, node) = (address(&self.first), address(&self.nodes[1].link));
         let mut right = 0;
         for _ in 0..times {
-            // SAFETY: they live as long as `self` and are this thread's; the node is off the stack again each time.
+            // SAFETY: they live as long as `self` and are this thread's; the node is off the stack
+            // again each time.
             unsafe {
                 self.mechanism.push(stack, node);
                 right += u64::from(self.mechanism.pop(stack) == Some(node));
@@ -119,7 +120,8 @@ impl<M: Mechanism> Program for Fifo<M> {
         };
         let mut right = 0;
         for value in 0..times as usize {
-            // SAFETY: they live as long as `self` and are this thread's; `node` is the one that is not in the queue.
+            // SAFETY: they live as long as `self` and are this thread's; `node` is the one that is
+            // not in the queue.
             unsafe {
                 self.mechanism.enqueue(queue, node, value);
                 if let Some((empty, out)) = self.mechanism.dequeue(queue) {
@@ -156,7 +158,8 @@ impl<M: Stores> Program for FifoStores<M> {
         let (queue, node) = (address(&self.ends.first), address(&self.node.link));
         let mut right = 0;
         for _ in 0..times {
-            // SAFETY: they live as long as `self` and are this thread's; the node is out of the queue again each time.
+            // SAFETY: they live as long as `self` and are this thread's; the node is out of the
+            // queue again each time.
             unsafe {
                 self.mechanism.append(queue, node);
                 right += u64::from(self.mechanism.remove(queue) == Some(node));

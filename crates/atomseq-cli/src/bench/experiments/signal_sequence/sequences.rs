@@ -41,7 +41,8 @@ atomseq::sequence! {
         Some(first)
     }
 
-    /// FIFO: puts a value last, in a node of the caller's. Nobody follows the last node's link before the commit.
+    /// FIFO: puts a value last, in a node of the caller's. Nobody follows the last node's link
+    /// before the commit.
     pub unsafe fn enqueue(queue: Word, node: Word, value: Word) {
         let last = load(queue + LAST);
         prepare(node + VALUE, value);
@@ -79,8 +80,8 @@ atomseq::sequence! {
     }
 }
 
-/// The same in plain Rust. Words that a handler may change are read and written whole: Rust calls that a relaxed atomic
-/// access, and it is a plain `mov`.
+/// The same in plain Rust. Words that a handler may change are read and written whole: Rust calls
+/// that a relaxed atomic access, and it is a plain `mov`.
 pub mod plain {
     use super::{AtomicUsize, LAST, Ordering, VALUE};
 

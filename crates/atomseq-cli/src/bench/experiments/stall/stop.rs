@@ -35,7 +35,8 @@ static STOPPED_INSIDE: AtomicBool = AtomicBool::new(false);
 static TURNS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// Whether this thread is inside an operation. Needs neither initialiser nor destructor, so a handler may look at it.
+    /// Whether this thread is inside an operation. Needs neither initialiser nor destructor, so a
+    /// handler may look at it.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -73,7 +74,8 @@ impl Stop {
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = handle as *const () as usize;
         action.sa_flags = libc::SA_RESTART;
-        // SAFETY: a valid action and a valid set; the handler is async-signal-safe, for it calls a futex only.
+        // SAFETY: a valid action and a valid set; the handler is async-signal-safe, for it calls a
+        // futex only.
         let result = unsafe {
             libc::sigfillset(&mut action.sa_mask);
             libc::sigaction(signal(), &action, ptr::null_mut())
@@ -193,7 +195,8 @@ fn signal() -> libc::c_int {
 
 /// Notes where the thread is and sleeps until it may go on.
 extern "C" fn handle(_signal: libc::c_int) {
-    // SAFETY: errno of this thread; what the handler does must not change it for the code it interrupted.
+    // SAFETY: errno of this thread; what the handler does must not change it for the code it
+    // interrupted.
     let errno = unsafe { *libc::__errno_location() };
     STOPPED_INSIDE.store(INSIDE.get(), Ordering::Relaxed);
     // Release: pairs with the Acquire of the director. Not over an end that came meanwhile.

@@ -71,7 +71,8 @@ pub trait Object: Sync {
     /// One operation by another thread: was it completed?
     fn attempt(&self) -> bool;
 
-    /// What the other thread has to do when the stopped one goes on, after it has completed an operation or not.
+    /// What the other thread has to do when the stopped one goes on, after it has completed an
+    /// operation or not.
     fn afterwards(&self, _completed: bool) {}
 
     /// How often somebody was thrown out so far; `None` where nobody ever is.
@@ -143,7 +144,8 @@ impl Object for Counted {
     }
 }
 
-/// Something that elements are pushed to, and taken from: the pushed one where it can be told, else any.
+/// Something that elements are pushed to, and taken from: the pushed one where it can be told, else
+/// any.
 trait Store: Sync {
     fn push(&self, element: u64) -> bool;
     fn take(&self, element: u64) -> bool;

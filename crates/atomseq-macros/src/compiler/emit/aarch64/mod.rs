@@ -34,7 +34,8 @@ pub fn emit(sequence: &Sequence, form: Form) -> Assembly {
         Form::OnCpu => emitter.on_cpu(),
         Form::Signal(protection) => emitter.signal(protection),
     }
-    // A clone's end needs a register; all signal forms leave it alone, so that they are the same instructions.
+    // A clone's end needs a register; all signal forms leave it alone, so that they are the same
+    // instructions.
     let fixed = match form {
         Form::Signal(_) => vec!["x16"],
         Form::OnCpu => vec![],

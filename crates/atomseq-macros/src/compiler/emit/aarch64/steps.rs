@@ -157,7 +157,8 @@ impl Emitter<'_> {
         let (new, new_scratch) = self.in_register(new);
         let failed = self.registers.scratch();
         let to = self.registers.define(to);
-        // The scratch register is named in a comment: what one of the two uses is an operand of both.
+        // The scratch register is named in a comment: what one of the two uses is an operand of
+        // both.
         let lse = format!("mov {to}, {expected}\ncasa {to}, {new}, [{address}] // {{t{failed}:w}}");
         let exclusive = [
             format!("{EXCHANGE}: ldaxr {to}, [{address}]"),

@@ -5,8 +5,8 @@
 //! becomes its memory operand; `load p; add; commit p` becomes one `add` to memory.
 //!
 //! In the `on_cpu` form also: `area` a slot's area, with its stride at `stride` and its base at
-//! `base`, `rseq` the offset of struct rseq from the thread pointer (fs); the slot's own register takes the place
-//! of `status`, for no address is as small as a status.
+//! `base`, `rseq` the offset of struct rseq from the thread pointer (fs); the slot's own register
+//! takes the place of `status`, for no address is as small as a status.
 
 mod fold;
 mod on_cpu;

@@ -102,7 +102,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Does the zero flag tell of this register already? It does after the instruction that computed it.
+    /// Does the zero flag tell of this register already? It does after the instruction that
+    /// computed it.
     pub(super) fn tells_zero(&self, name: &str) -> bool {
         let computes = |mnemonic: &&str| {
             let begin = format!("{mnemonic} {name}, ");

@@ -6,7 +6,8 @@ fn ring(capacity: usize) -> Option<Ring> {
     crate::platform::has_double_width().then(|| unsafe { Ring::new(capacity) }.unwrap())
 }
 
-/// Each hint of each ring with so many elements gone through it is stored anew by a thread that comes back from long ago.
+/// Each hint of each ring with so many elements gone through it is stored anew by a thread that
+/// comes back from long ago.
 #[test]
 fn hints_may_be_late_by_any_number_of_rounds() {
     for capacity in 1..=9_u64 {

@@ -145,8 +145,8 @@ fn who_was_taken_for_ended_finds_out() {
     }
 }
 
-/// As a handler would, on the stack of the thread that has removed the entry, with a real signal: no operation
-/// waits for it.
+/// As a handler would, on the stack of the thread that has removed the entry, with a real signal:
+/// no operation waits for it.
 #[cfg(unix)]
 #[test]
 fn a_handler_never_waits_for_its_own_thread() {

@@ -53,7 +53,8 @@ const AT_THE_KEY: [(&str, AtTheKey); 3] = [
     }),
 ];
 
-/// Calls `insert_with`, or `update`, with a closure that adds one, and does something else; returns how often that was called.
+/// Calls `insert_with`, or `update`, with a closure that adds one, and does something else; returns
+/// how often that was called.
 fn calls(list: &Numbers, by_update: bool, act: impl Fn(u64)) -> u64 {
     let mut calls = 0;
     let mut add_one = |value: Option<u64>| {

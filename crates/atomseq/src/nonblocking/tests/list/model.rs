@@ -1,4 +1,5 @@
-//! Beside a sequential model: random operations, and each interrupted by others between its look and its exchange.
+//! Beside a sequential model: random operations, and each interrupted by others between its look
+//! and its exchange.
 
 use std::collections::BTreeMap;
 
@@ -84,7 +85,8 @@ struct Repeated {
     is_removed: bool,
 }
 
-/// Keys that repeat, and entries that are removed for change in between: reinserted, given up, or never put back.
+/// Keys that repeat, and entries that are removed for change in between: reinserted, given up, or
+/// never put back.
 #[test]
 fn where_keys_repeat_it_does_what_a_sequence_does() {
     for mechanism in MECHANISMS {
@@ -173,8 +175,8 @@ fn long_lists_are_searched_to_the_end() {
     }
 }
 
-/// Each operation comes between the look and the exchange of each other one, as a handler or another thread would; the
-/// result is that of the two one after the other.
+/// Each operation comes between the look and the exchange of each other one, as a handler or
+/// another thread would; the result is that of the two one after the other.
 #[test]
 fn any_operation_may_come_between_any_other() {
     for mechanism in MECHANISMS {

@@ -67,7 +67,8 @@ macro_rules! container {
                     ($len, len),
                 ];
                 each(checker, &states, &operations, INTERFERENCES, |container| {
-                    // By the operation that is tested: a drain's own copy of the sequence would need scenarios, too.
+                    // By the operation that is tested: a drain's own copy of the sequence would
+                    // need scenarios, too.
                     let taken =
                         std::iter::from_fn(|| Some(pop(container)).filter(|word| !word.is_empty()));
                     taken.flatten().collect()

@@ -7,8 +7,8 @@ use crate::scenario::{Check, Fresh, Words};
 
 type Four = Map<u64, u64, 4>;
 
-/// The n-th key whose home is the third of the four entries (see the hash in the map's file), so that they are all on
-/// one way.
+/// The n-th key whose home is the third of the four entries (see the hash in the map's file), so
+/// that they are all on one way.
 fn key(n: usize) -> u64 {
     let home = |key: &u64| ((key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) * 4) >> 32;
     (1..)
@@ -57,8 +57,8 @@ fn len(map: &Four) -> Words {
     vec![map.len() as u64]
 }
 
-/// An iterator reads one entry at a time: which it finds first depends on how far it was when others came. But what it
-/// finds has its value.
+/// An iterator reads one entry at a time: which it finds first depends on how far it was when
+/// others came. But what it finds has its value.
 #[inline(never)]
 fn first(map: &Four) -> Words {
     let found = map.iter().next().into_iter();
@@ -124,7 +124,8 @@ const INTERFERENCES: &[Named<Four>] = &[
     ("insert of the special key", |map| insert(map, SPECIAL, 4)),
 ];
 
-/// What is found, how many there are said to be, and whether there is room: by operations that are tested.
+/// What is found, how many there are said to be, and whether there is room: by operations that are
+/// tested.
 fn content(map: &Four) -> Words {
     let keys = (0..5).map(key).chain([SPECIAL]);
     let found = keys.flat_map(|key| [vec![key], get(map, key)].concat());

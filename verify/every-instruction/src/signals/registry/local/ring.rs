@@ -43,7 +43,8 @@ macro_rules! ring {
                 vec![ring.push_batch(&batch[..count]) as u64]
             }
 
-            /// The elements popped, and [`SPOILED`] for each behind them that is not what the caller had there.
+            /// The elements popped, and [`SPOILED`] for each behind them that is not what the
+            /// caller had there.
             #[inline(never)]
             fn pop_some(ring: &Four, count: usize) -> Words {
                 let own = [$of(0), $of(0), $of(0), $of(0)];
