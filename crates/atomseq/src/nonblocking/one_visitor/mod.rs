@@ -145,9 +145,9 @@ impl<T: Send> OneVisitorList<T> {
         Ok(OneVisitorList { chain })
     }
 
-    /// One more than the changes that there were, those of marks included: a new list is at version
-    /// 1. Interrupted attempts may count as well, as for
-    /// [`Domain::version`](crate::dcas::Domain::version).
+    /// Returns one more than the number of changes so far, those of marks included. Interrupted
+    /// attempts may count as well, as for [`Domain::version`](crate::dcas::Domain::version). A new
+    /// list is at version one.
     pub fn version(&self) -> Version {
         self.chain.object.version()
     }
