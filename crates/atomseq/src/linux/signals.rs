@@ -82,6 +82,20 @@ pub fn is_quiet() -> bool {
     rseq::quiet().load(Ordering::Relaxed) > 0
 }
 
+/// The signal mask that the end of this thread's [`SignalsBlocked`] restores; `None` outside of one.
+pub fn mask_to_restore() -> Option<u64> {
+    // Relaxed: words of this thread's, on which no handler runs if there is a mask to restore.
+    is_quiet().then(|| rseq::found_mask().load(Ordering::Relaxed))
+}
+
+/// Makes the end of this thread's [`SignalsBlocked`] leave `signals` blocked as well.
+pub fn leave_blocked(signals: u64) {
+    debug_assert!(is_quiet());
+    // Relaxed: as in `mask_to_restore`.
+    let found = rseq::found_mask().load(Ordering::Relaxed);
+    rseq::found_mask().store(found | signals, Ordering::Relaxed);
+}
+
 /// No signal handler runs on this thread while one lives, but for one of `SIGSYS` and the C
 /// library's own. As [`SignalsBlocked`], without a word to forks.
 ///

@@ -164,46 +164,52 @@ pub mod masks {
 
     /// The masks that a thread has left for a while.
     pub struct Left {
-        masks: u64,
         /// How many it had left before.
         before: u64,
-        found: Set,
-        mask: libc::sigset_t,
+        /// The mask that the program has set.
+        own: libc::sigset_t,
     }
 
-    /// Leaves all masks, with the signals that they hold back blocked.
+    /// Leaves all masks, with the signals that they hold back blocked: also after the end of a
+    /// `SignalsBlocked` that is under way.
     pub fn leave() -> Left {
-        let mask = change(libc::SIG_BLOCK, &blockable());
+        let own = own();
+        change(libc::SIG_BLOCK, &blockable());
         let (masks, before) = (MASKS.replace(0), LEFT.get());
         LEFT.set(before + masks);
-        Left {
-            masks,
-            before,
-            found: FOUND.get(),
-            mask,
+        if QUIETS.get() > 0 {
+            FOUND.set(MaybeUninit::new(joined(own, &blockable())));
         }
+        Left { before, own }
     }
 
     /// The opposite. Guards that were dropped or forgotten meanwhile count.
     pub fn come_back(left: &Left) {
         let still = LEFT.get().saturating_sub(left.before);
         LEFT.set(LEFT.get() - still);
-        let masks = still + MASKS.get();
-        MASKS.set(masks);
+        MASKS.set(MASKS.get() + still);
+        FOUND.set(MaybeUninit::new(left.own));
         if QUIETS.get() > 0 {
-            // One that began meanwhile found the signals blocked that were blocked for this.
-            FOUND.set(if left.masks > 0 {
-                left.found
-            } else {
-                MaybeUninit::new(left.mask)
-            });
-            return;
+            // The end of that sees to the mask.
+        } else if MASKS.get() > 0 {
+            change(libc::SIG_SETMASK, &joined(left.own, &blockable()));
+        } else {
+            change(libc::SIG_SETMASK, &left.own);
         }
-        FOUND.set(left.found);
-        match (left.masks, masks) {
-            (0, 1..) => FOUND.set(MaybeUninit::new(left.mask)),
-            (1.., 0) => _ = change(libc::SIG_SETMASK, &found()),
-            _ => _ = change(libc::SIG_SETMASK, &left.mask),
+    }
+
+    /// The signals in either set.
+    fn joined(mut one: libc::sigset_t, other: &libc::sigset_t) -> libc::sigset_t {
+        /// The largest number that a signal has on any system.
+        const LARGEST: c_int = 128;
+        for signal in 1..=LARGEST {
+            // SAFETY: initialised sets; a number that is no signal's is refused.
+            unsafe {
+                if libc::sigismember(other, signal) == 1 {
+                    libc::sigaddset(&mut one, signal);
+                }
+            }
         }
+        one
     }
 }

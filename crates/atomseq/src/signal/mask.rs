@@ -80,6 +80,11 @@ pub fn is_masked() -> bool {
 /// may be dropped on the other side of where it was made: masks are counted, so inside `f` the end
 /// of any mask ends one of `f`'s own, if there is one.
 ///
+/// What is blocked is what is managed when this begins. A signal that becomes managed during `f`,
+/// since another thread installs a handler, is not blocked until `f` has returned: its handler may
+/// run inside `f`, and so inside a mask that surrounds it. A [gate](crate::percpu::GateGuard) that
+/// was closed before may be opened inside `f`: the signals stay blocked.
+///
 /// Costs two system calls, and some more if the thread [keeps](crate::signal#deferred-signals) a
 /// signal, which goes to the kernel first. (A signal of the opposite kind that arrives in that very
 /// moment is discarded.) `f` must leave the blocked signals as it found them; those that are

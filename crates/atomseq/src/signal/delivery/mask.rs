@@ -15,8 +15,8 @@ use super::words::{Masks, Waiting, Words};
 use super::{actions, controls, keep};
 use crate::arch::{enter_mask, leave_mask};
 use crate::platform::{
-    Context, bit, change_mask, is_quiet, kernel_mask, pending, queue_to_this_thread,
-    send_to_this_thread,
+    Context, bit, change_mask, is_quiet, kernel_mask, leave_blocked, mask_to_restore, pending,
+    queue_to_this_thread, send_to_this_thread,
 };
 
 /// From now on, managed signals are put off on this thread.
@@ -278,7 +278,7 @@ pub fn with_kernel_mask<R>(f: impl FnOnce() -> R) -> R {
             // What a call in `f` has taken, such as `sigwait`, was no delivery.
             words.forget_taken();
             if is_quiet() {
-                // `f` has begun to hold a gate that it returns: unblocked when that ends.
+                // A gate is held that was closed in `f`, or before: unblocked when that ends.
                 words.add(self.blocked);
                 return;
             }
@@ -291,20 +291,29 @@ pub fn with_kernel_mask<R>(f: impl FnOnce() -> R) -> R {
     }
     let managed = actions::managed();
     let before = change_mask(libc::SIG_BLOCK, managed);
+    // While a gate is held, all is blocked already. `f` may open it, and the gate's end must not
+    // unblock what is to be blocked inside `f`.
+    let is_aware = !controls::is_off(controls::GATES);
+    let to_restore = mask_to_restore().filter(|_| is_aware);
+    let blocked = managed & !to_restore.unwrap_or(before);
+    if to_restore.is_some() {
+        leave_blocked(blocked);
+    }
     keep::queue_kept();
     let restore = Restore {
         masks: Words::of_this_thread().leave_masks(),
-        blocked: managed & !before,
+        blocked,
     };
     let result = f();
     drop(restore);
     result
 }
 
-/// The kernel's mask without what deferral has added to it.
+/// The kernel's mask, or while a gate is held the one that its end restores, without what deferral
+/// has added to it.
 fn own_mask_word() -> u64 {
-    // The mask first: a signal that is put off in between would be in `added` only.
-    let mask = kernel_mask();
+    // The mask first: a signal that is deferred in between would be in `added` only.
+    let mask = mask_to_restore().unwrap_or_else(kernel_mask);
     mask & !Words::of_this_thread().added.load(Relaxed)
 }
 
@@ -328,7 +337,10 @@ pub fn inheriting<R>(f: impl FnOnce() -> R) -> impl FnOnce() -> R {
     let mask = own_mask_word();
     // What deferral has blocked, or may block before the thread starts. Some may be uninstalled by
     // then.
-    let added = actions::managed() | Words::of_this_thread().added.load(Relaxed);
+    let deferred = actions::managed() | Words::of_this_thread().added.load(Relaxed);
+    // While a gate is held, the thread may be started with every signal blocked.
+    let by_gate = if is_quiet() { !mask } else { 0 };
+    let added = deferred | by_gate;
     move || {
         change_mask(libc::SIG_UNBLOCK, (added | actions::managed()) & !mask);
         f()
