@@ -210,6 +210,19 @@
 //!   was not covered before, until it returns: if it has interrupted a sequence, a signal that is
 //!   managed since then finds that half done, and is told `Plain`. No audit finds this. Install
 //!   handlers before other threads run sequences.
+//! * **Handlers that others install at the same time.** The kernel cannot compare and swap a
+//!   disposition. [`uninstall`](crate::signal::uninstall), [`repair`](crate::signal::repair) and
+//!   [`install`](crate::signal::install) set the new one, look at what they have replaced, and put
+//!   that back if it was not what they expected. If other code calls `sigaction` for the same
+//!   signal in the microsecond before, its handler is missing in between: a signal that arrives
+//!   then goes to the handler below it, or meets the default action. Atomseq's own calls wait for
+//!   each other. The same holds for the default action after a handler for [one
+//!   signal](crate::signal::Options::once), where that stops the process; where it ends the
+//!   process, the process was to end anyway.
+//! * **Handlers for one signal.** A used-up handler's entry stays installed, and carries out the
+//!   default action, until the next `install`, `uninstall`, `audit` or `repair`. Until then
+//!   `sigaction` reports a handler, and a signal that the default action ignores interrupts calls
+//!   like `nanosleep`. A program that is executed starts with the default action.
 //! * **Objects loaded later** whose segments have gaps between them, or whose program headers are
 //!   not on their first page, are known only from the next `install`, `audit` or `repair` on;
 //!   others at once, with glibc 2.35 or newer. Their first page must be readable.

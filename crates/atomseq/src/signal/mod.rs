@@ -220,7 +220,9 @@ pub unsafe fn install_with(signal: i32, handler: Handler, options: Options) -> R
     unsafe { runtime::install(signal, handler, options) }
 }
 
-/// Removes a handler that was installed here: what was there before the first one is restored.
+/// Removes a handler that was installed here: what was there before the first one is restored. Of a
+/// handler for [one signal](Options::once) that is used up, it removes the entry, and returns
+/// [`Error::NotInstalled`].
 ///
 /// A handler of someone else's keeps, or gets, the wider mask that covers what is still managed.
 /// Those of atomseq hold the signal back no longer; until they are installed again, each delivery

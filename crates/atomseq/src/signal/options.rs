@@ -60,9 +60,14 @@ impl Options {
         self
     }
 
-    /// Handles one signal only; the next one finds the default action (`SA_RESETHAND`, but only
+    /// Handles one signal only; the next one meets the default action (`SA_RESETHAND`, but only
     /// once it is decided how the interrupted sequence goes on). A handler that other code has
     /// installed over this one stays installed, and what it passes on has no effect from then on.
+    ///
+    /// Atomseq's entry stays installed for the default action until the next
+    /// [`install`](crate::signal::install), [`uninstall`](crate::signal::uninstall),
+    /// [`audit`](crate::signal::audit()) or [`repair`](crate::signal::repair()), since a handler
+    /// could replace what another thread installs. Until then `sigaction` reports a handler.
     pub const fn once(mut self) -> Options {
         self.once = true;
         self

@@ -120,7 +120,8 @@ pub unsafe fn install(signal: c_int, handler: Handler, options: Options) -> Resu
     if let Some(bytes) = options.stack {
         check_alternate_stack(signal, bytes)?;
     }
-    let _changing = Changing::start();
+    let changing = Changing::start();
+    remove_used_up(&changing, signal);
     // The C library knows which numbers are signals.
     let now = disposition(signal).map_err(|_| Error::NoSignal(signal))?;
     let old = action(signal);
@@ -204,7 +205,8 @@ pub fn uninstall(signal: c_int) -> Result<(), Error> {
     if !(1..SIGNALS as c_int).contains(&signal) {
         return Err(Error::NoSignal(signal));
     }
-    let _changing = Changing::start();
+    let changing = Changing::start();
+    remove_used_up(&changing, signal);
     let Some(action) = action(signal) else {
         return Err(Error::NotInstalled(signal));
     };
@@ -228,12 +230,11 @@ unsafe extern "C" fn entry(signal: c_int, info: *mut libc::siginfo_t, context: *
     };
     if action.options.once {
         let is_first = !action.spent.swap(true, Ordering::SeqCst);
+        // The entry stays installed and stands for the default action: another thread may be
+        // installing over it. `remove_used_up` removes it under the lock.
         action.retired.store(true, Ordering::SeqCst);
-        reset_if_ours(signal);
         if !is_first {
-            // SAFETY: sends a signal to this thread; it meets the default action.
-            unsafe { libc::raise(signal) };
-            return;
+            return act_by_default(signal);
         }
     }
     COUNTS.deliveries.add();
@@ -267,9 +268,7 @@ unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_voi
     let rest = last_action(signal).map_or_else(default_action, Action::rest);
     // SAFETY: the caller's promise.
     if unsafe { Previous(rest).call(signal, info, context) } == Chained::Default {
-        reset_if_ours(signal);
-        // SAFETY: sends a signal to this thread; it meets the default action.
-        unsafe { libc::raise(signal) };
+        act_by_default(signal);
     }
 }
 
@@ -278,9 +277,39 @@ fn default_action() -> libc::sigaction {
     unsafe { core::mem::zeroed() }
 }
 
-/// The default action again, unless other code has installed a handler since: that one stays.
-fn reset_if_ours(signal: c_int) {
-    if disposition(signal).is_ok_and(|now| is_ours(&now)) {
+/// Has the system do what it does without a handler, as soon as the signal is unblocked. Where that
+/// is nothing, the disposition stays. If another thread has installed a handler meanwhile, that one
+/// gets the signal.
+fn act_by_default(signal: c_int) {
+    if is_ignored_by_default(signal) || !disposition(signal).is_ok_and(|now| is_ours(&now)) {
+        return;
+    }
+    if action(signal).is_none() {
+        // The system cannot refuse it.
+        let _ = set_disposition(signal, &default_action());
+        if let Some(action) = action(signal) {
+            // It was installed between the two calls.
+            let _ = set_disposition(signal, &wanted(signal, &action.options));
+        }
+    }
+    // SAFETY: sends a signal to this thread.
+    unsafe { libc::raise(signal) };
+}
+
+/// Does the default action ignore this signal on every system? (That of `SIGCONT` is done when it is
+/// sent.)
+fn is_ignored_by_default(signal: c_int) -> bool {
+    [libc::SIGCHLD, libc::SIGCONT, libc::SIGURG, libc::SIGWINCH].contains(&signal)
+}
+
+/// Sets the default action in the place of the entry of a used-up handler for one signal.
+fn remove_used_up(_changing: &Changing, signal: c_int) {
+    let is_used_up = |action: &Action| {
+        action.retired.load(Ordering::SeqCst) && action.spent.load(Ordering::SeqCst)
+    };
+    if last_action(signal).is_some_and(is_used_up)
+        && disposition(signal).is_ok_and(|now| is_ours(&now))
+    {
         // The system cannot refuse it.
         let _ = set_disposition(signal, &default_action());
     }
@@ -435,6 +464,8 @@ pub unsafe fn siglongjmp(environment: *mut c_void, value: c_int) -> ! {
 
 pub fn audit() -> Audit {
     let mut audit = Audit::CLEAN;
+    let changing = Changing::start();
+    (1..SIGNALS as c_int).for_each(|signal| remove_used_up(&changing, signal));
     for signal in (1..SIGNALS as c_int).filter(|&signal| is_managed(signal)) {
         if disposition(signal).is_ok_and(|now| !is_ours(&now)) {
             audit.add(signal, Fault::Displaced);

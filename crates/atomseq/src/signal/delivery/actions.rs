@@ -120,6 +120,19 @@ pub fn manage_no_longer_unless_handled(signal: c_int) {
     }
 }
 
+/// Signals with a used-up handler whose entry may still be installed.
+static USED_UP: AtomicU64 = AtomicU64::new(0);
+
+/// Notes that a handler of one signal was used up, which is retired already.
+pub fn note_used_up(signal: c_int) {
+    USED_UP.fetch_or(bit(signal), Ordering::SeqCst);
+}
+
+/// Takes the signals that were noted by [`note_used_up`].
+pub fn take_used_up() -> u64 {
+    USED_UP.swap(0, Ordering::SeqCst)
+}
+
 /// Who handles a signal.
 #[derive(Clone, Copy)]
 pub enum By {
@@ -130,7 +143,7 @@ pub enum By {
     Adopted,
 }
 
-/// What is done on a signal. Immutable but for two flags, and never freed: a handler may be using
+/// What is done on a signal. Immutable but for three flags, and never freed: a handler may be using
 /// it.
 pub struct Action {
     pub by: By,
@@ -142,9 +155,34 @@ pub struct Action {
     /// Was it removed, or spent? Its entry may be called all the same: by a delivery that had
     /// begun, and because other code puts back a disposition that it read before.
     pub retired: AtomicBool,
+    /// For `once`: was its entry removed from the kernel, or displaced there, since it was used up?
+    /// If it is installed after that, other code has put it back.
+    pub removed: AtomicBool,
 }
 
 impl Action {
+    /// An action that was neither called nor removed yet.
+    pub fn new(by: By, options: Options, previous: Previous) -> Action {
+        Action {
+            by,
+            options,
+            previous,
+            spent: AtomicBool::new(false),
+            retired: AtomicBool::new(false),
+            removed: AtomicBool::new(false),
+        }
+    }
+
+    /// Is it a handler of one signal that was used up?
+    pub fn is_used_up(&self) -> bool {
+        self.spent.load(Ordering::SeqCst) && self.is_retired()
+    }
+
+    /// Is it one whose entry is still installed because nothing has removed it since?
+    pub fn lingers(&self) -> bool {
+        self.is_used_up() && !self.removed.load(Ordering::SeqCst)
+    }
+
     /// Whether it was removed, or spent.
     pub fn is_retired(&self) -> bool {
         self.retired.load(Ordering::SeqCst)
@@ -251,17 +289,20 @@ pub fn action(signal: c_int) -> Option<&'static Action> {
     live_of_entry(signal, newest_entry(signal))
 }
 
-/// Which entry to install over `before`, which is none of them: one that `before` cannot know.
+/// Which entry to install over `before`, which is none of them: one that `before` cannot know, and
+/// not that of a used-up handler: what other code saved while that was installed stands for the
+/// default action.
 pub fn entry_over(signal: c_int, before: &Disposition) -> usize {
     let newest = newest_entry(signal);
     if controls::is_off(controls::ENTRIES) {
         return newest;
     }
-    let is_known = of_entry(signal, newest).is_none_or(|action| {
+    let is_free = of_entry(signal, newest).is_none_or(|action| {
         // It was there before: what it passes signals on to is older than this entry.
-        action.is_retired() && action.previous.0.handler == before.handler
+        let is_older = action.is_retired() && action.previous.0.handler == before.handler;
+        (is_older || !before.is_function()) && !action.is_used_up()
     });
-    if is_known || !before.is_function() {
+    if is_free {
         return newest;
     }
     let mut others = (1..ENTRIES).map(|step| (newest + step) % ENTRIES);

@@ -32,7 +32,7 @@ pub fn leads_to(signal: c_int, disposition: &Disposition, action: &Action) -> bo
 }
 
 /// Does the kernel call what is done on `signal` now?
-fn leads_to_action(signal: c_int, disposition: &Disposition) -> bool {
+pub fn leads_to_action(signal: c_int, disposition: &Disposition) -> bool {
     actions::action(signal).is_some_and(|action| leads_to(signal, disposition, action))
 }
 
@@ -46,6 +46,8 @@ fn examine(signal: c_int, now: &Disposition) -> Option<Fault> {
             false if has_handler => Some(Fault::Displaced),
             // Adopted before another one was; that has put back what it found.
             false if is_live => Some(Fault::Altered),
+            // No other code has put it back. Each change of handlers removes it.
+            false if actions::of_entry(signal, entry).is_some_and(Action::lingers) => None,
             false => Some(Fault::PutBack),
         };
     }
@@ -159,6 +161,23 @@ fn remove_again(signal: c_int, now: &Disposition) {
     let _ = put_back(signal, &rest, |found| found == now);
 }
 
+/// Sets the default action in the place of the entries of handlers for one signal that were used up.
+pub fn remove_used_up(_changing: &Changing) {
+    let mut signals = actions::take_used_up();
+    while signals != 0 {
+        let signal = signals.trailing_zeros() as c_int + 1;
+        signals &= signals - 1;
+        let used_up = (0..ENTRIES).filter_map(|entry| actions::of_entry(signal, entry));
+        for action in used_up.filter(|action| action.lingers()) {
+            let is_entry = |now: &Disposition| leads_to(signal, now, action);
+            // What other code has installed stays. SAFETY: no function in it. The kernel has no
+            // reason to refuse.
+            let _ = unsafe { replace_disposition_if(signal, &Disposition::DEFAULT, is_entry) };
+            action.removed.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
 /// Puts `below` into the place of one of our entries, for which `is_entry` holds: covered, or
 /// adopted, by the same call, for it may interrupt a sequence at once. Returns whether the entry
 /// was there. Without memory to adopt it, it is as it was, and an audit finds it.
@@ -250,6 +269,7 @@ fn adopt(signal: c_int, now: &Disposition) -> Result<(), i32> {
 pub fn audit() -> Audit {
     find_sequences();
     let changing = Changing::start();
+    remove_used_up(&changing);
     cover_reserved(&changing);
     find()
 }
@@ -282,6 +302,7 @@ fn find() -> Audit {
 pub fn repair() -> Audit {
     find_sequences();
     let changing = Changing::start();
+    remove_used_up(&changing);
     if actions::is_any_managed() {
         // What there is no memory to adopt is found below.
         let _ = cover(&changing);

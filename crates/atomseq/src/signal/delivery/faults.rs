@@ -207,7 +207,7 @@ unsafe fn run_waiting(fault: &Delivery, frame: &Frame, mask: u64) -> bool {
                 // SAFETY: the caller's promise.
                 Some(action) => unsafe { run::run(action, &waited) },
                 // SAFETY: the caller's promise.
-                None => unsafe { pass_on(entry, signal, &info, fault.context, mask) },
+                None => unsafe { pass_on(entry, signal, &info, fault.context, mask, false) },
             }
         }
     }

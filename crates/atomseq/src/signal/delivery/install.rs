@@ -2,7 +2,7 @@
 //! linker's lock.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::Ordering;
 
 use super::super::event::Handler;
 use super::super::options::{Error, Options};
@@ -34,6 +34,7 @@ pub unsafe fn install(signal: c_int, handler: Handler, options: Options) -> Resu
     }
     let changing = Changing::start();
     set_quiet_hook(keep::end_in);
+    cover::remove_used_up(&changing);
     // As it is before it is made to cover anything.
     let before = disposition(signal).map_err(|errno| Error::Refused { signal, errno })?;
     let was_managed = actions::has_handler(signal);
@@ -81,34 +82,37 @@ fn try_to_take_over(
         (Some(old), _) if actions::has_handler(signal) => (newest, old.previous.0),
         (_, Some(entry)) => {
             let below = actions::of_entry(signal, entry);
-            (entry, below.map_or(Disposition::DEFAULT, Action::rest))
+            let rest = below.map_or(Disposition::DEFAULT, Action::rest);
+            match below.is_some_and(Action::is_used_up) {
+                true => (actions::entry_over(signal, &rest), rest),
+                false => (entry, rest),
+            }
         }
         // One of our entries without an action has given way to what should be there, or other code
         // has installed this.
         _ if before.handler != covered.handler => (actions::entry_over(signal, &covered), covered),
         _ => (actions::entry_over(signal, before), *before),
     };
-    let action = leak(Action {
-        by: By::Handler(handler),
+    let action = leak(Action::new(
+        By::Handler(handler),
         options,
-        previous: Previous(previous),
-        spent: AtomicBool::new(false),
-        retired: AtomicBool::new(false),
-    })?;
+        Previous(previous),
+    ))?;
     actions::set_action(signal, entry, action);
     let result = set_entry(signal, &covered);
     if result != Ok(true) {
-        match old {
-            Some(old) => actions::set_action(signal, newest, old),
-            None => action.retired.store(true, Ordering::SeqCst),
+        if let Some(old) = old {
+            actions::set_action(signal, newest, old);
         }
+        action.retired.store(true, Ordering::SeqCst);
     }
     result
 }
 
 pub fn uninstall(signal: c_int) -> Result<(), Error> {
     check(signal)?;
-    let _changing = Changing::start();
+    let changing = Changing::start();
+    cover::remove_used_up(&changing);
     if !actions::has_handler(signal) {
         return Err(Error::NotInstalled(signal));
     }
@@ -168,16 +172,11 @@ fn check_alternate_stack(signal: c_int, bytes: usize) -> Result<(), Error> {
 
 /// An action that passes everything on to `previous`.
 pub fn adopted(previous: Disposition) -> Result<&'static Action, i32> {
-    leak(Action {
-        by: By::Adopted,
-        options: Options {
-            once: previous.has(libc::SA_RESETHAND),
-            ..Options::new()
-        },
-        previous: Previous(previous),
-        spent: AtomicBool::new(false),
-        retired: AtomicBool::new(false),
-    })
+    let options = Options {
+        once: previous.has(libc::SA_RESETHAND),
+        ..Options::new()
+    };
+    leak(Action::new(By::Adopted, options, Previous(previous)))
 }
 
 /// A handler may be using an action at any time, so none is freed. There are as many as there were

@@ -280,7 +280,7 @@ unsafe fn run_kept(context: Context) {
             // SAFETY: the caller's promise.
             _ => unsafe {
                 let entry = actions::newest_entry(signal);
-                pass_on(entry, signal, &info, context, context.mask());
+                pass_on(entry, signal, &info, context, context.mask(), false);
             },
         }
     }

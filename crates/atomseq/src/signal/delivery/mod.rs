@@ -106,7 +106,8 @@ unsafe extern "C" fn dispatch(frame: *const Frame) {
                 // That may have begun it once more.
                 frame.decided();
             }
-            pass_on(entry, signal, info, own, arrived.mask);
+            let is_direct = frame.is_called_by_kernel(own);
+            pass_on(entry, signal, info, own, arrived.mask, is_direct);
         },
     }
     if arrived.is_fault() && outer.is_some() && !is_refused_call(signal, info) {
@@ -321,7 +322,7 @@ unsafe fn deliver_waiting(
         let Some(action) = actions::live_of_entry(signal, entry) else {
             frame.decided();
             // SAFETY: the caller's promise.
-            unsafe { pass_on(entry, signal, &info, context, mask) };
+            unsafe { pass_on(entry, signal, &info, context, mask, false) };
             has_run = true;
             if decided.is_none() && frame.is_inside() {
                 change_mask(libc::SIG_BLOCK, actions::undecided_mask());
@@ -438,7 +439,7 @@ unsafe fn complete(arrived: &Arrived, context: Context) -> Option<Interrupted> {
 }
 
 /// A signal that has no handler here any more: does what the entry stands for, as if the kernel had
-/// called that over code that has `mask`.
+/// called that over code that has `mask`. `is_direct`: the kernel has called the entry.
 ///
 /// That may be a handler which passes signals on to this entry, for it has read the disposition
 /// while the entry was installed over it: see `passing`.
@@ -451,6 +452,7 @@ unsafe fn pass_on(
     info: &libc::siginfo_t,
     context: Context,
     mask: u64,
+    is_direct: bool,
 ) {
     let retired = actions::of_entry(signal, entry);
     let rest = Previous(retired.map_or(Disposition::DEFAULT, Action::rest));
@@ -463,7 +465,7 @@ unsafe fn pass_on(
     if is_itself {
         // One that is adopted has found itself: nothing is known to lie below it.
         if actions::live_of_entry(signal, entry).is_some() {
-            default_action(signal, info);
+            default_action(signal, info, false);
         }
         return;
     }
@@ -478,7 +480,7 @@ unsafe fn pass_on(
         Chained::Called => {}
         // No program can ignore a fault: the kernel kills.
         Chained::Ignored if !is_raised_by_fault(signal, info) => {}
-        Chained::Ignored | Chained::Default => default_action(signal, info),
+        Chained::Ignored | Chained::Default => default_action(signal, info, is_direct),
     }
 }
 
@@ -501,17 +503,40 @@ fn is_refused_call(signal: c_int, info: &libc::siginfo_t) -> bool {
     signal == libc::SIGSYS && is_raised_by_fault(signal, info)
 }
 
-/// The kernel does with `signal` what it does without a handler. For a fault, which happens again,
+/// Does the fault happen again when its handler returns? A trap lies behind its instruction, and a
+/// call that a sandbox has refused is not made again.
+fn happens_again(signal: c_int) -> bool {
+    !matches!(signal, libc::SIGTRAP | libc::SIGSYS)
+}
+
+/// Signals that the default action ignores. (That of `SIGCONT` is done when it is sent.)
+const IGNORED_BY_DEFAULT: u64 =
+    bit(libc::SIGCHLD) | bit(libc::SIGCONT) | bit(libc::SIGURG) | bit(libc::SIGWINCH);
+
+/// Has the kernel do with `signal` what it does without a handler: for a fault that happens again,
 /// when the handler returns; for others, as soon as they are unblocked.
+///
+/// Where that ends or stops the process, the kernel needs the default disposition for it. Where it
+/// does nothing, the disposition stays.
 ///
 /// A handler of other code that has called the entry stays, unless a fault would go back and forth
 /// between the two: it has handled the signal, and queueing that again would call it without end.
-fn default_action(signal: c_int, info: &libc::siginfo_t) {
+///
+/// `is_direct`: the kernel has called an entry that had no handler then. Another thread may have
+/// installed one since, which gets the signal. That does not go round: an entry that this handler
+/// calls is not called by the kernel.
+fn default_action(signal: c_int, info: &libc::siginfo_t, is_direct: bool) {
     let default = &Disposition::DEFAULT;
     if is_raised_by_fault(signal, info) {
         // SAFETY: no function in it. Nothing can be done about a refusal, for which the kernel has
         // no reason.
         let _ = unsafe { replace_disposition(signal, default) };
+        if !happens_again(signal) {
+            mask::queue_again(signal, info);
+        }
+        return;
+    }
+    if IGNORED_BY_DEFAULT & bit(signal) != 0 {
         return;
     }
     // SAFETY: as above.
@@ -523,8 +548,9 @@ fn default_action(signal: c_int, info: &libc::siginfo_t) {
                 && actions::action(signal).is_none()
         })
     };
-    let is_left_to_kernel = disposition(signal).is_ok_and(|now| !now.is_function());
-    if is_left_to_kernel && !mask::queue_again(signal, info) {
+    let is_to_be_queued = disposition(signal)
+        .is_ok_and(|now| !now.is_function() || is_direct && cover::leads_to_action(signal, &now));
+    if is_to_be_queued && !mask::queue_again(signal, info) {
         COUNTS.lost_signals.add();
     }
 }

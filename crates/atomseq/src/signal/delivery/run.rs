@@ -6,12 +6,11 @@ use core::sync::atomic::Ordering::{self, Relaxed};
 use super::super::event::{Event, Handler, Interrupted};
 use super::super::statistics::COUNTS;
 use super::actions::{self, Action, By};
-use super::cover;
 use super::nested::Frame;
 use super::passing::while_passing_on;
 use super::words::Words;
 use crate::arch::syscall;
-use crate::platform::{Context, Disposition, change_mask, replace_disposition_if};
+use crate::platform::{Context, change_mask};
 
 /// One delivery.
 #[derive(Clone, Copy)]
@@ -80,7 +79,8 @@ unsafe fn run_with(
         if let Some(frame) = frame {
             frame.decided_unless_inside();
         }
-        return super::default_action(delivery.signal, delivery.info);
+        let is_direct = frame.is_some_and(|frame| frame.is_called_by_kernel(delivery.context));
+        return super::default_action(delivery.signal, delivery.info, is_direct);
     }
     let Delivery {
         signal,
@@ -170,21 +170,23 @@ fn call(handler: Handler, action: &Action, delivery: &Delivery) {
     unsafe { *errno = before };
 }
 
-/// For a handler of one signal only: is this that signal? What comes second meets the default
-/// action.
+/// Uses up a handler of one signal. Returns whether `delivery` is that signal: a later one meets the
+/// default action.
+///
+/// The entry stays installed, and stands for the default action from now on. A handler cannot remove
+/// it: no system call compares and swaps, so the default action could replace what another thread
+/// has just installed. What changes handlers removes it under the lock
+/// ([`cover::remove_used_up`]).
 fn is_first(action: &Action, delivery: &Delivery) -> bool {
     let signal = delivery.signal;
     if !actions::action(signal).is_some_and(|now| core::ptr::eq(now, action)) {
-        // Called by a handler that was installed over it. The kernel would reset nothing then.
+        // Called by a handler that was installed over it: the kernel would reset nothing.
         return matches!(action.by, By::Adopted) || !action.spent.swap(true, Ordering::SeqCst);
     }
     let is_first = !action.spent.swap(true, Ordering::SeqCst);
-    // No lock is held: another thread may be installing over this one. What leads to its action
-    // stays, and so does a handler that other code has installed.
-    let is_ours = |now: &Disposition| cover::leads_to(signal, now, action);
-    // SAFETY: no function in it. The kernel has no reason to refuse.
-    let _ = unsafe { replace_disposition_if(signal, &Disposition::DEFAULT, is_ours) };
     action.retired.store(true, Ordering::SeqCst);
+    // After that store: whoever takes the note finds the action retired.
+    actions::note_used_up(signal);
     actions::manage_no_longer_unless_handled(signal);
     is_first
 }
