@@ -380,9 +380,12 @@
 //!   sent waits again, until that handler returns. But if the rest of the sequence has a fault, it
 //!   is handled before the fault's handler runs.
 //! * **Alternate stacks.** A handler of others that was adopted, and asks for the alternate stack
-//!   (`SA_ONSTACK`), takes about 2 KiB more of it than before, and 4.5 KiB more without
-//!   optimisation. One of `MINSIGSTKSZ` bytes does not suffice then, and nothing tells: a fault on
-//!   it overwrites what lies below. Give such threads at least 8 KiB. A handler of atomseq's [says
+//!   (`SA_ONSTACK`), takes up to 2.5 KiB more of it than before, and 4 KiB more without
+//!   optimisation: beside the kernel's frame (`AT_MINSIGSTKSZ`) and what the handler itself takes.
+//!   A smaller stack overflows, which nothing reports: a fault on it overwrites what lies below.
+//!   The 8 KiB that the standard library gives its threads suffice for its report of a stack
+//!   overflow where the kernel's frame is at most 3.4 KiB, as with AVX-512; with larger frames
+//!   (AMX, SVE) the process may end by `SIGSEGV` without the report. A handler of atomseq's [says
 //!   what it needs](crate::signal::Options::on_alternate_stack), and only the stack of the thread
 //!   that installs it is looked at.
 //! * **Two copies.** Each copy of atomseq in a process manages its own signals; masks of one do not

@@ -1,7 +1,6 @@
 //! The loaded objects of this process: the program, its shared objects, and the notes each carries.
 
 use core::ffi::{c_int, c_void};
-use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// A loaded object's addresses and the dynamic linker's own record of it: equal identities are the
@@ -36,24 +35,26 @@ impl Object {
     }
 
     /// The notes of this kind, each by its description.
-    pub fn notes(&self, kind: &'static NoteKind) -> impl Iterator<Item = &'static [u8]> + use<> {
-        let bias = self.bias;
-        let object = *self;
-        let is_loaded = move |note: &Header| {
-            let holds = |part: Header| {
-                let offset = note.p_vaddr.wrapping_sub(part.p_vaddr);
-                let rest = part.p_filesz.checked_sub(offset);
-                part.p_type == libc::PT_LOAD && rest.is_some_and(|rest| rest >= note.p_memsz)
-            };
-            object.headers().any(holds)
-        };
-        let is_note = move |header: &Header| header.p_type == libc::PT_NOTE && is_loaded(header);
-        self.headers().filter(is_note).flat_map(move |header| {
-            let start = bias.wrapping_add(header.p_vaddr as usize) as *const u8;
-            // SAFETY: the dynamic linker mapped this segment; objects that hold sequences are
-            // never unloaded (`docs::limitations`), and no code writes to notes.
-            kind.find(unsafe { core::slice::from_raw_parts(start, header.p_memsz as usize) })
-        })
+    pub fn notes(&self, kind: &'static NoteKind) -> Notes {
+        Notes {
+            object: *self,
+            kind,
+            headers: 0,
+            rest: &[],
+        }
+    }
+
+    /// Is a segment in the object's memory?
+    fn is_loaded(&self, segment: &Header) -> bool {
+        for index in 0..self.count {
+            let part = self.header(index);
+            let offset = segment.p_vaddr.wrapping_sub(part.p_vaddr);
+            let rest = part.p_filesz.checked_sub(offset);
+            if part.p_type == libc::PT_LOAD && rest.is_some_and(|rest| rest >= segment.p_memsz) {
+                return true;
+            }
+        }
+        false
     }
 
     /// Does one of its segments, which may be read and executed, hold all of this?
@@ -96,9 +97,48 @@ impl Object {
     }
 
     fn headers(&self) -> impl Iterator<Item = Header> + use<> {
-        let headers = self.headers;
+        let object = *self;
+        (0..self.count).map(move |index| object.header(index))
+    }
+
+    /// The header of this number, less than `count`.
+    fn header(&self, index: usize) -> Header {
         // SAFETY: there are `count` of them, mapped as long as the object is.
-        (0..self.count).map(move |index| unsafe { headers.add(index).read_unaligned() })
+        unsafe { self.headers.add(index).read_unaligned() }
+    }
+}
+
+/// The notes of one kind in an object. Loops rather than adapters of iterators: a signal handler
+/// may have little stack, of which adapters take much without optimisation.
+pub struct Notes {
+    object: Object,
+    kind: &'static NoteKind,
+    /// How many headers were looked at.
+    headers: usize,
+    /// What was not looked at yet of the last one's segment.
+    rest: &'static [u8],
+}
+
+impl Iterator for Notes {
+    type Item = &'static [u8];
+
+    fn next(&mut self) -> Option<&'static [u8]> {
+        loop {
+            if let Some(description) = self.kind.find(&mut self.rest) {
+                return Some(description);
+            }
+            if self.headers == self.object.count {
+                return None;
+            }
+            let header = self.object.header(self.headers);
+            self.headers += 1;
+            if header.p_type == libc::PT_NOTE && self.object.is_loaded(&header) {
+                let start = self.object.bias.wrapping_add(header.p_vaddr as usize) as *const u8;
+                // SAFETY: the dynamic linker mapped this segment; objects that hold sequences are
+                // never unloaded (`docs::limitations`), and no code writes to notes.
+                self.rest = unsafe { core::slice::from_raw_parts(start, header.p_memsz as usize) };
+            }
+        }
     }
 }
 
@@ -112,21 +152,32 @@ pub struct NoteKind {
 }
 
 impl NoteKind {
-    /// The descriptions of such notes in a segment. They are looked for at every multiple of four,
-    /// for notes cannot be walked everywhere: those whose lengths are multiples of four alone may
-    /// be in a segment, a linker script's, whose alignment is eight.
-    fn find(&'static self, segment: &'static [u8]) -> impl Iterator<Item = &'static [u8]> {
+    /// The description of the first such note in the rest of a segment, which then begins after the
+    /// note's beginning. Notes are looked for at every multiple of four, for they cannot be walked
+    /// everywhere: those whose lengths are multiples of four alone may be in a segment, a linker
+    /// script's, whose alignment is eight.
+    fn find(&self, rest: &mut &'static [u8]) -> Option<&'static [u8]> {
+        let begin = size_of_val(&self.head) + self.name.len();
+        let end = begin + self.head[1] as usize;
+        while rest.len() >= end {
+            let note = *rest;
+            *rest = &note[4..];
+            if self.is_at(note) {
+                return Some(&note[begin..end]);
+            }
+        }
+        *rest = &[];
+        None
+    }
+
+    fn is_at(&self, note: &[u8]) -> bool {
         let NoteKind { head, name } = self;
-        let begin = size_of_val(head) + name.len();
-        let word = |note: &[u8], index: usize| note[4 * index..].first_chunk().copied();
-        segment
-            .windows(begin + head[1] as usize)
-            .step_by(4)
-            .filter(move |note| {
-                (0..3).all(|index| word(note, index) == Some(head[index].to_ne_bytes()))
-                    && note[size_of_val(head)..begin] == **name
-            })
-            .map(move |note| &note[begin..])
+        for (index, word) in head.iter().enumerate() {
+            if note[4 * index..4 * index + 4] != word.to_ne_bytes() {
+                return false;
+            }
+        }
+        note[size_of_val(head)..].starts_with(name)
     }
 }
 
@@ -157,7 +208,8 @@ pub fn each(mut with: impl FnMut(Object)) {
 }
 
 /// glibc's record of a found object; the words it reserves, and more.
-type Found = [usize; 32];
+type Found = [usize; FOUND_WORDS];
+const FOUND_WORDS: usize = 32;
 type Finder = unsafe extern "C" fn(*mut c_void, *mut Found) -> c_int;
 
 /// `_dl_find_object`, once it was looked up and is there.
@@ -207,14 +259,13 @@ pub fn containing(address: usize) -> Holder {
     if finder.is_null() {
         return Holder::Unknown;
     }
-    let mut found = MaybeUninit::<Found>::zeroed();
+    // Passed by its address only: without optimisation each copy would take room on a handler's
+    // stack.
+    let mut found: Found = [0; FOUND_WORDS];
     // SAFETY: the function has this type, and fills in a record that is smaller than `Found`.
-    let (result, found) = unsafe {
+    let result = unsafe {
         let finder: Finder = core::mem::transmute::<*mut c_void, Finder>(finder);
-        (
-            finder(address as *mut c_void, found.as_mut_ptr()),
-            found.assume_init(),
-        )
+        finder(address as *mut c_void, &raw mut found)
     };
     match result {
         0 => Holder::Object(Identity {
@@ -274,7 +325,8 @@ mod tests {
     }
 
     fn found(segment: Vec<u8>) -> Vec<&'static [u8]> {
-        KIND.find(segment.leak()).collect()
+        let mut rest: &'static [u8] = segment.leak();
+        core::iter::from_fn(|| KIND.find(&mut rest)).collect()
     }
 
     /// A file whose headers are at its end, which may be mapped at another offset or not at all.

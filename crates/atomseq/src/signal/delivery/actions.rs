@@ -405,20 +405,36 @@ impl Previous {
     ) {
         // SAFETY: the caller's promise.
         let delivered_with = unsafe { Context::new(context) };
-        while_passing_on(delivered_with, 0, || {
-            if self.0.has(libc::SA_SIGINFO) {
-                // SAFETY: the flag says that it is a function of three arguments.
-                let function: unsafe extern "C" fn(c_int, *const libc::siginfo_t, *mut c_void) =
-                    unsafe { core::mem::transmute(self.0.handler) };
-                // SAFETY: the caller's promise.
-                unsafe { function(signal, info, context) };
-            } else {
-                // SAFETY: without the flag it is a function of one argument.
-                let function: unsafe extern "C" fn(c_int) =
-                    unsafe { core::mem::transmute(self.0.handler) };
-                // SAFETY: the caller's promise.
-                unsafe { function(signal) };
-            }
+        // SAFETY: as above.
+        while_passing_on(delivered_with, 0, || unsafe {
+            self.call_passed_on(signal, info, context);
         });
+    }
+
+    /// As [`call_function`](Previous::call_function), where it is noted already that the signal is
+    /// passed on.
+    ///
+    /// # Safety
+    /// As `call_function`.
+    #[inline(always)]
+    pub unsafe fn call_passed_on(
+        &self,
+        signal: c_int,
+        info: *const libc::siginfo_t,
+        context: *mut c_void,
+    ) {
+        if self.0.has(libc::SA_SIGINFO) {
+            // SAFETY: the flag says that it is a function of three arguments.
+            let function: unsafe extern "C" fn(c_int, *const libc::siginfo_t, *mut c_void) =
+                unsafe { core::mem::transmute(self.0.handler) };
+            // SAFETY: the caller's promise.
+            unsafe { function(signal, info, context) };
+        } else {
+            // SAFETY: without the flag it is a function of one argument.
+            let function: unsafe extern "C" fn(c_int) =
+                unsafe { core::mem::transmute(self.0.handler) };
+            // SAFETY: the caller's promise.
+            unsafe { function(signal) };
+        }
     }
 }

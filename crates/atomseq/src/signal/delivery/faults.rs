@@ -54,12 +54,7 @@ pub unsafe fn deliver(action: &'static Action, arrived: &Arrived, frame: &Frame)
         mask: arrived.mask,
         blocked: arrived.blocked,
     };
-    let pc = context.program_counter();
-    let is_mapped =
-        Words::of_this_thread().rollforward.is_under_way() && !controls::is_off(controls::MAPPING);
-    let clone = table::find_clone(pc).filter(|_| is_mapped);
-    let original = clone.and_then(|row| row.original(pc));
-    match frame.before().zip(original) {
+    match frame.before().zip(original_of(context.program_counter())) {
         // SAFETY: the caller's promise.
         Some((outer, original)) => unsafe {
             deliver_in_clone(action, &delivery, frame, outer, original);
@@ -67,6 +62,16 @@ pub unsafe fn deliver(action: &'static Action, arrived: &Arrived, frame: &Frame)
         // SAFETY: the caller's promise.
         None => unsafe { deliver_outside(action, &mut delivery, frame) },
     }
+}
+
+/// Where a sequence would have had a fault that is at `pc` in the clone that runs in its place;
+/// `None` if no clone runs, or this is in none.
+#[inline(never)]
+fn original_of(pc: usize) -> Option<usize> {
+    if !Words::of_this_thread().rollforward.is_under_way() || controls::is_off(controls::MAPPING) {
+        return None;
+    }
+    table::find_clone(pc)?.original(pc)
 }
 
 /// A fault in the clone that the delivery `outer` runs; `original` is where the sequence would have
@@ -153,7 +158,7 @@ unsafe fn deliver_outside(action: &'static Action, delivery: &mut Delivery, fram
     let pc = delivery.original_pc;
     // Before the handler, which may let handlers of others in: these must not jump out of the
     // look-up.
-    let row = table::find(pc);
+    let restarted_at = restarting_start(pc);
     if frame.is_inside() || delivery.in_handler_inside {
         delivery.interrupted = Interrupted::Inside;
     }
@@ -164,10 +169,17 @@ unsafe fn deliver_outside(action: &'static Action, delivery: &mut Delivery, fram
     let is_untouched = delivery.context.program_counter() == pc;
     let may_restart =
         is_untouched && delivery.signal != libc::SIGTRAP && !controls::is_off(controls::RESTART);
-    if let Some(row) = row.filter(|row| may_restart && row.clone.is_none()) {
-        delivery.context.set_program_counter(row.start);
+    if let Some(start) = restarted_at.filter(|_| may_restart) {
+        delivery.context.set_program_counter(start);
         COUNTS.restarts.add();
     }
+}
+
+/// The beginning of the restarting sequence that `pc` is inside of.
+#[inline(never)]
+fn restarting_start(pc: usize) -> Option<usize> {
+    let row = table::find(pc)?;
+    row.clone.is_none().then_some(row.start)
 }
 
 /// Runs the handler of a fault; at its first instruction, those of signals that wait for the

@@ -58,31 +58,49 @@ crate::arch::signal_entries!(
 
 /// Acts on a signal.
 ///
+/// Without optimisation each local of a function has its own place on the stack, also one that is
+/// only used before the handler runs, and a handler may run on a small alternate stack. So what
+/// needs room is done in functions of its own, which have returned before the handler is called.
+///
 /// # Safety
 /// `frame` is the delivery that an entry has made. What is in it is a handler's that runs on this
 /// thread: the kernel has called the entry, or a handler that passes on what it got.
 unsafe extern "C" fn dispatch(frame: *const Frame) {
     // SAFETY: the caller's promise.
     let frame = unsafe { &*frame };
-    let (own, (signal, info, entry)) = (frame.context(), frame.arguments());
+    let (signal, info, _) = frame.arguments();
     let words = Words::of_this_thread();
     words.forget_earlier_end();
-    let record = words.take_saved(signal, info);
-    let info = record.as_ref().unwrap_or(info);
+    // SAFETY: the caller's promise.
+    unsafe {
+        match words.is_saved(signal) {
+            true => dispatch_with_saved(frame),
+            false => dispatch_with(frame, info),
+        }
+    }
+}
+
+/// As [`dispatch_with`], with the record that is saved for the signal, if `frame` is its delivery.
+///
+/// # Safety
+/// As [`dispatch`].
+#[inline(never)]
+unsafe fn dispatch_with_saved(frame: &Frame) {
+    let (signal, info, _) = frame.arguments();
+    let record = Words::of_this_thread().take_saved(signal, info);
+    // SAFETY: the caller's promise.
+    unsafe { dispatch_with(frame, record.as_ref().unwrap_or(info)) };
+}
+
+/// Acts on the signal of `frame`, whose record is `info`.
+///
+/// # Safety
+/// As [`dispatch`].
+unsafe fn dispatch_with(frame: &Frame, info: &libc::siginfo_t) {
+    let (own, (signal, _, entry)) = (frame.context(), frame.arguments());
     let (before, found) = (own.mask(), frame.mask());
     let is_watched = !controls::is_off(controls::NESTED);
-    let over = is_watched.then(|| frame.come_first());
-    let masks = Masks::of(frame, own, over.as_ref());
-    let mut arrived = Arrived {
-        signal,
-        info,
-        own,
-        mask: masks.to_add_to,
-        blocked: masks.now,
-        blocked_faults: masks.faults,
-        in_handler_inside: words.inside.holds(own),
-        is_over_fault: over.is_some_and(|over| over.has_fault),
-    };
+    let mut arrived = Arrived::of(frame, info, is_watched);
     let is_passing = passing::passing_on(own).is_some_and(|entries| entries & 1 << entry != 0);
     let action = actions::live_of_entry(signal, entry).filter(|_| !is_passing);
     let outer = frame.before().filter(|_| is_watched);
@@ -97,20 +115,49 @@ unsafe extern "C" fn dispatch(frame: *const Frame) {
         (_, Some(outer)) if !arrived.is_fault() => outer.keep(entry, signal, info),
         // SAFETY: the caller's promise.
         (Some(action), _) => unsafe { deliver(action, &arrived, frame) },
-        // As if the kernel had called what the entry stands for.
         // SAFETY: the caller's promise.
-        (None, _) => unsafe {
-            frame.end(own);
-            frame.decided();
-            while deliver_waiting(&arrived, frame, arrived.mask, None) {
-                // That may have begun it once more.
-                frame.decided();
-            }
-            let is_direct = frame.is_called_by_kernel(own);
-            pass_on(entry, signal, info, own, arrived.mask, is_direct);
-        },
+        (None, _) => unsafe { dispatch_without_handler(&arrived, frame, entry) },
     }
-    if arrived.is_fault() && outer.is_some() && !is_refused_call(signal, info) {
+    // SAFETY: the caller's promise.
+    let added = unsafe { finish(&mut arrived, frame, before, outer.is_some()) };
+    if action.is_some() && !in_delivery && !arrived.is_fault() {
+        // SAFETY: the caller's promise.
+        let run_waiting = || unsafe { deliver_waiting(&arrived, frame, arrived.mask, None) };
+        // SAFETY: the caller's promise.
+        unsafe { keep::run_after_handler(own, run_waiting) };
+    }
+    if let Some(mask) = found.filter(|_| !frame.is_called_by_kernel(own)) {
+        change_mask(libc::SIG_SETMASK, mask | added);
+    }
+}
+
+/// Does what the entry of a signal without a handler stands for, as if the kernel had called that.
+///
+/// # Safety
+/// As [`dispatch`].
+unsafe fn dispatch_without_handler(arrived: &Arrived, frame: &Frame, entry: usize) {
+    let own = arrived.own;
+    frame.end(own);
+    frame.decided();
+    // SAFETY: the caller's promise.
+    while unsafe { deliver_waiting(arrived, frame, arrived.mask, None) } {
+        // That may have begun it once more.
+        frame.decided();
+    }
+    let is_direct = frame.is_called_by_kernel(own);
+    let (signal, info) = (arrived.signal, arrived.info);
+    // SAFETY: the caller's promise.
+    unsafe { pass_on(entry, signal, info, own, arrived.mask, is_direct) };
+}
+
+/// Ends a delivery whose handler has run, and delivers what waits for it. `before` is the mask that
+/// its context held at first. Returns what the delivery has added to that.
+///
+/// # Safety
+/// As [`dispatch`].
+unsafe fn finish(arrived: &mut Arrived, frame: &Frame, before: u64, is_nested: bool) -> u64 {
+    let own = arrived.own;
+    if arrived.is_fault() && is_nested && !is_refused_call(arrived.signal, arrived.info) {
         // The handler may have let others in. They must not come when the thread's words point at
         // that delivery again.
         change_mask(libc::SIG_BLOCK, actions::undecided_mask());
@@ -124,20 +171,12 @@ unsafe extern "C" fn dispatch(frame: *const Frame) {
         arrived.blocked_faults = FAULT_SET & !frame.context().mask();
     }
     // SAFETY: the caller's promise.
-    unsafe { deliver_waiting(&arrived, frame, arrived.mask, None) };
+    unsafe { deliver_waiting(arrived, frame, arrived.mask, None) };
     while !frame.is_called_by_kernel(own) && frame.has_ended() {
         // SAFETY: as above.
-        unsafe { deliver_waiting(&arrived, frame, arrived.mask, None) };
+        unsafe { deliver_waiting(arrived, frame, arrived.mask, None) };
     }
-    if action.is_some() && !in_delivery && !arrived.is_fault() {
-        // SAFETY: the caller's promise.
-        let run_waiting = || unsafe { deliver_waiting(&arrived, frame, arrived.mask, None) };
-        // SAFETY: the caller's promise.
-        unsafe { keep::run_after_handler(own, run_waiting) };
-    }
-    if let Some(mask) = found.filter(|_| !frame.is_called_by_kernel(own)) {
-        change_mask(libc::SIG_SETMASK, mask | added);
-    }
+    added
 }
 
 /// Delivers what has arrived between the last look of [`dispatch`] and the entry's own.
@@ -244,7 +283,25 @@ struct Arrived<'a> {
     is_over_fault: bool,
 }
 
-impl Arrived<'_> {
+impl<'a> Arrived<'a> {
+    /// What `frame` has begun with; it comes before deliveries of which nothing is known yet, if
+    /// that `is_watched`.
+    fn of(frame: &Frame, info: &'a libc::siginfo_t, is_watched: bool) -> Arrived<'a> {
+        let (own, (signal, ..)) = (frame.context(), frame.arguments());
+        let over = is_watched.then(|| frame.come_first());
+        let masks = Masks::of(frame, own, over.as_ref());
+        Arrived {
+            signal,
+            info,
+            own,
+            mask: masks.to_add_to,
+            blocked: masks.now,
+            blocked_faults: masks.faults,
+            in_handler_inside: Words::of_this_thread().inside.holds(own),
+            is_over_fault: over.is_some_and(|over| over.has_fault),
+        }
+    }
+
     /// Is it raised by the instruction that it has interrupted?
     fn is_fault(&self) -> bool {
         is_raised_by_fault(self.signal, self.info)

@@ -37,6 +37,7 @@ fn this_copy() -> usize {
 
 /// Calls a handler of others, to which `entries` pass on the signal that was delivered with
 /// `context`.
+#[inline(always)]
 pub fn while_passing_on<R>(context: Context, entries: usize, call: impl FnOnce() -> R) -> R {
     let before = context.flags();
     let record = Passing {

@@ -130,7 +130,7 @@ unsafe fn run_with(
             while_passing_on(context, entries, || unsafe {
                 action
                     .previous
-                    .call_function(signal, delivery.info, context.as_ptr());
+                    .call_passed_on(signal, delivery.info, context.as_ptr());
             });
         }
     }
