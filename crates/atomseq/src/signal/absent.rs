@@ -1,4 +1,4 @@
-//! Systems without signals: nothing is installed, and a mask is nothing.
+//! Systems without signals: no handler can be installed, and a mask does nothing.
 
 use core::ffi::c_void;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::audit::Audit;
 use super::options::{Error, Options};
 
-/// A handler. It captures nothing.
+/// A signal handler: a plain function.
 pub type Handler = fn(&mut Event<'_>);
 
 /// One delivery of a signal. There are none on this system.
@@ -30,39 +30,39 @@ pub enum Interrupted {
     Inside,
 }
 
-/// What [`Event::chain`] found.
+/// The outcome of [`Event::chain`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Chained {
-    /// A handler, and called it.
+    /// There was a handler, and it was called.
     Called,
-    /// The default action.
+    /// There was the default action.
     Default,
-    /// That the signal was ignored.
+    /// The signal was ignored.
     Ignored,
 }
 
 impl Event<'_> {
-    /// The signal's number.
+    /// Returns the signal's number.
     pub fn signal(&self) -> i32 {
         match self.never {}
     }
 
-    /// The instruction at which the thread goes on after the handler.
+    /// Returns the instruction at which the thread continues after the handler.
     pub fn program_counter(&self) -> usize {
         match self.never {}
     }
 
-    /// The instruction at which the signal found the thread.
+    /// Returns the instruction that the signal interrupted.
     pub fn original_pc(&self) -> usize {
         match self.never {}
     }
 
-    /// What the signal interrupted.
+    /// Returns what the signal interrupted.
     pub fn interrupted(&self) -> Interrupted {
         match self.never {}
     }
 
-    /// The interrupted thread's context.
+    /// Returns the interrupted thread's context.
     pub fn context(&self) -> *mut c_void {
         match self.never {}
     }
@@ -74,7 +74,7 @@ impl Event<'_> {
 }
 
 /// # Safety
-/// Nothing happens.
+/// Always sound: it installs nothing.
 pub unsafe fn install(_signal: i32, _handler: Handler, _options: Options) -> Result<(), Error> {
     Err(Error::Unsupported)
 }
@@ -93,7 +93,7 @@ pub fn start_mask() {}
 #[inline(always)]
 pub fn end_mask() {}
 
-/// A mask is nothing here, so no thread is inside one.
+/// Returns `false`: a mask does nothing here, so no thread is inside one.
 pub fn is_masked() -> bool {
     false
 }
@@ -102,18 +102,20 @@ pub fn with_kernel_mask<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Where in the original a place in a clone is. There are no clones on this system: any place is
-/// where it is.
+/// Returns the place in the sequence that corresponds to a place in its clone. There are no clones
+/// on this system, so it returns `pc`.
 pub fn original_pc(pc: usize) -> usize {
     pc
 }
 
-/// Gives up the rollforward under way on this thread. There are none on this system.
+/// Abandons the rollforward under way on this thread. There are none on this system, so it returns
+/// `false`.
 pub fn abandon_rollforward() -> bool {
     false
 }
 
-/// Sets how long a rollforward may keep faulting. There are none on this system.
+/// Sets how long a rollforward may keep faulting. There are none on this system, so it does
+/// nothing.
 pub fn set_rollforward_limit(_limit: Duration) {}
 
 pub fn audit() -> Audit {

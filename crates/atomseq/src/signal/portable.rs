@@ -1,8 +1,8 @@
 //! Signals without protected sequences: other unixes, and Linux with `--cfg atomseq_portable`.
 //!
-//! Sequences run with all signals blocked here, so a handler never finds one half done and is
-//! called as it is. A mask is the kernel's: the outermost one blocks every signal that may be
-//! blocked, and its end restores what it found.
+//! Sequences run with all signals blocked here, so a handler never observes one half done and is
+//! called directly. A mask is the kernel's: the outermost one blocks every signal that may be
+//! blocked, and its end restores the mask before it.
 
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
@@ -19,22 +19,22 @@ use crate::platform::{masks, wait, wake_one};
 /// One more than the largest signal number of any system.
 const SIGNALS: usize = 129;
 
-/// What was there before a handler of ours.
+/// The disposition that was there before a handler of ours.
 #[derive(Clone, Copy)]
 pub struct Previous(libc::sigaction);
 
-/// What is done on a signal. Never freed: a handler may be using it.
+/// How a signal is handled. Never freed, because a handler may be using it.
 struct Action {
     handler: Handler,
     options: Options,
     previous: Previous,
     spent: AtomicBool,
-    /// Was it removed, or spent? Other code may put its disposition back all the same.
+    /// Whether it was uninstalled or used up. Its disposition may still be installed.
     retired: AtomicBool,
 }
 
 impl Action {
-    /// What was there before it, and the default action after a handler of one signal.
+    /// Returns the disposition before it, or the default action for a used-up handler.
     fn rest(&self) -> libc::sigaction {
         match self.spent.load(Ordering::SeqCst) {
             true => default_action(),
@@ -46,7 +46,7 @@ impl Action {
 static ACTIONS: [AtomicPtr<Action>; SIGNALS] =
     [const { AtomicPtr::new(core::ptr::null_mut()) }; SIGNALS];
 
-/// One thread at a time changes handlers: 0 nobody, 1 somebody.
+/// The lock of the thread that changes handlers: 1 while it is held.
 static CHANGING: AtomicU32 = AtomicU32::new(0);
 
 /// The right to change handlers.
@@ -74,10 +74,10 @@ fn action(signal: c_int) -> Option<&'static Action> {
     last_action(signal).filter(|action| !action.retired.load(Ordering::SeqCst))
 }
 
-/// What is done on a signal, or was done before it was retired.
+/// Returns the last action of a signal, which may be retired.
 fn last_action(signal: c_int) -> Option<&'static Action> {
     let place = ACTIONS.get(usize::try_from(signal).ok()?)?;
-    // SAFETY: null, or leaked. Acquire: pairs with the Release of whoever stored it.
+    // SAFETY: null, or leaked. Acquire: pairs with the Release stores in `install`.
     unsafe { place.load(Ordering::Acquire).as_ref() }
 }
 
@@ -149,7 +149,7 @@ pub unsafe fn install(signal: c_int, handler: Handler, options: Options) -> Resu
     })
 }
 
-/// What the kernel is to do on a signal of ours.
+/// Returns the disposition with which a signal of ours is installed.
 fn wanted(signal: c_int, options: &Options) -> libc::sigaction {
     // SAFETY: plain old data.
     let mut wanted: libc::sigaction = unsafe { core::mem::zeroed() };
@@ -255,9 +255,9 @@ unsafe extern "C" fn entry(signal: c_int, info: *mut libc::siginfo_t, context: *
     core::mem::forget(bomb);
 }
 
-/// A signal whose handler was removed: its disposition was put back since, or other code passes
-/// signals on to it. In the first case this does what should be there; in the second, that code has
-/// handled the signal.
+/// Handles a signal whose handler was uninstalled or used up. If its disposition is still
+/// installed, or was put back, this does what it stands for. Otherwise other code has called it,
+/// and has handled the signal.
 ///
 /// # Safety
 /// In a handler, with what the kernel passed to it.
@@ -277,9 +277,9 @@ fn default_action() -> libc::sigaction {
     unsafe { core::mem::zeroed() }
 }
 
-/// Has the system do what it does without a handler, as soon as the signal is unblocked. Where that
-/// is nothing, the disposition stays. If another thread has installed a handler meanwhile, that one
-/// gets the signal.
+/// Makes the system carry out the default action as soon as the signal is unblocked. Where that
+/// does nothing, the disposition stays. If another thread has installed a handler meanwhile, that
+/// handler gets the signal.
 fn act_by_default(signal: c_int) {
     if is_ignored_by_default(signal) || !disposition(signal).is_ok_and(|now| is_ours(&now)) {
         return;
@@ -296,13 +296,13 @@ fn act_by_default(signal: c_int) {
     unsafe { libc::raise(signal) };
 }
 
-/// Does the default action ignore this signal on every system? (That of `SIGCONT` is done when it is
-/// sent.)
+/// Returns whether the default action does nothing on delivery, on every system. (`SIGCONT`
+/// continues the process when it is sent.)
 fn is_ignored_by_default(signal: c_int) -> bool {
     [libc::SIGCHLD, libc::SIGCONT, libc::SIGURG, libc::SIGWINCH].contains(&signal)
 }
 
-/// Sets the default action in the place of the entry of a used-up handler for one signal.
+/// Replaces the entry of a used-up handler for one signal by the default action.
 fn remove_used_up(_changing: &Changing, signal: c_int) {
     let is_used_up = |action: &Action| {
         action.retired.load(Ordering::SeqCst) && action.spent.load(Ordering::SeqCst)
@@ -315,7 +315,8 @@ fn remove_used_up(_changing: &Changing, signal: c_int) {
     }
 }
 
-/// Dropped only by a panic. It cannot unwind into interrupted code, which expects none.
+/// Aborts the process when it is dropped, by a panic, which must not unwind into the interrupted
+/// code.
 struct NoPanic;
 
 impl Drop for NoPanic {
@@ -327,7 +328,7 @@ impl Drop for NoPanic {
     }
 }
 
-/// This thread's error number, where it is known how to reach it.
+/// This thread's error number, on systems where its place is known.
 struct Errno(c_int);
 
 impl Errno {
@@ -389,7 +390,7 @@ impl Previous {
             // SAFETY: the flag says that it is a function of three arguments.
             let function: unsafe extern "C" fn(c_int, *const libc::siginfo_t, *mut c_void) =
                 unsafe { core::mem::transmute(self.0.sa_sigaction) };
-            // SAFETY: whoever installed it wanted to be called so; the caller vouches for the
+            // SAFETY: the function was installed as a handler; the caller vouches for the
             // arguments.
             unsafe { function(signal, info, context) };
         } else {
@@ -425,18 +426,19 @@ pub fn inheriting<R>(f: impl FnOnce() -> R) -> impl FnOnce() -> R {
     }
 }
 
-/// Where in the original a place in a clone is. There are no clones in this build: any place is
-/// where it is.
+/// Returns the place in the sequence that corresponds to a place in its clone. There are no clones
+/// in this build, so it returns `pc`.
 pub fn original_pc(pc: usize) -> usize {
     pc
 }
 
-/// Gives up the rollforward under way on this thread. There are none in this build.
+/// Abandons the rollforward under way on this thread. There are none in this build, so it returns
+/// `false`.
 pub fn abandon_rollforward() -> bool {
     false
 }
 
-/// Sets how long a rollforward may keep faulting. There are none in this build.
+/// Sets how long a rollforward may keep faulting. There are none in this build, so it does nothing.
 pub fn set_rollforward_limit(_limit: Duration) {}
 
 unsafe extern "C" {
@@ -445,7 +447,7 @@ unsafe extern "C" {
     fn libc_siglongjmp(environment: *mut c_void, value: c_int) -> !;
 }
 
-/// The C library's `siglongjmp`.
+/// Jumps by the C library's `siglongjmp` out of a handler.
 ///
 /// # Safety
 ///
