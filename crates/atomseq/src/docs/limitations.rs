@@ -308,9 +308,9 @@
 //!   [`Interrupted::Inside`](crate::signal::Interrupted::Inside) tells all of them so.
 //! * **Faults in others' handlers.** If a handler that atomseq does not call has interrupted a
 //!   sequence, and a signal that cannot be blocked arrives while it runs, that signal's handler
-//!   finds the sequence half done and learns [`Plain`](crate::signal::Interrupted::Plain). The
-//!   same holds while another library's handler runs that was installed over atomseq's and passes
-//!   the fault on: before it does so, and after.
+//!   finds the sequence half done and learns [`Plain`](crate::signal::Interrupted::Plain). The same
+//!   holds while another library's handler runs that was installed over atomseq's and passes the
+//!   fault on: before it does so, and after.
 //! * **Several return addresses.** Atomseq recognizes signals that arrive at the two instructions
 //!   between a fault's delivery and the interrupted sequence by the address of these instructions,
 //!   `sa_restorer`. The C library has one address for all handlers. Where other code installs
@@ -418,7 +418,7 @@
 //!   wait some microseconds before they revoke it.
 //! * **Revoking a stopped holder** takes one of 1,024 numbers, for the microseconds that it lasts,
 //!   in all of the process. If threads that are stopped in just that hold them all, a thread that
-//!   meets a stopped holder waits until one of these goes on or exits. Numbers of threads that have
+//!   meets a stopped holder waits until one of these resumes or exits. Numbers of threads that have
 //!   exited come back by `getpid` and `tgkill`: where a filter refuses one of these later, they are
 //!   lost.
 //! * Each change writes the version's cache line: a domain should be as small as what changes
@@ -430,8 +430,8 @@
 //!   example, may leak its descriptor: 256 bytes of such a page.
 //! * **Forks** cost pages of k-CAS descriptors. A child does not use those of its parent's other
 //!   threads again, nor do its own children, for the kernel does not say of another process's
-//!   threads whether they go on. A chain of forks, each by a process with several threads that have
-//!   used k-CAS, so comes to the 32,752nd page. Later threads share descriptors.
+//!   threads whether they still run. A chain of forks, each by a process with several threads that
+//!   have used k-CAS, so comes to the 32,752nd page. Later threads share descriptors.
 //! * **Without memory**, k-CAS is not lock-free. A thread without a page of its own takes a shared
 //!   descriptor, of which there are 240 at least, and waits while all are taken. It holds none
 //!   while it waits, but its handler may: a handler that interrupts a change and makes one itself
@@ -515,12 +515,12 @@
 //!   tenth of a second already, or in an atfork handler of another fork at the same time, nor for
 //!   those of the program. A raw fork waits for none.
 //! * **Look-ups.** A child that was forked while another thread's delivery was looking a sequence
-//!   up counts that reader for good. Each later `install`, `audit` and `repair` then keeps the
+//!   up counts that reader permanently. Each later `install`, `audit` and `repair` then keeps the
 //!   table that it replaces: some pages.
 //! * **Where the kernel wipes no memory in children** (`MADV_WIPEONFORK`: before Linux 4.14,
 //!   forbidden at start-up, or in an emulator), only atomseq's own atfork handler knows a child,
 //!   and one of a fork inside another fork may not be known at all. One of a raw fork finds gates
-//!   closed for good, and so the lock of a thread that was changing handlers; its own forks wait
+//!   closed permanently, and so the lock of a thread that was changing handlers; its own forks wait
 //!   for such threads without end. So may atfork handlers of a child that are older than atomseq's,
 //!   and a signal that arrives before atomseq's may call the handler of one that the parent's
 //!   thread has [kept](crate::signal#deferred-signals). If such a fork goes into a new PID
@@ -558,7 +558,7 @@
 //! and stores of any function pass for a restarting sequence. Notes that are gone are not counted,
 //! and neither are those of code that was copied and left in place. Plain `strip`, LTO,
 //! `--gc-sections` and folding of identical code are fine. Code must be readable, for a clone's
-//! traps say where to go on: a segment that can only be executed will not do.
+//! traps say where to continue: a segment that can only be executed will not do.
 //!
 //! # Debuggers, emulators, sandboxes
 //!
@@ -587,12 +587,12 @@
 //!   atomseq registers them. [`signal`](crate::signal) uses `rt_sigaction`, `rt_tgsigqueueinfo`,
 //!   `rt_sigpending`, `rt_sigreturn`, `sigaltstack` and `write` as well. `futex` and
 //!   `rt_sigprocmask` must stay allowed. A `membarrier` that worked at start-up and fails later
-//!   aborts the process with a sentence on standard error, because there is no safe way to go on.
-//!   Where atomseq registers threads itself and `rseq` is forbidden later, new threads use the slow
-//!   path; a thread that is registered stays so. With glibc it ends as usual. With other C
-//!   libraries its end aborts the process with a sentence, for the kernel would write to storage
-//!   that is gone: keep `rseq` allowed there. Where `clock_gettime` is refused, a wait with a
-//!   deadline ends at once, a [`type_stable::Pool`](crate::type_stable::Pool) gives no page back
+//!   aborts the process with a sentence on standard error, because there is no safe way to
+//!   continue. Where atomseq registers threads itself and `rseq` is forbidden later, new threads
+//!   use the slow path; a thread that is registered stays so. With glibc it ends as usual. With
+//!   other C libraries its end aborts the process with a sentence, for the kernel would write to
+//!   storage that is gone: keep `rseq` allowed there. Where `clock_gettime` is refused, a wait with
+//!   a deadline ends at once, a [`type_stable::Pool`](crate::type_stable::Pool) gives no page back
 //!   and finds nothing unclaimed, as no time seems to pass, and a thread that meets contention
 //!   yields. k-CAS asks `getpid`, `gettid` and `tgkill` (of no signal) at any time: a filter may
 //!   answer with an error, but must not end the process. So it may where masks use `getpid`,
