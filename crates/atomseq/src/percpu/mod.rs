@@ -29,10 +29,13 @@
 //! | path | atomic instructions | system calls | when |
 //! |---|---|---|---|
 //! | fast | 0 | 0 | [almost always](crate::status()) |
-//! | empty or full part of a `Pool` | 2 | 0 | for objects that change CPU: once per batch (half the capacity plus one, at most 31 objects) |
-//! | slow, `Counter` and `Histogram` | 1 | 0 | sections are unavailable, or the restart limit was reached |
-//! | slow, the others | 4 | 2, or 3 with a fence | as above; also when gates are unavailable, or a gate is held |
-//! | `steal` of one element, `drain` of up to sixteen | 4 | 2, or 3 with a fence | the part seems to hold elements |
+//! | empty or full part of a `Pool` | 2 | 0 | once per batch of objects that change CPU |
+//! | slow, `Counter` and `Histogram` | 1 | 0 | sections unavailable; restart limit reached |
+//! | slow, the others | 4 | 2, or 3 with a fence | the same; gates unavailable; gate held |
+//! | `steal` of one element | 4 | 2, or 3 with a fence | the part seems to hold elements |
+//! | `drain` of up to sixteen | 4 | 2, or 3 with a fence | the part seems to hold elements |
+//!
+//! A batch of a `Pool` is half its capacity plus one, at most 31 objects.
 //!
 //! The first operation of a thread that atomseq itself registers with the kernel takes the slow
 //! path. [`docs::performance`](crate::docs::performance) has measurements.

@@ -1,7 +1,7 @@
 //! A bounded per-CPU cache of reusable objects, over a source that all CPUs share.
 //!
 //! ```text
-//!   get ──> this CPU's stack ──empty──> a batch of the depot ──empty──> Source::refill, a batch at a time
+//!   get ──> this CPU's stack ──empty──> a batch of the depot ──empty──> Source::refill, in batches
 //!   put ──> this CPU's stack ──full───> half of it to the depot ──full──> Source::spill
 //! ```
 //!
@@ -65,13 +65,10 @@ impl<T: AsWord, F: Fn() -> T> Source<T> for F {
 /// All methods may be called in signal handlers if the source may. In a steady state nothing
 /// allocates. A dropped pool gives every object to [`Source::spill`].
 ///
-/// A pool takes one slot (128 bytes) and eight bytes per object for each CPU, and the depot:
-///
-/// | capacity | the depot takes |
-/// |---|---|
-/// | above 500 | less than the CPUs' parts: at most 4 KiB per CPU |
-/// | 60 to 500 | about as much as the CPUs' parts |
-/// | below 60 | more: a batch of half the capacity plus one fills whole cache lines, and there are at least eight; 64 bytes per object for a capacity of 1 |
+/// A pool takes one slot (128 bytes) and eight bytes per object for each CPU, and the memory of the
+/// depot. A depot takes about as much as the CPUs' parts for capacities from 60 to 500, and less
+/// for larger ones: at most 4 KiB per CPU. For smaller ones it takes more, because each batch fills
+/// whole cache lines and there are at least eight: 64 bytes per object for a capacity of 1.
 ///
 /// See [the module](super) for what all per-CPU structures share.
 ///

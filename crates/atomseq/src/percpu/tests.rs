@@ -45,7 +45,8 @@ fn watch<S: Take<T> + 'static, T>(
     RAN.set(0);
     UNDER_A_GATE.set(0);
     for slowly in [false, true] {
-        // Leaked, because `GATE_CHECK` needs a `'static` reference. The operations remove the elements.
+        // Leaked, because `GATE_CHECK` needs a `'static` reference. The operations remove all
+        // elements.
         let structure: &'static S = Box::leak(Box::new(fresh()));
         let area = structure.area();
         if slowly {
