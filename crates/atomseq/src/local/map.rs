@@ -6,6 +6,7 @@
 //!   +----------+---------+-----------+-----------+----     +-----------+-----------+
 //!                          N entries, probed from a          one entry each for the keys whose
 //!                          key's home entry on               words are FREE and TOMBSTONE
+//! ```
 //!
 //! The key of an entry is `FREE` if the entry is empty, `TOMBSTONE` if its key was removed and a
 //! probe may still have to pass it, or else the key's word. `inserted` and `removed` are counts;

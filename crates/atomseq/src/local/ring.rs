@@ -173,6 +173,7 @@ impl<T> Padded<T> {
     }
 
     /// Returns the element.
+    ///
     /// # Safety
     ///
     /// It is initialised, and the caller owns it.

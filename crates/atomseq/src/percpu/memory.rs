@@ -127,6 +127,7 @@ impl Blocks {
     }
 
     /// Adds a piece to the list of free pieces of its size.
+    ///
     /// # Safety
     ///
     /// The piece has this size and no other code uses it.

@@ -476,6 +476,7 @@ impl<T> Ring<T> {
     }
 
     /// Pushes under the gate.
+    ///
     /// # Safety
     ///
     /// The requirements of `push_from`.
@@ -492,6 +493,7 @@ impl<T> Ring<T> {
 
     /// Copies elements of the caller's memory to the stack, and pushes them from there under the
     /// gate.
+    ///
     /// # Safety
     ///
     /// The requirements of `push_from`.
@@ -540,6 +542,7 @@ impl<T> Ring<T> {
     }
 
     /// Pops under the gate.
+    ///
     /// # Safety
     ///
     /// The requirements of `pop_to`.
