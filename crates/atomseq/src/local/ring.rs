@@ -378,7 +378,7 @@ impl<T, const N: usize> Ring<T, N> {
         while popped < into.len() {
             let rest = &mut into[popped..];
             let now = if Self::WHOLE {
-                // SAFETY: `rest` has room for its length of elements, and `WHOLE`: in the layout of
+                // SAFETY: `rest` has room for `rest.len()` elements, and `WHOLE`: in the layout of
                 // the buffer.
                 unsafe { self.pop_part(rest.as_mut_ptr().cast(), rest.len()) }
             } else if let Some(element) = self.pop() {

@@ -35,7 +35,10 @@
 //! | `steal` of one element | 4 | 2, or 3 with a fence | the part seems to hold elements |
 //! | `drain` of up to sixteen | 4 | 2, or 3 with a fence | the part seems to hold elements |
 //!
-//! A batch of a `Pool` is half its capacity plus one, at most 31 objects.
+//! A batch of a `Pool` is half its capacity plus one, at most 31 objects. *Sections* are the
+//! kernel's restartable sequences (rseq), in which the fast paths run. The *fence* is the system
+//! call `membarrier`, which aborts the sections that run on a CPU. [`status`](crate::status())
+//! reports whether sections, and gates, are available in this process.
 //!
 //! The first operation of a thread that atomseq itself registers with the kernel takes the slow
 //! path. [`docs::performance`](crate::docs::performance) has measurements.
@@ -65,8 +68,8 @@
 //! A method that takes a CPU number panics if there is no such CPU. Every number below
 //! [`Area::cpus`] is valid, including those of CPUs that are absent.
 //!
-//! Dropping a structure drops each of its elements once. If a destructor panics, the others run
-//! during the unwinding; a second panic aborts the process.
+//! Dropping a structure drops each of its elements once. If a destructor panics, the others still
+//! run during the unwinding; a second panic aborts the process.
 
 mod area;
 mod baseline;

@@ -14,9 +14,9 @@
 //!
 //! The queue is empty if head and tail are the same cell at the same time. Another thread has to
 //! read one after the other. Meanwhile the ring may advance all the way round to the same cells.
-//! Each cell therefore has a *number*: the count of the push that made it the tail. The push before
-//! writes the number while the cell is free, and so after the head has left it. The number of a
-//! cell does not change while the cell is the head.
+//! Each cell therefore has a *number*, which counts the pushes that have moved the tail. The push
+//! that makes a cell the tail first writes the cell's number. The cell is free then, so the head
+//! has left it: the number of a cell does not change while the cell is the head.
 //!
 //! `was_empty` reads the head, its number, the head, the tail, and again the head and the number.
 //! If head and number are unchanged, the cell was the head throughout, and comparing it with the

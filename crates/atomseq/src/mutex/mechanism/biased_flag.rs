@@ -54,14 +54,14 @@ const USES_PER_VISIT: usize = 512;
 const VISITS_PER_DECISION: u32 = 8;
 /// How many uses in a row make a CPU the home of an interlocked flag.
 const EXCLUSIVE_USES: usize = 1 << 14;
-/// How many times that number doubles at most.
-const MAX_DOUBLINGS: u32 = 7;
+/// The maximum of `conversions`: that number doubles at most six times.
+const MAX_CONVERSIONS: u32 = 7;
 
 impl Usage {
     /// Decides that the flag becomes interlocked.
     fn interlocked(&self, here: usize) -> usize {
         let before = self.conversions.load(Ordering::Relaxed);
-        let now = (before + 1).min(MAX_DOUBLINGS);
+        let now = (before + 1).min(MAX_CONVERSIONS);
         self.conversions.store(now, Ordering::Relaxed);
         self.last.store(here as u32, Ordering::Relaxed);
         INTERLOCKED
