@@ -418,7 +418,8 @@ impl<T> Ring<T> {
             let rest = &mut into[popped..];
             let now = if Self::WHOLE {
                 let count = rest.len().min(Self::MAX);
-                // SAFETY: `rest` has room for `count` elements, and `WHOLE`: in the layout of the buffer.
+                // SAFETY: `rest` has room for `count` elements, and `WHOLE`: in the layout of the
+                // buffer.
                 unsafe { self.pop_to::<OUTSIDE>(rest.as_mut_ptr().expose_provenance(), count) }
             } else if let Some(element) = self.pop() {
                 rest[0].write(element);
