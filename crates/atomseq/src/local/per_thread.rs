@@ -104,7 +104,7 @@ impl<T> fmt::Debug for Image<T> {
 ///
 /// # Differences from `std::thread_local!`
 ///
-/// `std::thread_local!` may initialise a value on first use, and may then register a destructor. In
+/// `std::thread_local!` may initialize a value on first use, and may then register a destructor. In
 /// a shared object it calls the C library's `__tls_get_addr`, which may allocate. A signal handler
 /// that has interrupted `malloc` must do none of these.
 ///

@@ -22,7 +22,7 @@
 //! if the head has not moved. A handler that popped the same element has moved it, and the copy is
 //! discarded. A handler that pushes does not write to that place, because it is in use until the
 //! head moves. A discarded copy may be torn, and the retry may find fewer elements, or none.
-//! Elements are therefore copied to memory that counts as uninitialised, and reach a caller's slice
+//! Elements are therefore copied to memory that counts as uninitialized, and reach a caller's slice
 //! after the head has moved.
 //!
 //! Head and tail never move back, and return to an old value only after 2^64 operations (2^32 on
@@ -176,9 +176,9 @@ impl<T> Padded<T> {
     ///
     /// # Safety
     ///
-    /// It is initialised, and the caller owns it.
+    /// It is initialized, and the caller owns it.
     unsafe fn into_element(self) -> T {
-        // SAFETY: the caller guarantees an initialised element that it owns.
+        // SAFETY: the caller guarantees an initialized element that it owns.
         unsafe { ManuallyDrop::into_inner(self.element).assume_init() }
     }
 }
@@ -246,7 +246,7 @@ impl<T, const N: usize> Ring<T, N> {
         if unsafe { self.push_part((&raw const padded).expose_provenance(), 1) } == 1 {
             return Ok(());
         }
-        // SAFETY: `padded` was initialised with the element, and the ring did not take it.
+        // SAFETY: `padded` was initialized with the element, and the ring did not take it.
         Err(unsafe { padded.into_element() })
     }
 
@@ -254,7 +254,7 @@ impl<T, const N: usize> Ring<T, N> {
     #[inline]
     pub fn pop(&self) -> Option<T> {
         let mut padded = Padded::new(MaybeUninit::uninit());
-        // SAFETY: `padded` has room for one element in whole words, and counts as uninitialised.
+        // SAFETY: `padded` has room for one element in whole words, and counts as uninitialized.
         if unsafe { self.pop_part((&raw mut padded).cast(), 1) } == 0 {
             return None;
         }
@@ -338,7 +338,7 @@ impl<T, const N: usize> Ring<T, N> {
     /// capacity. Returns their number.
     pub fn pop_into(&self, elements: &mut Vec<T>) -> usize {
         let popped = self.pop_all(elements.spare_capacity_mut());
-        // SAFETY: `pop_all` initialised `popped` elements behind the vector's last one.
+        // SAFETY: `pop_all` initialized `popped` elements behind the vector's last one.
         unsafe { elements.set_len(elements.len() + popped) };
         popped
     }
@@ -371,7 +371,7 @@ impl<T, const N: usize> Ring<T, N> {
         pushed
     }
 
-    /// Pops into memory that counts as uninitialised, from its start on. Returns the number of
+    /// Pops into memory that counts as uninitialized, from its start on. Returns the number of
     /// elements.
     fn pop_all(&self, into: &mut [MaybeUninit<T>]) -> usize {
         let mut popped = 0;
@@ -487,7 +487,7 @@ impl<T, const N: usize> Ring<T, N> {
     /// # Safety
     ///
     /// `into` has room for `count` elements in whole words. After the call all of it counts as
-    /// uninitialised except for the elements popped, because an attempt that failed may have
+    /// uninitialized except for the elements popped, because an attempt that failed may have
     /// written there.
     #[inline]
     unsafe fn pop_part(&self, into: *mut MaybeUninit<usize>, count: usize) -> usize {

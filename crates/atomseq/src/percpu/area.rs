@@ -231,7 +231,7 @@ impl Area {
         assert!(word < WORDS_PER_SLOT);
         let address = self.slot_at(index).as_ptr().wrapping_add(WORDS + 8 * word);
         // SAFETY: the address lies inside a slot of the mapping, is aligned to 8 bytes, was
-        // zero-initialised, and is valid as long as `self`.
+        // zero-initialized, and is valid as long as `self`.
         unsafe { AtomicUsize::from_ptr(address.cast()) }
     }
 

@@ -30,7 +30,7 @@ impl ElementWord {
     ///
     /// The place holds a word.
     pub(super) const unsafe fn word(self) -> usize {
-        // SAFETY: the caller guarantees that the place holds a word, so it is initialised.
+        // SAFETY: the caller guarantees that the place holds a word, so it is initialized.
         unsafe { self.0.assume_init() }
     }
 }

@@ -29,9 +29,9 @@ pub(super) const SEQUENCES: &[&Program] = &[&add::MODEL];
 /// A counter for many adding threads and few readers: an addition is one plain add to memory.
 ///
 /// Scope `SameCpu`. Wait-free. An addition costs no atomic instruction on the fast path and one on
-/// the slow path. All methods may be called in signal handlers. A counter never closes a gate, so
-/// it is also fast where the kernel's rseq fence is unreliable. It takes one slot (128 bytes) per
-/// CPU. See [the module](super) for what all per-CPU structures share.
+/// the slow path. Every operation may be called in a signal handler. A counter never closes a gate,
+/// so it is also fast where the kernel's rseq fence is unreliable. It takes one slot (128 bytes)
+/// per CPU. See [the module](super) for what all per-CPU structures share.
 ///
 /// A thread-local counter is cheaper to add to, but takes memory and reading time for every thread;
 /// [`docs::performance`](crate::docs::performance) compares the two.

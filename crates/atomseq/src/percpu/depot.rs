@@ -33,9 +33,9 @@ const MAX_BATCHES: usize = 16;
 
 /// A bounded store of batches of words, shared by all CPUs.
 ///
-/// Lock-free: a thread retries only after another thread has claimed the cell it tried. All methods
-/// may be called in signal handlers, whatever code they interrupt. Nothing allocates after
-/// construction.
+/// Lock-free: a thread retries only after another thread has claimed the cell it tried. Every
+/// operation may be called in a signal handler, whatever code it interrupts. Nothing allocates
+/// after construction.
 #[derive(Debug)]
 pub(super) struct Depot {
     start: NonNull<u8>,
@@ -145,7 +145,7 @@ impl Depot {
 
     fn shelf(&self, index: usize) -> &Shelf {
         assert!(index < self.shelves);
-        // SAFETY: the shelves are at the start of the memory. `try_new` has initialised them, and
+        // SAFETY: the shelves are at the start of the memory. `try_new` has initialized them, and
         // until `self` is dropped they are accessed by shared reference only.
         unsafe { self.start.cast::<Shelf>().add(index).as_ref() }
     }
@@ -178,7 +178,7 @@ struct Cell(NonNull<ElementWord>);
 
 impl Cell {
     fn length(&self) -> &AtomicUsize {
-        // SAFETY: the cell is aligned and zero-initialised, and its first place is only accessed
+        // SAFETY: the cell is aligned and zero-initialized, and its first place is only accessed
         // atomically.
         unsafe { self.0.cast::<AtomicUsize>().as_ref() }
     }

@@ -127,7 +127,7 @@ mod tests {
     #[cfg(unix)]
     fn is_blocked() -> bool {
         let mut mask = std::mem::MaybeUninit::uninit();
-        // SAFETY: a null set only queries the mask, and the call initialises `mask` before it is
+        // SAFETY: a null set only queries the mask, and the call initializes `mask` before it is
         // read.
         unsafe {
             libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), mask.as_mut_ptr());

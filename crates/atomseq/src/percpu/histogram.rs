@@ -44,10 +44,10 @@ const DRAINED: isize = -2;
 /// A histogram for many recording threads and few readers: recording is one plain add to memory.
 ///
 /// Scope `SameCpu`. Wait-free. Recording costs no atomic instruction on the fast path and one on
-/// the slow path. All methods may be called in signal handlers. A histogram never closes a gate, so
-/// it is also fast where the kernel's rseq fence is unreliable. Reading does not allocate. It takes
-/// one slot (128 bytes) and eight bytes per bucket for each CPU, and eight bytes per bound. See
-/// [the module](super) for what all per-CPU structures share.
+/// the slow path. Every operation may be called in a signal handler. A histogram never closes a
+/// gate, so it is also fast where the kernel's rseq fence is unreliable. Reading does not allocate.
+/// It takes one slot (128 bytes) and eight bytes per bucket for each CPU, and eight bytes per
+/// bound. See [the module](super) for what all per-CPU structures share.
 ///
 /// ```
 /// use atomseq::percpu::Histogram;
@@ -102,7 +102,7 @@ impl Deref for Bounds {
 
     #[inline]
     fn deref(&self) -> &[u64] {
-        // SAFETY: `copy` initialised `count` numbers at `start`, and they stay until `self` is
+        // SAFETY: `copy` initialized `count` numbers at `start`, and they stay until `self` is
         // dropped.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.count) }
     }
@@ -257,7 +257,7 @@ impl Histogram {
         assert!(bucket < self.scale.buckets());
         let buckets = self.area.bulk_at(index).as_ptr();
         // SAFETY: the assertion keeps the address within the buckets in the bulk of a CPU or a
-        // guard, which are aligned, zero-initialised and valid as long as `self`.
+        // guard, which are aligned, zero-initialized and valid as long as `self`.
         unsafe { AtomicUsize::from_ptr(buckets.add(bucket * 8).cast()) }
     }
 }
@@ -295,8 +295,8 @@ impl fmt::Debug for Histogram {
     }
 }
 
-/// The counts of a [`Histogram`] at one time, merged over all CPUs. Later recordings do not change
-/// it.
+/// The counts that a [`Histogram`] had when they were read, of one CPU or of all CPUs together.
+/// Later recordings do not change them.
 #[derive(Clone)]
 pub struct Snapshot<'a> {
     counts: [u64; MAX_BUCKETS],

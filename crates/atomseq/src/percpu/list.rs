@@ -167,9 +167,9 @@ unsafe impl<N: Node> Owner for RawNode<N> {
 ///
 /// Scope `SameCpu`. [`push`](List::push) and [`pop`](List::pop) cost no atomic instruction on the
 /// fast path, and block only while another thread holds this CPU's gate. No operation allocates.
-/// All methods may be called in signal handlers. Elements are ordered per CPU only. A list takes
-/// one slot (128 bytes) per CPU and one word in each node. See [the module](super) for what all
-/// per-CPU structures share.
+/// Every operation may be called in a signal handler. Elements are ordered per CPU only. A list
+/// takes one slot (128 bytes) per CPU and one word in each node. See [the module](super) for what
+/// all per-CPU structures share.
 ///
 /// ```
 /// use atomseq::percpu::{Link, List, Node};

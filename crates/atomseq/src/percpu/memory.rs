@@ -190,7 +190,7 @@ mod tests {
             let piece = allocate(bytes).unwrap();
             assert!(piece.addr().get().is_multiple_of(SLOT_BYTES));
             for index in 0..bytes {
-                // SAFETY: the piece has `bytes` bytes, all initialised.
+                // SAFETY: the piece has `bytes` bytes, all initialized.
                 assert_eq!(unsafe { piece.add(index).read() }, 0);
             }
             // SAFETY: the piece has `bytes` bytes, and only this test uses them.
@@ -204,7 +204,7 @@ mod tests {
         }
         for (piece, bytes, mark) in pieces {
             for index in 0..bytes {
-                // SAFETY: the piece has `bytes` bytes, all initialised.
+                // SAFETY: the piece has `bytes` bytes, all initialized.
                 assert_eq!(unsafe { piece.add(index).read() }, mark, "pieces overlap");
             }
             // SAFETY: `allocate` returned the piece for this size, and this is its last use.

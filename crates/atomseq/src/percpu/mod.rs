@@ -53,7 +53,7 @@
 //!
 //! A constructor takes memory from the operating system, for every CPU that the kernel may ever
 //! bring online. After that no operation calls the global allocator, takes a lock of the standard
-//! library, or touches a thread-local that is initialised on first use. Every operation may be
+//! library, or touches a thread-local that is initialized on first use. Every operation may be
 //! called from a signal handler, including one that interrupted an operation on the same structure.
 //! These guarantees do not cover a [`Vec`] that the caller passes in, a [`Source`], or the
 //! elements' destructors.

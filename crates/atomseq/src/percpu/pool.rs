@@ -62,7 +62,7 @@ impl<T: AsWord, F: Fn() -> T> Source<T> for F {
 /// another puts back thus cost two atomic instructions per batch on either side, and no call of the
 /// source while the depot has room.
 ///
-/// All methods may be called in signal handlers if the source may. In a steady state nothing
+/// Every operation may be called in a signal handler if the source may. In a steady state nothing
 /// allocates. A dropped pool gives every object to [`Source::spill`].
 ///
 /// A pool takes one slot (128 bytes) and eight bytes per object for each CPU, and the memory of the

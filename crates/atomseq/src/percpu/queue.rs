@@ -133,7 +133,7 @@ impl Chunks {
             // SAFETY: a new mapping, aligned to a page, with room for the header. No other thread
             // can reach it before the exchange.
             unsafe { chunk.write(Chunk { next, bytes }) };
-            // Release: pairs with the synchronisation that gives `drop` exclusive access. No other
+            // Release: pairs with the synchronization that gives `drop` exclusive access. No other
             // code reads the list, which only grows until then.
             match self.newest.compare_exchange_weak(
                 next,
@@ -178,8 +178,8 @@ const LARGEST_CHUNK: usize = 1 << 20;
 /// pushed on its CPU.
 ///
 /// Scope `SameCpu`. [`push`](Queue::push) and [`pop`](Queue::pop) cost no atomic instruction on the
-/// fast path, and block only while another thread holds this CPU's gate. All methods may be called
-/// in signal handlers. Elements are ordered per CPU only.
+/// fast path, and block only while another thread holds this CPU's gate. Every operation may be
+/// called in a signal handler. Elements are ordered per CPU only.
 ///
 /// A full part takes a chunk of memory from the operating system, and keeps it until the queue is
 /// dropped. Nothing allocates any more once each part has reached its maximum length. A queue takes
@@ -230,7 +230,7 @@ impl<T: AsWord> Queue<T> {
             let cells = area.bulk(cpu).cast::<Cell>();
             // SAFETY: the bulk has room for `FIRST_CELLS` cells, and the area is not shared yet.
             let (first, last) = unsafe { chain(cells, FIRST_CELLS) };
-            // SAFETY: `last` is a cell that `chain` initialised, and the area is not shared yet.
+            // SAFETY: `last` is a cell that `chain` initialized, and the area is not shared yet.
             // Its link closes the ring.
             unsafe { (*(last as *mut Cell)).link = ElementWord::new(first) };
             area.set(cpu, HEAD, first);
@@ -409,7 +409,7 @@ impl<T: AsWord> Queue<T> {
     }
 }
 
-/// Initialises `count` cells, each linked to the next one. Returns the addresses of the first and
+/// Initializes `count` cells, each linked to the next one. Returns the addresses of the first and
 /// the last.
 ///
 /// # Safety
@@ -477,7 +477,7 @@ impl<T: AsWord> Drop for Queue<T> {
                 // SAFETY: a cell of the ring. `&mut self` excludes other threads, and the chunks
                 // are dropped later.
                 let Cell { link, value, .. } = unsafe { at.read() };
-                // SAFETY: `chain` initialised the link of every cell.
+                // SAFETY: `chain` initialized the link of every cell.
                 cell = unsafe { link.word() };
                 // SAFETY: the cells from head to tail hold words that `push` stored.
                 Some(unsafe { value.word() })

@@ -84,7 +84,7 @@ const BATCH: usize = 16;
 ///
 /// The iterator holds sixteen elements by value, and needs room for as many again while it fetches
 /// them. For the largest elements of a [`Ring`](super::Ring), of 4 KiB, this takes 150 KiB of stack
-/// in an optimised build and 320 KiB in an unoptimised one (measured on x86-64: 148 and 314). In a
+/// in an optimized build and 320 KiB in an unoptimized one (measured on x86-64: 148 and 314). In a
 /// signal handler with a small stack, remove such elements one at a time with `steal`, which takes
 /// 24 KiB or 97 KiB.
 pub struct Drain<'a, T> {

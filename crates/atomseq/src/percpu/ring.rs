@@ -10,7 +10,7 @@
 //! The sequence itself copies elements in and out. An aborted attempt changes nothing in the ring,
 //! because it has only written outside head and tail. It may, however, have written words to the
 //! destination of a pop, and the retry may find fewer elements, or none. A sequence therefore
-//! copies out only to memory that counts as uninitialised, and elements reach a caller's slice
+//! copies out only to memory that counts as uninitialized, and elements reach a caller's slice
 //! after the commit.
 //!
 //! Under a gate all signals are blocked, and a fault ends the process. On the slow path a caller's
@@ -107,7 +107,7 @@ const MAX_WORDS: usize = 512;
 /// place. One sequence can push or pop a batch.
 ///
 /// Scope `SameCpu`. Pushing and popping cost no atomic instruction on the fast path, and block only
-/// while another thread holds this CPU's gate. All methods may be called in signal handlers.
+/// while another thread holds this CPU's gate. Every operation may be called in a signal handler.
 /// Nothing allocates after construction. Elements are ordered per CPU only. For each CPU a ring
 /// takes one slot (128 bytes) and room for `capacity` elements, rounded up to a power of two. See
 /// [the module](super) for what all per-CPU structures share.
@@ -264,7 +264,7 @@ impl<T> Ring<T> {
         {
             return Ok(());
         }
-        // SAFETY: `padded` was initialised with the element, and the ring did not take it.
+        // SAFETY: `padded` was initialized with the element, and the ring did not take it.
         Err(unsafe { ManuallyDrop::into_inner(padded.element).assume_init() })
     }
 
@@ -274,7 +274,7 @@ impl<T> Ring<T> {
         let mut padded = Padded {
             element: ManuallyDrop::new(MaybeUninit::uninit()),
         };
-        // SAFETY: `padded` has room for one element in whole words, and counts as uninitialised.
+        // SAFETY: `padded` has room for one element in whole words, and counts as uninitialized.
         if unsafe { self.pop_to::<ON_THE_STACK>((&raw mut padded).expose_provenance(), 1) } == 0 {
             return None;
         }
@@ -372,7 +372,7 @@ impl<T> Ring<T> {
     /// On the slow path it copies as [`pop_batch`](Ring::pop_batch) does.
     pub fn pop_into(&self, elements: &mut Vec<T>) -> usize {
         let popped = self.pop_all(elements.spare_capacity_mut());
-        // SAFETY: `pop_all` initialised `popped` elements behind the vector's last one.
+        // SAFETY: `pop_all` initialized `popped` elements behind the vector's last one.
         unsafe { elements.set_len(elements.len() + popped) };
         popped
     }
@@ -410,7 +410,7 @@ impl<T> Ring<T> {
         pushed
     }
 
-    /// Pops into memory that counts as uninitialised, from its start on. Returns the number of
+    /// Pops into memory that counts as uninitialized, from its start on. Returns the number of
     /// elements.
     fn pop_all(&self, into: &mut [MaybeUninit<T>]) -> usize {
         let mut popped = 0;
@@ -520,7 +520,7 @@ impl<T> Ring<T> {
     /// # Safety
     ///
     /// `to` has room for `count` elements in whole words. After the call all of it counts as
-    /// uninitialised except for the elements popped, because an aborted attempt may have written
+    /// uninitialized except for the elements popped, because an aborted attempt may have written
     /// there.
     #[inline]
     unsafe fn pop_to<const WHERE: bool>(&self, to: usize, count: usize) -> usize {
@@ -619,7 +619,7 @@ impl<T: Send> Take<T> for Ring<T> {
     }
 
     unsafe fn element(&self, raw: Raw<T>) -> T {
-        // SAFETY: the caller guarantees that `take` returned `raw`, which initialised this field.
+        // SAFETY: the caller guarantees that `take` returned `raw`, which initialized this field.
         ManuallyDrop::into_inner(unsafe { raw.element })
     }
 

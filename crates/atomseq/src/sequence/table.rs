@@ -28,7 +28,9 @@ pub struct Row {
     pub clone: Option<Clone>,
 }
 
-/// The addresses of a sequence's clone.
+/// The addresses of a sequence's clone: a copy of its instructions, followed by its *ends*, one for
+/// each way out of the sequence. An end returns to the signal handler that runs the clone. The last
+/// word of an end, its *landing*, says where the original continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clone {
     /// The address of the first instruction, a copy of the sequence's first one.

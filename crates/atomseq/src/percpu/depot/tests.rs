@@ -10,7 +10,7 @@ fn words(of: impl IntoIterator<Item = usize>) -> Vec<ElementWord> {
 fn take(depot: &Depot) -> Vec<usize> {
     let mut batch = [ElementWord::EMPTY; LARGEST];
     let len = depot.take(&mut batch);
-    // SAFETY: the depot has initialised the first `len` places.
+    // SAFETY: the depot has initialized the first `len` places.
     batch[..len]
         .iter()
         .map(|place| unsafe { place.word() })
