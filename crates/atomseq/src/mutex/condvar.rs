@@ -46,8 +46,8 @@ use crate::sync::AtomicU32;
 ///
 /// Several locks may be used with one condition variable; notifications do not depend on the lock.
 ///
-/// A thread between its announcement and its system call does not notice exactly 2^32
-/// notifications.
+/// If exactly 2^32 notifications arrive while a thread is between its announcement and its system
+/// call, that thread misses them.
 ///
 /// # With a lock of scope `SameThread`
 ///
@@ -88,7 +88,7 @@ impl Condvar {
 
     /// Releases the lock, waits for a notification, and reacquires the lock.
     ///
-    /// No notification is missed that follows a change made under the lock after this call has
+    /// A notification is not missed if its change was made under the lock after this call has
     /// released it.
     #[inline]
     pub fn wait<R: RawMutex, T: ?Sized>(&self, guard: &mut MutexGuard<'_, R, T>) {

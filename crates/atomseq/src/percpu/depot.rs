@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   +-------+-------+--   --+------+------+------+--
-//!   | shelf | shelf |  …    | cell | cell | cell |  …        up to 64 cells a shelf
+//!   | shelf | shelf |  …    | cell | cell | cell |  …        up to 64 cells per shelf
 //!   +-------+-------+--   --+------+------+------+--
 //!                           | len | word | word | …          a cell: a batch
 //! ```
