@@ -32,7 +32,7 @@ pub(super) fn without_unwinding(lock: impl FnOnce()) {
         #[inline(always)]
         fn drop(&mut self) {
             end::abort(
-                "atomseq: `lock` panicked, and a guard of this lock may survive the panic; aborting\n",
+                "atomseq: `lock` panicked, and a guard that stands for this lock may outlive the panic; aborting\n",
             );
         }
     }
