@@ -72,7 +72,7 @@ impl Deadline {
         if matches!(self, Deadline::Never) {
             end::abort(
                 "atomseq: `lock` would wait indefinitely, because this thread, or the code that this signal handler has \
-                 interrupted, holds the lock; use `try_lock`, and handle its `None`; aborting\n",
+                 interrupted, holds the lock; use try_lock, and handle the None that it returns; aborting\n",
             );
         }
         false
