@@ -1,11 +1,71 @@
-//! The models: threads that put batches and take them, of which some are interrupted or stopped
-//! while a cell is theirs.
+//! The shelves of the depot of `percpu::Pool` under loom: every value that a relaxed load may
+//! return, and a report wherever two threads may touch a cell with nothing to order them. The
+//! library's own source.
+//!
+//! Each protection is taken away in turn, by a change of the source (`mutations.rs`), and that has
+//! to be found out.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
+use verify_model::controls;
+use verify_model::controls::{Attempt, Executions, holds};
 
-use crate::Library;
+/// What the source of the library is built on.
+mod sync {
+    pub use loom::sync::atomic::{AtomicU64, Ordering};
+}
+
+/// The library, as it is or with something wrong.
+trait Library: 'static {
+    type Shelf: Send + Sync + 'static;
+
+    fn shelf(cells: usize) -> Self::Shelf;
+    fn put(shelf: &Self::Shelf, fill: impl FnOnce(usize)) -> bool;
+    fn take<R>(shelf: &Self::Shelf, empty: impl FnOnce(usize) -> R) -> Option<R>;
+}
+
+macro_rules! library {
+    () => {
+        pub struct This;
+
+        impl crate::Library for This {
+            type Shelf = shelf::Shelf;
+
+            fn shelf(cells: usize) -> shelf::Shelf {
+                shelf::Shelf::new(cells)
+            }
+
+            fn put(shelf: &shelf::Shelf, fill: impl FnOnce(usize)) -> bool {
+                shelf.put(fill)
+            }
+
+            fn take<R>(shelf: &shelf::Shelf, empty: impl FnOnce(usize) -> R) -> Option<R> {
+                shelf.take(empty)
+            }
+        }
+    };
+}
+
+include!(concat!(env!("OUT_DIR"), "/depot.rs"));
+
+/// All models, with no bound on preemptions.
+fn attempts<L: Library>() -> impl Iterator<Item = Attempt<Executions>> {
+    let unbounded = || Executions { preemptions: None };
+    let models = all::<L>().into_iter();
+    models.map(move |(name, model)| (name, unbounded(), model))
+}
+
+#[test]
+fn a_cell_belongs_to_one_thread_at_a_time_and_a_batch_to_one_place() {
+    for model in attempts::<as_it_is::This>() {
+        let runs = holds("depot", model);
+        assert!(runs > 4, "only {runs} orders");
+    }
+}
+
+// The models: threads that put batches and take them, of which some are interrupted or stopped
+// while a cell is theirs.
 
 /// A shelf with its cells, each with a batch that is a number; 0 where there is none.
 struct Shelf<L: Library> {
@@ -76,7 +136,7 @@ fn beside<const N: usize, const M: usize>(
 }
 
 /// All of them by name, the largest last.
-pub fn all<L: Library>() -> [(&'static str, fn()); 7] {
+fn all<L: Library>() -> [(&'static str, fn()); 7] {
     [
         ("one puts and the other takes, twice", || {
             let shelf = Shelf::<L>::new(1);

@@ -5,12 +5,6 @@
 //! Loom knows no sequentially consistent loads, which it takes for acquiring ones; here they are
 //! made of a fence and a load.
 
-#[macro_use]
-#[path = "../controls/mod.rs"]
-mod controls;
-#[path = "../controls/loom.rs"]
-mod explorer;
-
 /// What the sources of the library are built on.
 mod sync {
     pub use loom::hint::spin_loop;
@@ -93,9 +87,10 @@ use std::sync::Arc;
 use loom::cell::UnsafeCell;
 use loom::thread;
 
-use controls::Attempt;
-use explorer::Executions;
 use sync::AtomicU64;
+use verify_model::controls;
+use verify_model::controls::Attempt;
+use verify_model::controls::Executions;
 
 /// k-CAS, as it is or with something weaker.
 trait Library: 'static {
