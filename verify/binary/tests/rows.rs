@@ -11,7 +11,6 @@ mod signal_forms;
 use signal_forms::PROGRAMS;
 use verify_binary::executable::Executable;
 use verify_binary::row::{self, rows};
-use verify_binary::row_rules;
 
 #[test]
 fn every_row_is_in_order() {
@@ -19,7 +18,7 @@ fn every_row_is_in_order() {
     let executable = Executable::this();
     let (rows, mut wrong) = rows(&executable, row::SECTION);
     for row in &rows {
-        let rules = row_rules::of_a_row(&executable, row);
+        let rules = row::of_a_row(&executable, row);
         wrong.extend(
             rules
                 .iter()
@@ -52,11 +51,12 @@ fn every_row_is_in_order() {
 #[test]
 #[cfg(not(debug_assertions))]
 fn the_forms_are_the_same_instructions() {
+    use verify_binary::golden::{Golden, compiler, is_blessing};
     use verify_binary::listing;
 
     signal_forms::run();
     let executable = Executable::this();
-    let bless = std::env::var_os("BLESS").is_some();
+    let mut file = Golden::read("signals");
     let mut compared = 0;
     for (program, forms) in PROGRAMS {
         let code = |(form, _): &signal_forms::Form| {
@@ -73,14 +73,12 @@ fn the_forms_are_the_same_instructions() {
         for form in &forms[1..] {
             assert_eq!(unprotected, code(form), "{program}: {form:?}");
         }
-        let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/signal");
-        let file = directory.join(format!("{program}.txt"));
-        let fresh = format!("; {}\n{}\n", env!("COMPILER"), unprotected.0.join("\n"));
-        if bless {
-            std::fs::write(&file, &fresh).expect("golden files can be written");
+        let fresh = format!("{}\n{}\n", compiler(), unprotected.0.join("\n"));
+        if is_blessing() {
+            file.bless(program, &fresh);
         }
-        let golden = std::fs::read_to_string(&file)
-            .unwrap_or_else(|error| panic!("{}: {error}; run with BLESS=1", file.display()));
+        let golden = file.listing(program);
+        let golden = golden.unwrap_or_else(|| panic!("no listing of {program}: run with BLESS=1"));
         // Another compiler may choose other registers.
         if golden.lines().next() == fresh.lines().next() {
             compared += 1;
@@ -104,7 +102,7 @@ fn faulty_rows_are_found_out() {
             .iter()
             .find(|row| row.function == *name)
             .expect("it is in the executable");
-        let said = row_rules::of_a_row(&executable, row);
+        let said = row::of_a_row(&executable, row);
         println!("control {name}: {}", said.join("; "));
         match fault {
             None => assert_eq!(said, [""; 0], "{name}"),

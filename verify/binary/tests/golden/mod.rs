@@ -1,14 +1,14 @@
 //! Comparison with the listings in `golden/`.
 //!
-//! A file holds a whole function of an optimized build, and which compiler made it. With that
-//! compiler the whole function must be the same. With another one, or without optimization, the
-//! windows must be, but for the choice of registers.
+//! A listing is a whole function of an optimized build. With the compiler that made the listing, the
+//! whole function must be the same. With another one, or without optimization, the windows must be
+//! the same but for the choice of registers.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use verify_binary::descriptor::Descriptor;
 use verify_binary::executable::Executable;
+use verify_binary::golden::{Golden, compiler, is_blessing, path};
 use verify_binary::{fast_path, listing, rules};
 
 use crate::operations::NAMES;
@@ -17,7 +17,7 @@ const OPTIMIZED: bool = !cfg!(debug_assertions);
 
 /// Compares everything; says what differs.
 pub fn compare(executable: &Executable, sequences: &[Descriptor]) -> Vec<String> {
-    let bless = std::env::var_os("BLESS").is_some();
+    let bless = is_blessing();
     if bless && !OPTIMIZED {
         return vec!["golden files are of optimized builds: add --release".to_string()];
     }
@@ -31,22 +31,28 @@ pub fn compare(executable: &Executable, sequences: &[Descriptor]) -> Vec<String>
         };
         let place = function.place.clone();
         let fresh = listing::function(executable, place.clone(), sequences);
-        let path = file(name.trim_start_matches("fast_"));
+        let operation = name.trim_start_matches("fast_");
+        let mut file = Golden::read(file_of(operation));
         if bless {
-            let text = format!("; {}\n{}\n", env!("COMPILER"), fresh.join("\n"));
-            std::fs::write(&path, text).expect("golden files can be written");
+            file.bless(
+                operation,
+                &format!("{}\n{}\n", compiler(), fresh.join("\n")),
+            );
         }
-        let Ok(golden) = std::fs::read_to_string(&path) else {
-            wrong.push(format!("{} is missing", path.display()));
+        let Some(golden) = file.listing(operation) else {
+            wrong.push(format!(
+                "{operation} has no listing in {}.txt",
+                file_of(operation)
+            ));
             continue;
         };
         let mut golden = golden.lines();
-        let compiler = golden.next().unwrap_or_default().trim_start_matches("; ");
+        let made_by = golden.next().unwrap_or_default();
         let golden: Vec<&str> = golden.collect();
         reviewed.extend(listing::windows(golden.iter().copied()));
         if OPTIMIZED {
             wrong.extend(check_fast_path(executable, name, sequences));
-            if compiler == env!("COMPILER") {
+            if made_by == compiler() {
                 whole += 1;
                 wrong.extend(difference(name, &golden, &fresh));
             }
@@ -57,7 +63,7 @@ pub fn compare(executable: &Executable, sequences: &[Descriptor]) -> Vec<String>
         .map(|descriptor| listing::window(executable, descriptor))
         .collect();
     // Sequences that no operation runs first thing.
-    let others = file("others");
+    let others = path("others");
     if bless {
         let others_now: Vec<&str> = present.difference(&reviewed).map(String::as_str).collect();
         std::fs::write(&others, others_now.join("\n")).expect("golden files can be written");
@@ -82,9 +88,12 @@ pub fn compare(executable: &Executable, sequences: &[Descriptor]) -> Vec<String>
     wrong
 }
 
-fn file(name: &str) -> PathBuf {
-    let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden");
-    directory.join(format!("{name}.txt"))
+/// The golden file of an operation: one for each structure.
+fn file_of(operation: &str) -> &str {
+    match operation.split('_').next() {
+        Some("test" | "biased") => "locks",
+        structure => structure.expect("the first word"),
+    }
 }
 
 fn difference(name: &str, golden: &[&str], fresh: &[String]) -> Option<String> {
