@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use crate::cpu::{self, Cpus, move_to};
 use crate::gate;
 use crate::reach::Reachable;
 use crate::scenario::{Check, Interruption, Outcome, Scenario, Words};
-use crate::table::{self, Window};
-use crate::trap::{self, Kind, Stop};
-use crate::watchdog::Watchdog;
+use verify_support::code::table::{self, Window};
+use verify_support::code::trap::{self, Kind, Stop};
+use verify_support::cpus::{self, Cpus, move_to};
+use verify_support::watchdog::Watchdog;
 
 /// To how many scenarios moves are applied at the same instruction: a move waits for its turn on
 /// two CPUs.
@@ -246,7 +246,7 @@ impl Check for Checker {
                 .push(format!("{}: reaches no window", scenario.name));
         }
         for interruption in scenario.interruptions(self.cpus) {
-            cpu::use_other(interruption.moves());
+            cpus::use_other(interruption.moves());
             let expected = scenario.serial(interruption, self.cpus, scenario.content);
             for &window in &reached {
                 for boundary in 0..self.windows[window].boundaries.len() {
@@ -265,7 +265,7 @@ impl Check for Checker {
                 }
             }
         }
-        cpu::use_other(false);
+        cpus::use_other(false);
         for &window in &reached {
             self.close_gate(scenario, &reached, window);
         }

@@ -2,10 +2,12 @@
 //! the others are done, or calls operations itself.
 
 use std::cell::Cell;
-use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+use verify_support::signals::install_short;
+use verify_support::timers::{self, Handle};
 
 /// The others, as a handler knows them.
 pub trait Others: Sync {
@@ -28,7 +30,7 @@ thread_local! {
     static ME: Cell<Option<Me>> = const { Cell::new(None) };
     static INTERRUPTED: Cell<bool> = const { Cell::new(false) };
     /// The thread's timer, and after how long it comes.
-    static TIMER: Cell<Option<(libc::timer_t, Duration)>> = const { Cell::new(None) };
+    static TIMER: Cell<Option<(Handle, Duration)>> = const { Cell::new(None) };
     /// How often it has come since this thread last began with a history.
     static CAME: Cell<u32> = const { Cell::new(0) };
 }
@@ -162,7 +164,7 @@ pub fn begin() {
     if let Some((timer, period)) = TIMER.get() {
         // Otherwise it comes soon, and had better come any time.
         if came > 2 {
-            set(timer, period);
+            timer.once(period);
         }
     }
 }
@@ -173,27 +175,9 @@ extern "C" fn on_timer(_signal: libc::c_int) {
         if let Some((timer, period)) = TIMER.get() {
             let came = CAME.get();
             CAME.set(DOUBLINGS.min(came + 1));
-            set(timer, period * (1 << came));
+            timer.once(period * (1 << came));
         }
     });
-}
-
-/// Lets it come once, after so long. Handlers may do that.
-fn set(timer: libc::timer_t, after: Duration) {
-    let never = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    let times = libc::itimerspec {
-        it_interval: never,
-        it_value: libc::timespec {
-            tv_sec: after.as_secs() as libc::time_t,
-            tv_nsec: after.subsec_nanos() as libc::c_long,
-        },
-    };
-    // SAFETY: valid times for a timer of this thread's, which has not been deleted.
-    let set = unsafe { libc::timer_settime(timer, 0, &times, ptr::null_mut()) };
-    assert_eq!(set, 0, "a timer that runs");
 }
 
 /// Interrupts the thread that started it, again and again, until dropped: each time so long after
@@ -201,7 +185,9 @@ fn set(timer: libc::timer_t, after: Duration) {
 /// handlers take longer than the period, a timer that just went on would come again before the
 /// thread's next instruction, for ever.
 #[derive(Debug)]
-pub struct Timer(libc::timer_t);
+pub struct Timer {
+    _timer: timers::Timer,
+}
 
 impl Timer {
     /// For this thread, which has no other.
@@ -210,29 +196,11 @@ impl Timer {
     ///
     /// If the system has no timer left.
     pub fn start(period: Duration) -> Timer {
-        // SAFETY: zero is a valid action; its handler lives as long as the program and uses what
-        // handlers may use.
-        let installed = unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = on_timer as *const () as usize;
-            action.sa_flags = libc::SA_RESTART;
-            libc::sigaction(SIGNAL, &action, ptr::null_mut())
-        };
-        assert_eq!(installed, 0, "the signal can be handled");
-        let mut timer = MaybeUninit::uninit();
-        // SAFETY: an event of numbers, for which zero is a value; room for the timer.
-        unsafe {
-            let mut event: libc::sigevent = std::mem::zeroed();
-            event.sigev_notify = libc::SIGEV_THREAD_ID;
-            event.sigev_signo = SIGNAL;
-            event.sigev_notify_thread_id = libc::gettid();
-            let made = libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, timer.as_mut_ptr());
-            assert_eq!(made, 0, "a timer for this thread");
-            let timer = timer.assume_init();
-            TIMER.set(Some((timer, period)));
-            set(timer, period);
-            Timer(timer)
-        }
+        install_short(SIGNAL, on_timer, libc::SA_RESTART);
+        let timer = timers::Timer::new(SIGNAL).expect("a timer for this thread");
+        TIMER.set(Some((timer.handle(), period)));
+        timer.handle().once(period);
+        Timer { _timer: timer }
     }
 }
 
@@ -240,7 +208,5 @@ impl Drop for Timer {
     fn drop(&mut self) {
         // A handler that comes now does not set it again.
         TIMER.set(None);
-        // SAFETY: made by `start`, deleted once.
-        unsafe { libc::timer_delete(self.0) };
     }
 }

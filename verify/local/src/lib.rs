@@ -2,7 +2,6 @@
 //! share.
 #![cfg(target_os = "linux")]
 
-pub mod fire;
 pub mod ledger;
 pub mod loaded;
 pub mod trials;

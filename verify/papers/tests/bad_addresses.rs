@@ -13,9 +13,9 @@ use atomseq_papers::statistics;
 use verify_papers::faults::{self, Seen, seen};
 use verify_papers::instruction::{HERE, execute, length, note_and_skip};
 use verify_papers::memory::{beyond_the_end_of_a_file, pages, protect, read_only, unmapped};
-use verify_signals::fresh::{in_fresh_process, killed_in_fresh_process};
-use verify_signals::signals::{change_mask, install_plainly, is_blocked};
-use verify_signals::this_test;
+use verify_support::processes::{in_fresh_process, killed_in_fresh_process};
+use verify_support::signals::{change_mask, install_plainly, is_blocked};
+use verify_support::this_test;
 
 const MAPERR: i32 = 1;
 const ACCERR: i32 = 2;

@@ -13,9 +13,9 @@ use atomseq_papers::statistics;
 use verify_papers::faults::{self, seen};
 use verify_papers::instruction::execute;
 use verify_papers::memory::pages;
-use verify_signals::fresh::{in_fresh_process, killed_in_fresh_process};
-use verify_signals::signals::{install_plainly, raise};
-use verify_signals::this_test;
+use verify_support::processes::{in_fresh_process, killed_in_fresh_process};
+use verify_support::signals::{install_plainly, raise};
+use verify_support::this_test;
 
 #[test]
 fn good_addresses_are_set_and_the_old_value_comes_back() {

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
 
 use atomseq::internals::signal_controls;
 use atomseq::signal::{self, Event};
-use verify_signals::fresh::in_fresh_process;
-use verify_signals::interrupt::Page;
-use verify_signals::jump;
-use verify_signals::sequences::add_to_three;
-use verify_signals::signals::{change_mask, install, is_blocked, kernel_mask, raise};
-use verify_signals::this_test;
+use verify_signals::add_to_three;
+use verify_support::jump;
+use verify_support::pages::Page;
+use verify_support::processes::in_fresh_process;
+use verify_support::signals::{change_mask, install, is_blocked, kernel_mask, raise};
+use verify_support::this_test;
 
 const ONE: i32 = libc::SIGUSR1;
 

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use atomseq::internals::signal_controls;
 use atomseq::signal::{self, Event, mask};
-use verify_signals::fresh::{code_of_child, in_child, in_fresh_process};
+use verify_support::jump;
+use verify_support::processes::{code_of_child, in_child, in_fresh_process};
 #[cfg(target_arch = "x86_64")]
-use verify_signals::fresh::{code_of_child_of, raw_fork};
-use verify_signals::jump;
-use verify_signals::signals::{change_mask, install, is_blocked, kernel_mask, raise};
-use verify_signals::this_test;
+use verify_support::processes::{code_of_child_of, raw_fork};
+use verify_support::signals::{change_mask, install, is_blocked, kernel_mask, raise};
+use verify_support::this_test;
 
 const ONE: i32 = libc::SIGUSR1;
 const TWO: i32 = libc::SIGUSR2;
@@ -83,7 +83,7 @@ fn a_child_forgets_what_is_kept(forks: &[fn() -> i32]) {
     install(TWO, |_| ());
     keep_one();
     for fork in forks {
-        let code = verify_signals::fresh::code_of_child_of(fork, || {
+        let code = verify_support::processes::code_of_child_of(fork, || {
             raise(TWO);
             i32::from(!an_empty_mask_unblocks_nothing() || runs() != 0)
         });
@@ -230,7 +230,7 @@ fn forks_inside_forks_leave_the_mask_as_it_was() {
             let child = fork();
             assert!(child >= 0);
             if child > 0 {
-                assert_eq!(verify_signals::fresh::code_of(child), 0);
+                assert_eq!(verify_support::processes::code_of(child), 0);
             }
         }
     }
@@ -248,7 +248,7 @@ fn forks_inside_forks_leave_the_mask_as_it_was() {
             LEFT.store(0, SeqCst);
             let is_same = blocked() == before && signal::repair().is_clean();
             if child > 0 {
-                assert_eq!(verify_signals::fresh::code_of(child), 0);
+                assert_eq!(verify_support::processes::code_of(child), 0);
             }
             if std::process::id() != own {
                 // SAFETY: ends a child.

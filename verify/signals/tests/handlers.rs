@@ -5,12 +5,12 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering::SeqCst};
 
 use atomseq::signal::{self, Chained, Error, Event, Options};
-use verify_signals::fresh::{in_fresh_process, killed_in_fresh_process};
-use verify_signals::log::{clear_log, log, log_length, logged};
-use verify_signals::signals::{
+use verify_signals::{clear_log, log, log_length, logged};
+use verify_support::processes::{in_fresh_process, killed_in_fresh_process};
+use verify_support::signals::{
     change_mask, holds, install, install_plainly, install_with, installed, is_blocked, raise,
 };
-use verify_signals::this_test;
+use verify_support::this_test;
 
 const ONE: i32 = libc::SIGUSR1;
 const TWO: i32 = libc::SIGUSR2;
@@ -228,7 +228,7 @@ fn an_event_tells_what_the_kernel_told() {
             assert!(!event.context().is_null());
         }
         install(ONE, look);
-        verify_signals::signals::queue(ONE, 4711);
+        verify_support::signals::queue(ONE, 4711);
         assert_eq!(logged(), [4711, 0, 1, 1]);
         assert_eq!(signal::statistics().deliveries, 1);
     });
@@ -502,7 +502,7 @@ fn handlers_run_on_the_alternate_stack_only_on_request_and_only_if_it_is_large_e
 fn an_alternate_stack_that_the_kernel_refuses_to_tell_of_is_refused() {
     in_fresh_process(this_test!(), || {
         alternate_stack(256 << 10);
-        verify_signals::sandbox::refuse(&[libc::SYS_sigaltstack]);
+        verify_support::sandbox::refuse_all(&[libc::SYS_sigaltstack]);
         let options = Options::new().on_alternate_stack(8 << 10);
         // SAFETY: the handler is async-signal-safe.
         let refused = unsafe { signal::install_with(ONE, nest, options) };

@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use atomseq::internals::signal_controls as controls;
 use atomseq::signal::{self, Event, Fault, Options, mask};
-use verify_signals::fresh::in_fresh_process;
-use verify_signals::log::{clear_log, log, logged};
-use verify_signals::signals::{Three, install_plainly, install_with, raise};
-use verify_signals::this_test;
+use verify_signals::{clear_log, log, logged};
+use verify_support::processes::in_fresh_process;
+use verify_support::signals::{Three, install_plainly, install_with, raise};
+use verify_support::this_test;
 
 /// Two that are ignored by default, and a fault's.
 const SIGNALS: [i32; 3] = [libc::SIGURG, libc::SIGWINCH, libc::SIGFPE];

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::SeqCst};
 use atomseq::internals::signal_controls;
 use atomseq::signal::{self, Event, mask};
 #[cfg(target_arch = "x86_64")]
-use verify_signals::fresh::{code_of, raw_fork};
-use verify_signals::fresh::{in_child, in_fresh_process};
-use verify_signals::signals::{
+use verify_support::processes::{code_of, raw_fork};
+use verify_support::processes::{in_child, in_fresh_process};
+use verify_support::signals::{
     change_mask, holds, install, install_plainly, is_blocked, is_pending, raise,
 };
-use verify_signals::this_test;
+use verify_support::this_test;
 
 const ONE: i32 = libc::SIGUSR1;
 

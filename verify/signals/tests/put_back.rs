@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use atomseq::internals::signal_controls;
 use atomseq::signal::{self, Event};
-use verify_signals::fresh::in_fresh_process;
-use verify_signals::signals::{install, install_plainly, installed, raise};
-use verify_signals::this_test;
+use verify_support::processes::in_fresh_process;
+use verify_support::signals::{install, install_plainly, installed, raise};
+use verify_support::this_test;
 
 const ONE: i32 = libc::SIGUSR1;
 const MASKABLE: i32 = 64;
@@ -161,7 +161,7 @@ fn a_handler_of_others_that_is_put_back_is_covered_from_the_first_call_on() {
                 unsafe { libc::_exit(i32::from(outcome.is_err())) };
             }
             assert_eq!(
-                verify_signals::fresh::code_of(child),
+                verify_support::processes::code_of(child),
                 0,
                 "{signal}, {way:?}"
             );

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use atomseq::internals::{signal_controls, table};
 use atomseq::signal::{self, Event, Interrupted};
-use verify_signals::fresh::in_fresh_process;
-use verify_signals::interrupt::{Page, mask, program_counter};
-use verify_signals::sequences::add_second_to_first;
-use verify_signals::signals::{change_mask, install, install_plainly, is_blocked, raise};
-use verify_signals::this_test;
+use verify_signals::add_second_to_first;
+use verify_support::pages::{Page, mask, program_counter};
+use verify_support::processes::in_fresh_process;
+use verify_support::signals::{change_mask, install, install_plainly, is_blocked, raise};
+use verify_support::this_test;
 
 static WORDS: AtomicUsize = AtomicUsize::new(0);
 static HOW: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];

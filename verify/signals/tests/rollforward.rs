@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use atomseq::internals::signal_controls;
 use atomseq::internals::table;
 use atomseq::signal::{self, Event, Interrupted, Options};
-use verify_signals::fresh::{in_child, in_fresh_process, killed_in_fresh_process};
-use verify_signals::interrupt::{Page, install_fault_handler, mask, program_counter};
-use verify_signals::jump;
-use verify_signals::sequences::add_to_three;
-use verify_signals::signals::{
+use verify_signals::add_to_three;
+use verify_support::jump;
+use verify_support::pages::{Page, install_fault_handler, mask, program_counter};
+use verify_support::processes::{Written, in_child, in_fresh_process, killed_in_fresh_process};
+use verify_support::signals::{
     change_mask, install, install_plainly, install_with, is_blocked, raise,
 };
-use verify_signals::this_test;
+use verify_support::this_test;
 
 static WORDS: AtomicUsize = AtomicUsize::new(0);
 static SEEN: [AtomicUsize; 3] = [const { AtomicUsize::new(usize::MAX) }; 3];
@@ -495,10 +495,10 @@ fn a_clone_that_only_faults_is_given_up_with_a_report() {
         assert!(statistics.faults > 1);
         assert!(!is_blocked(libc::SIGUSR1));
     });
-    if let Some(report) = report {
+    if let Some(Written { errors, .. }) = report {
         assert!(
-            report.contains("kept faulting for over 20 ms and was abandoned; signal 10"),
-            "{report}"
+            errors.contains("kept faulting for over 20 ms and was abandoned; signal 10"),
+            "{errors}"
         );
     }
 }

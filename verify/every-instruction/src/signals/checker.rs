@@ -8,13 +8,13 @@ use super::deliver::{self, Counts, FIRST, FOREIGN, SECOND};
 use super::interruption::Interruption::{
     self, ForeignInClone, InClone, InForeign, InHandler, One, Two,
 };
-use super::order::{self, Outcome, Part};
+use super::interruption::{self, Outcome, Part};
 use super::rows::{self, Row};
 use super::stepper::{self, Stop};
 use crate::reach::Reachable;
 use crate::scenario::{Check, Scenario};
-use crate::table::Program;
-use crate::watchdog::Watchdog;
+use verify_support::code::table::Program;
+use verify_support::watchdog::Watchdog;
 
 /// What the names of functions have in common that are interrupted everywhere, not only in their
 /// sequences.
@@ -320,10 +320,10 @@ impl Checker {
                 let orders = interruption.orders(asked);
                 orders
                     .iter()
-                    .map(|order| order::serial(scenario, order))
+                    .map(|order| interruption::serial(scenario, order))
                     .collect()
             });
-        if order::matching(&outcome, expected, scenario.whole).is_none() {
+        if interruption::matching(&outcome, expected, scenario.whole).is_none() {
             wrong.push(format!("{outcome:?} is none of {expected:?}"));
         } else if let Some(first) = operation_first {
             self.outcomes[usize::from(first)] += 1;

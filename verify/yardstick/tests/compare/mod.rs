@@ -3,6 +3,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
+use verify_support::cpus;
 use verify_yardstick::counter::Counter;
 use verify_yardstick::stack::Stack;
 
@@ -186,21 +187,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 
 /// Moves this thread to each CPU it may use, one after the other.
 fn pinned_in_turn() -> impl Iterator<Item = usize> {
-    // SAFETY: a CPU set is plain bits, for which zero is valid.
-    let mut allowed: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the set is this large.
-    let result = unsafe { libc::sched_getaffinity(0, size_of_val(&allowed), &mut allowed) };
-    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
-    (0..libc::CPU_SETSIZE as usize)
-        // SAFETY: the number is below the set's size.
-        .filter(move |cpu| unsafe { libc::CPU_ISSET(*cpu, &allowed) })
-        .inspect(|cpu| {
-            // SAFETY: as above.
-            let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-            // SAFETY: as above.
-            unsafe { libc::CPU_SET(*cpu, &mut set) };
-            // SAFETY: as above.
-            let result = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) };
-            assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
-        })
+    cpus::allowed()
+        .into_iter()
+        .inspect(|cpu| cpus::move_to(*cpu))
 }
