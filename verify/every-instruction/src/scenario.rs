@@ -40,7 +40,7 @@ pub struct Scenario<S: 'static> {
     pub total: Operation<S>,
 }
 
-/// Whoever runs scenarios.
+/// A checker that runs scenarios.
 pub trait Check {
     /// Interrupts a scenario's operation in every way.
     fn check<S: 'static>(&mut self, scenario: &Scenario<S>);

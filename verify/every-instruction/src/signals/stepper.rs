@@ -10,7 +10,12 @@
 //! ```
 //!
 //! The handler blocks every signal, so what it sends waits until it returns, and then arrives
-//! before the thread runs another instruction. One thread at a time is stopped.
+//! before the thread runs another instruction. That is what makes a stop exact: the saved program
+//! counter that the library's handler sees is the chosen instruction, and not a later one.
+//!
+//! A breakpoint, and not single steps from the start, leads to the neighbourhood: each step is a
+//! signal, and a step inside a section of another kind would abort it. One thread at a time is
+//! stopped.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};

@@ -1,9 +1,16 @@
 //! Which instructions an operation runs while signals are open, found by running it one instruction
 //! at a time.
 //!
+//! ```text
+//! breakpoint at the function's entry ─ trap flag on ─ one signal an instruction: record it ─ … ─ return address: off
+//!                                                       └ a call that blocks signals: done by the handler, flag off,
+//!                                                         and on again with the signal that is delivered at the end
+//! ```
+//!
 //! The trap flag raises a signal after each instruction. It stays off while signals are blocked,
 //! where that signal would end the process, and comes on again with the first signal delivered
-//! afterwards.
+//! afterwards. A step aborts a section, so a stepped operation takes the way around its sections.
+//! [`Way`] describes on which way an operation is followed.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -17,7 +24,7 @@ use super::breakpoints::Table;
 use super::steps::{STEP, call_vdso, vdso};
 use super::trap;
 
-/// The most instructions that an operation is followed for.
+/// An operation is followed for at most so many instructions.
 const MAX: usize = 1 << 20;
 
 /// How many steps this process has taken, to tell a way that is long from one that does not go on.
@@ -113,7 +120,7 @@ pub fn meet(way: Way, address: usize, met: fn(), body: impl FnOnce()) {
     follow(0..0, way, Some((address, met)), body);
 }
 
-/// Forgets the trace of a thread that has ended in it.
+/// Forgets the trace of a thread that has exited in it.
 pub fn forget() {
     TRACE.store(ptr::null_mut(), Ordering::SeqCst);
     Table::of([]).plant();
@@ -192,7 +199,7 @@ extern "C" fn on_step(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
     trace.breakpoints.lift();
     let pointer = &mut context.uc_mcontext.gregs[libc::REG_RIP as usize];
     let met = (0..=AT).find(|index| trace.breakpoints.is_set(*index));
-    let met = met.expect("a breakpoint nobody set");
+    let met = met.expect("an unknown breakpoint");
     trace.breakpoints.set(met, false);
     let address = trace.addresses[met];
     // Otherwise the kernel has moved the thread to its section's abort address.
@@ -296,7 +303,7 @@ extern "C" fn on_open(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
 
 fn current<'a>() -> &'a Trace {
     let trace = TRACE.load(Ordering::SeqCst);
-    assert!(!trace.is_null(), "a step nobody asked for");
+    assert!(!trace.is_null(), "a step without a trace");
     // SAFETY: `follow` waits on this thread's stack until TRACE is null again.
     unsafe { &*trace.cast::<Trace>() }
 }

@@ -6,6 +6,11 @@
 //! kernel              └ signal; the section is armed: instruction pointer = abort address
 //! ```
 //!
+//! In a section, the kernel has moved the thread to the abort address by the time the handler runs:
+//! the interruption is real, and the handler learns which breakpoint it was from that address, since
+//! at most one stop of a window is set at a time. Outside, the instruction pointer is one byte behind
+//! the breakpoint.
+//!
 //! A breakpoint while signals are blocked would end the process. So stops are set in phases: the
 //! next one begins where a stretch with signals blocked ends (see [`super::blocked`]).
 //!
@@ -150,7 +155,7 @@ pub fn unlock(range: Range<usize>) {
 /// Runs with all breakpoints lifted.
 extern "C" fn on_signal(signal: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
     let run = RUN.load(Ordering::SeqCst);
-    assert!(!run.is_null(), "a breakpoint nobody set");
+    assert!(!run.is_null(), "an unknown breakpoint");
     // SAFETY: `run` waits on this thread's stack until RUN is null again.
     let run = unsafe { &*run.cast::<Run<'_>>() };
     if signal == blocked::SIGNAL {
@@ -170,14 +175,14 @@ fn on_trap(run: &Run<'_>, context: &mut libc::ucontext_t) {
     }
     let registers = &mut context.uc_mcontext.gregs;
     let pointer = registers[libc::REG_RIP as usize] as usize;
-    // The kernel tells where the thread will continue, not where it was: an abort address belongs
+    // The kernel reports where the thread will continue, not where it was: an abort address belongs
     // to one window, and at most one stop of a window is set.
     let index = (0..run.stops.len()).find(|index| {
         let stop = &run.stops[*index];
         let here = stop.abort == Some(pointer) || stop.address + 1 == pointer;
         here && run.table.is_set(*index)
     });
-    let index = index.expect("a breakpoint nobody set");
+    let index = index.expect("an unknown breakpoint");
     let stop = &run.stops[index];
     let aborted = stop.abort == Some(pointer);
     if !aborted {
