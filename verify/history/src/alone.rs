@@ -1,4 +1,4 @@
-//! One trial at a time, and what is said when it does not get on.
+//! One trial at a time; a trial that makes no progress is reported, and ends the process.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,48 +8,45 @@ use std::{fmt, thread};
 
 use verify_support::threads::{self, scheduled};
 
-use crate::reports;
-use crate::reports::{say, say_panics};
+use crate::reports::{self, say, say_panics};
 use crate::stops::steps;
 
-/// How much CPU time a history may take: far more than any does. The histories of a trial take as
-/// long as they are many.
+/// How much CPU time a history may take: far more than any needs. It bounds one history, not a trial.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How often somebody looks whether the trial gets on.
+/// How often the watching thread looks whether the trial makes progress.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Whoever looks for the threads' whereabouts in a process that hangs may come to hang as well: it
-/// ends after so many seconds.
+/// A report of all threads of a process that hangs may come to hang as well: an alarm ends the
+/// process after so many seconds.
 const LAST_WORDS: u32 = 30;
 
-/// One trial at a time: breakpoints and handlers are the process's. It ends the process if the
-/// trial does not get on (see [`Spent`](crate::alone::Spent)), and says what every thread is at.
+/// A trial that owns the process exclusively: breakpoints and handlers belong to the process. If the
+/// trial makes no progress (see [`Spent`]), the process reports what every thread does, and aborts.
 pub struct Alone {
     over: Arc<AtomicBool>,
     _one: MutexGuard<'static, ()>,
 }
 
-/// How often this process got on: histories that have ended, and calls that were followed to find
+/// The progress of this process: histories that have ended, and calls that were followed to find
 /// places.
-static GOT_ON: AtomicU64 = AtomicU64::new(0);
+static PROGRESS: AtomicU64 = AtomicU64::new(0);
 
-/// Says that a history has ended, or that a call has been followed.
+/// Counts a history that has ended, or a call that was followed.
 pub(crate) fn one_more() {
-    GOT_ON.fetch_add(1, Ordering::Relaxed);
+    PROGRESS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A count that stays as it is while nothing gets on. An operation that is followed takes a step at
-/// a time, which where each costs a way through hypervisors may be long; there is a limit to the
-/// steps.
-fn got_on() -> u64 {
-    GOT_ON.load(Ordering::Relaxed) + steps()
+/// Returns a count that stays the same while nothing makes progress. Steps of an operation that is
+/// followed count: under a hypervisor each may take long, and there is a limit to their number.
+fn progress() -> u64 {
+    PROGRESS.load(Ordering::Relaxed) + steps()
 }
 
-/// What this process is at, for messages.
+/// What this process does, for messages.
 static DOING: Mutex<String> = Mutex::new(String::new());
 
-/// Says what comes next.
+/// Notes what comes next, for a report.
 pub(crate) fn now_doing(what: String) {
     *DOING.lock().unwrap_or_else(PoisonError::into_inner) = what;
 }
@@ -66,9 +63,9 @@ impl Alone {
         let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         say_panics();
         let (over, name) = (Arc::new(AtomicBool::new(false)), name.to_string());
-        let told = over.clone();
+        let is_over = over.clone();
         // Never joined: it ends when the trial has ended, or ends the process.
-        thread::spawn(move || watch(&name, patience, &told));
+        thread::spawn(move || watch(&name, patience, &is_over));
         Alone { over, _one: one }
     }
 }
@@ -80,10 +77,10 @@ impl Drop for Alone {
 }
 
 fn watch(name: &str, most: Duration, over: &AtomicBool) {
-    let before = GOT_ON.load(Ordering::Relaxed);
-    let (mut last, mut patience) = (got_on(), Patience::of(most));
+    let before = PROGRESS.load(Ordering::Relaxed);
+    let (mut last, mut patience) = (progress(), Patience::of(most));
     while !over.load(Ordering::Relaxed) {
-        let now = got_on();
+        let now = progress();
         let spent = patience.is_over();
         if now != last {
             last = now;
@@ -93,12 +90,12 @@ fn watch(name: &str, most: Duration, over: &AtomicBool) {
             unsafe { libc::alarm(LAST_WORDS) };
             say(format!(
                 "{name}: an operation never ends, or takes longer than {most:?}, after {} histories and calls that were followed; since then {spent}; ",
-                GOT_ON.load(Ordering::Relaxed) - before
+                PROGRESS.load(Ordering::Relaxed) - before
             ));
-            // Whoever has it may be the one that hangs.
+            // The thread that holds it may be the one that hangs.
             match DOING.try_lock() {
                 Ok(doing) => say(doing.as_bytes()),
-                Err(_) => say("being told what comes next"),
+                Err(_) => say("noting what comes next"),
             }
             say("\n");
             reports::say_all();
@@ -108,19 +105,20 @@ fn watch(name: &str, most: Duration, over: &AtomicBool) {
     }
 }
 
-// When a trial that does not get on is given up.
+// When a trial without progress is given up.
 
 /// So many times the patience may be slept away.
 const ASLEEP: u32 = 10;
 
-/// The most that counts between two looks: whoever looks was kept from it, and so was everybody.
+/// At most so much counts between two looks: if the watching thread was kept from its CPU for longer,
+/// so were the others.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// What the process has had since it last got on.
+/// What the process has spent since it last made progress.
 ///
 /// A trial is given up when that is more CPU time than the patience, or ten times as much in which
-/// its threads slept. The time for which they wait for a CPU counts as neither: other programs are
-/// in the way then, and starvation is no hang.
+/// its threads slept. The time for which they wait for a CPU counts as neither: other programs have
+/// the CPUs then, and starvation is no hang.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spent {
     /// By the clock.

@@ -8,7 +8,7 @@ use std::{fs, panic};
 
 use verify_support::threads::{self, scheduled};
 
-/// Says it. Handlers may use it: it takes no memory and no lock.
+/// Writes a text to standard error. Async-signal-safe: it takes no memory and no lock.
 pub fn say(text: impl AsRef<[u8]>) {
     let mut rest = text.as_ref();
     while !rest.is_empty() {
@@ -17,14 +17,14 @@ pub fn say(text: impl AsRef<[u8]>) {
         match usize::try_from(written) {
             Ok(1..) => rest = &rest[written as usize..],
             _ if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => {}
-            // Nobody reads it.
+            // No process reads it.
             _ => return,
         }
     }
 }
 
-/// From now on, every panic is said in a line, and then told as before. One in a handler ends the
-/// process, which loses what was told.
+/// Makes every panic write a line of its own first. The usual report is lost where a panic in a
+/// handler ends the process.
 pub fn say_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -65,17 +65,17 @@ const CALLS: [(libc::c_long, &str); 6] = [
     (libc::SYS_wait4, "wait4"),
 ];
 
-/// Says it of all threads but this one.
+/// Reports what each thread but this one does.
 pub fn say_all() {
     let me = threads::this_thread();
     for thread in threads::all().filter(|thread| *thread != me) {
-        say(told(thread));
+        say(line_of(thread));
         stack::say_of(thread);
     }
 }
 
 /// A line: its name, state, time, and the system call that it is in.
-fn told(thread: i32) -> String {
+fn line_of(thread: i32) -> String {
     let read = |what| fs::read_to_string(threads::task(thread).join(what));
     let name = read("comm").unwrap_or_default();
     let times = scheduled(thread).map_or_else(String::new, |(run, waited)| {

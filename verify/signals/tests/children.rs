@@ -10,7 +10,7 @@ use atomseq::signal::{self, Event};
 use verify_signals::add_to_three;
 use verify_support::jump;
 use verify_support::pages::Page;
-use verify_support::processes::in_fresh_process;
+use verify_support::processes::{self, code_of, in_fresh_process};
 use verify_support::signals::{change_mask, install, is_blocked, kernel_mask, raise};
 use verify_support::this_test;
 
@@ -59,13 +59,9 @@ fn on_segv(_: &mut Event<'_>) {
     }
     PAGE.get().expect("made").release();
     let (fork, leave) = *HOW.try_lock().expect("nobody holds it");
-    // SAFETY: the child runs on as this process would; the tests have no other thread that does
-    // anything.
-    let child = unsafe {
-        match fork {
-            Fork::Usual => libc::fork(),
-            Fork::Raw => libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) as i32,
-        }
+    let child = match fork {
+        Fork::Usual => processes::fork(),
+        Fork::Raw => processes::raw_fork(),
     };
     CHILD.store(child, SeqCst);
     if child != 0 {
@@ -112,11 +108,7 @@ fn runs_in_child(fork: Fork, leave: Leave) -> i32 {
         unsafe { libc::_exit(if is_right { parents as i32 } else { 99 }) };
     }
     assert_eq!((runs(), kernel_mask()), (1, before), "the parent's");
-    let mut status = 0;
-    // SAFETY: a child of this process.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    assert!(libc::WIFEXITED(status), "{status:#x}");
-    libc::WEXITSTATUS(status)
+    code_of(child)
 }
 
 /// qemu-user wipes no memory in children, so there a child of a raw fork is not told from its

@@ -9,9 +9,11 @@ use std::time::Duration;
 use atomseq::internals::signal_controls;
 use atomseq::signal::{self, Event, mask};
 use verify_support::jump;
-use verify_support::processes::{code_of_child, in_child, in_fresh_process};
 #[cfg(target_arch = "x86_64")]
-use verify_support::processes::{code_of_child_of, raw_fork};
+use verify_support::processes::raw_fork;
+use verify_support::processes::{
+    code_of, code_of_child, code_of_child_of, fork, in_child, in_fresh_process,
+};
 use verify_support::signals::{change_mask, install, is_blocked, kernel_mask, raise};
 use verify_support::this_test;
 
@@ -32,12 +34,6 @@ fn await_flag(flag: &AtomicBool) {
     while !flag.load(SeqCst) {
         thread::sleep(Duration::from_millis(1));
     }
-}
-
-fn fork() -> i32 {
-    // SAFETY: the child runs on as this process would; other threads do what a child can do
-    // without.
-    unsafe { libc::fork() }
 }
 
 /// Registers atfork handlers as a program does.
@@ -83,7 +79,7 @@ fn a_child_forgets_what_is_kept(forks: &[fn() -> i32]) {
     install(TWO, |_| ());
     keep_one();
     for fork in forks {
-        let code = verify_support::processes::code_of_child_of(fork, || {
+        let code = code_of_child_of(fork, || {
             raise(TWO);
             i32::from(!an_empty_mask_unblocks_nothing() || runs() != 0)
         });
@@ -230,7 +226,7 @@ fn forks_inside_forks_leave_the_mask_as_it_was() {
             let child = fork();
             assert!(child >= 0);
             if child > 0 {
-                assert_eq!(verify_support::processes::code_of(child), 0);
+                assert_eq!(code_of(child), 0);
             }
         }
     }
@@ -248,7 +244,7 @@ fn forks_inside_forks_leave_the_mask_as_it_was() {
             LEFT.store(0, SeqCst);
             let is_same = blocked() == before && signal::repair().is_clean();
             if child > 0 {
-                assert_eq!(verify_support::processes::code_of(child), 0);
+                assert_eq!(code_of(child), 0);
             }
             if std::process::id() != own {
                 // SAFETY: ends a child.

@@ -27,7 +27,7 @@ use super::trap;
 /// An operation is followed for at most so many instructions.
 const MAX: usize = 1 << 20;
 
-/// How many steps this process has taken, to tell a way that is long from one that does not go on.
+/// How many steps this process has taken: a long way makes progress, one that hangs does not.
 static STEPS: AtomicU64 = AtomicU64::new(0);
 
 /// How many steps this process has taken in operations that were followed.
