@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use atomseq::local::{Counter, per_thread};
 use atomseq::signal::{self, Event};
-use verify_local::loaded::Loaded;
+use verify_local::Loaded;
 use verify_support::fire::under_fire;
 use verify_support::processes::in_fresh_process;
 use verify_support::signals::change_mask;

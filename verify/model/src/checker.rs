@@ -35,8 +35,8 @@ use std::collections::{HashMap, VecDeque};
 use atomseq::sequence::model::Memory;
 
 use crate::execution::{Execution, Footprint};
+use crate::execution::{Explored, Fault, Violation};
 use crate::layout;
-use crate::report::{Explored, Fault, Violation};
 use crate::structure::{Call, Content, Recovery, Structure};
 
 /// Exhausts the structure's states.

@@ -3,7 +3,7 @@
 #![cfg(all(atomseq_sections, target_arch = "x86_64"))]
 
 use atomseq_papers::emulation::Trap;
-use verify_papers::memory::pages;
+use verify_papers::pages;
 use verify_support::processes::in_fresh_process;
 use verify_support::this_test;
 

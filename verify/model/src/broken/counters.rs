@@ -7,8 +7,8 @@ use atomseq::sequence::model::{
 
 use super::Broken;
 use super::local::{Recovering, torn};
+use crate::execution::Fault;
 use crate::layout::{slot, word};
-use crate::report::Fault;
 use crate::structure::{Answer, Call, Content, Recovery, Structure, answer, plain};
 use crate::structures::{Counter, Flags, Homes, program};
 

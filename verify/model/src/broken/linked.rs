@@ -3,8 +3,8 @@
 use atomseq::percpu::Area;
 
 use super::Broken;
+use crate::execution::Fault;
 use crate::layout::CALLERS;
-use crate::report::Fault;
 use crate::structure::{answer, none};
 use crate::structures::{List, Queue};
 

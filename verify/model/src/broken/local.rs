@@ -3,7 +3,7 @@
 use atomseq::sequence::model::{Memory, Program, Step};
 
 use super::Broken;
-use crate::report::Fault;
+use crate::execution::Fault;
 use crate::structure::{Answer, Call, Content, Recovery, Structure};
 use crate::structures::local::{Map, Passage, Queue, Ring, Stack};
 use crate::structures::{Fifo, List, program};

@@ -10,7 +10,7 @@ mod local;
 
 use atomseq::sequence::model::{Memory, Program};
 
-use crate::report::Fault;
+use crate::execution::Fault;
 use crate::structure::{Answer, Call, Content, Recovery, Structure};
 
 /// A structure with one of its sequences replaced by a wrong one, of the same name.
