@@ -57,9 +57,9 @@ fn main() {
 
 /// Comparison with the listings in `golden/`.
 ///
-/// A listing is a whole function of an optimized build. With the compiler that made the listing, the
-/// whole function must be the same. With another one, or without optimization, the windows must be
-/// the same but for the choice of registers.
+/// A listing is a whole function of an optimized build. With the compiler that made the listing,
+/// the whole function must be the same. With another one, or without optimization, the windows must
+/// be the same but for the choice of registers.
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod golden {
     use std::collections::BTreeSet;
@@ -164,8 +164,8 @@ mod golden {
         })
     }
 
-    /// An undisturbed operation commits without any atomic instruction, or with the one that claims, or
-    /// that is the change.
+    /// An undisturbed operation commits without any atomic instruction, or with the one that
+    /// claims, or that is the change.
     fn check_fast_path(
         executable: &Executable,
         name: &str,

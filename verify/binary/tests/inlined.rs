@@ -1,6 +1,6 @@
 //! What is inlined into its callers, in machine code: a mask is a few instructions on thread-local
-//! words at a constant place, without a call or an atomic instruction unless a signal waits; the ring
-//! of one producer and one consumer has no atomic instruction, no fence and no call.
+//! words at a constant place, without a call or an atomic instruction unless a signal waits; the
+//! ring of one producer and one consumer has no atomic instruction, no fence and no call.
 //!
 //! `BLESS=1 cargo test --release -p verify-binary --test inlined` writes the golden file anew.
 #![cfg(all(atomseq_sections, target_arch = "x86_64", not(debug_assertions)))]

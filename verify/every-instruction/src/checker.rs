@@ -3,8 +3,8 @@
 //! **How it works.** A first run, in which each window is aborted once at its start, finds the
 //! windows that the operation comes by. Then the operation runs once for each boundary of these
 //! windows (the instruction before the first, all instructions, and the one behind the last) and
-//! each [`Interruption`], with a breakpoint there. The trap is a signal on the thread, so the kernel
-//! aborts the section as a preemption at this instruction would. The handler then runs an
+//! each [`Interruption`], with a breakpoint there. The trap is a signal on the thread, so the
+//! kernel aborts the section as a preemption at this instruction would. The handler then runs an
 //! interference, moves the thread to another CPU, both, or does nothing. At last, results and
 //! content are compared with those of uninterrupted runs of the same calls, with the interference
 //! before the operation or after it. And the gate of each window is closed once, just before the

@@ -173,8 +173,8 @@ mod faulty {
             #[inline(never)]
             #[doc = concat!("Starts at ", $start, ", ends at ", $end, ", aborts to ", $abort, ".")]
             pub fn $name(area: &Area) -> Words {
-                // SAFETY: reads and writes slots of this area only; whatever the fault, the store goes
-                // to one of them.
+                // SAFETY: reads and writes slots of this area only; whatever the fault, the store
+                // goes to one of them.
                 unsafe {
                     asm!(
                         "xor {value:e}, {value:e}",

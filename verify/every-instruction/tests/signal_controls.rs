@@ -70,9 +70,9 @@ mod signal_faults {
             handling: Handling::Without(signal_controls::ROLLFORWARD),
             found: [false, true, true],
         },
-        // A signal that interrupts the code of a delivery is noticed even so, which is why that is off
-        // as well. The last handler to run is that of the signal that found the sequence half done: it
-        // still restarts it.
+        // A signal that interrupts the code of a delivery is noticed even so, which is why that is
+        // off as well. The last handler to run is that of the signal that found the sequence half
+        // done: it still restarts it.
         Control {
             name: "no-covering-mask",
             handling: Handling::Without(signal_controls::COVERING_MASK | signal_controls::NESTED),
@@ -131,8 +131,8 @@ mod signal_faults {
     /// Nothing but the sequence: where it is in no table, this function stands for it.
     #[inline(never)]
     fn exchange_unprotected(one: usize, other: usize) {
-        // SAFETY: as above; that handlers interfere is what is looked for, and they find two words in
-        // any case.
+        // SAFETY: as above; that handlers interfere is what is looked for, and they find two words
+        // in any case.
         unsafe { exchange::unprotected(one, other) };
     }
 

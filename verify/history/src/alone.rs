@@ -11,7 +11,8 @@ use verify_support::threads::{self, scheduled};
 use crate::reports::{self, say, say_panics};
 use crate::stops::steps;
 
-/// How much CPU time a history may take: far more than any needs. It bounds one history, not a trial.
+/// How much CPU time a history may take: far more than any needs. It bounds one history, not a
+/// trial.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How often the watching thread looks whether the trial makes progress.
@@ -21,8 +22,9 @@ const LOOK: Duration = Duration::from_millis(100);
 /// process after so many seconds.
 const LAST_WORDS: u32 = 30;
 
-/// A trial that owns the process exclusively: breakpoints and handlers belong to the process. If the
-/// trial makes no progress (see [`Spent`]), the process reports what every thread does, and aborts.
+/// A trial that owns the process exclusively: breakpoints and handlers belong to the process. If
+/// the trial makes no progress (see [`Spent`]), the process reports what every thread does, and
+/// aborts.
 pub struct Alone {
     over: Arc<AtomicBool>,
     _one: MutexGuard<'static, ()>,
@@ -110,8 +112,8 @@ fn watch(name: &str, most: Duration, over: &AtomicBool) {
 /// So many times the patience may be slept away.
 const ASLEEP: u32 = 10;
 
-/// At most so much counts between two looks: if the watching thread was kept from its CPU for longer,
-/// so were the others.
+/// At most so much counts between two looks: if the watching thread was kept from its CPU for
+/// longer, so were the others.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// What the process has spent since it last made progress.

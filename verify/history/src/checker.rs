@@ -1,5 +1,6 @@
-//! The checker of linearizability: is there an order of all calls of a history in which a sequential
-//! structure answers every call as it was answered, and which no lane has seen otherwise?
+//! The checker of linearizability: is there an order of all calls of a history in which a
+//! sequential structure answers every call as it was answered, and which no lane has seen
+//! otherwise?
 //!
 //! **What it proves.** `Ok` is a proof for this history: the order it returns can be replayed
 //! against the model. `Err` is a proof as well: the search below is exhaustive, so no order exists,
@@ -7,10 +8,10 @@
 //! ([`crate::history`]) may record two calls as concurrent that were not, which only allows more
 //! orders: the checker can miss an error, and never reports one that is none.
 //!
-//! **How it works** (Wing and Gong 1993). The search builds an order call by call. Each lane's calls
-//! are taken in the lane's order, so a position in the search is one number a lane, how many of its
-//! calls are taken, and the state that the model is in then. From a position, every lane's next
-//! call is tried:
+//! **How it works** (Wing and Gong 1993). The search builds an order call by call. Each lane's
+//! calls are taken in the lane's order, so a position in the search is one number a lane, how many
+//! of its calls are taken, and the state that the model is in then. From a position, every lane's
+//! next call is tried:
 //!
 //! ```text
 //! may it be next?   all calls are taken that its lane had seen return before it began

@@ -106,12 +106,12 @@ pub fn agrees<A: PartialEq>(answer: Option<&A>, right: A) -> bool {
 /// The clock of a history: each lane counts its calls that have returned, and reads all counts
 /// before a call.
 ///
-/// One shared counter, from which every call takes a number, would be simpler and would hide errors.
-/// It is a locked instruction before and after each operation, so stores that a structure leaves in
-/// the processor's store buffer at the end of an operation would be visible before the next one
-/// begins, although nothing in the structure makes them so: two lanes that each store to one word
-/// and then load the other's would never both load too early. Besides, all calls would meet at one
-/// cache line, most of them one after the other.
+/// One shared counter, from which every call takes a number, would be simpler and would hide
+/// errors. It is a locked instruction before and after each operation, so stores that a structure
+/// leaves in the processor's store buffer at the end of an operation would be visible before the
+/// next one begins, although nothing in the structure makes them so: two lanes that each store to
+/// one word and then load the other's would never both load too early. Besides, all calls would
+/// meet at one cache line, most of them one after the other.
 ///
 /// Here a return is one store, ordered after what precedes it in its lane; a beginning is loads. On
 /// x86-64 both are plain moves. A thread that *sees* that a call had returned could have learnt so
@@ -130,8 +130,8 @@ impl Clock {
     /// Returns the counts, to be read before a call.
     #[inline]
     pub fn seen(&self) -> Seen {
-        // Acquire: pairs with the release in `returned`: a thread that sees that a call has returned
-        // sees its effect, and the next call reads nothing earlier than this.
+        // Acquire: pairs with the release in `returned`: a thread that sees that a call has
+        // returned sees its effect, and the next call reads nothing earlier than this.
         std::array::from_fn(|lane| self.0[lane].load(Ordering::Acquire))
     }
 

@@ -1,6 +1,6 @@
-//! What is reported before a process ends that makes no progress: messages on standard error itself,
-//! since the test harness keeps what `eprintln!` prints and loses it then; and what each thread of
-//! this process does.
+//! What is reported before a process ends that makes no progress: messages on standard error
+//! itself, since the test harness keeps what `eprintln!` prints and loses it then; and what each
+//! thread of this process does.
 
 use std::io::{Cursor, Write};
 use std::sync::Once;
@@ -163,8 +163,8 @@ mod stack {
                 iov_base: register(libc::REG_RSP) as *mut c_void,
                 iov_len: size_of_val(&STACK),
             };
-            // SAFETY: the kernel writes no more than there is room for, into atomics that nobody else
-            // uses before this thread has answered; and reads what there is.
+            // SAFETY: the kernel writes no more than there is room for, into atomics that nobody
+            // else uses before this thread has answered; and reads what there is.
             let copied = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) };
             let words = usize::try_from(copied).unwrap_or(0) / size_of::<usize>();
             HEIGHT.store(words, Ordering::Relaxed);

@@ -3,7 +3,8 @@
 //! A mutation is a name, what is in the sources once, and what takes its place. Each must be found
 //! by a model. `…_IN_MODELS` change what would only take models more steps.
 
-// assisted: OS-assisted changes with one protection less: a name, what is there once in the sources, and what is there instead.
+// assisted: OS-assisted changes with one protection less: a name, what is there once in the
+// sources, and what is there instead.
 
 /// All of them; each has to be found out.
 pub const ASSISTED: &[(&str, &str, &str)] = &[
@@ -104,7 +105,8 @@ pub const ASSISTED: &[(&str, &str, &str)] = &[
     ),
 ];
 
-// kcas: k-CAS with one protection less: a name, what is there once in the sources, and what is there instead.
+// kcas: k-CAS with one protection less: a name, what is there once in the sources, and what is
+// there instead.
 
 /// All of them; each has to be found out.
 pub const KCAS: &[(&str, &str, &str)] = &[
@@ -183,7 +185,8 @@ pub const KCAS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-// kcas_loom: k-CAS with an ordering that is too weak, and homes with one protection less: a name, what is there once in the sources, and what is there instead.
+// kcas_loom: k-CAS with an ordering that is too weak, and homes with one protection less: a name,
+// what is there once in the sources, and what is there instead.
 
 /// All of them; each has to be found out. A version that is taken without release is not among
 /// them: helpers would follow addresses that were never filled in.

@@ -3,7 +3,8 @@
 //! A mutation is a name, what is in the sources once, and what takes its place. Each must be found
 //! by a model. `…_IN_MODELS` change what would only take models more steps.
 
-// mappings: What models change in the source, so that few mappings fill all slots; and the source with something wrong.
+// mappings: What models change in the source, so that few mappings fill all slots; and the source
+// with something wrong.
 
 /// What is there once, and what is there instead.
 pub const MAPPINGS_IN_MODELS: &[(&str, &str)] = &[
@@ -116,7 +117,8 @@ pub const MAPPINGS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-// growth: What models change in the source, so that waiting takes few steps; and the source with something wrong.
+// growth: What models change in the source, so that waiting takes few steps; and the source with
+// something wrong.
 
 /// What is there once, and what is there instead.
 pub const GROWTH_IN_MODELS: &[(&str, &str)] = &[

@@ -3,7 +3,8 @@
 //! A mutation is a name, what is in the sources once, and what takes its place. Each must be found
 //! by a model. `…_IN_MODELS` change what would only take models more steps.
 
-// ring: What models change in the source of the ring, so that they see what it does; and the ring with something wrong.
+// ring: What models change in the source of the ring, so that they see what it does; and the ring
+// with something wrong.
 
 /// What is there once, and what is there instead.
 pub const RING_IN_MODELS: &[(&str, &str)] = &[
@@ -148,7 +149,8 @@ pub const RING: &[(&str, &str, &str)] = &[
     ),
 ];
 
-// queue: What models change in the source of the ring, so that they see what it does; and the ring with something wrong.
+// queue: What models change in the source of the ring, so that they see what it does; and the ring
+// with something wrong.
 
 /// What is there once, and what is there instead.
 pub const QUEUE_IN_MODELS: &[(&str, &str)] = &[

@@ -3,7 +3,7 @@
 //! A model is a small program of a few threads over a part of the library. It must hold for the
 //! sources as they are: an [`Explorer`] runs it in every order of steps, or in a great many, and it
 //! asserts what must be true in the end. `build.rs` writes variants of the sources with one
-//! protection less each (`mutations/`), and asks for a control of each by [`controls!`]: a model
+//! protection less each (`mutations/`), and asks for a control of each by `controls!`: a model
 //! must fail for it. So each protection is known to be needed, and each model to see what it is
 //! for.
 //!

@@ -87,8 +87,8 @@ mod orderings {
         );
     }
 
-    /// The holder's store may still be on its way when it looks who waits, and the waiter's look before
-    /// that.
+    /// The holder's store may still be on its way when it looks who waits, and the waiter's look
+    /// before that.
     #[test]
     fn without_the_barrier_a_wake_up_is_lost() {
         let protections = Protections {

@@ -142,8 +142,8 @@ pub mod instruction {
     /// Executes the instruction, at the same place every time; returns what the word was.
     #[inline(never)]
     pub fn execute(address: usize) -> u32 {
-        // SAFETY: good addresses are words that these tests access in no other way meanwhile; the rest
-        // are what is tested.
+        // SAFETY: good addresses are words that these tests access in no other way meanwhile; the
+        // rest are what is tested.
         unsafe { test_and_set_at(address as *mut u32) }
     }
 
@@ -159,8 +159,8 @@ pub mod instruction {
         // SAFETY: what the kernel gave.
         unsafe { crate::note(signal, info, context) };
         let counter = crate::program_counter(context);
-        // SAFETY: in the context; the instruction's length follows from its first bytes, and its result
-        // is nobody's.
+        // SAFETY: in the context; the instruction's length follows from its first bytes, and its
+        // result is nobody's.
         unsafe {
             HERE.store(counter.read() as usize, SeqCst);
             counter.write(counter.read() + length(counter.read() as usize));

@@ -36,8 +36,8 @@ impl Timer {
         }
     }
 
-    /// Makes one that raises `signal` in this thread after each `period`; `None` if the system has no
-    /// more.
+    /// Makes one that raises `signal` in this thread after each `period`; `None` if the system has
+    /// no more.
     pub fn start(signal: c_int, period: Duration) -> Option<Timer> {
         let timer = Timer::new(signal)?;
         timer.0.repeat(period);

@@ -45,9 +45,9 @@ mod compare {
     use verify_yardstick::counter::Counter;
     use verify_yardstick::stack::Stack;
 
-    /// The ratio at which the test fails. On an AMD EPYC the counter takes 1.35 (1.24 ns beside 0.91, a
-    /// cycle more) with the very instructions that the golden files of `verify/binary` hold, so it is a
-    /// bound for paths that are not taken, not for cycles.
+    /// The ratio at which the test fails. On an AMD EPYC the counter takes 1.35 (1.24 ns beside
+    /// 0.91, a cycle more) with the very instructions that the golden files of `verify/binary`
+    /// hold, so it is a bound for paths that are not taken, not for cycles.
     pub const LIMIT: f64 = 2.0;
 
     /// Operations a slice, and pairs of slices.
@@ -165,8 +165,8 @@ mod compare {
         )
     }
 
-    /// The same reference, of which the compiler knows nothing any more: an operation must not profit
-    /// from the one before it. Unlike `black_box`, it stays in its register.
+    /// The same reference, of which the compiler knows nothing any more: an operation must not
+    /// profit from the one before it. Unlike `black_box`, it stays in its register.
     #[allow(
         clippy::pointers_in_nomem_asm_block,
         reason = "nothing is read through it"

@@ -1,4 +1,5 @@
-//! [`Ring`]: of words, which have sequences of their own; of pairs; and of elements that are no whole words.
+//! [`Ring`]: of words, which have sequences of their own; of pairs; and of elements that are no
+//! whole words.
 
 use std::fmt::Debug;
 

@@ -3,7 +3,7 @@
 //! **How it works.** A trace of the operation, one instruction at a time, finds the places to
 //! interrupt: the instructions of rows (sequences with an entry in the program's table) and next to
 //! them, of their clones, and of the functions under test in between. For each place and each kind
-//! of [`Interruption`], the operation runs once; the [stepper] stops it at the place and sends the
+//! of `Interruption`, the operation runs once; the `stepper` stops it at the place and sends the
 //! signals, whose handlers run interferences. Results and content must then be those of a serial
 //! order of the operation and the handlers. Inside a sequence the library promises which order: a
 //! sequence that is rolled forward comes first, one that is restarted comes last.

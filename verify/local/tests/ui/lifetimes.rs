@@ -1,6 +1,6 @@
-//! Lifetimes that no structure may stretch. An element that goes in with a short lifetime would come
-//! out with a long one, from every structure that all threads, all threads of a CPU, or a thread and
-//! its handlers reach by shared reference. And a reference from a static would outlive its thread.
+//! Lifetimes that no structure may stretch. An element that goes in with a short lifetime would
+//! come out with a long one, from every structure that is reached by shared reference. And a
+//! reference from a static would outlive its thread.
 
 use std::sync::atomic::AtomicUsize;
 

@@ -137,7 +137,8 @@ mod platform {
         static SYSTEM: RefCell<System> = RefCell::default();
     }
 
-    /// Begins anew, with a system that takes no mapping back. What is left of the order before goes.
+    /// Begins anew, with a system that takes no mapping back. What is left of the order before
+    /// goes.
     pub fn restart(discards: bool) {
         let new = System {
             discards,

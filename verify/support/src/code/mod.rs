@@ -1,7 +1,7 @@
 //! The code of the running program: its sequences, and stops at any of its instructions (x86-64).
 //!
 //! [`table`] finds the windows of sections by the descriptors that the kernel itself uses.
-//! [`breakpoints`] are `int3` instructions over the code; [`trap`] stops at some of them, in
+//! `breakpoints` are `int3` instructions over the code; [`trap`] stops at some of them, in
 //! windows and outside; [`steps`] go from instruction to instruction; [`trace`] follows an
 //! operation by both and records its way. No handler runs while signals are blocked: [`blocked`]
 //! does the blocking call on the thread's behalf, and lets a signal wait for the end of the

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! In a section, the kernel has moved the thread to the abort address by the time the handler runs:
-//! the interruption is real, and the handler learns which breakpoint it was from that address, since
-//! at most one stop of a window is set at a time. Outside, the instruction pointer is one byte behind
-//! the breakpoint.
+//! the interruption is real, and the handler learns which breakpoint it was from that address,
+//! since at most one stop of a window is set at a time. Outside, the instruction pointer is one
+//! byte behind the breakpoint.
 //!
 //! A breakpoint while signals are blocked would end the process. So stops are set in phases: the
 //! next one begins where a stretch with signals blocked ends (see [`super::blocked`]).

@@ -1,5 +1,5 @@
-//! The structures of `atomseq::local`: [`Counter`], [`Stack`], [`Queue`], and [`Ring`] with elements
-//! of one word, of two, of six and of less than one; the map is in a file of its own.
+//! The structures of `atomseq::local`: [`Counter`], [`Stack`], [`Queue`], and [`Ring`] with
+//! elements of one word, of two, of six and of less than one; the map is in a file of its own.
 
 mod map;
 
