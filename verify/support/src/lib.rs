@@ -27,13 +27,14 @@ pub mod threads;
 pub mod timers;
 pub mod watchdog;
 
-/// The name of the calling test, without its crate's.
+/// The name of the calling test, without its crate's; closures of the test may ask as well.
 #[macro_export]
 macro_rules! this_test {
     () => {{
         fn here() {}
         let name = std::any::type_name_of_val(&here);
         let name = name.strip_suffix("::here").unwrap_or(name);
+        let name = name.trim_end_matches("::{{closure}}");
         name.split_once("::").map_or(name, |(_, rest)| rest)
     }};
 }

@@ -73,12 +73,14 @@ pub fn kilobytes_in_memory() -> usize {
         .expect("a number")
 }
 
-/// Lets this process have so many bytes of addresses.
+/// Lets this process have so many bytes of addresses, until it is called again.
 pub fn limit_addresses(bytes: usize) {
-    let limit = libc::rlimit {
-        rlim_cur: bytes as libc::rlim_t,
-        rlim_max: bytes as libc::rlim_t,
-    };
-    // SAFETY: a limit for this process.
-    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
+    // SAFETY: reads the limit into one, and sets one for this process. The hard limit stays, so
+    // that a later call can raise the limit.
+    unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        assert_eq!(libc::getrlimit(libc::RLIMIT_AS, &mut limit), 0);
+        limit.rlim_cur = limit.rlim_max.min(bytes as libc::rlim_t);
+        assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &limit), 0);
+    }
 }
