@@ -9,7 +9,7 @@
 //! | [`structures`] | the structures of `atomseq::percpu` in these terms |
 //! | [`dcas`] | OS-assisted DCAS, with interruptions, fences and revocation as steps |
 //! | [`shadow`] | stacks in arrays, likewise |
-//! | [`controls`] | models of the library's own sources under loom and shuttle, in `tests/` |
+//! | [`mod@controls`] | models of the library's own sources under loom and shuttle, in `tests/` |
 //! | [`broken`] | sequences that are wrong, each in its own way, and must be found out |
 //!
 //! The meaning of each call is written down a second time here, as plain Rust on lists, and shares

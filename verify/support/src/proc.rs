@@ -8,7 +8,7 @@ fn read(name: &str) -> String {
     text.unwrap_or_else(|error| panic!("/proc/self/{name}: {error}"))
 }
 
-/// Returns the text of `/proc/self/maps`, for [`named`].
+/// Returns the text of `/proc/self/maps`, for [`mappings`].
 pub fn maps() -> String {
     read("maps")
 }
