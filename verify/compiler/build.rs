@@ -1,9 +1,5 @@
 //! Writes random sequences for rustc to compile: `sequence!` itself, and a table of their forms.
 
-#[path = "../../crates/atomseq-macros/src/compiler/mod.rs"]
-#[allow(dead_code, missing_docs)]
-#[rustfmt::skip] // of another edition
-mod compiler;
 #[path = "src/random/mod.rs"]
 mod random;
 #[path = "../../crates/atomseq/build.rs"]
@@ -32,13 +28,12 @@ fn main() {
     sections::main();
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=src/random");
-    println!("cargo::rerun-if-changed=../../crates/atomseq-macros/src/compiler");
     let (mut sequences, mut table, mut seeds) = (String::new(), String::new(), Vec::new());
     let count = number("ATOMSEQ_RANDOM_SEQUENCES").map_or(SEQUENCES, |count| count as usize);
     for seed in number("ATOMSEQ_FIRST_SEED").unwrap_or(0).. {
         let program = random::generate(seed);
         let text = program.text();
-        if let Err(error) = compiler::compile(text.parse().expect("it is made of tokens")) {
+        if let Err(error) = atomseq_compiler::compile(text.parse().expect("it is made of tokens")) {
             let reason = error.to_string();
             assert!(
                 EXPECTED.iter().any(|expected| reason.starts_with(expected)),
@@ -84,7 +79,7 @@ fn breaking(file: &mut String) {
     for seed in 0..BREAKING {
         let text = random::break_a_rule(seed).text();
         let tokens = text.parse().expect("it is made of tokens");
-        let sequence = compiler::sequences(tokens)
+        let sequence = atomseq_compiler::sequences(tokens)
             .expect("it is a function")
             .remove(0);
         let is_the_rule = |reason: &str| REFUSED.iter().any(|refused| reason.starts_with(refused));
@@ -110,7 +105,7 @@ fn breaking(file: &mut String) {
             .map(|named| format!("const {}: usize = {} as usize;\n", named.place, named.path))
             .collect();
         let (name, rules) = (
-            compiler::ir::constants_name(&sequence.name),
+            atomseq_compiler::ir::constants_name(&sequence.name),
             rules.join("&&"),
         );
         writeln!(

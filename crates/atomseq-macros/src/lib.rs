@@ -7,7 +7,6 @@
 //!
 //! Beside it, [`macro@Covered`] is derived for structs of covered words.
 
-mod compiler;
 mod covered;
 
 use proc_macro::TokenStream;
@@ -139,7 +138,7 @@ fn reported(error: &syn::Error) -> proc_macro2::TokenStream {
 /// other length counts as one word, and the caller keeps the rest of it apart.
 #[proc_macro]
 pub fn sequence(input: TokenStream) -> TokenStream {
-    compiler::compile(input.into())
+    atomseq_compiler::compile(input.into())
         .unwrap_or_else(|error| reported(&error))
         .into()
 }

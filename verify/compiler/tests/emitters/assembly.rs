@@ -12,8 +12,9 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::rc::Rc;
 
-use super::compiler::emit::{aarch64, Assembly, ConstantOperand, Form, Leaving, Line};
-use super::compiler::ir::Sequence;
+use atomseq_compiler::emit::{aarch64, Assembly, ConstantOperand, Leaving, Line};
+use atomseq_compiler::forms::Form;
+use atomseq_compiler::ir::Sequence;
 
 /// The registers rustc may hand out; x18 is the platform's, x29 the frame's.
 const POOL: std::ops::RangeInclusive<usize> = 3..=28;

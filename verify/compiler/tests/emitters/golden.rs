@@ -4,8 +4,9 @@
 
 use std::path::Path;
 
-use super::compiler::emit::{aarch64, x86_64, Assembly, Form, Line, Protection};
 use super::library;
+use atomseq_compiler::emit::{aarch64, x86_64, Assembly, Line};
+use atomseq_compiler::forms::{Form, Protection};
 
 const ROLLING: Form = Form::Signal(Protection::Rollforward);
 const RESTARTING: Form = Form::Signal(Protection::Restart);

@@ -10,9 +10,10 @@ use verify_compiler::random;
 use verify_compiler::SEEDS;
 
 use super::assembly::Emitted;
-use super::compiler::emit::{ConstantOperand, Form, LONGEST};
-use super::compiler::forms::Forms;
-use super::{compiler, library, tools};
+use super::{library, tools};
+use atomseq_compiler::emit::{ConstantOperand, LONGEST};
+use atomseq_compiler::forms::Form;
+use atomseq_compiler::forms::Forms;
 
 const DESCRIPTOR_BYTES: usize = 32;
 const SIGNATURE: u32 = 0xd428_bc00;
@@ -32,7 +33,7 @@ pub fn all(form: Form) -> Vec<(String, Emitted)> {
     let random = SEEDS.iter().map(|seed| {
         let program = random::generate(*seed);
         let tokens = program.text().parse().expect("it is made of tokens");
-        let sequence = compiler::sequences(tokens)
+        let sequence = atomseq_compiler::sequences(tokens)
             .and_then(|mut all| all.remove(0))
             .expect("it is legal");
         (program.name, sequence)

@@ -4,9 +4,10 @@
 
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SectionIndex};
 
-use super::compiler::emit::{Form, Protection, LONGEST};
 use super::inspect::{all, branch, leaves_for_good};
 use super::tools;
+use atomseq_compiler::emit::LONGEST;
+use atomseq_compiler::forms::{Form, Protection};
 
 const NOTE_BYTES: usize = 12 + 12 + 20;
 

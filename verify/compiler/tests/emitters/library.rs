@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 
 use syn::visit::Visit;
 
-use super::compiler;
-use super::compiler::ir::Sequence;
+use atomseq_compiler::ir::Sequence;
 
 struct Found {
     file: PathBuf,
@@ -32,8 +31,8 @@ impl<'ast> Visit<'ast> for Found {
                 }
                 _ => name(self.file.file_stem()),
             };
-            for sequence in
-                compiler::sequences(call.tokens.clone()).expect("it compiles in the library")
+            for sequence in atomseq_compiler::sequences(call.tokens.clone())
+                .expect("it compiles in the library")
             {
                 let sequence = sequence.expect("it compiles in the library");
                 self.sequences

@@ -9,11 +9,6 @@
 //! The portable build has the same compiler: once is enough.
 #![cfg(atomseq_sections)]
 
-#[path = "../../../../crates/atomseq-macros/src/compiler/mod.rs"]
-#[allow(dead_code, missing_docs)]
-#[rustfmt::skip] // of another edition
-mod compiler;
-
 mod assembly;
 mod golden;
 mod inspect;

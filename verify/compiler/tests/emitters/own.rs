@@ -6,8 +6,6 @@
 use quote::{quote, ToTokens};
 use syn::visit::Visit;
 
-use super::compiler;
-
 /// What follows `gated ::` in the function of each name.
 #[derive(Default)]
 struct Loads(Vec<(String, String)>);
@@ -34,7 +32,7 @@ fn forms_against_handlers_load_without_the_right_to_write() {
             first
         }
     };
-    let expansion = compiler::compile(sequence).expect("a sequence");
+    let expansion = atomseq_compiler::compile(sequence).expect("a sequence");
     let mut loads = Loads::default();
     loads.visit_file(&syn::parse2(expansion).expect("items"));
     let of = |name: &str| -> Vec<&str> {

@@ -4,9 +4,10 @@
 
 use verify_compiler::random;
 
-use super::compiler::emit::{aarch64, label, x86_64, Assembly, Form, Line, Place};
-use super::compiler::ir::Sequence;
-use super::{compiler, library};
+use super::library;
+use atomseq_compiler::emit::{aarch64, label, x86_64, Assembly, Line, Place};
+use atomseq_compiler::forms::Form;
+use atomseq_compiler::ir::Sequence;
 
 /// Seeds from 0 on; one in three is of a sequence with a compare-and-swap.
 const SEEDS: u64 = 12_000;
@@ -112,7 +113,7 @@ fn an_overwritten_result_is_noticed() {
 }
 
 fn legal(text: &str) -> Sequence {
-    let sequences = compiler::sequences(text.parse().expect("it is made of tokens"));
+    let sequences = atomseq_compiler::sequences(text.parse().expect("it is made of tokens"));
     let sequence = sequences.and_then(|mut all| all.remove(0));
     sequence.unwrap_or_else(|error| panic!("{error}\n{text}"))
 }

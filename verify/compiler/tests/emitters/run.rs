@@ -12,9 +12,10 @@ use verify_compiler::random::{self, Program, CONSTANTS};
 use verify_compiler::SEEDS;
 
 use super::assembly::Emitted;
-use super::compiler::emit::{ConstantOperand, Form, Place};
-use super::compiler::ir::{self, Constant, Sequence};
-use super::{compiler, tools};
+use super::tools;
+use atomseq_compiler::emit::{ConstantOperand, Place};
+use atomseq_compiler::forms::Form;
+use atomseq_compiler::ir::{self, Constant, Sequence};
 
 /// Where the driver maps its memory, and how it is cut; must agree with `driver.c`.
 pub const ARENA: u64 = 0x2_0000_0000;
@@ -214,7 +215,7 @@ fn compare(
 
 pub fn emit(program: &Program, form: Form) -> Emitted {
     let tokens = program.text().parse().expect("it is made of tokens");
-    let sequence = compiler::sequences(tokens)
+    let sequence = atomseq_compiler::sequences(tokens)
         .and_then(|mut all| all.remove(0))
         .expect("it is legal");
     let sequence = Rc::new(sequence);

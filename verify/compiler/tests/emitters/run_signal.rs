@@ -10,11 +10,11 @@ use verify_compiler::random::{self, Program};
 use verify_compiler::SEEDS;
 
 use super::assembly::Emitted;
-use super::compiler::emit::{Form, Protection};
 use super::run::{
     emit, emulate, memory, value, ARENA, ARENA_BYTES, BULK, MAX_ARGUMENTS, MAX_TEMPORARIES, SLOTS,
 };
 use super::tools;
+use atomseq_compiler::forms::{Form, Protection};
 
 /// How often each form is called on other inputs, and then interrupted at each instruction.
 const ROUNDS: usize = 6;

@@ -1,0 +1,163 @@
+//! Several steps as one instruction, where words pass through memory operands.
+
+use super::Emitter;
+use super::operands::mnemonic;
+use crate::ir::*;
+
+impl Emitter<'_> {
+    /// `load p; op; store p`, visible, the words used nowhere else: one instruction.
+    pub(super) fn update_in_memory(&mut self, index: usize) -> bool {
+        let [load, binary, commit] = match self.indexed.steps.get(index..index + 3) {
+            Some([load, binary, commit]) => [&load.kind, &binary.kind, &commit.kind],
+            _ => return false,
+        };
+        let StepKind::Load {
+            to: loaded,
+            from,
+            width: Width::Word,
+            ..
+        } = load
+        else {
+            return false;
+        };
+        let StepKind::Binary {
+            to: updated,
+            operator,
+            a: Operand::Register(a),
+            b,
+        } = binary
+        else {
+            return false;
+        };
+        let StepKind::Store {
+            kind: StoreKind::Commit | StoreKind::Visible,
+            to,
+            value,
+            width: Width::Word,
+            ..
+        } = commit
+        else {
+            return false;
+        };
+        let Some(mnemonic) = mnemonic(*operator) else {
+            return false;
+        };
+        let (a, b) = match operator.commutes() && b.register() == Some(*loaded) {
+            true => (b.register(), &Operand::Register(*a)),
+            false => (Some(*a), b),
+        };
+        let matches = to.key() == from.key()
+            && a == Some(*loaded)
+            && value.register() == Some(*updated)
+            && b.register() != Some(*loaded)
+            && self.registers.used_once(*loaded)
+            && self.registers.used_once(*updated)
+            && !self.sequence.leaves_by_commit();
+        if !matches || self.multiply(*operator) {
+            return false;
+        }
+        let (b, scratch) = self.source(b);
+        let memory = self.memory(from, 8);
+        self.out
+            .instruction(format!("{mnemonic} qword ptr {memory}, {b}"));
+        self.give_back(scratch);
+        true
+    }
+
+    /// `cas; if found != expected { return … }`: the flags tell.
+    pub(super) fn exchange_or_leave(&mut self, index: usize) -> bool {
+        let [exchange, exit] = match self.indexed.steps.get(index..index + 2) {
+            Some([exchange, exit]) => [&exchange.kind, &exit.kind],
+            _ => return false,
+        };
+        let (
+            StepKind::CompareExchange {
+                to,
+                at,
+                expected,
+                new,
+            },
+            StepKind::Exit {
+                comparison, exit, ..
+            },
+        ) = (exchange, exit)
+        else {
+            return false;
+        };
+        // The rules: the step after a `cas` leaves if it failed.
+        if !self.registers.used_once(*to) {
+            return false;
+        }
+        self.exchange(at, expected, new);
+        self.leave(*comparison, *exit);
+        true
+    }
+
+    pub(super) fn multiply(&self, operator: BinaryOperator) -> bool {
+        operator == BinaryOperator::Multiply
+    }
+
+    /// A load used once, by the next step, as an operand that may stand in memory.
+    pub(super) fn with_memory_operand(&mut self, index: usize) -> bool {
+        let [load, next] = match self.indexed.steps.get(index..index + 2) {
+            Some([load, next]) => [&load.kind, &next.kind],
+            _ => return false,
+        };
+        let StepKind::Load {
+            to: loaded,
+            from,
+            width: Width::Word,
+            ..
+        } = load
+        else {
+            return false;
+        };
+        if !self.registers.used_once(*loaded) {
+            return false;
+        }
+        match next {
+            StepKind::Exit {
+                comparison,
+                a: Operand::Register(a),
+                b,
+                exit,
+            } => {
+                if [Some(*a), b.register()].contains(&Some(*loaded)) {
+                    self.say_before(*exit);
+                }
+                if b.register() == Some(*loaded) {
+                    let a = self.registers.name(*a);
+                    let memory = self.memory(from, 8);
+                    self.out.instruction(format!("cmp {a}, qword ptr {memory}"));
+                } else if a == loaded {
+                    let (b, scratch) = self.source(b);
+                    let memory = self.memory(from, 8);
+                    self.out.instruction(format!("cmp qword ptr {memory}, {b}"));
+                    self.give_back(scratch);
+                } else {
+                    return false;
+                }
+                self.leave(*comparison, *exit);
+                true
+            }
+            StepKind::Binary { to, operator, a, b } => {
+                let (a, b) = match operator.commutes() && a.register() == Some(*loaded) {
+                    true => (b, a),
+                    false => (a, b),
+                };
+                let (Some(a), Some(mnemonic)) = (a.register(), mnemonic(*operator)) else {
+                    return false;
+                };
+                if b.register() != Some(*loaded) {
+                    return false;
+                }
+                let memory = self.memory(from, 8);
+                let to = self.copy_or_replace(a, *to, index + 1);
+                self.out
+                    .instruction(format!("{mnemonic} {to}, qword ptr {memory}"));
+                true
+            }
+            _ => false,
+        }
+    }
+}
