@@ -1,42 +1,50 @@
 //! Which forms a sequence has: every one that its steps allow.
+//!
+//! | form | needs | must not have |
+//! |---|---|---|
+//! | `on_cpu` | a commit, and a `Slot` or `cpu()` | |
+//! | `gated` | the same, with a `Slot` | |
+//! | `restarting` | a commit | `cpu()`, `prepare_copy`, `cas` |
+//! | `rolling` | | `cpu()`, `prepare_copy`, `cas` |
 
 use crate::ir::*;
 
-/// A form that is assembly.
+/// A form that is written in assembly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
-    /// Against all that runs on this CPU.
+    /// Atomic against every thread and handler on this CPU, with the kernel's help.
     OnCpu,
-    /// Against this thread's signal handlers: the same instructions, whatever the protection.
+    /// Atomic against this thread's signal handlers. The instructions are the same whatever the
+    /// protection.
     Signal(Protection),
 }
 
-/// What a signal handler does about a sequence that it interrupted.
+/// What a signal handler does with a sequence that it interrupted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Protection {
-    /// Nothing: there is no row in the table.
+    /// Nothing: there is no row in the table of sequences.
     None,
-    /// It starts again.
+    /// It restarts the sequence from its first instruction.
     Restart,
-    /// It ends first, in a clone.
+    /// It first runs the rest of the sequence, in a clone.
     Rollforward,
 }
 
-/// The forms of one sequence. All have a model.
+/// The forms of one sequence. Every sequence has a model besides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Forms {
-    /// On this CPU, restarted by the kernel, or ended by it if there is a `cas`: there is a commit,
-    /// and a slot or a CPU's number.
+    /// Restarted by the kernel, or with a `cas` ended by it.
     pub on_cpu: bool,
-    /// Under the gate of its slot.
+    /// Plain Rust, for a caller that holds the gate of the slot.
     pub gated: bool,
-    /// Restarted by a signal handler: there is a commit.
+    /// Restarted by a signal handler.
     pub restarting: bool,
-    /// Run to its end for a signal handler.
+    /// Run to its end by a signal handler.
     pub rolling: bool,
 }
 
 impl Forms {
+    /// Returns the forms that the steps of a sequence allow.
     pub fn of(sequence: &Sequence) -> Forms {
         let any = |is: fn(&StepKind) -> bool| sequence.steps.iter().any(|step| is(&step.kind));
         let commits = sequence.steps.iter().any(Step::is_commit);
@@ -44,7 +52,8 @@ impl Forms {
         let copies = any(|step| matches!(step, StepKind::Copy { .. }));
         let has_slot = sequence.slots().next().is_some();
         let on_cpu = commits && (has_slot || asks_cpu);
-        // Nothing keeps the thread on its CPU, and a clone has no backward branch.
+        // A handler cannot keep the thread on a CPU, and a clone has no backward branch: a copy is
+        // a loop. A `cas` cannot be repeated, and only the kernel ends an attempt.
         let signal = !asks_cpu && !copies && sequence.compare_exchange().is_none();
         Forms {
             on_cpu,
@@ -54,7 +63,7 @@ impl Forms {
         }
     }
 
-    /// Those that are assembly, each once: the signal forms are the same instructions.
+    /// Returns the distinct templates: one for `on_cpu`, one for all signal forms.
     pub fn assembled(self) -> impl Iterator<Item = Form> {
         let on_cpu = self.on_cpu.then_some(Form::OnCpu);
         let signal = self.rolling.then_some(Form::Signal(Protection::None));

@@ -1,8 +1,8 @@
 //! The sequence compiler of [atomseq](https://docs.rs/atomseq): turns an atomic sequence, written
 //! once in a small subset of Rust, into one form for each mechanism that can protect it.
 //!
-//! The macro `atomseq::sequence!` is a thin skin over [`compile`]. This crate is for tools that look
-//! at sequences or at what is emitted for them: tests, and generators for other languages. The
+//! The macro `atomseq::sequence!` is a thin skin over [`compile`]. This crate is for tools that
+//! look at sequences or at what is emitted for them: tests, and generators for other languages. The
 //! language and its rules are described at `atomseq::sequence!`.
 //!
 //! # From text to forms
@@ -18,8 +18,8 @@
 //!                it may have       architecture
 //! ```
 //!
-//! A module uses only modules to its left in `message, ir <- parse <- lower <- rules <- forms <- emit <-
-//! output`; nothing points back.
+//! A module uses only modules to its left in
+//! `message, ir <- parse <- lower <- rules <- forms <- emit <- output`; nothing points back.
 //!
 //! | module | what it does |
 //! |---|---|

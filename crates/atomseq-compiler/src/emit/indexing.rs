@@ -1,18 +1,28 @@
-//! Sums that become addresses: where a machine adds two registers on its way to memory, the step
-//! that adds them can go.
+//! Sums that become addresses. Where a machine adds two registers on its way to memory, as x86-64
+//! does, the step that adds them can go:
+//!
+//! ```text
+//! at = base + index
+//! x  = load [at + 8]        becomes        x = load [base + index + 8]
+//! ```
+//!
+//! A sum goes only if addresses alone use it. `base` and `index` then live to the last access: so
+//! the allocation of registers asks [`Indexed::uses`], not the steps.
 
 use std::collections::HashMap;
 
 use crate::ir::*;
 
-/// The steps that are left, and the sums that addresses take the place of.
+/// The steps that are left, and the sums that went into addresses.
 pub struct Indexed<'a> {
+    /// The steps to emit, in order.
     pub steps: Vec<&'a Step>,
+    /// Each sum that is no step any more, by its two registers.
     sums: HashMap<Register, (Register, Register)>,
 }
 
 impl<'a> Indexed<'a> {
-    /// Every step stays.
+    /// Keeps every step.
     pub fn none(sequence: &'a Sequence) -> Indexed<'a> {
         Indexed {
             steps: sequence.steps.iter().collect(),
@@ -20,7 +30,7 @@ impl<'a> Indexed<'a> {
         }
     }
 
-    /// Sums of two registers that are used as addresses and nothing else go.
+    /// Drops every sum of two registers that is used as an address and as nothing else.
     pub fn all(sequence: &'a Sequence) -> Indexed<'a> {
         let mut sums: HashMap<Register, (Register, Register)> = HashMap::new();
         for step in &sequence.steps {
@@ -34,6 +44,8 @@ impl<'a> Indexed<'a> {
                 sums.insert(to, (a, b));
             }
         }
+        // A use other than the one as this step's address keeps the sum; so does a second use by
+        // the same step, such as a store of an address at itself.
         for step in &sequence.steps {
             let address = step.kind.address().map(|address| address.base);
             let mut others = step.kind.uses();
@@ -47,6 +59,7 @@ impl<'a> Indexed<'a> {
                 sums.remove(register);
             }
         }
+        // So does a result.
         for exit in sequence.exits.iter().chain([&sequence.end]) {
             for register in exit.result.iter().filter_map(Operand::register) {
                 sums.remove(&register);
@@ -64,12 +77,12 @@ impl<'a> Indexed<'a> {
         Indexed { steps, sums }
     }
 
-    /// The base and the index that an address adds in this register's place.
+    /// Returns the base and the index that an address adds in place of this register.
     pub fn sum(&self, base: Register) -> Option<(Register, Register)> {
         self.sums.get(&base).copied()
     }
 
-    /// The registers a step reads once its sums are gone.
+    /// Returns the registers that a step reads once its sums are gone.
     pub fn uses(&self, step: &Step) -> Vec<Register> {
         step.kind
             .uses()

@@ -1,4 +1,5 @@
-//! Limits.
+//! What fits a processor: how many instructions run between two interruptions, and how many
+//! registers one `asm!` may name. Both are known only after a sequence is emitted.
 
 use syn::{Error, Result};
 
@@ -6,14 +7,18 @@ use super::{Assembly, Leaving};
 use crate::forms::Form;
 use crate::ir::Sequence;
 
-/// The most machine instructions between start and end.
+/// How many machine instructions may stand between `start` and `end`. A section that is longer than
+/// the time between two interruptions would restart indefinitely; and a handler decodes at most so
+/// many before it rolls a sequence forward.
 pub const LONGEST: usize = 32;
 
-/// General registers rustc can hand to one `asm!`.
+/// The general registers that rustc can give to one `asm!` on x86-64: sixteen without rsp, rbp,
+/// rbx.
 pub const REGISTERS_X86_64: usize = 13;
+/// The same on AArch64: thirty-one without x18, x19, x29 and two to spare.
 pub const REGISTERS_AARCH64: usize = 26;
 
-/// Refuses what no processor could run between two interruptions, or no register file hold.
+/// Refuses a sequence that is too long, or that needs more registers than there are.
 pub fn check(
     sequence: &Sequence,
     form: Form,
@@ -33,7 +38,7 @@ pub fn check(
     }
     let status_registers = usize::from(Leaving::of(sequence) == Leaving::Status);
     let fixed_registers = assembly.fixed.len();
-    // One leads to struct rseq; a slot has an area, or a stride.
+    // `rseq`, and with a slot `area` (x86-64) or `stride` (AArch64).
     let place_registers = match form {
         Form::OnCpu => 1 + usize::from(sequence.slots().next().is_some()),
         Form::Signal(_) => 0,

@@ -1,42 +1,76 @@
 //! What protects a sequence against this thread's signal handlers without an instruction of its
-//! own: a row in the table, and for the form that is rolled forward a clone.
+//! own: a row in the table of sequences, and for the form that is rolled forward a clone.
+//!
+//! # The row
+//!
+//! A row says where a sequence lies. A handler that is about to run looks the interrupted program
+//! counter up. If it lies inside a row, the handler restarts the sequence (no clone) or runs the
+//! rest of it in the clone. Rows are ELF notes, so that the dynamic linker's tables lead to them in
+//! every loaded object:
 //!
 //! ```text
-//! in section .text.atomseq_clone
-//! clone:  … the steps again, each instruction as long as in the original …
-//!         back to the handler; .long end - .
-//!         for every exit, where the clone's branch to it leads:
-//!         back to the handler; .long exit - .
-//! limit:
-//! in section .note.atomseq, for the dynamic linker to find
-//!         .long 12, 20, 2; .asciz "atomseq"; .long 0   a note of type 2
-//!         .long start - ., end - ., clone - ., limit - .      or 0, 0 without a clone
-//!         .long __ehdr_start - .                              where the object's file begins
+//! section .note.atomseq
+//!         .long 12, 20, 2                 length of the name, of the description; type 2
+//!         .asciz "atomseq"; .long 0       the name, padded to 12 bytes
+//!         .long start - .                 each address as a distance from its own place,
+//!         .long end   - .                 so that no relocation is needed when the object is loaded
+//!         .long clone - .                 0 without a clone
+//!         .long limit - .                 0 without a clone
+//!         .long __ehdr_start - .          where the object's file begins
 //! ```
 //!
-//! The last word is for what moves notes in a finished program and leaves code where it is: from it
-//! and from where the object begins in memory, a reader knows how far they were moved.
+//! The last word serves readers of a finished program: tools such as `strip` may move notes while
+//! they leave code in place. From this word, and from where the object begins in memory, a reader
+//! computes how far the notes were moved.
 //!
-//! A handler finds where it interrupted by the row, and runs the clone from the same place on, with
-//! the registers that the sequence had but for the stack pointer, which no sequence uses. There the
-//! handler has left where it goes on; the clone's end leads there, and hands over a place that says
-//! where in the original the interrupted code is to go on.
+//! # The clone
+//!
+//! A clone is the sequence once more, in another section, with other ends. Each of its instructions
+//! is as long as the original's, so that the place to continue at is `clone + (pc - start)`:
+//!
+//! ```text
+//! the sequence                               the clone, in .text.atomseq_clone
+//!
+//! start:  mov  t0, [a0]                      clone:  mov  t0, [a0]
+//!         test t0, t0                                test t0, t0
+//!         je   exit0 ─────┐                          je   clone_exit0 ──┐
+//!   ✗     mov  t1, [t0]   │ ── the handler ──>       mov  t1, [t0]      │
+//!         mov  [a0], t1   │    jumps here            mov  [a0], t1      │
+//! end:    …               │                          to the handler     │
+//! exit0:  … <─────────────┘                          .long end - .      │
+//!                                                 clone_exit0: <────────┘
+//!                                                    to the handler
+//!                                                    .long exit0 - .
+//!                                            limit:
+//! ```
+//!
+//! 1. The signal arrives at ✗. The handler loads the thread's registers, all but the stack pointer,
+//!    which no sequence uses, and jumps into the clone. On top of its own stack it left the address
+//!    where it continues.
+//! 2. The clone runs to one of its ends. There it goes to that address, and hands over the place
+//!    right behind the jump: the word there is the distance to a place in the original.
+//! 3. The handler stores the registers as the interrupted thread's, with that place as the program
+//!    counter. Only now it runs the user's handler, to which the sequence has ended.
+//!
+//! Branches are the only instructions that differ: a branch to `exit0` leads to the clone's own end
+//! for that exit. Each architecture makes them as long as the original's.
 
 use super::Line;
 use super::builder::{Builder, label};
 use crate::forms::Protection;
 
 impl Builder {
-    /// What follows the steps and their exits. `back` leads to the handler that runs the clone,
-    /// with the place right behind it; `branch` makes the clone's branches as long as the
-    /// original's.
+    /// Adds the row, and the clone for a rollforward, after the steps and their exits. `back` are
+    /// the instructions from an end of the clone to the handler. `branch` makes a branch of the
+    /// clone as long as the original's.
     pub fn protect(
         &mut self,
         protection: Protection,
         back: &[&str],
         branch: impl Fn(&str) -> String,
     ) {
-        // Without an instruction there is no place inside to be interrupted at.
+        // Without an instruction there is no place to be interrupted at; and a row that ends where
+        // it starts could share that address with another sequence's.
         if self.body.is_empty() {
             return;
         }
@@ -50,6 +84,7 @@ impl Builder {
         }
     }
 
+    /// Repeats the lines between `start` and `end`, then writes an end for each way out.
     fn clone(&mut self, back: &[&str], branch: impl Fn(&str) -> String) {
         self.directive(".pushsection .text.atomseq_clone, \"ax\", @progbits");
         self.directive(format!("{}:", label::CLONE));
@@ -65,6 +100,7 @@ impl Builder {
             };
             self.lines.push(line);
         }
+        // Control falls through the last instruction to the first of these.
         let mut ends = vec![(None, label::END)];
         for (_, _, exit) in branches {
             ends.push((Some(label::CLONE_EXIT + exit), label::EXIT + exit));
@@ -76,19 +112,21 @@ impl Builder {
             for line in back {
                 self.directive(*line);
             }
+            // Where in the original the interrupted thread continues.
             self.directive(format!(".long {to}b - ."));
         }
         self.directive(format!("{}:", label::CLONE_LIMIT));
         self.directive(".popsection");
     }
 
+    /// Writes the note.
     fn row(&mut self, has_clone: bool) {
         use label::{CLONE, CLONE_LIMIT, END, START};
-        // "R": kept by the linker whatever refers to it.
+        // "a": loaded with the program; "R": kept by the linker although nothing refers to it.
         self.directive(".pushsection .note.atomseq, \"aR\", @note");
         self.directive(".balign 4");
-        // A name of 12 bytes: the description begins where it does for readers that align it to
-        // eight.
+        // With a name of 12 bytes the description begins at 24, for readers that align to four
+        // bytes and for those that align to eight.
         self.directive(".long 12, 20, 2");
         self.directive(".asciz \"atomseq\"");
         self.directive(".long 0");
@@ -98,8 +136,8 @@ impl Builder {
                 false => self.directive(".long 0"),
             }
         }
-        // The linker's own symbol. A linker script may leave the file's header out of what is
-        // loaded: then there is none.
+        // The linker's own symbol. Weak, because a linker script may leave the file's header out of
+        // what is loaded, and then there is none.
         self.directive(".weak __ehdr_start");
         self.directive(".hidden __ehdr_start");
         self.directive(".long __ehdr_start - .");
@@ -113,7 +151,7 @@ mod tests {
     use crate::forms::{Form, Protection};
     use crate::sequences;
 
-    /// Every protection of both architectures, and what precedes a branch in an x86-64 clone.
+    /// Returns every protection of both architectures, and what precedes a branch of a clone.
     fn emitted(text: &str) -> [([Assembly; 3], &'static str); 2] {
         let tokens = text.parse().expect("tokens");
         let sequence = sequences(tokens).expect("functions").remove(0);
@@ -194,7 +232,7 @@ mod tests {
         }
     }
 
-    /// Its row would end where it starts, and where another sequence may start.
+    /// Its row would end where it starts, where another sequence may start.
     #[test]
     fn a_sequence_of_no_instruction_has_no_row() {
         for ([none, restart, rollforward], _) in emitted("unsafe fn same(a: Word) -> Word { a }") {

@@ -1,8 +1,51 @@
-//! Which temporary holds which word: a linear scan over straight-line code.
+//! Register allocation: which temporary holds which word, by one scan over straight-line code.
 //!
-//! Parameters keep the registers rustc gave them, for a restart needs them again. Everything else
-//! lives in temporaries, which rustc maps to machine registers; a temporary is free again after
-//! the last use of its word.
+//! A sequence has no loops and no joins, so the live range of a word is an interval: from the step
+//! that defines it to the last step that reads it. The scan walks the steps once. A word gets a
+//! temporary where it is defined, and gives it back after its last use; the number of temporaries
+//! is the largest number of words that live at once. rustc then maps temporaries to machine
+//! registers.
+//!
+//! # Parameters
+//!
+//! A parameter stays in the register that rustc gave it, and is never written: an interrupted
+//! attempt restarts with the same parameters, however far it had come. Everything else may be
+//! overwritten freely, because a restart computes it again.
+//!
+//! # Live ranges across exits
+//!
+//! An early return reads its words after the branch, in Rust. An ordinary exit branches away at its
+//! own step, and nothing that is emitted later runs on that path. So its words live to that step
+//! only:
+//!
+//! ```text
+//! step 0   a = load …            a ───┐
+//! step 1   exit if x, returns a       │      a dies at step 1
+//! step 2   b = load …            b ───┼─┐    b may take the temporary of a
+//! ```
+//!
+//! An exit through the commit of a sequence with a `cas` is different: its path runs on through the
+//! commit, and with it through every instruction between the label of the commit and `end`. There a
+//! constant may need a scratch register. So its words live to the end, even if another step reads
+//! them for the last time in between:
+//!
+//! ```text
+//! step 5   r = load …            r ───┐
+//! step 6   exit if x, by commit, returns r
+//! step 7   store b, r                 │      the last use on the straight path
+//! step 8   commit l, 0x1_0000_0000 ───┤      the constant's scratch register must not be r's
+//! end      Rust returns r ────────────┘
+//! ```
+//!
+//! `usize::MAX` stands for "to the end"; results after the commit live as long. A live range is
+//! only ever extended, never shortened, whatever order uses are noted in ([`Registers::use_at`]).
+//!
+//! # Scratch registers
+//!
+//! A constant that an instruction cannot hold, or a word on its way from memory to memory, takes a
+//! temporary for one step, by [`Registers::scratch`] and [`Registers::release`]. A step that
+//! defines a word and needs a scratch register takes both before it releases either, so they
+//! differ.
 
 use std::collections::HashMap;
 
@@ -11,11 +54,17 @@ use crate::emit::indexing::Indexed;
 use crate::forms::Form;
 use crate::ir::*;
 
+/// Where every word is, at the step that is being emitted.
 pub struct Registers {
+    /// Where each live word is.
     homes: HashMap<Register, Home>,
+    /// The last step that reads a word; `usize::MAX` if it is read after the template.
     last_use: HashMap<Register, usize>,
+    /// How often a word is read, results included.
     uses: HashMap<Register, usize>,
+    /// The temporaries that hold no word, largest first: `pop` takes the smallest.
     free: Vec<usize>,
+    /// How many temporaries exist.
     count: usize,
 }
 
@@ -26,6 +75,7 @@ enum Home {
 }
 
 impl Registers {
+    /// Notes all uses of all words; parameters have their homes already.
     pub fn new(sequence: &Sequence, indexed: &Indexed, form: Form) -> Registers {
         let mut registers = Registers {
             homes: HashMap::new(),
@@ -35,7 +85,8 @@ impl Registers {
             count: 0,
         };
         for (index, parameter) in sequence.parameters.iter().enumerate() {
-            // A slot is found inside the section, except where it is a plain address.
+            // In the `on_cpu` form a slot's address is computed inside the section; elsewhere it is
+            // a parameter.
             if !parameter.is_slot || form != Form::OnCpu {
                 registers
                     .homes
@@ -52,7 +103,7 @@ impl Registers {
                     .iter()
                     .filter_map(Operand::register)
                 {
-                    // A way out through the commit passes it with its result.
+                    // Through the commit, the result must survive what is emitted up to `end`.
                     let by_commit = sequence.exits[exit].commit.is_some();
                     registers.use_at(register, if by_commit { usize::MAX } else { index });
                 }
@@ -64,25 +115,27 @@ impl Registers {
         registers
     }
 
-    /// Extends the word's live range to a step, and never shortens it: a result that passes through
-    /// the commit lives to the end, wherever else the word is read.
+    /// Extends the live range of a word to a step. It never shortens it: a result that passes
+    /// through the commit lives to the end, even if a later step of the scan reads the word earlier
+    /// than that.
     fn use_at(&mut self, register: Register, step: usize) {
         let last = self.last_use.entry(register).or_insert(step);
         *last = step.max(*last);
         *self.uses.entry(register).or_default() += 1;
     }
 
-    /// The word stays where it is to the end.
+    /// Keeps a word where it is to the end.
     pub fn keep(&mut self, register: Register) {
         self.use_at(register, usize::MAX);
     }
 
-    /// Is the word used exactly once?
+    /// Whether a word is read exactly once: then the step that loads it may be folded into the one
+    /// that reads it.
     pub fn used_once(&self, register: Register) -> bool {
         self.uses.get(&register) == Some(&1)
     }
 
-    /// Is the word in a temporary, and not needed after this step?
+    /// Whether a word is in a temporary and no later step needs it. A parameter never dies.
     pub fn dies(&self, register: Register, step: usize) -> bool {
         matches!(self.homes.get(&register), Some(Home::Temporary(_)))
             && self
@@ -91,12 +144,12 @@ impl Registers {
                 .is_none_or(|last| *last <= step)
     }
 
-    /// The operand that names the word in a template.
+    /// Returns the operand that names a word in the template.
     pub fn name(&self, register: Register) -> String {
         self.name_with(register, "")
     }
 
-    /// The same, with a size modifier.
+    /// Returns the same with a size modifier, such as `:e` for the lower half on x86-64.
     pub fn name_with(&self, register: Register, modifier: &str) -> String {
         match self.homes[&register] {
             Home::Temporary(index) => format!("{{t{index}{modifier}}}"),
@@ -104,14 +157,15 @@ impl Registers {
         }
     }
 
-    /// Gives the word a temporary of its own.
+    /// Gives a new word a temporary of its own.
     pub fn define(&mut self, register: Register) -> String {
         let temporary = self.take();
         self.homes.insert(register, Home::Temporary(temporary));
         self.name(register)
     }
 
-    /// Lets the word take over the temporary of one that dies.
+    /// Gives a new word the temporary of one that dies at this step: for instructions whose result
+    /// replaces an operand.
     pub fn replace(&mut self, dying: Register, register: Register) -> String {
         let home = self
             .homes
@@ -121,16 +175,17 @@ impl Registers {
         self.name(register)
     }
 
-    /// A temporary for this step only; give it back with `release`.
+    /// Takes a temporary for this step only, until `release`.
     pub fn scratch(&mut self) -> usize {
         self.take()
     }
 
+    /// Gives a scratch register back.
     pub fn release(&mut self, scratch: usize) {
         self.free.push(scratch);
     }
 
-    /// Frees the temporaries of words last used at or before this step.
+    /// Frees the temporaries of words that no step after this one reads.
     pub fn end_of_step(&mut self, step: usize) {
         let dead: Vec<Register> = self
             .homes
@@ -143,10 +198,11 @@ impl Registers {
                 self.free.push(index);
             }
         }
-        // The scan must not depend on a hash map's order.
+        // A hash map iterates in any order; the emitted code must not depend on it.
         self.free.sort_unstable_by(|a, b| b.cmp(a));
     }
 
+    /// Returns where a word of a result is now.
     pub fn place(&self, operand: &Operand) -> Place {
         match operand {
             Operand::Constant(constant) => Place::Constant(constant.clone()),
@@ -157,11 +213,12 @@ impl Registers {
         }
     }
 
-    /// How many temporaries were ever in use at once.
+    /// Returns how many temporaries were ever in use at once.
     pub fn count(&self) -> usize {
         self.count
     }
 
+    /// Takes the smallest free temporary, or a new one.
     fn take(&mut self) -> usize {
         self.free.pop().unwrap_or_else(|| {
             self.count += 1;

@@ -1,9 +1,10 @@
-//! How operands are written: memory, registers, immediates.
+//! How operands are written on AArch64: memory, registers, and constants a few bits at a time.
 
 use super::Emitter;
 use crate::ir::*;
 
 impl Emitter<'_> {
+    /// Returns a memory operand: `[base, #offset]`, without what it lacks.
     pub(super) fn memory(&mut self, address: &Address, width: Width) -> String {
         let base = self.registers.name(address.base);
         match self.out.offset(&address.offset, width.bytes()) {
@@ -12,7 +13,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// An address in a register, for the instructions that take no offset.
+    /// Returns an address in a register, for instructions that take no offset: those that acquire,
+    /// release or are exclusive.
     pub(super) fn bare_address(&mut self, address: &Address) -> (String, Option<usize>) {
         let base = self.registers.name(address.base);
         let Some(offset) = self.out.offset(&address.offset, Width::Word.bytes()) else {
@@ -20,12 +22,14 @@ impl Emitter<'_> {
         };
         let scratch = self.registers.scratch();
         let name = format!("{{t{scratch}}}");
-        // One move holds every offset that the check of its range lets through.
+        // scratch = offset: one move holds every offset within the checked range.
         self.out.instruction(format!("mov {name}, #{offset}"));
+        // scratch = base + scratch
         self.out.instruction(format!("add {name}, {base}, {name}"));
         (name, Some(scratch))
     }
 
+    /// Returns a word to be stored, at the width of the store; zero has a register of its own.
     pub(super) fn stored(&mut self, value: &Operand, width: Width) -> (String, Option<usize>) {
         match (value, width) {
             (Operand::Constant(Constant { value: Some(0), .. }), Width::Word) => {
@@ -43,6 +47,8 @@ impl Emitter<'_> {
         }
     }
 
+    /// Returns a word in a register: its own, or a scratch register for a constant. The caller
+    /// gives the scratch register back.
     pub(super) fn in_register(&mut self, operand: &Operand) -> (String, Option<usize>) {
         let constant = match operand {
             Operand::Register(register) => return (self.registers.name(*register), None),
@@ -52,6 +58,7 @@ impl Emitter<'_> {
         match constant.value {
             None => {
                 let named = self.out.immediate(constant);
+                // scratch = constant, of at most sixteen bits
                 self.out
                     .instruction(format!("mov {{t{scratch}}}, #{named}"));
             }
@@ -60,7 +67,8 @@ impl Emitter<'_> {
         (format!("{{t{scratch}}}"), Some(scratch))
     }
 
-    /// Sixteen bits at a time, starting from all ones where that is shorter.
+    /// Loads a literal sixteen bits at a time, starting from all ones where that takes fewer
+    /// instructions.
     pub(super) fn literal(&mut self, scratch: usize, value: u64) {
         let chunks = [0u32, 16, 32, 48].map(|shift| (shift, (value >> shift) & 0xffff));
         let count = |of: u64| chunks.iter().filter(|(_, chunk)| *chunk == of).count();
@@ -73,20 +81,24 @@ impl Emitter<'_> {
         } else {
             ("movz", chunk)
         };
+        // scratch = these sixteen bits, all others 0 (movz) or 1 (movn, of the inverted bits)
         self.out
             .instruction(format!("{mnemonic} {{t{scratch}}}, #{first}, lsl #{shift}"));
         for (shift, chunk) in written {
+            // These sixteen bits of scratch, the others kept.
             self.out
                 .instruction(format!("movk {{t{scratch}}}, #{chunk}, lsl #{shift}"));
         }
     }
 
+    /// Gives a scratch register back, if one was taken.
     pub(super) fn give_back(&mut self, scratch: Option<usize>) {
         if let Some(scratch) = scratch {
             self.registers.release(scratch);
         }
     }
 
+    /// Returns a register at the width of an access.
     pub(super) fn sized(&self, register: Register, width: Width) -> String {
         match width {
             Width::Word => self.registers.name(register),

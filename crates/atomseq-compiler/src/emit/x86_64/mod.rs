@@ -1,12 +1,49 @@
-//! x86-64, Intel syntax.
+//! x86-64, in Intel syntax.
 //!
-//! Operands: `a0…` parameters, `t0…` temporaries, `c0…` constants, `status`. Two-address
-//! instructions take over the register of an operand that dies; a load used once by the next step
-//! becomes its memory operand; `load p; add; commit p` becomes one `add` to memory.
+//! # Registers
 //!
-//! In the `on_cpu` form also: `area` a slot's area, with its stride at `stride` and its base at
-//! `base`, `rseq` the offset of struct rseq from the thread pointer (fs); the slot's own register
-//! takes the place of `status`, for no address is as small as a status.
+//! | operand | in `on_cpu` | in the signal forms |
+//! |---|---|---|
+//! | `a0…` | parameters that are words | all parameters, a slot's too |
+//! | `t0…` | temporaries; one of them holds the slot's address | temporaries |
+//! | `area` | the area's header, where `stride` and `base` are numbers of bytes into it | |
+//! | `rseq` | the offset of `struct rseq` from the thread pointer, fs | |
+//! | `status` | how the template was left, unless the slot's register tells | how it was left |
+//! | rax | in a sequence with a `cas`: what was there | |
+//! | rcx | where a shift counts by a word: the count | the same |
+//!
+//! No template uses the stack pointer, pushes, or calls, except the end of a clone.
+//!
+//! # The shape of `on_cpu`
+//!
+//! ```text
+//!         xor    status, status                       only if a result is in a temporary and no slot tells
+//!         lea    t0, [rip + descriptor]
+//!         mov    fs:[rseq + 8], t0                    rseq_cs: arms the section
+//! start:  movsxd t0, dword ptr fs:[rseq + 4]          cpu_id; -1 or -2 on an unregistered thread
+//!         imul   t0, [area + stride]
+//!         add    t0, [area + base]                    the slot's address
+//!         cmp    dword ptr [t0], 0                    the gate
+//!         jne    closed
+//!         …                                           the steps
+//!         mov    [t0 + 8], t1                         the commit
+//! end:
+//!         in .text.unlikely.atomseq:
+//!         ud1    edi, [rip + 0x53053053]              the signature, inside an instruction
+//! abort:  mov    t0, 2;  jmp end                      or, with labels: jmp aborted
+//! closed: mov    t0, 3;  jmp end
+//! exit0:  mov    t0, 1;  jmp end
+//! ```
+//!
+//! # How steps become fewer instructions
+//!
+//! * A two-address instruction takes over the register of an operand that dies
+//!   ([`Registers::replace`]).
+//! * A load that the next step alone reads becomes that step's memory operand (`fold`).
+//! * `load p; op; store p` becomes one `op` to memory (`fold`).
+//! * A sum that only addresses use becomes `[base + index + offset]` ([`Indexed`]).
+//! * The flags of the instruction that computed a word decide whether it is zero.
+//! * Every load acquires and every store releases: x86-64 reorders neither.
 
 mod fold;
 mod frame;
@@ -20,7 +57,7 @@ use crate::emit::{Assembly, Leaving, Place};
 use crate::forms::Form;
 use crate::ir::*;
 
-/// Emits a form.
+/// Emits one form of a sequence for x86-64.
 pub fn emit(sequence: &Sequence, form: Form) -> Assembly {
     let indexed = Indexed::all(sequence);
     let registers = Registers::new(sequence, &indexed, form);
@@ -53,6 +90,7 @@ pub fn emit(sequence: &Sequence, form: Form) -> Assembly {
     assembly
 }
 
+/// The state of one emission.
 struct Emitter<'a> {
     sequence: &'a Sequence,
     indexed: Indexed<'a>,
@@ -60,16 +98,17 @@ struct Emitter<'a> {
     leaving: Leaving,
     out: Builder,
     registers: Registers,
+    /// Machine registers that the template names.
     fixed: Vec<&'static str>,
-    /// What the status register says already, of ways out through the commit.
+    /// What `status` holds already, of the ways out through the commit.
     pending: usize,
-    /// What out-of-line code says how the steps were left in.
+    /// The operand, 32 bits wide, in which out-of-line code says how the steps were left.
     status: String,
     results: Vec<Vec<Place>>,
 }
 
 impl Emitter<'_> {
-    /// Where a result is.
+    /// Returns where the words of a result are at this step.
     fn result(&self, exit: &Exit) -> Vec<Place> {
         exit.result
             .iter()

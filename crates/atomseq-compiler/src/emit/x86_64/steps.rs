@@ -1,4 +1,7 @@
-//! The steps, the same in every form.
+//! The steps on x86-64, the same in every form.
+//!
+//! In the comments, `to`, `a`, `b` and `p` are the operands of a step, and `=` is what the
+//! instruction does. A function that takes an `index` asks by it which words die at this step.
 
 use super::Emitter;
 use super::operands::{fits, mnemonic, size};
@@ -7,10 +10,12 @@ use crate::emit::{Line, by_commit};
 use crate::ir::*;
 
 impl Emitter<'_> {
+    /// Emits all steps, folding where it can.
     pub(super) fn steps(&mut self) {
         let mut index = 0;
         while index < self.indexed.steps.len() {
-            // What was folded into one instruction ends its step together.
+            // Steps that are folded into one instruction end together: temporaries are freed after
+            // the last of them.
             index += if self.update_in_memory(index) {
                 3
             } else if self.exchange_or_leave(index) || self.with_memory_operand(index) {
@@ -24,6 +29,7 @@ impl Emitter<'_> {
         }
     }
 
+    /// Emits one step.
     pub(super) fn step(&mut self, index: usize) {
         let step = self.indexed.steps[index];
         match &step.kind {
@@ -35,11 +41,13 @@ impl Emitter<'_> {
                 let memory = self.memory(from, bytes);
                 self.registers.define(*to);
                 let (to, size) = self.sized(*to, *width);
+                // to = *p; a half is zero-extended, as every write of a 32-bit register.
                 self.out
                     .instruction(format!("mov {to}, {size} ptr {memory}"));
             }
             StepKind::Cpu { to } => {
                 let to = self.registers.define(*to);
+                // to = rseq->cpu_id, sign-extended
                 self.out
                     .instruction(format!("movsxd {to}, dword ptr fs:[{{rseq}} + 4]"));
             }
@@ -51,6 +59,7 @@ impl Emitter<'_> {
             } => {
                 self.exchange(at, expected, new);
                 let to = self.registers.define(*to);
+                // to = what was there
                 self.out.instruction(format!("mov {to}, rax"));
             }
             StepKind::Binary { to, operator, a, b } => self.binary(index, *to, *operator, a, b),
@@ -66,12 +75,14 @@ impl Emitter<'_> {
                     Operand::Constant(Constant { value: Some(0), .. }) => {
                         let is_zero_test =
                             matches!(comparison, Comparison::Equal | Comparison::NotEqual);
+                        // flags = a & a: shorter than a comparison with 0.
                         if !is_zero_test || !self.tells_zero(&a_name) {
                             self.out.instruction(format!("test {a_name}, {a_name}"));
                         }
                     }
                     _ => {
                         let (b, scratch) = self.source(b);
+                        // flags = a - b
                         self.out.instruction(format!("cmp {a_name}, {b}"));
                         self.give_back(scratch);
                     }
@@ -95,6 +106,7 @@ impl Emitter<'_> {
                 };
                 let memory = self.memory(to, width.bytes());
                 let size = size(*width);
+                // *p = value
                 self.out
                     .instruction(format!("mov {size} ptr {memory}, {value}"));
                 self.give_back(scratch);
@@ -103,8 +115,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Does the zero flag tell of this register already? It does after the instruction that
-    /// computed it.
+    /// Whether the zero flag says already if this register is zero: right after the instruction
+    /// that computed it.
     pub(super) fn tells_zero(&self, name: &str) -> bool {
         let computes = |mnemonic: &&str| {
             let begin = format!("{mnemonic} {name}, ");
@@ -113,6 +125,7 @@ impl Emitter<'_> {
         ["add", "sub", "and", "or", "xor"].iter().any(computes)
     }
 
+    /// Emits a computation.
     pub(super) fn binary(
         &mut self,
         index: usize,
@@ -124,7 +137,8 @@ impl Emitter<'_> {
         use BinaryOperator::*;
         match (operator, a, b) {
             (Minimum, Operand::Register(a), b) => {
-                // to = b; if a < b, to = a. `to` is neither a nor b.
+                // flags = a - b; to = b; if a < b, to = a. `to` shares a register with neither: it
+                // is written between their reads. `mov` leaves the flags alone.
                 let a = self.registers.name(*a);
                 let (b, scratch) = self.source(b);
                 let to = self.registers.define(to);
@@ -138,6 +152,7 @@ impl Emitter<'_> {
             {
                 let (x, y) = (self.registers.name(*x), self.registers.name(*y));
                 let to = self.registers.define(to);
+                // to = x + y: three operands, because both x and y are read again.
                 self.out.instruction(format!("lea {to}, [{x} + {y}]"));
             }
             (Add | Subtract, Operand::Register(x), Operand::Constant(constant))
@@ -154,6 +169,7 @@ impl Emitter<'_> {
                 };
                 let x = self.registers.name(*x);
                 let to = self.registers.define(to);
+                // to = x + offset
                 self.out.instruction(format!("lea {to}, [{x} + {offset}]"));
             }
             (Multiply, Operand::Register(x), Operand::Constant(constant))
@@ -162,6 +178,7 @@ impl Emitter<'_> {
                 let x = self.registers.name(*x);
                 let constant = self.out.immediate(constant);
                 let to = self.registers.define(to);
+                // to = x * constant: the one instruction with three operands.
                 self.out.instruction(format!("imul {to}, {x}, {constant}"));
             }
             (ShiftLeft | ShiftRight, a, b) => {
@@ -171,7 +188,7 @@ impl Emitter<'_> {
                         value: Some(value), ..
                     }) => (value & 63).to_string(),
                     b => {
-                        // A count in a register is a count in cl.
+                        // rcx = count: a shift takes its count from cl, modulo 64.
                         let (b, scratch) = self.source(b);
                         if !self.fixed.contains(&"rcx") {
                             self.fixed.push("rcx");
@@ -185,13 +202,15 @@ impl Emitter<'_> {
                     Operand::Register(a) => self.copy_or_replace(*a, to, index),
                     Operand::Constant(a) => self.constant_into(a, to),
                 };
+                // to = to << count, or to >> count
                 self.out.instruction(format!("{mnemonic} {to}, {count}"));
             }
             _ => self.two_address(index, to, operator, a, b),
         }
     }
 
-    /// `to = a; to op= b`, without the first if `a` (or, commuting, `b`) dies here.
+    /// Emits `to = a; to op= b`, without the first if `a` dies here, or `b` and the operator
+    /// commutes.
     pub(super) fn two_address(
         &mut self,
         index: usize,
@@ -209,36 +228,52 @@ impl Emitter<'_> {
                 (a, b) = (b, a);
             }
         }
-        // Named before `to` may take over the register of `a`.
+        // `b` gets its name first: `to` may then take over the register of `a`.
         let (source, scratch) = self.source(b);
         let to = match a {
             Operand::Register(a) => self.copy_or_replace(*a, to, index),
             Operand::Constant(a) => self.constant_into(a, to),
         };
         let mnemonic = mnemonic(operator).expect("shifts and minimum are emitted elsewhere");
+        // to = to op b
         self.out.instruction(format!("{mnemonic} {to}, {source}"));
         self.give_back(scratch);
     }
 
+    /// Gives `to` the value of `from`: in its register if that dies here, or by a move.
     pub(super) fn copy_or_replace(&mut self, from: Register, to: Register, index: usize) -> String {
         if self.registers.dies(from, index) {
             return self.registers.replace(from, to);
         }
         let from = self.registers.name(from);
         let to = self.registers.define(to);
+        // to = from
         self.out.instruction(format!("mov {to}, {from}"));
         to
     }
 
+    /// Gives `to` the value of a constant.
     pub(super) fn constant_into(&mut self, constant: &Constant, to: Register) -> String {
         let constant = self.out.immediate(constant);
         let to = self.registers.define(to);
+        // to = constant
         self.out.instruction(format!("mov {to}, {constant}"));
         to
     }
 
+    /// Emits a copy, a loop that counts down. The commit is not reached before it ends, and a
+    /// restart begins it anew:
+    ///
+    /// ```text
+    ///       mov  index, words
+    ///       jmp  test
+    /// copy: mov  word, [from + 8*index]
+    ///       mov  [to + 8*index], word
+    /// test: sub  index, 1
+    ///       jns  copy
+    /// ```
     pub(super) fn copy(&mut self, step: usize, to: Register, from: Register, words: &Operand) {
-        // A count that nobody needs afterwards becomes the index.
+        // A count that no later step reads becomes the index itself.
         let counted = words
             .register()
             .filter(|words| self.registers.dies(*words, step) && ![to, from].contains(words));
@@ -248,6 +283,7 @@ impl Emitter<'_> {
             None => {
                 let (words, words_scratch) = self.source(words);
                 let index = self.registers.scratch();
+                // index = words
                 self.out.instruction(format!("mov {{t{index}}}, {words}"));
                 self.give_back(words_scratch);
                 (format!("{{t{index}}}"), Some(index))
@@ -255,12 +291,16 @@ impl Emitter<'_> {
         };
         let word = self.registers.scratch();
         self.out.as_one(|out| {
-            // Downwards from the last word; nothing at all for no words.
+            // To the test first: a copy of no words does nothing.
             out.instruction(format!("jmp {}f", label::COPY_TEST));
             out.directive(format!("{}:", label::COPY));
+            // word = from[index]
             out.instruction(format!("mov {{t{word}}}, qword ptr [{from} + 8*{index}]"));
+            // to[index] = word
             out.instruction(format!("mov qword ptr [{to} + 8*{index}], {{t{word}}}"));
             out.directive(format!("{}:", label::COPY_TEST));
+            // index -= 1; if index >= 0 goto copy. A count of 2^63 or more ends at once; no memory
+            // has so many words.
             out.instruction(format!("sub {index}, 1"));
             out.instruction(format!("jns {}b", label::COPY));
         });
@@ -268,38 +308,47 @@ impl Emitter<'_> {
         self.give_back(index_scratch);
     }
 
-    /// What was there is in rax afterwards, and the zero flag tells whether it was expected.
+    /// Emits the compare-and-swap. Afterwards rax holds what was there, and the zero flag says
+    /// whether that was expected. The instruction is a full barrier.
     pub(super) fn exchange(&mut self, at: &Address, expected: &Operand, new: &Operand) {
         self.fixed.push("rax");
         let (expected, expected_scratch) = self.source(expected);
+        // rax = expected
         self.out.instruction(format!("mov rax, {expected}"));
         self.give_back(expected_scratch);
         let (new, scratch) = self.in_register(new);
         let memory = self.memory(at, 8);
+        // if *p == rax { *p = new } else { rax = *p }
         self.out
             .instruction(format!("lock cmpxchg qword ptr {memory}, {new}"));
         self.give_back(scratch);
     }
 
-    /// Says which way out it is, if that leads through the commit. `mov` leaves the flags alone.
+    /// Sets the status of an exit that leads through the commit, before the comparison that decides
+    /// about it. A path that does not take the exit sets it again: at the next such exit, or at the
+    /// commit.
     pub(super) fn say_before(&mut self, exit: usize) {
         if let Some(said) = by_commit(self.sequence, exit) {
             if self.pending != said {
                 self.pending = said;
+                // status = number
                 self.out.instruction(format!("mov {}, {said}", self.status));
             }
         }
     }
 
-    /// Ways out through the commit meet here.
+    /// Emits the label where the ways out through the commit join the straight path, whose status
+    /// is 0.
     pub(super) fn before_commit(&mut self) {
         if self.sequence.leaves_by_commit() {
+            // status = 0
             self.out.instruction(format!("xor {0}, {0}", self.status));
             self.out.directive(format!("{}:", label::COMMIT));
         }
     }
 
-    /// Leaves if the comparison holds.
+    /// Emits the branch that leaves if the comparison holds, by the flags. Comparisons are
+    /// unsigned: below, above.
     pub(super) fn leave(&mut self, comparison: Comparison, exit: usize) {
         let condition = match comparison {
             Comparison::Equal => "e",
