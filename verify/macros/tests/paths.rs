@@ -316,15 +316,16 @@ fn procedural_macros_name_everything_by_the_library() {
 fn quotations_take_no_edition_from_what_they_are_given() {
     let mut found = Vec::new();
     let mut files = 0;
-    each_file(
-        Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../../crates/atomseq-compiler/src")
-            .as_path(),
-        &mut |_, text| {
+    for sources in [
+        "../../crates/atomseq-compiler/src",
+        "../../crates/atomseq-macros/src",
+    ] {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join(sources);
+        each_file(&directory, &mut |_, text| {
             files += 1;
             spans(text.parse().expect("it is Rust"), &mut found);
-        },
-    );
+        });
+    }
     assert_eq!(found, [""; 0]);
     assert!(files > 10, "only {files} files were found");
 

@@ -1,4 +1,14 @@
-//! Constants.
+//! Constants: literals, which are folded here, and named constants, which rustc evaluates.
+//!
+//! The compiler sees tokens, not values. Of a literal it knows the value, where words have 64 bits
+//! and where they have 32. Of a named constant it knows a path: it can compare two by what they
+//! read, and hands expressions over them to rustc. So there are three questions with different
+//! answers:
+//!
+//! * [`Constant::value`]: the number, if every part is a literal.
+//! * [`Constant::key`]: equal keys mean equal values, certainly. Rules rely on it.
+//! * [`Constant::reads_like`]: the same text, which probably means the same value. A rule that
+//!   would like to rely on it asserts so, and rustc checks it.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::quote_spanned;
@@ -10,27 +20,28 @@ use super::BinaryOperator;
 /// which rustc evaluates.
 #[derive(Clone)]
 pub struct Constant {
-    /// Where words have 64 bits, as in every assembly.
+    /// The value of a literal where words have 64 bits, as in every template.
     pub value: Option<u64>,
-    /// The same where words have 32 bits.
+    /// The value of a literal where words have 32 bits.
     narrow: Option<u32>,
     /// An expression of type `usize`.
     pub tokens: TokenStream,
+    /// Where it was written.
     pub span: Span,
     /// Equal keys mean equal values.
     key: String,
-    /// What is read there.
+    /// What is written there, without `r#`.
     text: String,
 }
 
-/// Where something was written, as part of what the macro made of it: lints are then rustc's about
-/// a macro's output, not about the user's text. And `::atomseq` is this crate's: a token of the
-/// first edition would look for it in the crate where it stands.
+/// Returns a span at the same place that belongs to the macro's output. rustc's lints then treat
+/// the tokens as generated, not as the user's text. And `::atomseq` names a crate in it: with the
+/// span of a crate of the 2015 edition it would name an item of that crate.
 pub fn generated(span: Span) -> Span {
     span.resolved_at(Span::mixed_site())
 }
 
-/// A path as text; its names without `r#`, for rustc takes a name with it and without for the same.
+/// Returns a path as text, its names without `r#`: to rustc `r#NAME` is `NAME`.
 fn written(path: &TokenStream) -> String {
     let tokens = path.clone().into_iter().map(|token| match token {
         TokenTree::Ident(name) => name.unraw().to_string(),
@@ -40,11 +51,13 @@ fn written(path: &TokenStream) -> String {
 }
 
 impl Constant {
+    /// Returns the constant of a literal.
     pub fn literal(value: u64, span: Span) -> Constant {
         Constant::folded(value, value as u32, span)
     }
 
-    /// A constant that has this value where words have 64 bits, and that value where they have 32.
+    /// Returns a constant that has the first value where words have 64 bits, the second where they
+    /// have 32. Folding may make them differ: `1 << 40` is `1 << 8` where words have 32 bits.
     fn folded(value: u64, narrow: u32, span: Span) -> Constant {
         let at = generated(span);
         let mut literal = proc_macro2::Literal::u64_unsuffixed(value);
@@ -69,7 +82,7 @@ impl Constant {
         }
     }
 
-    /// Where words have 32 bits, does it have the same value, as a signed number?
+    /// Whether it has the same value where words have 32 bits, as a signed number.
     pub fn is_the_same_in_32_bits(&self) -> bool {
         let signed = |value: u64, narrow: u32| value as i64 == i64::from(narrow as i32);
         self.value
@@ -77,19 +90,19 @@ impl Constant {
             .is_none_or(|(value, narrow)| signed(value, narrow))
     }
 
-    /// Is it zero, whether words have 64 bits or 32?
+    /// Whether it is zero at both widths.
     pub fn is_zero(&self) -> bool {
         self.value == Some(0) && self.narrow == Some(0)
     }
 
-    /// Equal keys mean that paths name the same constant. `occurrence` differs from that of every
-    /// other in the sequence.
+    /// Returns the key of a path. Equal keys mean that paths name the same constant. `occurrence`
+    /// is another number for each use in the sequence.
     ///
-    /// Paths of plain names that read the same name the same constant, for items have no hygiene:
-    /// the macro's output is one place, where a name means one thing. All others are never taken
-    /// for one another: `$crate` is the crate that each macro is from, a path may begin as its
-    /// edition says, and what stands between `<` and `>` may hold an expression that depends on
-    /// where it stands, such as `line!()`.
+    /// Two paths of plain names that read the same name the same constant: items have no hygiene,
+    /// so in the macro's output a name means one thing. Every other path gets a key of its own.
+    /// `$crate` depends on the macro that wrote it, a path that begins with `::` on the edition,
+    /// and what stands between `<` and `>` may hold an expression that depends on its place, such
+    /// as `line!()`.
     pub fn key_of(path: &TokenStream, occurrence: usize) -> String {
         let plain = |token: TokenTree| match token {
             TokenTree::Ident(name) => name != "$crate",
@@ -105,7 +118,7 @@ impl Constant {
         }
     }
 
-    /// The constant of this key and path, whose value is in `place`.
+    /// Returns the constant of this key and path, whose value is in `place`.
     pub fn named(key: String, path: &TokenStream, place: TokenStream, span: Span) -> Constant {
         Constant {
             value: None,
@@ -117,12 +130,12 @@ impl Constant {
         }
     }
 
-    /// Do both read the same? If they have different keys, rustc is to say whether they are equal.
+    /// Whether both read the same. If their keys differ, only rustc knows whether they are equal.
     pub fn reads_like(&self, other: &Constant) -> bool {
         self.text == other.text
     }
 
-    /// Applies an operator; literals are folded here, names by rustc.
+    /// Applies an operator: to literals here, at both widths; otherwise in an expression for rustc.
     pub fn apply(operator: BinaryOperator, a: &Constant, b: &Constant, span: Span) -> Constant {
         use BinaryOperator::*;
         if let (Some((a, a32)), Some((b, b32))) = (a.value.zip(a.narrow), b.value.zip(b.narrow)) {
@@ -176,6 +189,7 @@ impl Constant {
         }
     }
 
+    /// Returns a text that is equal only for equal values.
     pub fn key(&self) -> &str {
         &self.key
     }

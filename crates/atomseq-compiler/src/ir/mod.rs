@@ -1,9 +1,23 @@
-//! The intermediate representation: straight-line steps over words in single-assignment
-//! registers, with exits that only lead forward and out.
+//! The intermediate representation: straight-line steps over words in single-assignment registers,
+//! with exits that lead forward and out. Every form is made from this one description.
 //!
-//! Every form is made from this one description. A sequence with an interlocked compare-and-swap
-//! cannot start again once that has happened: it is attempted once, and says in its abort block
-//! what its caller is told after an interruption.
+//! ```text
+//! let first = load(slot + 8);            r1 = load [r0 + 8]         r0 is the slot, a parameter
+//! if first == 0 { return None }          exit 0 if r1 == 0          exit 0: None
+//! let next = load(first);                r2 = load [r1]
+//! commit(slot + 8, next);                commit [r0 + 8] = r2
+//! Some(first)                            end: Some(r1)
+//! ```
+//!
+//! What the rest of the compiler relies on, and `lower` and `rules` establish:
+//!
+//! 1. A register is assigned once, by a step before every step that reads it.
+//! 2. No step leads backwards: a sequence ends after at most as many steps as it has.
+//! 3. The words of an exit are registers that are assigned before the exit, parameters or
+//!    constants.
+//! 4. An address is a register plus a constant offset. Two addresses with equal keys are equal.
+//! 5. There is at most one commit among the steps, and it is the last of them. Only an early return
+//!    after a `cas` has a copy of it ([`Exit::commit`]), which is the same store.
 
 use std::collections::HashMap;
 
@@ -16,34 +30,41 @@ mod constant;
 
 pub use constant::{Constant, generated};
 
-/// One sequence, lowered.
+/// One sequence, as steps.
 pub struct Sequence {
+    /// What stands before the function.
     pub attributes: Attributes,
+    /// Its visibility.
     pub visibility: Visibility,
     /// Where `fn` stands.
     pub keyword: Span,
+    /// Its name.
     pub name: Ident,
+    /// Its parameters, which are the first registers.
     pub parameters: Vec<Parameter>,
+    /// Its result's type.
     pub returns: Returns,
+    /// What it does, in order.
     pub steps: Vec<Step>,
-    /// Where early returns leave, in order; a `StepKind::Exit` names one by index.
+    /// Its early returns, in order; a [`StepKind::Exit`] names one by index.
     pub exits: Vec<Exit>,
     /// The result after the commit.
     pub end: Exit,
-    /// What is returned after an interruption, if that does not start the sequence again.
+    /// The result of an interrupted attempt, in a sequence with a `cas`, which is not restarted.
     pub abort: Option<Exit>,
-    /// How many registers there are; the parameters are the first of them.
+    /// How many registers there are, parameters included.
     pub registers: usize,
-    /// Registers known to be another register plus a constant.
+    /// The registers that are another register plus a constant. Accesses through them are accesses
+    /// at an offset from that other register, so rules can compare them.
     pub sums: HashMap<Register, Address>,
     /// The named constants, each once.
     pub constants: Vec<Named>,
-    /// What only rustc can check, for it takes the values of named constants, or the width of a
-    /// word.
+    /// The rules that only rustc can check, because they depend on the values of named constants or
+    /// on the width of a word.
     pub assertions: Vec<Assertion>,
 }
 
-/// What stands before a sequence, by where it belongs in what the macro makes.
+/// The attributes before a sequence, by where they belong in the generated code:
 ///
 /// ```text
 ///                               the type    all else    where constants are named    each form
@@ -54,30 +75,36 @@ pub struct Sequence {
 /// must_use, inline                                                                   as given
 /// ```
 ///
-/// The type has the sequence's name: what rustc says of a function's name, it says of the type.
-/// `deprecated` is said of the named constants, all of which are named in one place. Whether the
-/// type is used, only the type is asked: to rustc, a form for which `dead_code` is allowed is used,
-/// and so is the type then. So what is expected of the type is not allowed elsewhere if it is that.
+/// The type has the sequence's name, so rustc's lints about a function's name or documentation find
+/// the type. `deprecated` is reported where named constants are named, which is one place.
+///
+/// Lints about use (`dead_code`) are expected on the type alone: to rustc, a form for which
+/// `dead_code` is allowed is used, and with it the type, so the expectation would not be met.
 #[derive(Default)]
 pub struct Attributes {
+    /// For the type.
     pub on_type: Vec<Attribute>,
+    /// For every other item.
     pub on_rest: Vec<Attribute>,
+    /// For the item that names the constants.
     pub on_constants: Vec<Attribute>,
+    /// For each form.
     pub must_use: Option<Attribute>,
-    /// The caller's, in place of what the forms have by themselves.
+    /// For each form, instead of `#[inline(always)]`.
     pub inline: Option<Attribute>,
 }
 
 impl Attributes {
+    /// Whether the sequence is deprecated, and so may use what is.
     pub fn is_deprecated(&self) -> bool {
         let deprecates = |attribute: &Attribute| attribute.path().is_ident("deprecated");
         self.on_type.iter().any(deprecates)
     }
 }
 
-/// The name of the type that holds a sequence's named constants. It is not the sequence's own type,
-/// for rustc is to say that a sequence is never used, and what asserts something about its
-/// constants would use it.
+/// Returns the name of the type that holds a sequence's named constants. It is not the sequence's
+/// own type: assertions about the constants would use that, and rustc could not report a sequence
+/// that is never used.
 pub fn constants_name(of_sequence: &Ident) -> Ident {
     let span = generated(of_sequence.span());
     format_ident!(
@@ -87,14 +114,15 @@ pub fn constants_name(of_sequence: &Ident) -> Ident {
     )
 }
 
-/// A named constant. rustc evaluates its path in one place, and everything else names that place:
-/// so what an assertion has checked is what every form uses, even if the path has a macro in it
-/// that expands to something else each time.
+/// A named constant. rustc evaluates its path in one place, and everything else names that place.
+/// So an assertion checks the value that every form uses, even if the path contains a macro that
+/// expands to something else each time.
 pub struct Named {
     /// The associated constant that holds the value.
     pub place: Ident,
-    /// The path.
+    /// The path as written.
     pub path: TokenStream,
+    /// The constant, as steps use it.
     pub constant: Constant,
 }
 
@@ -102,12 +130,14 @@ pub struct Named {
 pub struct Assertion {
     /// A constant expression of type `bool`.
     pub holds: TokenStream,
+    /// What rustc reports if it does not hold.
     pub message: &'static str,
+    /// Where rustc reports it.
     pub span: Span,
 }
 
 impl Sequence {
-    /// The parameters that are slots, with their register.
+    /// Returns the parameters that are slots, with their registers.
     pub fn slots(&self) -> impl Iterator<Item = (Register, &Parameter)> {
         self.parameters
             .iter()
@@ -116,18 +146,18 @@ impl Sequence {
             .map(|(index, parameter)| (Register(index), parameter))
     }
 
-    /// Where the interlocked step is, if there is one.
+    /// Returns the index of the `cas`, if there is one.
     pub fn compare_exchange(&self) -> Option<usize> {
         let is = |step: &Step| matches!(step.kind, StepKind::CompareExchange { .. });
         self.steps.iter().position(is)
     }
 
-    /// Is there an early return that passes through the commit?
+    /// Whether an early return passes through the commit.
     pub fn leaves_by_commit(&self) -> bool {
         self.exits.iter().any(|exit| exit.commit.is_some())
     }
 
-    /// What a register is as an address: the register it is a sum of, and what was added.
+    /// Returns a register as an address: the register that it is a sum of, and the constant.
     pub fn address_of(&self, register: Register, span: Span) -> Address {
         self.sums.get(&register).cloned().unwrap_or(Address {
             base: register,
@@ -136,8 +166,11 @@ impl Sequence {
     }
 }
 
+/// A parameter.
 pub struct Parameter {
+    /// Its name as written.
     pub name: Ident,
+    /// Whether it is a `Slot`; otherwise it is a `Word`.
     pub is_slot: bool,
 }
 
@@ -145,14 +178,17 @@ pub struct Parameter {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Register(pub usize);
 
-/// A register or a constant.
+/// A word that a step reads.
 #[derive(Clone)]
 pub enum Operand {
+    /// A word that was assigned before.
     Register(Register),
+    /// A word that is known before the sequence runs.
     Constant(Constant),
 }
 
 impl Operand {
+    /// Returns the register, if it is one.
     pub fn register(&self) -> Option<Register> {
         match self {
             Operand::Register(register) => Some(*register),
@@ -160,7 +196,7 @@ impl Operand {
         }
     }
 
-    /// Equal keys mean equal words.
+    /// Returns a text that is equal only for equal words.
     pub fn key(&self) -> String {
         match self {
             Operand::Register(register) => format!("{register:?}"),
@@ -172,24 +208,31 @@ impl Operand {
 /// `base + offset`.
 #[derive(Clone)]
 pub struct Address {
+    /// A word that is no sum with a constant itself.
     pub base: Register,
+    /// A signed number of bytes.
     pub offset: Constant,
 }
 
 impl Address {
-    /// Equal keys mean equal addresses; different keys may still mean the same address.
+    /// Returns a value that is equal only for equal addresses. Addresses with different keys may
+    /// still be equal.
     pub fn key(&self) -> (Register, String) {
         (self.base, self.offset.key().to_owned())
     }
 }
 
+/// How much memory one access reaches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Width {
+    /// A machine word.
     Word,
+    /// 32 bits; loads extend them with zeros, stores drop the rest.
     Half,
 }
 
 impl Width {
+    /// Returns the number of bytes where words have 64 bits.
     pub fn bytes(self) -> u32 {
         match self {
             Width::Word => 8,
@@ -198,7 +241,9 @@ impl Width {
     }
 }
 
+/// The operators, wrapping and unsigned. Shifts use the count modulo the width of a word.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs, reason = "their names say it")]
 pub enum BinaryOperator {
     Add,
     Subtract,
@@ -212,6 +257,7 @@ pub enum BinaryOperator {
 }
 
 impl BinaryOperator {
+    /// Whether the order of its operands makes no difference.
     pub fn commutes(self) -> bool {
         !matches!(
             self,
@@ -222,6 +268,7 @@ impl BinaryOperator {
 
 /// Unsigned comparisons.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "their names say it")]
 pub enum Comparison {
     Equal,
     NotEqual,
@@ -232,7 +279,7 @@ pub enum Comparison {
 }
 
 impl Comparison {
-    /// The comparison that holds of `(b, a)` when this one holds of `(a, b)`.
+    /// Returns the comparison that holds of `(b, a)` when this one holds of `(a, b)`.
     pub fn swapped(self) -> Comparison {
         match self {
             Comparison::Equal => Comparison::Equal,
@@ -245,31 +292,37 @@ impl Comparison {
     }
 }
 
+/// What a store means to others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StoreKind {
-    /// Nobody may see it before the commit.
+    /// No other thread or handler reads it before the commit.
     Prepare,
-    /// The one visible store, the last step.
+    /// The one visible store, the last step: it makes the prepared words valid.
     Commit,
-    /// Seen at once, by loads of the same sequence too; it cannot be repeated.
+    /// Visible at once, to loads of the same sequence too. It cannot be repeated by a restart.
     Visible,
 }
 
+/// One step.
 pub struct Step {
+    /// What it does.
     pub kind: StepKind,
+    /// Where it was written.
     pub span: Span,
 }
 
 impl Step {
+    /// Whether it is the commit.
     pub fn is_commit(&self) -> bool {
         self.stores(StoreKind::Commit)
     }
 
-    /// Is it seen by nobody before the commit?
+    /// Whether it stores what no other thread or handler reads before the commit.
     pub fn is_prepare(&self) -> bool {
         self.stores(StoreKind::Prepare) || matches!(self.kind, StepKind::Copy { .. })
     }
 
+    /// Whether it is a visible store other than the commit.
     pub fn is_visible(&self) -> bool {
         self.stores(StoreKind::Visible)
     }
@@ -279,38 +332,44 @@ impl Step {
     }
 }
 
+/// What a step does. `to` is the register that it assigns, or the address that it stores to.
+#[allow(
+    missing_docs,
+    reason = "the fields are the operands that the variants name"
+)]
 pub enum StepKind {
+    /// Reads memory at `from`.
     Load {
         to: Register,
         from: Address,
         width: Width,
         acquire: bool,
     },
-    Cpu {
-        to: Register,
-    },
-    /// Stores `new` if the word is `expected`, with an interlocked instruction. Acquires, and is
-    /// visible before the visible stores that follow.
+    /// Reads the number of this CPU.
+    Cpu { to: Register },
+    /// Stores `new` at `at` if the word there is `expected`, by an atomic instruction, and assigns
+    /// the word that was there. It acquires, and is visible before the visible stores that follow.
     CompareExchange {
-        /// The word that was there.
         to: Register,
         at: Address,
         expected: Operand,
         new: Operand,
     },
+    /// Computes a word from two.
     Binary {
         to: Register,
         operator: BinaryOperator,
         a: Operand,
         b: Operand,
     },
-    /// Leaves by `exit` if the comparison holds.
+    /// Leaves by the early return number `exit` if the comparison holds.
     Exit {
         comparison: Comparison,
         a: Operand,
         b: Operand,
         exit: usize,
     },
+    /// Writes a word or half of one.
     Store {
         kind: StoreKind,
         to: Address,
@@ -318,7 +377,7 @@ pub enum StepKind {
         width: Width,
         release: bool,
     },
-    /// Copies `words` words; only ever prepares.
+    /// Copies `words` words, in no order that others may rely on; it only ever prepares.
     Copy {
         to: Register,
         from: Register,
@@ -327,7 +386,7 @@ pub enum StepKind {
 }
 
 impl StepKind {
-    /// The register this step assigns.
+    /// Returns the register that this step assigns.
     pub fn defines(&self) -> Option<Register> {
         match self {
             StepKind::Load { to, .. }
@@ -338,7 +397,7 @@ impl StepKind {
         }
     }
 
-    /// The address this step loads from or stores to.
+    /// Returns the address that this step loads from or stores to; a copy has registers instead.
     pub fn address(&self) -> Option<&Address> {
         match self {
             StepKind::Load { from, .. } => Some(from),
@@ -348,7 +407,7 @@ impl StepKind {
         }
     }
 
-    /// The registers this step reads, those of its exit's result aside.
+    /// Returns the registers that this step reads, those of its exit's result aside.
     pub fn uses(&self) -> Vec<Register> {
         let operands = |operands: &[&Operand]| {
             operands
@@ -381,18 +440,20 @@ impl StepKind {
     }
 }
 
-/// Where control leaves, and with what.
+/// A way out: an early return, the end, or the abort block.
 pub struct Exit {
+    /// The words of the result.
     pub result: Vec<Operand>,
+    /// What the words stand in.
     pub shape: Shape,
-    /// The commit it passes through, if any.
+    /// The commit that an early return passes through, which releases what the `cas` has claimed.
     pub commit: Option<Step>,
-    /// The result as written.
+    /// Where the result was written.
     pub span: Span,
 }
 
 impl Exit {
-    /// Equal keys mean equal results, of words that do not depend on when they are looked at.
+    /// Returns a text that is equal only for equal results.
     pub fn key(&self) -> String {
         let words: Vec<String> = self.result.iter().map(Operand::key).collect();
         format!("{:?} {words:?}", self.shape)
@@ -404,16 +465,22 @@ impl Exit {
 pub enum Shape {
     /// The words themselves.
     Plain,
+    /// `Some` of the words.
     Some,
+    /// `None`.
     None,
+    /// `true`.
     True,
+    /// `false`.
     False,
 }
 
-/// What a sequence returns.
+/// The type of a result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Returns {
+    /// `()`.
     Nothing,
+    /// `bool`.
     Bool,
     /// 1 or 2 words.
     Words(usize),
