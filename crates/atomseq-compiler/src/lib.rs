@@ -41,8 +41,8 @@
 //! # Example
 //!
 //! ```
-//! use atomseq_compiler::emit::{Form, x86_64};
-//! use atomseq_compiler::forms::Forms;
+//! use atomseq_compiler::emit::x86_64;
+//! use atomseq_compiler::forms::{Form, Forms};
 //!
 //! let text = "unsafe fn add(slot: Slot, amount: Word) {
 //!     commit(slot + 8, load(slot + 8) + amount);

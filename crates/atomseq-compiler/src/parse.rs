@@ -1,5 +1,5 @@
-//! Reads the functions of a `sequence!`. The syntax is Rust's, so `syn` reads it; what is not in
-//! the language is refused when it is lowered, at its own line.
+//! Reads the functions in the input of a `sequence!`. The syntax is Rust's, so `syn` reads it. This
+//! module understands signatures and attributes; bodies are for `lower`.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -17,13 +17,19 @@ use crate::ir::{Attributes, Parameter, Returns};
 
 /// One function as written, its signature understood.
 pub struct Item {
+    /// The attributes before it.
     pub attributes: Attributes,
+    /// Its visibility.
     pub visibility: Visibility,
     /// Where `fn` stands.
     pub keyword: Span,
+    /// Its name.
     pub name: Ident,
+    /// Its parameters.
     pub parameters: Vec<Parameter>,
+    /// Its result's type.
     pub returns: Returns,
+    /// Its body, as syntax.
     pub body: Block,
 }
 
@@ -39,7 +45,7 @@ impl Parse for Items {
     }
 }
 
-/// The functions in the macro's input.
+/// Returns the functions in the macro's input.
 pub fn items(input: TokenStream) -> Result<Vec<Item>> {
     let Items(functions) = syn::parse2(input.clone())?;
     if functions.is_empty() {
@@ -51,6 +57,7 @@ pub fn items(input: TokenStream) -> Result<Vec<Item>> {
     functions.into_iter().map(item).collect()
 }
 
+/// Understands one function.
 fn item(function: ItemFn) -> Result<Item> {
     no_attributes(function.sig.to_token_stream())?;
     no_attributes(function.block.to_token_stream())?;
@@ -58,7 +65,7 @@ fn item(function: ItemFn) -> Result<Item> {
     if signature.unsafety.is_none() {
         return Err(Error::new(
             signature.fn_token.span(),
-            "a sequence is an `unsafe fn`: its caller vouches for the addresses",
+            "write `unsafe fn`: the caller of a sequence vouches for the addresses it reaches",
         ));
     }
     for (present, what) in [
@@ -92,8 +99,8 @@ fn item(function: ItemFn) -> Result<Item> {
             return Err(Error::new(
                 parameter.name.span(),
                 format!(
-                    "the parameter `{}` is there twice; names from inside and from outside of a `macro_rules!` are \
-                     compared as text, with `r#` or without",
+                    "two parameters are named `{}`: names are compared as text, without `r#`, whether \
+                     they are written inside or outside of a `macro_rules!`",
                     parameter.name.unraw()
                 ),
             ));
@@ -110,6 +117,7 @@ fn item(function: ItemFn) -> Result<Item> {
     })
 }
 
+/// Divides attributes by where they belong.
 fn attributes(all: Vec<Attribute>) -> Result<Attributes> {
     let mut attributes = Attributes::default();
     for attribute in all {
@@ -129,14 +137,14 @@ fn attributes(all: Vec<Attribute>) -> Result<Attributes> {
             "must_use" | "inline" => {
                 return Err(Error::new(
                     attribute.span(),
-                    "this attribute is there twice",
+                    "a second attribute of this name: remove one",
                 ));
             }
             _ => {
                 return Err(Error::new(
                     attribute.span(),
-                    "no such attribute on a sequence: it takes `doc`, `deprecated`, `must_use`, \
-                     `inline`, `cfg` and lint levels but `forbid`",
+                    "an attribute that has no meaning on a sequence: it takes `doc`, `deprecated`, \
+                     `must_use`, `inline`, `cfg` and lint levels except `forbid`",
                 ));
             }
         }
@@ -144,7 +152,7 @@ fn attributes(all: Vec<Attribute>) -> Result<Attributes> {
     Ok(attributes)
 }
 
-/// Divides the lints that are expected by where they are found, each with the reason if there is
+/// Divides the lints of an `expect` by where rustc finds them, each with the reason if there is
 /// one.
 fn expected(attribute: Attribute, attributes: &mut Attributes) -> Result<()> {
     let all = attribute.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated)?;
@@ -163,6 +171,7 @@ fn expected(attribute: Attribute, attributes: &mut Attributes) -> Result<()> {
             continue;
         }
         attributes.on_type.push(level("expect"));
+        // See `Attributes`: the type alone is asked whether it is used.
         let of_use = ["dead_code", "unused", "warnings"];
         if !of_use.iter().any(|name| lint.path().is_ident(name)) {
             attributes.on_rest.push(level("allow"));
@@ -171,7 +180,7 @@ fn expected(attribute: Attribute, attributes: &mut Attributes) -> Result<()> {
     Ok(())
 }
 
-/// Refuses attributes where the compiler would not heed them: nothing else has a `#`.
+/// Refuses attributes inside a function, which would have no effect. Nothing else there has a `#`.
 fn no_attributes(tokens: TokenStream) -> Result<()> {
     for token in tokens {
         match token {
@@ -188,24 +197,25 @@ fn no_attributes(tokens: TokenStream) -> Result<()> {
     Ok(())
 }
 
-/// Refuses to bind a name that the language reads as a constant.
+/// Refuses a name for a word that the language reads as a constant.
 pub fn no_constant_name(name: &Ident) -> Result<()> {
     match is_constant_name(name) {
         false => Ok(()),
         true => Err(Error::new(
             name.span(),
-            format!("`{name}` in capitals would mean the constant of that name: use lower case"),
+            format!("`{name}` in capitals is the constant of that name: name a word in lower case"),
         )),
     }
 }
 
-/// Constants are told by their capitals.
+/// Whether a name is a constant's: it has capitals and no small letter.
 pub fn is_constant_name(name: &Ident) -> bool {
     let name = name.unraw().to_string();
     name.chars().any(|character| character.is_ascii_uppercase())
         && !name.chars().any(|character| character.is_ascii_lowercase())
 }
 
+/// Understands one parameter.
 fn parameter(argument: &FnArg) -> Result<Parameter> {
     const EXPECTED: &str = "a parameter is `name: Slot` or `name: Word`";
     let FnArg::Typed(typed) = argument else {
@@ -217,7 +227,7 @@ fn parameter(argument: &FnArg) -> Result<Parameter> {
     if pattern.by_ref.is_some() || pattern.mutability.is_some() || pattern.subpat.is_some() {
         return Err(Error::new(
             pattern.span(),
-            "words are assigned once: no `mut`, no `ref`",
+            "a word is assigned once: bind a plain name, without `mut`, `ref` or `@`",
         ));
     }
     no_constant_name(&pattern.ident)?;
@@ -232,6 +242,7 @@ fn parameter(argument: &FnArg) -> Result<Parameter> {
     })
 }
 
+/// Understands the type of a result.
 fn returns(output: &ReturnType) -> Result<Returns> {
     let ReturnType::Type(_, returned) = output else {
         return Ok(Returns::Nothing);
@@ -240,7 +251,8 @@ fn returns(output: &ReturnType) -> Result<Returns> {
     let error = || {
         Error::new(
             returned.span(),
-            "a sequence returns nothing, `Word`, `bool`, `(Word, Word)`, or an `Option` of `Word` or `(Word, Word)`",
+            "a sequence returns nothing, `Word`, `bool`, `(Word, Word)`, or an `Option` of \
+             `Word` or `(Word, Word)`",
         )
     };
     if let Some(words) = words(returned) {
@@ -265,6 +277,7 @@ fn returns(output: &ReturnType) -> Result<Returns> {
     Err(error())
 }
 
+/// Returns how many words a type is: one or two.
 fn words(returned: &Type) -> Option<usize> {
     match strip(returned) {
         Type::Tuple(tuple)
@@ -281,7 +294,7 @@ fn words(returned: &Type) -> Option<usize> {
     }
 }
 
-/// The name of a type that is one plain name.
+/// Returns the name of a type that is one plain name.
 pub fn named(of: &Type) -> Option<String> {
     match strip(of) {
         Type::Path(path) if path.qself.is_none() => path.path.get_ident().map(ToString::to_string),
@@ -289,7 +302,7 @@ pub fn named(of: &Type) -> Option<String> {
     }
 }
 
-/// Strips parentheses, and the invisible group around what a `macro_rules!` variable brings.
+/// Strips parentheses, and the invisible group around what a variable of a `macro_rules!` brings.
 fn strip(of: &Type) -> &Type {
     match of {
         Type::Paren(inner) => strip(&inner.elem),

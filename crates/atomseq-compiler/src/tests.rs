@@ -1,4 +1,5 @@
-//! Tests.
+//! What is emitted for single features, by its text. That emitted code does what a sequence says is
+//! checked by running it, in `verify-compiler`.
 
 use crate::emit::{Assembly, Line, aarch64, x86_64};
 use crate::forms::Form;
@@ -33,8 +34,8 @@ fn a_sequence_is_inlined_as_its_caller_says() {
         let compiled = crate::compile(sequence.parse().expect("tokens")).expect("it is legal");
         compiled.to_string().matches(text).count()
     };
-    // `on_cpu`, `restarting`, `rolling` and `unprotected`; a restart is out of line, whatever
-    // the caller says.
+    // `on_cpu`, `restarting`, `rolling` and `unprotected`; a restart is out of line, whatever the
+    // caller says.
     assert_eq!(count("", "inline (always)"), 4);
     assert_eq!(count("", "inline (never)"), 1);
     assert_eq!(count("#[inline(never)]", "inline (always)"), 0);
@@ -42,8 +43,8 @@ fn a_sequence_is_inlined_as_its_caller_says() {
     assert_eq!(count("#[inline]", "[inline]"), 5);
 }
 
-/// A literal length may be another one where words have 32 bits. Then rustc judges what the
-/// copy overlaps, by the target.
+/// A literal length may differ where words have 32 bits. Then rustc judges, by the target, what the
+/// copy overlaps.
 #[test]
 fn a_length_that_differs_in_32_bits_is_judged_by_rustc() {
     let is_left_to_rustc = |words: &str, rest: &str| {
@@ -120,7 +121,7 @@ fn a_difference_too_large_for_one_instruction_is_not_one() {
 }
 
 #[test]
-fn a_difference_tells_by_itself_whether_it_is_zero() {
+fn a_difference_sets_the_zero_flag_itself() {
     let [x86_64, _] = both(
         "unsafe fn takes(slot: Slot, a: Word) -> Option<Word> {
             let left = load(slot + 8) - a;
@@ -143,7 +144,7 @@ fn a_difference_tells_by_itself_whether_it_is_zero() {
 }
 
 #[test]
-fn the_slot_tells_how_a_section_was_left() {
+fn the_register_of_the_slot_serves_as_status() {
     let [x86_64, aarch64] = both(
         "unsafe fn takes(slot: Slot) -> Option<Word> {
             let word = load(slot + 8);
@@ -153,15 +154,15 @@ fn the_slot_tells_how_a_section_was_left() {
         }",
     );
     let slot = x86_64
-        .telling
+        .slot_as_status
         .expect("a word is returned, and there is a slot");
     assert!(text(&x86_64).contains(&format!("mov {{t{slot}:e}}, 1")));
     assert!(!x86_64.names("status"));
-    assert!(aarch64.telling.is_none() && aarch64.names("status"));
+    assert!(aarch64.slot_as_status.is_none() && aarch64.names("status"));
 }
 
 #[test]
-fn what_was_claimed_is_given_back_by_the_last_instruction() {
+fn a_claim_is_released_by_the_last_instruction() {
     let [x86_64, aarch64] = both(
         "unsafe fn exchange(slot: Slot, lock: Word, a: Word, old: Word, new: Word) -> Word {
             'abort: { return 9 }
@@ -180,11 +181,11 @@ fn what_was_claimed_is_given_back_by_the_last_instruction() {
         intel.contains("lock cmpxchg qword ptr [{a1}], {t"),
         "{intel}"
     );
-    // The flags of the exchange tell, and the status is said once for both ways out.
+    // The flags of the exchange decide, and the status is set once for both ways out.
     assert!(!intel.contains(", rax") && intel.contains("\njne 60f\nmov {status:e}, 2\n"));
     assert_eq!(intel.matches("jne 49f").count(), 2);
     assert!(intel.contains("xor {status:e}, {status:e}\n49:\nmov qword ptr [{a1}], 0\n52:"));
-    assert!(x86_64.fixed == ["rax"] && x86_64.telling.is_none());
+    assert!(x86_64.fixed == ["rax"] && x86_64.slot_as_status.is_none());
     assert!(arm.contains("casa ") && arm.contains("ldaxr ") && arm.contains("dmb ishst"));
     assert!(arm.contains("mov {status:w}, wzr\n49:\nstr xzr, [{a1}]\n52:"));
     assert!(arm.find("dmb ishst") < arm.find("str {a4}, [{a2}]"));
@@ -219,7 +220,7 @@ fn both_kinds_of_exchange_name_a_scratch_register_without_another_use() {
 }
 
 #[test]
-fn a_parameter_nobody_reads_is_no_operand() {
+fn a_parameter_that_no_step_reads_is_no_operand() {
     let [x86_64, aarch64] = both(
         "unsafe fn ignores(slot: Slot, a: Word, b: Word) -> Word {
             commit(slot + 8, a);

@@ -212,7 +212,7 @@ impl Builder {
             fixed,
             instructions: self.instructions,
             beyond_longest: self.beyond_longest,
-            telling: None,
+            slot_as_status: None,
             results,
         }
     }

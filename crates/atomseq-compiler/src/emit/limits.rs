@@ -31,7 +31,7 @@ pub fn check(
             beyond,
             format!(
                 "too long: {} instructions on {architecture}, and at most {LONGEST} run between \
-                 interruptions; move work before or after the sequence",
+                 two interruptions; move work before or after the sequence",
                 assembly.instructions
             ),
         ));
@@ -52,8 +52,8 @@ pub fn check(
         return Err(Error::new(
             sequence.name.span(),
             format!(
-                "too many words at once: {registers} registers needed on {architecture}, and at most \
-                 {available} are there"
+                "too many words at once: {registers} registers are needed on {architecture}, which has \
+                 {available}; load words later, or pass fewer parameters"
             ),
         ));
     }

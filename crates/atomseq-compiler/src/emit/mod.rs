@@ -100,7 +100,7 @@ pub struct Assembly {
     /// The temporary with the slot's address, if it serves as the status register too. It holds
     /// that address after the commit, and the number of another way out otherwise: no address is as
     /// small.
-    pub telling: Option<usize>,
+    pub slot_as_status: Option<usize>,
     /// Where each exit finds the words of its result; the last element is the commit's.
     pub results: Vec<Vec<Place>>,
 }
@@ -185,7 +185,7 @@ pub enum Leaving {
     Labels,
     /// Every way out ends at `end` with its number in a status register: 0 after the commit, the
     /// exits from 1, then aborted, then closed. Rust code compares it. On x86-64 the register of
-    /// the slot's address may serve ([`Assembly::telling`]): the address stands for 0.
+    /// the slot's address may serve ([`Assembly::slot_as_status`]): the address stands for 0.
     Status,
 }
 

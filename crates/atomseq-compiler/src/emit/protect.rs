@@ -199,7 +199,7 @@ mod tests {
             assert_eq!(none.lines, rollforward.lines[..length]);
             assert!(restart.lines.len() < rollforward.lines.len());
             assert_eq!(none.instructions, rollforward.instructions);
-            assert!(none.telling.is_none() && rollforward.telling.is_none());
+            assert!(none.slot_as_status.is_none() && rollforward.slot_as_status.is_none());
         }
     }
 

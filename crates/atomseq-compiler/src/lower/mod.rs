@@ -1,6 +1,14 @@
-//! Lowers the syntax to the intermediate representation, refusing at its own line whatever the
-//! language does not have: statements and results here, expressions in `words`. Rules about the
-//! order of steps are in `rules`.
+//! Lowers syntax to steps, and refuses at its own line what the language does not have: statements
+//! and results here, expressions in `words`. Rules about the order of steps are in `rules`.
+//!
+//! Words are computed where they are written, from left to right, each into a new register. Two
+//! things are simplified on the way, so that the rules see equal addresses as equal:
+//!
+//! * A word that was computed before, by the same operator from the same words, is not computed
+//!   again ([`Lowering::computed`]).
+//! * A register that is another register plus a constant is remembered as such
+//!   ([`Lowering::sums`]). `load(a + 8 + 8)` is a load at offset 16 from `a`, and no addition is
+//!   left.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,6 +26,10 @@ use self::words::{arguments, call_name, refuse, strip, unknown_call};
 use crate::parse::{Item, named, no_constant_name};
 
 /// Lowers one function.
+///
+/// # Errors
+///
+/// What the language does not have, at its place.
 pub fn lower(item: Item) -> Result<Sequence> {
     let mut lowering = Lowering::new(&item);
     let end = lowering.body(&item.body.stmts)?;
@@ -50,20 +62,24 @@ pub fn lower(item: Item) -> Result<Sequence> {
     })
 }
 
+/// The sequence so far.
 pub struct Lowering {
-    /// Without `r#`, for rustc takes a name with it and without for the same.
+    /// The word of each name, without `r#`: to rustc `r#name` is `name`.
     pub(super) names: HashMap<String, Operand>,
-    /// Registers known to be another register plus a constant, so that addresses fold.
+    /// The registers that are another register plus a constant.
     pub(super) sums: HashMap<Register, Address>,
-    /// What was computed already, and where it is: the same words are computed once, so the rules
-    /// see the same address as the same.
+    /// What was computed already, by operator and the keys of its operands, and where it is.
     pub(super) computed: HashMap<(BinaryOperator, String, String), Register>,
-    /// Inside the `return` of an `if`, whose words are computed whether it is taken or not.
+    /// Whether the `return` of an `if` is being lowered. Its words are computed before the branch,
+    /// so they are computed whether or not it is taken.
     pub(super) returning_early: bool,
     /// The named constants so far.
     pub(super) constants: Vec<Named>,
+    /// What rustc is to check of literals.
     pub(super) assertions: Vec<Assertion>,
+    /// The function's name.
     pub(super) sequence_name: Ident,
+    /// The name of the type that holds the named constants.
     pub(super) constants_name: Ident,
     returns: Returns,
     steps: Vec<Step>,
@@ -102,6 +118,7 @@ impl Lowering {
         }
     }
 
+    /// Lowers the body; returns the result at its end.
     fn body(&mut self, statements: &[Stmt]) -> Result<Exit> {
         let (last, before) = match statements.split_last() {
             Some((Stmt::Expr(last, None), before)) if !is_statement(last) => (Some(last), before),
@@ -113,8 +130,7 @@ impl Lowering {
                 Some(block) => {
                     return Err(Error::new(
                         block.span(),
-                        "the abort block comes first: of an interrupted attempt nothing is known but \
-                         the parameters",
+                        "the abort block comes first: of an interrupted attempt only the parameters are known",
                     ));
                 }
                 None => self.statement(statement)?,
@@ -124,6 +140,7 @@ impl Lowering {
         self.returned(last, span)
     }
 
+    /// Lowers one statement.
     fn statement(&mut self, statement: &Stmt) -> Result<()> {
         match statement {
             Stmt::Local(local) => self.binding(local),
@@ -132,7 +149,7 @@ impl Lowering {
                 Expr::Call(call) => self.effect(call),
                 Expr::Return(early) => Err(Error::new(
                     early.span(),
-                    "`return` stands in an `if`; the result after the commit is the last expression",
+                    "`return` belongs in an `if`; the result after the commit is the last expression",
                 )),
                 other => Err(refuse(other)),
             },
@@ -141,6 +158,7 @@ impl Lowering {
         }
     }
 
+    /// Lowers a `let`: a word and its name.
     fn binding(&mut self, local: &Local) -> Result<()> {
         let pattern = match &local.pat {
             Pat::Type(typed) if named(&typed.ty).as_deref() == Some("Word") => &*typed.pat,
@@ -152,30 +170,33 @@ impl Lowering {
         if name.mutability.is_some() || name.by_ref.is_some() || name.subpat.is_some() {
             return Err(Error::new(
                 name.span(),
-                "words are assigned once: no `mut`, no `ref`",
+                "a word is assigned once: bind a plain name, without `mut`, `ref` or `@`",
             ));
         }
         no_constant_name(&name.ident)?;
         let Some(initial) = &local.init else {
-            return Err(Error::new(local.span(), "`let` needs a value"));
+            return Err(Error::new(
+                local.span(),
+                "a `let` needs a value: a word is assigned once",
+            ));
         };
         if let Some((_, diverge)) = &initial.diverge {
             return Err(Error::new(
                 diverge.span(),
-                "no `let … else` inside a sequence",
+                "no `let … else` inside a sequence: leave early by `if … { return … }`",
             ));
         }
         let value = self.word(&initial.expr)?;
-        // Names are compared as text, but to rustc those that a `macro_rules!` brings along differ
-        // from those that its caller wrote. Where each name is bound once, no use of it means
-        // another word than rustc would say.
+        // Names are compared as text here. To rustc, a name that a `macro_rules!` writes differs
+        // from the same name that its caller writes. If each name is bound once, no use of it can
+        // mean another word than it would to rustc.
         let text = name.ident.unraw().to_string();
         if self.names.contains_key(&text) {
             return Err(Error::new(
                 name.span(),
                 format!(
-                    "`{text}` is a word already: give each a name of its own; names from inside and from outside \
-                     of a `macro_rules!` are compared as text"
+                    "`{text}` names a word already: choose another name; names are compared as text, \
+                     without `r#`, whether they are written inside or outside of a `macro_rules!`"
                 ),
             ));
         }
@@ -183,7 +204,7 @@ impl Lowering {
         Ok(())
     }
 
-    /// `'abort: { return … }`: no step, for no step is left to run.
+    /// Lowers `'abort: { return … }`. It makes no step: after an interruption none is left to run.
     fn abort_block(&mut self, block: &ExprBlock) -> Result<()> {
         const SHAPE: &str = "an abort block holds one `return`";
         let returned = match block.block.stmts.as_slice() {
@@ -197,13 +218,14 @@ impl Lowering {
         if let Some(step) = self.steps.first() {
             return Err(Error::new(
                 step.span,
-                "an abort block returns constants and parameters as they are: it computes nothing",
+                "an abort block returns constants and parameters as they are: nothing runs there",
             ));
         }
         self.abort = Some(exit);
         Ok(())
     }
 
+    /// Lowers `if … { return … }`: the words of the result, then the branch.
     fn early_return(&mut self, branch: &ExprIf) -> Result<()> {
         const SHAPE: &str = "an `if` in a sequence holds one `return`, before it at most the commit, \
                              and has no `else`";
@@ -250,6 +272,7 @@ impl Lowering {
         Ok(())
     }
 
+    /// Lowers a condition.
     fn condition(&mut self, condition: &Expr) -> Result<(Comparison, Operand, Operand)> {
         const EXPECTED: &str = "a condition is one comparison of two words";
         let Expr::Binary(binary) = strip(condition) else {
@@ -267,16 +290,17 @@ impl Lowering {
         let a = self.word(&binary.left)?;
         let b = self.word(&binary.right)?;
         match (&a, &b) {
-            (Operand::Constant(_), Operand::Constant(_)) => {
-                Err(Error::new(condition.span(), "this condition never changes"))
-            }
-            // A constant stands on the right in every machine's compare.
+            (Operand::Constant(_), Operand::Constant(_)) => Err(Error::new(
+                condition.span(),
+                "this condition compares two constants: decide it outside of the sequence",
+            )),
+            // Machines compare a register with a constant, not the other way round.
             (Operand::Constant(_), _) => Ok((comparison.swapped(), b, a)),
             _ => Ok((comparison, a, b)),
         }
     }
 
-    /// The words of a result, checked against the signature.
+    /// Lowers a result, and checks it against the signature.
     fn returned(&mut self, returned: Option<&Expr>, span: Span) -> Result<Exit> {
         let mismatch = |what: &str| Err(Error::new(span, format!("the signature promises {what}")));
         let plain = |result, shape| {
@@ -321,6 +345,7 @@ impl Lowering {
         }
     }
 
+    /// Lowers the words of a result.
     fn words(&mut self, value: &Expr, count: usize) -> Result<Vec<Operand>> {
         match strip(value) {
             Expr::Tuple(tuple) if tuple.elems.len() == count => tuple
@@ -333,7 +358,7 @@ impl Lowering {
         }
     }
 
-    /// A call that stands alone: a store.
+    /// Lowers a call that stands alone: a store.
     fn effect(&mut self, call: &ExprCall) -> Result<()> {
         let name = call_name(call)?;
         let span = call.span();
@@ -355,7 +380,9 @@ impl Lowering {
             "load" | "load32" | "load_acquire" | "cpu" | "cas" | "min" => {
                 return Err(Error::new(
                     span,
-                    format!("the result of `{name}` is not used"),
+                    format!(
+                        "the result of `{name}` is not used: name it by `let`, or remove the call"
+                    ),
                 ));
             }
             _ => return Err(unknown_call(&name)),
@@ -376,8 +403,9 @@ impl Lowering {
         Ok(())
     }
 
-    /// Takes out computations whose word nobody uses, such as sums that became address offsets.
-    /// After the commit nothing is taken out: there it is an error.
+    /// Removes computations whose word no step reads, such as sums that became the offset of an
+    /// address. A load or `cas` that no step reads is an error. After the commit nothing is
+    /// removed: there every step is an error, which `rules` reports.
     fn drop_unused(&mut self, end: &Exit) -> Result<()> {
         let committed = self.steps.iter().position(Step::is_commit);
         let mut used: HashSet<Register> = end.result.iter().filter_map(Operand::register).collect();
@@ -390,7 +418,7 @@ impl Lowering {
             if unused && committed.is_none_or(|commit| self.steps.len() < commit) {
                 match step.kind {
                     StepKind::Binary { .. } => continue,
-                    _ => return Err(Error::new(step.span, "this word is never used")),
+                    _ => return Err(Error::new(step.span, "this word is never used: remove it")),
                 }
             }
             used.extend(step.kind.uses());
@@ -406,17 +434,19 @@ impl Lowering {
         Ok(())
     }
 
+    /// Returns a new register.
     pub(super) fn fresh(&mut self) -> Register {
         self.registers += 1;
         Register(self.registers - 1)
     }
 
+    /// Adds a step.
     pub(super) fn step(&mut self, kind: StepKind, span: Span) {
         self.steps.push(Step { kind, span });
     }
 }
 
-/// `'abort: { … }`.
+/// Returns the block of `'abort: { … }`.
 fn abort_block(statement: &Stmt) -> Option<&ExprBlock> {
     match statement {
         Stmt::Expr(Expr::Block(block), _) => {
@@ -427,12 +457,13 @@ fn abort_block(statement: &Stmt) -> Option<&ExprBlock> {
     }
 }
 
+/// Whether it is a call of a commit.
 fn is_commit(expression: &Expr) -> bool {
     matches!(strip(expression), Expr::Call(call)
         if call_name(call).is_ok_and(|name| name.to_string().starts_with("commit")))
 }
 
-/// Expressions that are effects even without a semicolon after them.
+/// Whether it is a statement even without a semicolon after it, not a result.
 fn is_statement(expression: &Expr) -> bool {
     match strip(expression) {
         Expr::If(_) | Expr::Return(_) => true,
@@ -444,7 +475,7 @@ fn is_statement(expression: &Expr) -> bool {
     }
 }
 
-/// Could it be a result?
+/// Whether it could be a result.
 fn is_word(expression: &Expr) -> bool {
     matches!(
         expression,
@@ -452,6 +483,7 @@ fn is_word(expression: &Expr) -> bool {
     )
 }
 
+/// Whether it is this name.
 fn is_name(expression: &Expr, name: &str) -> bool {
     matches!(expression, Expr::Path(path) if path.path.is_ident(name))
 }

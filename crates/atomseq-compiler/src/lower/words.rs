@@ -12,6 +12,7 @@ use crate::message;
 use crate::parse::is_constant_name;
 
 impl Lowering {
+    /// Lowers an expression to a word.
     pub(super) fn word(&mut self, expression: &Expr) -> Result<Operand> {
         match strip(expression) {
             Expr::Lit(ExprLit {
@@ -21,7 +22,7 @@ impl Lowering {
                 if !matches!(literal.suffix(), "" | "usize") {
                     return Err(Error::new(
                         literal.span(),
-                        "a literal here is a word: no suffix",
+                        "a literal is a word: remove its suffix",
                     ));
                 }
                 let value = literal.base10_parse::<u64>()?;
@@ -37,7 +38,7 @@ impl Lowering {
             }
             Expr::Lit(literal) => Err(Error::new(
                 literal.span(),
-                "not a word: the literals of a sequence are integers",
+                "not a word: literals in a sequence are integers",
             )),
             Expr::Path(path) => {
                 let local = path.path.get_ident().filter(|_| path.qself.is_none());
@@ -50,8 +51,8 @@ impl Lowering {
                             Error::new(
                                 name.span(),
                                 format!(
-                                    "unknown name `{name}`: not a parameter, not a `let` above, \
-                                     and constants are in capitals"
+                                    "unknown name `{name}`: it is neither a parameter nor a `let` \
+                                     above; constants are in capitals"
                                 ),
                             )
                         }),
@@ -66,7 +67,7 @@ impl Lowering {
         }
     }
 
-    /// The constant of this path; the same for every path that means the same.
+    /// Returns the constant of a path: the same for every path that certainly means the same.
     fn named(&mut self, path: TokenStream, span: Span) -> Constant {
         let key = Constant::key_of(&path, self.constants.len());
         let known = self
@@ -91,6 +92,7 @@ impl Lowering {
         constant
     }
 
+    /// Lowers a computation.
     fn binary(&mut self, binary: &ExprBinary) -> Result<Operand> {
         let operator = match binary.op {
             BinOp::Add(_) => BinaryOperator::Add,
@@ -124,6 +126,7 @@ impl Lowering {
         self.combine(operator, a, b, binary.span())
     }
 
+    /// Returns the word that an operator makes of two: folded, found, or computed by a new step.
     fn combine(
         &mut self,
         operator: BinaryOperator,
@@ -138,7 +141,7 @@ impl Lowering {
             (a @ Operand::Constant(_), b) if operator.commutes() => (b, a),
             both => both,
         };
-        // `register + constant` is remembered, so that an address made from it is one operand.
+        // A sum with a constant is remembered, so that an address made from it is base and offset.
         let sum = self.sum(operator, &a, &b, span);
         if let Some(Address { base, offset }) = &sum {
             if offset.is_zero() {
@@ -170,7 +173,8 @@ impl Lowering {
         Ok(Operand::Register(to))
     }
 
-    /// A register plus or minus a constant, over the register it is a sum of itself.
+    /// Returns a register plus or minus a constant as an address, over the register that the first
+    /// is a sum of itself.
     fn sum(
         &self,
         operator: BinaryOperator,
@@ -191,7 +195,7 @@ impl Lowering {
         })
     }
 
-    /// What a register is as an address.
+    /// Returns a register as an address.
     fn address_of(&self, register: Register, span: Span) -> Address {
         self.sums.get(&register).cloned().unwrap_or(Address {
             base: register,
@@ -199,20 +203,22 @@ impl Lowering {
         })
     }
 
+    /// Lowers a call that has a value.
     fn value_call(&mut self, call: &ExprCall) -> Result<Operand> {
         let name = call_name(call)?;
         let span = call.span();
         if self.returning_early && name == "cas" {
             return Err(Error::new(
                 span,
-                "a `cas` in an early `return` would happen whether it is taken or not",
+                "a `cas` in an early `return` would happen whether or not the branch is taken: name \
+                 its result by `let` before the `if`",
             ));
         }
         if self.returning_early && name.to_string().starts_with("load") {
             return Err(Error::new(
                 span,
-                "a load in an early `return` would happen whether it is taken or not: turn the \
-                 condition round and load after the `if`",
+                "a load in an early `return` would happen whether or not the branch is taken: invert \
+                 the condition, and load after the `if`",
             ));
         }
         let (width, acquire) = match name.to_string().as_str() {
@@ -250,7 +256,7 @@ impl Lowering {
             | "store" | "store32" => {
                 return Err(Error::new(
                     span,
-                    format!("`{name}` has no value: it stands alone, with a semicolon"),
+                    format!("`{name}` has no value: write it as a statement of its own"),
                 ));
             }
             _ => return Err(unknown_call(&name)),
@@ -270,12 +276,13 @@ impl Lowering {
         Ok(Operand::Register(to))
     }
 
+    /// Lowers an address: a base and an offset.
     pub(super) fn address(&mut self, expression: &Expr) -> Result<Address> {
         let register = self.address_word(expression)?;
         Ok(self.address_of(register, expression.span()))
     }
 
-    /// A word that is an address: never a constant.
+    /// Lowers a word that is an address, which no constant is.
     pub(super) fn address_word(&mut self, expression: &Expr) -> Result<Register> {
         self.word(expression)?.register().ok_or_else(|| {
             Error::new(
@@ -286,7 +293,11 @@ impl Lowering {
     }
 }
 
-/// Takes parentheses and blocks of macro origin off.
+const NO_CALLS: &str = "no calls inside a sequence: its operations are load, load32, load_acquire, \
+                        min, cpu, cas, prepare, prepare32, prepare_copy, commit, commit32, \
+                        commit_release, store and store32";
+
+/// Strips parentheses, and the invisible group around what a variable of a `macro_rules!` brings.
 pub fn strip(expression: &Expr) -> &Expr {
     match expression {
         Expr::Paren(inner) => strip(&inner.expr),
@@ -295,51 +306,49 @@ pub fn strip(expression: &Expr) -> &Expr {
     }
 }
 
+/// Returns the name of the operation that is called.
 pub fn call_name(call: &ExprCall) -> Result<Ident> {
     match &*call.func {
         Expr::Path(path) if path.path.get_ident().is_some() => {
             Ok(path.path.segments[0].ident.clone())
         }
-        other => Err(Error::new(other.span(), "no calls inside a sequence")),
+        other => Err(Error::new(other.span(), NO_CALLS)),
     }
 }
 
+/// Says which operations there are.
 pub fn unknown_call(name: &Ident) -> Error {
-    Error::new(
-        name.span(),
-        format!(
-            "unknown name `{name}`: a sequence makes no calls; it has load, load32, load_acquire, \
-             min, cpu, cas, prepare, prepare32, prepare_copy, commit, commit32, commit_release, store and \
-             store32"
-        ),
-    )
+    Error::new(name.span(), format!("unknown name `{name}`; {NO_CALLS}"))
 }
 
+/// Returns the arguments of a call, if it has so many.
 pub fn arguments<const N: usize>(call: &ExprCall) -> Result<[&Expr; N]> {
     let arguments: Vec<&Expr> = call.args.iter().collect();
     let count = arguments.len();
     arguments.try_into().map_err(|_| {
         Error::new(
             call.span(),
-            format!("arguments expected: {N}, given: {count}"),
+            format!("wrong number of arguments: this operation takes {N}, not {count}"),
         )
     })
 }
 
+/// Says what to write instead of an expression that the language does not have.
 pub fn refuse(expression: &Expr) -> Error {
     let why = match expression {
         Expr::Loop(_) | Expr::While(_) | Expr::ForLoop(_) | Expr::Continue(_) | Expr::Break(_) => {
-            "a backward jump: a sequence only jumps forward, so that it always ends"
+            "a backward jump: a sequence jumps forward only, so that it always ends; put the loop \
+             around the sequence"
         }
-        Expr::Assign(_) => "words are assigned once: write `let` with a new name",
-        Expr::MethodCall(_) | Expr::Macro(_) | Expr::Await(_) => "no calls inside a sequence",
-        Expr::If(_) | Expr::Match(_) => "only `if … { return … }` chooses in a sequence",
+        Expr::Assign(_) => "a word is assigned once: write `let` with a new name",
+        Expr::MethodCall(_) | Expr::Macro(_) | Expr::Await(_) => NO_CALLS,
+        Expr::If(_) | Expr::Match(_) => "the only branch of a sequence is `if … { return … }`",
         Expr::Reference(_) | Expr::Field(_) | Expr::Index(_) => {
             "words only: read memory with `load`, and reach a field by adding its offset"
         }
         Expr::Unary(_) => "not in the language: write `0 - x` or `x ^ MASK`",
-        Expr::Cast(_) => "everything is a word: nothing to cast",
-        Expr::Path(_) | Expr::Lit(_) | Expr::Binary(_) => "this has no effect",
+        Expr::Cast(_) => "everything is a word: remove the cast",
+        Expr::Path(_) | Expr::Lit(_) | Expr::Binary(_) => "this has no effect: remove it",
         _ => "not in the language of sequences",
     };
     Error::new(expression.span(), why)

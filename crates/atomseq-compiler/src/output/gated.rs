@@ -1,6 +1,6 @@
-//! The `gated` form: the same steps in plain Rust, for a caller that holds the slot's gate. The
-//! slow path and every operation on another CPU's slot run it. So do the forms against signal
-//! handlers where there are no sections, with all signals blocked.
+//! The steps in plain Rust. The `gated` form runs them for a caller that holds the gate of the
+//! slot: the slow path, and every operation on another CPU's slot. Where there is no assembly, the
+//! forms against signal handlers run them with all signals blocked.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
@@ -8,15 +8,16 @@ use quote::{format_ident, quote};
 use super::signature::{parameters, result, return_type, visibility_of_forms};
 use crate::ir::*;
 
-/// Whose memory the steps reach.
+/// Which threads reach the memory of the steps.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Memory {
-    /// All CPUs': others may look at it, and change single words of it.
+    /// All: others may read it, and change single words of it, so accesses are atomic.
     Shared,
-    /// This thread's alone.
+    /// This thread alone.
     Own,
 }
 
+/// Returns `gated`.
 pub fn function(sequence: &Sequence) -> TokenStream {
     let visibility = visibility_of_forms(sequence);
     let returned = return_type(sequence);
@@ -28,20 +29,20 @@ pub fn function(sequence: &Sequence) -> TokenStream {
         |slot| quote!(::atomseq::percpu::GateGuard::address(#slot)),
     );
     quote! {
-        /// The form for a caller that holds the slot's gate: the same steps in plain Rust.
+        /// Runs the steps in plain Rust, for a caller that holds the gate of the slot.
         ///
         /// # Safety
         ///
-        /// Every address the steps reach must be valid for what they do there, as long as the
-        /// gate is held.
+        /// Every address the steps reach must be valid for what they do there, as long as the gate
+        /// is held.
         #must_use
         #inline
         #visibility unsafe fn gated(#parameters) -> #returned { #body }
     }
 }
 
-/// The statements of the form; parameters are bound to `r0`, `r1`, ….
-/// `slot` is the address of the slot of this name.
+/// Returns the statements: one variable for each register, parameters first, and one statement for
+/// each step. `slot` is the address of a slot of this name.
 pub fn body(
     sequence: &Sequence,
     memory: Memory,
@@ -78,7 +79,7 @@ pub fn body(
     quote!(#(#bindings)* #(#steps)* #result)
 }
 
-/// The local variable of a register.
+/// The variable of a register.
 fn name(register: Register) -> Ident {
     format_ident!(
         "__atomseq_r{}",

@@ -1,5 +1,24 @@
-//! The Rust around the forms: an uninhabited type named like the sequence, with one associated
-//! function a form.
+//! The Rust item of a sequence: an uninhabited type of its name, with one associated function for
+//! each form, and the model.
+//!
+//! ```text
+//! pub enum pop {}                                  visibility, documentation: the sequence's
+//! enum __atomseq_constants_of_pop {}               the named constants, each evaluated in one place
+//! impl __atomseq_constants_of_pop { const CONSTANT_0: usize = …; }
+//! impl pop {
+//!     pub unsafe fn on_cpu(slot: Slots<'_>) -> Result<Option<usize>, Closed>       on_cpu, operands
+//!     unsafe fn again(slot: Slots<'_>) -> Result<Option<usize>, Closed>            its restarts
+//!     pub unsafe fn gated(slot: &GateGuard<'_>) -> Option<usize>                   gated
+//!     pub unsafe fn restarting(slot: usize) -> Option<usize>                       signal, operands
+//!     pub unsafe fn rolling(slot: usize) -> Option<usize>
+//!     pub unsafe fn unprotected(slot: usize) -> Option<usize>                      hidden
+//!     pub const MODEL: Program = …;                                                model
+//! }
+//! const _: () = { assert!(…); … };                 what rustc checks of named constants
+//! ```
+//!
+//! Everything that is named begins with `::atomseq`, and every variable with `__atomseq_`: the
+//! caller's crate may define any other name.
 
 mod gated;
 mod model;
@@ -15,13 +34,16 @@ use quote::{quote, quote_spanned};
 use syn::{Result, Token};
 
 use self::signature::visibility_of_forms;
-
 use crate::emit::{Assembly, ConstantOperand, aarch64, limits, x86_64};
 use crate::forms::Forms;
 use crate::ir::*;
 use crate::message;
 
-/// All forms of one sequence.
+/// Returns the item of one sequence.
+///
+/// # Errors
+///
+/// A template that does not fit a processor.
 pub fn sequence(sequence: &Sequence) -> Result<TokenStream> {
     let forms = Forms::of(sequence);
     let mut assemblies = Vec::new();
@@ -44,15 +66,15 @@ pub fn sequence(sequence: &Sequence) -> Result<TokenStream> {
         on_constants,
         ..
     } = &sequence.attributes;
-    // With the spans that a function's would have, or rustc takes the type for what only a macro
-    // can use.
+    // With the spans of the function: otherwise rustc takes the type for a macro's own, and does
+    // not report that it is never used.
     let keyword = Token![enum](sequence.keyword);
     let mut nothing = Group::new(Delimiter::Brace, TokenStream::new());
     nothing.set_span(sequence.keyword);
     let of_forms = visibility_of_forms(sequence);
     let model = model::program(sequence);
     let assertions = assertions(sequence, &assemblies);
-    // The first two, if there is this form.
+    // If there is this form, its templates are the first two.
     let on_cpu = forms
         .on_cpu
         .then(|| on_cpu::function(sequence, &assemblies[0], &assemblies[1]));
@@ -65,7 +87,7 @@ pub fn sequence(sequence: &Sequence) -> Result<TokenStream> {
             constant,
         } = named;
         let at = generated(constant.span);
-        // Named once, for a path may mean another constant each time.
+        // The path is named once: it may mean another constant each time.
         quote_spanned! {at=>
             const #place: ::atomseq::internals::standard::usize = match #path {
                 __atomseq_given => {
@@ -75,7 +97,7 @@ pub fn sequence(sequence: &Sequence) -> Result<TokenStream> {
         }
     });
     let allowed = allowed(sequence);
-    // What is expected of constants is not found where there are none.
+    // Without constants, what is expected of them is expected of the forms.
     let on_forms = on_constants
         .iter()
         .filter(|_| sequence.constants.is_empty());
@@ -119,11 +141,12 @@ pub fn sequence(sequence: &Sequence) -> Result<TokenStream> {
     })
 }
 
-/// Lints about what is by design so in generated code: the caller of a form vouches for its
-/// addresses, and parentheses keep constants apart. What is deprecated may use what is.
+/// Returns the lints that generated code is exempt from by design: the caller of a form vouches for
+/// its addresses, and parentheses keep constants apart. A deprecated sequence may use what is
+/// deprecated.
 ///
-/// `dead_code` is not among them: see [`Attributes`]. It is not said of the forms, whose names come
-/// from another crate's macro.
+/// `dead_code` is not among them: see [`Attributes`]. rustc does not report it of the forms, whose
+/// names have the spans of another crate's macro.
 fn allowed(sequence: &Sequence) -> TokenStream {
     let deprecated = sequence
         .attributes
@@ -143,8 +166,9 @@ fn allowed(sequence: &Sequence) -> TokenStream {
     }
 }
 
-/// What rustc has to check of named constants. A constant out of range is an error on every
-/// architecture, not only where it is an operand.
+/// Returns what rustc is to check of named constants: the range of operands, and the rules.
+/// Operands of all architectures are checked on each, so that code that compiles on one compiles on
+/// all.
 fn assertions(sequence: &Sequence, assemblies: &[Assembly]) -> TokenStream {
     let assert = |holds: TokenStream, message: &str, span: Span| {
         let at = generated(span);

@@ -1,11 +1,11 @@
-//! The `model` form: the steps as data for `atomseq::sequence::model` to run one at a time.
+//! The model: the steps as data, which `atomseq::sequence::model` runs one at a time.
 
 use proc_macro2::TokenStream;
 use quote::quote;
 
 use crate::ir::*;
 
-/// An expression of type `atomseq::sequence::model::Program`.
+/// Returns an expression of type `atomseq::sequence::model::Program`.
 pub fn program(sequence: &Sequence) -> TokenStream {
     let name = sequence.name.to_string();
     let parameters = sequence.parameters.iter().map(|parameter| {

@@ -1,4 +1,18 @@
-//! One attempt at the `on_cpu` form: the `asm!` and what follows from where control leaves it.
+//! The `on_cpu` form: attempts in assembly, and what follows from where control leaves them.
+//!
+//! ```text
+//! on_cpu(…)                                        inlined: one attempt
+//!     asm!(…)
+//!     committed, or left early  ->  return Ok(…)
+//!     gate closed               ->  return Err(Closed)
+//!     aborted                   ->  return again(…)
+//!
+//! again(…)                                         out of line: attempts up to the restart limit
+//!     while Restarts::again(…) { asm!(…); …; aborted -> continue }
+//!     Err(Closed)
+//! ```
+//!
+//! With a `cas` there is no `again`: an aborted attempt returns what the abort block says.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
@@ -9,6 +23,7 @@ use super::signature::{inlined, parameters, result, return_type, visibility_of_f
 use crate::emit::{self, Assembly, Leaving};
 use crate::ir::*;
 
+/// Returns `on_cpu`, and `again` if the sequence is restarted.
 pub fn function(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> TokenStream {
     let visibility = visibility_of_forms(sequence);
     let returned = return_type(sequence);
@@ -18,7 +33,7 @@ pub fn function(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> T
         .iter()
         .map(|parameter| &parameter.name)
         .collect();
-    // Only what can begin again does.
+    // With a `cas`, the result of an aborted attempt.
     let once = sequence.abort.as_ref().map(|abort| {
         let words = abort.result.iter().map(|word| match word {
             Operand::Register(Register(index)) => {
@@ -27,8 +42,8 @@ pub fn function(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> T
             }
             Operand::Constant(constant) => constant.tokens.clone(),
         });
-        let told = result(abort, words.collect());
-        quote!(return ::atomseq::internals::standard::Result::Ok(#told))
+        let aborted = result(abort, words.collect());
+        quote!(return ::atomseq::internals::standard::Result::Ok(#aborted))
     });
     let first = |assembly| {
         let aborted = once
@@ -36,7 +51,7 @@ pub fn function(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> T
             .unwrap_or_else(|| quote!(return unsafe { Self::again(#(#names),*) }));
         attempt(sequence, assembly, aborted)
     };
-    // A name of our own, which no parameter's can meet.
+    // With this span it differs from any parameter of its name.
     let restarts = Ident::new("__atomseq_restarts", Span::mixed_site());
     let again = |assembly| {
         let attempt = attempt(sequence, assembly, quote!(continue));
@@ -47,7 +62,7 @@ pub fn function(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> T
         }
     };
     let (first_x86_64, first_aarch64) = (first(x86_64), first(aarch64));
-    // A parameter may be there for other forms, or for the caller's sake.
+    // A parameter may be used by other forms only, or by none.
     let unused = quote!(#(let _ = #names;)*);
     let otherwise = quote! {
         ::atomseq::internals::standard::Result::Err(::atomseq::sequence::Closed)
@@ -61,22 +76,21 @@ pub fn function(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> T
     });
     let documentation = match once {
         None => quote! {
-            /// The form for this CPU: one attempt after another until it commits, leaves early,
-            /// finds the gate closed or was interrupted more often than the restart limit.
-            /// `Err(Closed)` asks for the slow path; nothing has happened then.
+            /// Runs the form for this CPU: attempts until one commits, returns early, finds the
+            /// gate closed, or the restart limit is reached.
         },
         Some(_) => quote! {
-            /// The form for this CPU: one attempt, which commits, leaves early, finds the gate
-            /// closed or is interrupted, and then returns what its abort block says. `Err(Closed)`
-            /// asks for the slow path; nothing has happened then. After an interruption anything up
-            /// to the commit may have happened, the commit not: recovery is the caller's.
+            /// Runs the form for this CPU: one attempt, which commits, returns early, finds the
+            /// gate closed, or is interrupted. An interrupted attempt returns the result of the
+            /// abort block; any steps but the commit may have taken effect, and the caller
+            /// recovers.
         },
     };
     let again = once.is_none().then(|| {
         let (again_x86_64, again_aarch64) = (again(x86_64), again(aarch64));
         quote! {
-            /// What `on_cpu` becomes once it was interrupted: out of line, so that the fast path
-            /// pays for restarts with no register.
+            /// Continues an interrupted `on_cpu`. It is out of line, so that restarts cost the fast
+            /// path no register.
             #[cold]
             #[inline(never)]
             unsafe fn again(
@@ -91,7 +105,7 @@ pub fn function(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> T
             }
         }
     });
-    // Of a `Result` rustc says by itself that it is not used.
+    // rustc reports an unused `Result` by itself; only the caller's reason adds something.
     let must_use = sequence.attributes.must_use.as_ref();
     let must_use = must_use.filter(|attribute| !matches!(attribute.meta, Meta::Path(_)));
     let inline = inlined(sequence);
@@ -100,14 +114,14 @@ pub fn function(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> T
         ///
         /// # Safety
         ///
-        /// Every address the steps reach must be valid for what they do there whenever the
-        /// gate is open, even in an attempt that will be restarted. Nobody else reads a
+        /// Every address the steps reach must be valid for what they do there whenever the gate is
+        /// open, even in an attempt that will be restarted. No other thread or handler reads a
         /// prepared word before the commit.
         #without_slot
         ///
         /// # Errors
         ///
-        /// `Closed`, as said above.
+        /// `Closed`: nothing visible has happened, and the caller takes the slow path.
         #must_use
         #inline
         #visibility unsafe fn on_cpu(
@@ -125,8 +139,8 @@ pub fn function(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> T
     }
 }
 
-/// One architecture's `asm!` and what follows from where it leaves: it returns from the function
-/// around it, or does what `aborted` says.
+/// Returns one architecture's `asm!`, and what follows from where it leaves: a return from the
+/// function around it, or `aborted`.
 fn attempt(sequence: &Sequence, assembly: &Assembly, aborted: TokenStream) -> TokenStream {
     let status = status();
     let Operands {
@@ -148,7 +162,7 @@ fn attempt(sequence: &Sequence, assembly: &Assembly, aborted: TokenStream) -> To
     let closed = sequence.slots().next().map(|_| {
         quote!(return ::atomseq::internals::standard::Result::Err(::atomseq::sequence::Closed))
     });
-    // An area knows where struct rseq is: in a loop, rustc keeps it in a register.
+    // The area holds the offset of `struct rseq`: in a loop, rustc keeps it in a register.
     let place = match sequence.slots().next() {
         Some((_, slot)) => {
             let slot = &slot.name;
@@ -189,7 +203,7 @@ fn attempt(sequence: &Sequence, assembly: &Assembly, aborted: TokenStream) -> To
             let numbers = 1usize..;
             let aborted_number = emit::aborted_status(sequence);
             let closed_number = aborted_number + 1;
-            let (operand, is_committed) = match assembly.telling {
+            let (operand, is_committed) = match assembly.slot_as_status {
                 Some(_) => (None, quote!(#status > #closed_number)),
                 None => (
                     Some(quote!(status = out(reg) #status,)),
@@ -197,8 +211,8 @@ fn attempt(sequence: &Sequence, assembly: &Assembly, aborted: TokenStream) -> To
                 ),
             };
             let closed = closed.map(|closed| quote!(if #status != #aborted_number { #closed }));
-            // What claims and does not succeed is done with slowly: without a word rustc makes a
-            // table of jumps, which the way of success goes through as well.
+            // A claim that fails may be slow. Without this hint rustc makes a table of jumps, which
+            // the way of success would pass as well.
             let unlikely = (sequence.abort.is_some() && operand.is_some())
                 .then(|| quote!(::atomseq::internals::unlikely();));
             quote! {

@@ -1,4 +1,4 @@
-//! What the `asm!` of every form has: the template, its operands, and what each way out returns.
+//! What the `asm!` of every form has: the template, its operands, and the value of each way out.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
@@ -14,21 +14,21 @@ pub struct Operands {
     pub template: TokenStream,
     /// Inputs, constants, clobbers and temporaries.
     pub operands: TokenStream,
-    /// The variables that hold words afterwards.
+    /// The variables that hold the words of results afterwards.
     pub variables: Vec<Ident>,
-    /// What each exit returns.
+    /// The value of each early return.
     pub exits: Vec<TokenStream>,
-    /// What is returned at the end.
+    /// The value at the end.
     pub end: TokenStream,
 }
 
-/// A name of our own, which no parameter's can meet.
+/// The variable of the status register. With this span it differs from any parameter of its name.
 pub fn status() -> Ident {
     Ident::new("__atomseq_status", Span::mixed_site())
 }
 
 impl Operands {
-    /// `slot` is what goes in for the slot of this name.
+    /// Makes the operands of a template. `slot` is what is passed for a slot of this name.
     pub fn new(
         sequence: &Sequence,
         assembly: &Assembly,
@@ -75,7 +75,7 @@ impl Operands {
         let temporaries = (0..assembly.temporaries).map(|index| {
             let operand = format_ident!("t{index}");
             match returned(&index) {
-                _ if assembly.telling == Some(index) => {
+                _ if assembly.slot_as_status == Some(index) => {
                     let status = status();
                     quote!(#operand = out(reg) #status,)
                 }
@@ -109,10 +109,12 @@ impl Operands {
     }
 }
 
+/// The variable of a temporary.
 fn temporary(index: usize) -> Ident {
     format_ident!("__atomseq_t{index}", span = Span::mixed_site())
 }
 
+/// The value of a word of a result.
 fn place(sequence: &Sequence, place: &Place) -> TokenStream {
     match place {
         Place::Temporary(index) => {

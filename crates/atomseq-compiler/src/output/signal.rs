@@ -1,5 +1,6 @@
-//! The forms against this thread's signal handlers: `restarting`, `rolling`, and the same
-//! instructions with nothing that protects them.
+//! The forms against this thread's signal handlers: `restarting`, `rolling`, and the hidden
+//! `unprotected`, the same instructions that nothing protects. Where there is no assembly, the
+//! steps run in plain Rust with all signals blocked.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -11,12 +12,12 @@ use crate::emit::{Assembly, Leaving, aarch64, x86_64};
 use crate::forms::{Form, Forms, Protection};
 use crate::ir::*;
 
-/// The functions that a sequence has of these.
+/// Returns those of these functions that a sequence has.
 pub fn functions(sequence: &Sequence) -> TokenStream {
     let forms = Forms::of(sequence);
     let restarting = forms.restarting.then(|| {
         let documentation = quote! {
-            /// The form that a signal handler restarts: atomic against the handlers that
+            /// Runs the form that a signal handler restarts: atomic against the handlers that
             /// `atomseq::signal` installed, on this thread. No instruction is added.
             ///
             /// # Safety
@@ -29,8 +30,9 @@ pub fn functions(sequence: &Sequence) -> TokenStream {
     });
     let rolling = forms.rolling.then(|| {
         let documentation = quote! {
-            /// The form that runs to its end before a signal is handled: atomic against the
-            /// handlers that `atomseq::signal` installed, on this thread. No instruction is added.
+            /// Runs the form that a signal handler rolls forward before it handles the signal:
+            /// atomic against the handlers that `atomseq::signal` installed, on this thread. No
+            /// instruction is added.
             ///
             /// # Safety
             ///
@@ -41,12 +43,12 @@ pub fn functions(sequence: &Sequence) -> TokenStream {
     });
     let unprotected = forms.rolling.then(|| {
         let documentation = quote! {
-            /// The same instructions, atomic against nothing: to compare with, and to show that
-            /// a test would notice.
+            /// Runs the same instructions, atomic against nothing: to compare with, and as a
+            /// negative control of tests.
             ///
             /// # Safety
             ///
-            /// As for the other forms, and nothing may interrupt it that touches the same words.
+            /// As for the other forms; also, nothing that touches the same words may interrupt it.
             #[doc(hidden)]
         };
         function(sequence, Protection::None, documentation)
@@ -54,6 +56,7 @@ pub fn functions(sequence: &Sequence) -> TokenStream {
     quote!(#restarting #rolling #unprotected)
 }
 
+/// Returns the function of one protection.
 fn function(
     sequence: &Sequence,
     protection: Protection,
@@ -78,7 +81,7 @@ fn function(
     let form = Form::Signal(protection);
     let x86_64 = assembled(sequence, &x86_64::emit(sequence, form));
     let aarch64 = assembled(sequence, &aarch64::emit(sequence, form));
-    // A name of our own, which no parameter's can meet.
+    // With this span it differs from any parameter of its name.
     let quiet = syn::Ident::new("__atomseq_quiet", proc_macro2::Span::mixed_site());
     let quiet = (protection != Protection::None).then(
         || quote!(let #quiet: ::atomseq::internals::SignalsBlocked = ::atomseq::internals::SignalsBlocked::enter();),
@@ -99,7 +102,7 @@ fn function(
     }
 }
 
-/// One architecture's `asm!`, and the result by where it leaves.
+/// Returns one architecture's `asm!`, and the result by where it leaves.
 fn assembled(sequence: &Sequence, assembly: &Assembly) -> TokenStream {
     let status = status();
     let Operands {

@@ -1,4 +1,4 @@
-//! Signature.
+//! What the signatures and results of all forms have in common.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
@@ -6,7 +6,7 @@ use syn::Visibility;
 
 use crate::ir::*;
 
-/// The parameters of a form, with the type it gives to slots.
+/// Returns the parameters of a form, which gives slots this type.
 pub fn parameters(sequence: &Sequence, slot: TokenStream) -> TokenStream {
     let parameters = sequence.parameters.iter().map(|parameter| {
         let name = &parameter.name;
@@ -18,8 +18,8 @@ pub fn parameters(sequence: &Sequence, slot: TokenStream) -> TokenStream {
     quote!(#(#parameters),*)
 }
 
-/// The visibility of a form. Its first word says where rustc takes the form for written: in another
-/// crate's macro, so that it says of the type alone that nobody uses it.
+/// Returns the visibility of a form. rustc takes a function for written where the span of its first
+/// word is. That is in another crate's macro, so rustc reports lints about use of the type alone.
 pub fn visibility_of_forms(sequence: &Sequence) -> Visibility {
     let mut visibility = sequence.visibility.clone();
     match &mut visibility {
@@ -30,7 +30,7 @@ pub fn visibility_of_forms(sequence: &Sequence) -> Visibility {
     visibility
 }
 
-/// Whether a form that is assembly is inlined: always, unless the caller says otherwise.
+/// Returns the `inline` attribute of a form in assembly: `always`, unless the caller wrote another.
 pub fn inlined(sequence: &Sequence) -> TokenStream {
     match &sequence.attributes.inline {
         Some(inline) => quote!(#inline),
@@ -38,7 +38,7 @@ pub fn inlined(sequence: &Sequence) -> TokenStream {
     }
 }
 
-/// The value of a result: of an exit, or of the commit.
+/// Returns the value of a result from its words.
 pub fn result(exit: &Exit, words: Vec<TokenStream>) -> TokenStream {
     let value = match words.as_slice() {
         [] => quote!(()),
@@ -54,6 +54,7 @@ pub fn result(exit: &Exit, words: Vec<TokenStream>) -> TokenStream {
     }
 }
 
+/// Returns the type of a result.
 pub fn return_type(sequence: &Sequence) -> TokenStream {
     let word = quote!(::atomseq::internals::standard::usize);
     let words = |count| match count {

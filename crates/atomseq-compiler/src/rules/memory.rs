@@ -1,4 +1,4 @@
-//! Memory.
+//! The rules about memory: which offsets an access may have, and when prepared words may be read.
 
 use proc_macro2::Span;
 use quote::quote_spanned;
@@ -8,7 +8,7 @@ use super::ranges::{Answer, Range};
 use crate::ir::*;
 use crate::message;
 
-/// A slot begins with its gate; then come its words and its bulk memory, whose size only the area
+/// A slot begins with its gate. Then come its words and its bulk memory, whose size only the area
 /// knows. Must agree with `atomseq::percpu::Area` and `atomseq::sequence::check::in_slot`.
 const GATE_BYTES: i64 = 8;
 
@@ -17,7 +17,11 @@ const GATE_BYTES: i64 = 8;
 const LOWEST_OFFSET: i64 = -256;
 const HIGHEST_MULTIPLE: i64 = 4095;
 
-/// An access at a literal offset is one instruction everywhere, and leaves the gate alone.
+/// An access is one instruction on every architecture, is aligned, and leaves the gate alone.
+///
+/// Protects three things. `load(a + 40_000)` would be several instructions on AArch64, where this
+/// compiler counts one. `load(a + 4)` may span two cache lines, and then is not atomic.
+/// `commit(slot, 0)` would open a gate that another thread has closed.
 pub fn offsets_fit(sequence: &Sequence, assertions: &mut Vec<Assertion>) -> Result<()> {
     let slot = sequence.slots().map(|(register, _)| register).next();
     for step in &sequence.steps {
@@ -41,7 +45,7 @@ pub fn offsets_fit(sequence: &Sequence, assertions: &mut Vec<Assertion>) -> Resu
             if slot == Some(range.address.base) && offset < GATE_BYTES {
                 return Err(Error::new(step.span, message::IN_SLOT));
             }
-            // A copy's addresses are computed in full.
+            // A copy has no offsets: its addresses are computed in full.
             if is_copy {
                 continue;
             }
@@ -56,8 +60,13 @@ pub fn offsets_fit(sequence: &Sequence, assertions: &mut Vec<Assertion>) -> Resu
     Ok(())
 }
 
-/// What an interrupted attempt prepared is garbage to the next one, and to everybody else until
-/// the commit.
+/// A prepared word is not read before it is prepared, and is not the committed word.
+///
+/// Protects the next attempt against what an interrupted one left. In
+/// `let old = load(a + 8); prepare(a + 8, b); commit(slot + 8, old)` the first attempt may be
+/// interrupted after the prepare: then the second commits `b`. And
+/// `prepare(slot + 8, a); commit(slot + 8, b)` would show `a` for a moment. After it is prepared, a
+/// word holds the same in every attempt and may be read.
 pub fn prepared_words_stay_hidden(
     sequence: &Sequence,
     assertions: &mut Vec<Assertion>,
@@ -79,7 +88,7 @@ pub fn prepared_words_stay_hidden(
                 committed.overlaps(range, step.span).refuse(
                     &[],
                     "the committed word is prepared as well: the first of the two stores would be \
-                     visible before the commit",
+                     visible before the commit; store it once",
                     step.span,
                     assertions,
                 )?;
@@ -89,7 +98,7 @@ pub fn prepared_words_stay_hidden(
     Ok(())
 }
 
-/// What a step reads was prepared before, or is not prepared later.
+/// What a step reads was prepared before it as a whole, or is not prepared later.
 fn loaded_after_it_is_prepared(
     read: &Range,
     (index, span): (usize, Span),
@@ -108,12 +117,12 @@ fn loaded_after_it_is_prepared(
     if before().any(|(_, range)| range.covers_alike(read, span, assertions)) {
         return Ok(());
     }
-    // A copy counts among its own later stores: it starts again from its first word.
+    // A copy counts as a later store of its own: a restart begins it anew, with its first word.
     for (_, later) in prepared.iter().filter(|(at, _)| *at >= index) {
         read.overlaps(later, span).refuse(
             &covered,
-            "a prepared word is loaded before it is prepared: after a restart it holds what an \
-             earlier attempt left there",
+            "a prepared word is loaded before it is prepared: after a restart it holds what the \
+             interrupted attempt left there; prepare another word",
             span,
             assertions,
         )?;

@@ -1,4 +1,4 @@
-//! Place.
+//! The rules about where a sequence runs: slots belong to a CPU, and so must the sequence.
 
 use std::collections::HashSet;
 
@@ -6,17 +6,25 @@ use syn::{Error, Result};
 
 use crate::ir::*;
 
+/// A sequence has at most one slot.
+///
+/// Protects the second slot: `on_cpu` tests one gate, so a thread that has closed the gate of the
+/// other slot would be disturbed in it.
 pub fn one_slot(sequence: &Sequence) -> Result<()> {
     match sequence.slots().nth(1) {
         None => Ok(()),
         Some((_, second)) => Err(Error::new(
             second.name.span(),
-            "a second Slot: a sequence tests one gate, that of the one slot it works on",
+            "a second `Slot`: a sequence tests one gate, so it takes a single `Slot`",
         )),
     }
 }
 
-/// An address of one CPU's slot is of no use on another CPU, where the caller may already be.
+/// The address of a slot, and every word computed from it, stays inside the attempt.
+///
+/// Protects one CPU's words against threads on others. `commit(slot + 8, load(slot + 16)); slot`
+/// would return the address; by then the caller may run on another CPU, where neither the section
+/// nor the gate it tested protects that slot.
 pub fn no_slot_escapes(sequence: &Sequence) -> Result<()> {
     let slots = derived(sequence, sequence.slots().map(|(register, _)| register));
     let escapes = |operand: &Operand| {
@@ -31,8 +39,8 @@ pub fn no_slot_escapes(sequence: &Sequence) -> Result<()> {
             if escapes(value) {
                 return Err(Error::new(
                     step.span,
-                    "a Slot escapes: its address is stored, but only this attempt on this CPU may \
-                     use it",
+                    "the address of a `Slot` is stored, but only this attempt on this CPU may use \
+                     it: store the CPU's number, `cpu()`, instead",
                 ));
             }
         }
@@ -42,15 +50,15 @@ pub fn no_slot_escapes(sequence: &Sequence) -> Result<()> {
         if exit.result.iter().any(escapes) {
             return Err(Error::new(
                 exit.span,
-                "a Slot escapes: its address is returned, but the caller may be on another CPU by \
-                 then",
+                "the address of a `Slot` is returned, but the caller may be on another CPU by then: \
+                 return `cpu()` instead",
             ));
         }
     }
     Ok(())
 }
 
-/// These registers, and all that is computed from them.
+/// Returns these registers, and all that are computed from them.
 fn derived(sequence: &Sequence, from: impl Iterator<Item = Register>) -> HashSet<Register> {
     let mut derived: HashSet<Register> = from.collect();
     for step in &sequence.steps {
@@ -67,8 +75,15 @@ fn derived(sequence: &Sequence, from: impl Iterator<Item = Register>) -> HashSet
     derived
 }
 
-/// A slot is found by the CPU's number. Without one, that number must decide something, or not be
-/// asked for: then only this thread's handlers are kept out.
+/// A sequence without a slot lets `cpu()` decide something, or does not ask for it.
+///
+/// Protects against a section that means nothing. `commit(a, cpu())` is atomic against all that
+/// runs on this CPU, but `a` is a word of no CPU, which threads on others reach as well. A
+/// comparison of `cpu()`, or an address that is computed from it, ties words to a CPU.
+///
+/// Without `cpu()`, a sequence is atomic against this thread's handlers alone. A handler can
+/// neither resume a copy in a clone, because it is a loop, nor repeat a `cas`: such sequences have
+/// no form.
 pub fn tied_to_its_cpu(sequence: &Sequence) -> Result<()> {
     if sequence.slots().next().is_some() {
         return Ok(());
@@ -85,8 +100,8 @@ pub fn tied_to_its_cpu(sequence: &Sequence) -> Result<()> {
         if let Some(claim) = sequence.compare_exchange() {
             return Err(Error::new(
                 sequence.steps[claim].span,
-                "`cas` in a sequence that nothing ties to a CPU: only the kernel says when it was \
-                 interrupted; take a `Slot`, or compare `cpu()`",
+                "`cas` in a sequence that nothing ties to a CPU: only the kernel reports an \
+                 interruption of it; take a `Slot`, or compare `cpu()`",
             ));
         }
         let is_copy = |step: &&Step| matches!(step.kind, StepKind::Copy { .. });
@@ -94,8 +109,8 @@ pub fn tied_to_its_cpu(sequence: &Sequence) -> Result<()> {
             None => Ok(()),
             Some(copy) => Err(Error::new(
                 copy.span,
-                "`prepare_copy` in a sequence that nothing ties to a CPU: only the kernel restarts a \
-                 copy; take a `Slot`, or compare `cpu()`",
+                "`prepare_copy` in a sequence that nothing ties to a CPU: only the kernel restarts \
+                 a copy; take a `Slot`, or compare `cpu()`",
             )),
         };
     }
@@ -105,6 +120,7 @@ pub fn tied_to_its_cpu(sequence: &Sequence) -> Result<()> {
             .register()
             .is_some_and(|register| numbers.contains(&register))
     };
+    // A comparison, or an address: an index into per-CPU words.
     let decides = |step: &Step| match &step.kind {
         StepKind::Exit { a, b, .. } => is_number(a) || is_number(b),
         StepKind::Load { from, .. } => numbers.contains(&from.base),
@@ -117,8 +133,8 @@ pub fn tied_to_its_cpu(sequence: &Sequence) -> Result<()> {
         true => Ok(()),
         false => Err(Error::new(
             sequence.name.span(),
-            "nothing ties this sequence to a CPU: take a `Slot`, or compare `cpu()`; against this \
-             thread's signal handlers alone, do not ask for it",
+            "nothing ties this sequence to a CPU: take a `Slot`, or compare `cpu()`; for a \
+             sequence against this thread's signal handlers alone, remove `cpu()`",
         )),
     }
 }

@@ -1,5 +1,11 @@
-//! What two steps have in common in memory. If both address it from the same word, their offsets
-//! and lengths tell, which the compiler knows of literals and rustc of named constants.
+//! What two steps have in common in memory. If both start from the same word, their offsets and
+//! lengths decide. The compiler knows those of literals; for named constants the answer is a
+//! condition that rustc evaluates.
+//!
+//! The answers are conservative in one direction: `covers` says yes only of what is certain,
+//! because it permits a load, and `overlaps` says yes of what is possible, because it refuses one.
+//! A copy of an unknown number of words is the exception. It counts as one word, and its caller
+//! keeps the rest apart.
 
 use std::collections::HashMap;
 
@@ -12,11 +18,11 @@ use crate::message;
 
 const WORD_BYTES: i64 = 8;
 
-/// A longer copy counts as one of so many words, so that its end is a number. Must agree with
+/// A longer copy counts as one of so many words, so that no sum of bytes overflows. Must agree with
 /// `atomseq::sequence::check::copied`.
 const MAX_COPIED: u64 = 1 << 40;
 
-/// How many bytes a step reads or writes.
+/// A number of bytes.
 #[derive(Clone)]
 struct Bytes {
     /// `None` if only rustc knows.
@@ -26,6 +32,7 @@ struct Bytes {
 }
 
 impl Bytes {
+    /// Returns a number that is known.
     fn literal(bytes: i64) -> Bytes {
         let unsigned = bytes as u64;
         Bytes {
@@ -34,8 +41,8 @@ impl Bytes {
         }
     }
 
-    /// So many words. Must agree with `atomseq::sequence::check::copied`. Only rustc knows the
-    /// target, and so a number that differs where words have 32 bits.
+    /// Returns the bytes of so many words. Must agree with `atomseq::sequence::check::copied`. A
+    /// number that differs where words have 32 bits is left to rustc, which knows the target.
     fn copied(words: &Constant) -> Bytes {
         match words.value {
             Some(value) if words.is_the_same_in_32_bits() => {
@@ -52,8 +59,8 @@ impl Bytes {
     }
 }
 
-/// What a word is at most, if a constant says so: the word itself, or one that went into it by
-/// `min` or `&`.
+/// Returns a constant that a word does not exceed, if there is one: the word itself, or an operand
+/// that went into it by `min` or `&`.
 fn at_most(sequence: &Sequence, word: &Operand) -> Option<Constant> {
     let mut bounds: HashMap<Register, Constant> = HashMap::new();
     let bound = |bounds: &HashMap<Register, Constant>, word: &Operand| match word {
@@ -79,10 +86,11 @@ fn at_most(sequence: &Sequence, word: &Operand) -> Option<Constant> {
     bound(&bounds, word)
 }
 
-/// Bytes of memory that a step reads or writes.
+/// The memory that a step reads or writes.
 pub struct Range {
+    /// Where it begins.
     pub address: Address,
-    /// What is accessed at once.
+    /// How many bytes one access reaches.
     pub unit: i64,
     /// How many bytes at least.
     least: Bytes,
@@ -91,6 +99,7 @@ pub struct Range {
 }
 
 impl Range {
+    /// One access.
     fn of(address: &Address, width: Width) -> Range {
         let unit = i64::from(width.bytes());
         Range {
@@ -101,6 +110,7 @@ impl Range {
         }
     }
 
+    /// One side of a copy.
     fn copied(sequence: &Sequence, register: Register, words: &Operand, span: Span) -> Range {
         let least = match words {
             Operand::Constant(words) => Bytes::copied(words),
@@ -114,6 +124,7 @@ impl Range {
         }
     }
 
+    /// Returns what a step reads.
     pub fn reads(sequence: &Sequence, step: &Step) -> Option<Range> {
         match &step.kind {
             StepKind::Load { from, width, .. } => Some(Range::of(from, *width)),
@@ -125,6 +136,7 @@ impl Range {
         }
     }
 
+    /// Returns what a step writes.
     pub fn writes(sequence: &Sequence, step: &Step) -> Option<Range> {
         match &step.kind {
             StepKind::Store { to, width, .. } => Some(Range::of(to, *width)),
@@ -136,13 +148,13 @@ impl Range {
         }
     }
 
-    /// The offset, if it is a literal.
+    /// Returns the offset, if it is a literal.
     pub fn literal(&self) -> Option<i64> {
         self.address.offset.value.map(|value| value as i64)
     }
 
-    /// The offsets of two ranges from one address, as far as it matters: of the same offset, it
-    /// does not matter which it is.
+    /// Returns the offsets of two ranges from one base, if their difference is known. Of equal
+    /// offsets it is, whatever they are.
     fn offsets(&self, other: &Range) -> Option<(i64, i64)> {
         match self.address.key() == other.address.key() {
             true => Some((0, 0)),
@@ -150,7 +162,7 @@ impl Range {
         }
     }
 
-    /// Is every byte of `other` one of these?
+    /// Whether every byte of `other` is certainly one of these.
     pub fn covers(&self, other: &Range, span: Span) -> Answer {
         let (true, Some(most)) = (self.address.base == other.address.base, &other.most) else {
             return Answer::No;
@@ -170,7 +182,7 @@ impl Range {
         )
     }
 
-    /// The same of addresses that read the same; rustc says whether they are.
+    /// Whether this holds of addresses that read the same; adds the assertion that they are equal.
     pub fn covers_alike(&self, other: &Range, span: Span, assertions: &mut Vec<Assertion>) -> bool {
         let offset = |range: &Range| Operand::Constant(range.address.offset.clone());
         let most = other.most.as_ref().and_then(|most| most.value);
@@ -180,7 +192,8 @@ impl Range {
             && same(&offset(self), &offset(other), span, assertions)
     }
 
-    /// Have they a byte in common? A range that may have any number of words counts as one word.
+    /// Whether the two may have a byte in common. A range of an unknown number of words counts as
+    /// one.
     pub fn overlaps(&self, other: &Range, span: Span) -> Answer {
         if self.address.base != other.address.base {
             return Answer::No;
@@ -207,17 +220,19 @@ impl Range {
     }
 }
 
-/// What is known of two ranges.
+/// What is known about two ranges.
 pub enum Answer {
-    /// No, or nothing is known for it.
+    /// No, as far as the compiler is asked to know.
     No,
+    /// Yes.
     Yes,
-    /// If this holds of named constants.
+    /// If this expression over named constants holds.
     If(TokenStream),
 }
 
 impl Answer {
-    /// Refuses what this is the answer to, unless one of these holds: now, or by rustc.
+    /// Refuses a sequence of which this is true: now, or by an assertion. `unless` are expressions
+    /// of which one suffices to accept it.
     pub fn refuse(
         self,
         unless: &[TokenStream],
@@ -241,7 +256,8 @@ impl Answer {
     }
 }
 
-/// Are both the same word? Of constants that read the same, rustc says whether they are.
+/// Whether both are the same word. Of constants that read the same, an assertion says that they
+/// are.
 pub fn same(a: &Operand, b: &Operand, span: Span, assertions: &mut Vec<Assertion>) -> bool {
     if a.key() == b.key() {
         return true;

@@ -128,7 +128,8 @@
 //! ```
 //!
 //! ```text
-//! error: a second commit: a restart between the two would repeat the first
+//! error: a second commit: a restart between the two would repeat the first; use `prepare` for all
+//! but the last
 //! ```
 //!
 //! The address of a slot given away: the caller may be on another CPU by the time it has it.
@@ -144,7 +145,8 @@
 //! ```
 //!
 //! ```text
-//! error: a Slot escapes: its address is returned, but the caller may be on another CPU by then
+//! error: the address of a `Slot` is returned, but the caller may be on another CPU by then: return
+//! `cpu()` instead
 //! ```
 //!
 //! It also refuses loops, calls, anything after the commit, a prepared word that is loaded first or

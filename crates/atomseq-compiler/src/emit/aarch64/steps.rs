@@ -117,8 +117,7 @@ impl Emitter<'_> {
             ) if value % 4096 == 0 && *value < 1 << 24 => {
                 (format!("#{}, lsl #12", value >> 12), None)
             }
-            // Ones from the lowest bit on: among the masks that `and` holds, those that are easily
-            // told.
+            // Ones from the lowest bit on: the simplest of the masks that `and` can hold.
             (
                 And,
                 Operand::Constant(Constant {

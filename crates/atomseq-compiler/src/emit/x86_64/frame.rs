@@ -8,18 +8,18 @@ use crate::forms::Protection;
 use crate::ir::*;
 
 impl Emitter<'_> {
-    /// Emits the form for this CPU. Returns where the slot's address is, if its register tells how
-    /// the section was left.
+    /// Emits the form for this CPU. Returns where the slot's address is, if its register serves as
+    /// `status`.
     pub(super) fn on_cpu(&mut self) -> Option<Place> {
         let slot = self.sequence.slots().next().map(|(register, _)| register);
         // A way out through the commit sets the status before the commit, which may still need the
         // slot's address: then the two are different registers.
-        let telling =
+        let as_status =
             slot.filter(|_| self.leaving == Leaving::Status && !self.sequence.leaves_by_commit());
-        if let Some(slot) = telling {
+        if let Some(slot) = as_status {
             self.registers.keep(slot);
         }
-        self.arm(telling.is_none());
+        self.arm(as_status.is_none());
         self.out.start();
         self.slots();
         self.steps();
@@ -27,7 +27,7 @@ impl Emitter<'_> {
         self.out_of_line();
         self.out.descriptor();
         self.results.push(self.result(&self.sequence.end));
-        telling.map(|slot| self.registers.place(&Operand::Register(slot)))
+        as_status.map(|slot| self.registers.place(&Operand::Register(slot)))
     }
 
     /// Stores the descriptor's address to `rseq_cs`. From here on the kernel checks at each

@@ -8,7 +8,7 @@
 //! | `t0…` | temporaries; one of them holds the slot's address | temporaries |
 //! | `area` | the area's header, where `stride` and `base` are numbers of bytes into it | |
 //! | `rseq` | the offset of `struct rseq` from the thread pointer, fs | |
-//! | `status` | how the template was left, unless the slot's register tells | how it was left |
+//! | `status` | how the template was left, unless the slot's register serves for it | how it was left |
 //! | rax | in a sequence with a `cas`: what was there | |
 //! | rcx | where a shift counts by a word: the count | the same |
 //!
@@ -17,7 +17,7 @@
 //! # The shape of `on_cpu`
 //!
 //! ```text
-//!         xor    status, status                       only if a result is in a temporary and no slot tells
+//!         xor    status, status                       only if `status` is used
 //!         lea    t0, [rip + descriptor]
 //!         mov    fs:[rseq + 8], t0                    rseq_cs: arms the section
 //! start:  movsxd t0, dword ptr fs:[rseq + 4]          cpu_id; -1 or -2 on an unregistered thread
@@ -73,7 +73,7 @@ pub fn emit(sequence: &Sequence, form: Form) -> Assembly {
         status: "{status:e}".to_string(),
         results: Vec::new(),
     };
-    let telling = match form {
+    let as_status = match form {
         Form::OnCpu => emitter.on_cpu(),
         Form::Signal(protection) => {
             emitter.signal(protection);
@@ -84,8 +84,8 @@ pub fn emit(sequence: &Sequence, form: Form) -> Assembly {
         emitter
             .out
             .finish(emitter.registers.count(), emitter.fixed, emitter.results);
-    if let Some(Place::Temporary(slot)) = telling {
-        assembly.telling = Some(slot);
+    if let Some(Place::Temporary(slot)) = as_status {
+        assembly.slot_as_status = Some(slot);
     }
     assembly
 }

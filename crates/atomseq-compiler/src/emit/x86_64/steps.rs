@@ -76,7 +76,7 @@ impl Emitter<'_> {
                         let is_zero_test =
                             matches!(comparison, Comparison::Equal | Comparison::NotEqual);
                         // flags = a & a: shorter than a comparison with 0.
-                        if !is_zero_test || !self.tells_zero(&a_name) {
+                        if !is_zero_test || !self.zero_flag_is_set_for(&a_name) {
                             self.out.instruction(format!("test {a_name}, {a_name}"));
                         }
                     }
@@ -117,7 +117,7 @@ impl Emitter<'_> {
 
     /// Whether the zero flag says already if this register is zero: right after the instruction
     /// that computed it.
-    pub(super) fn tells_zero(&self, name: &str) -> bool {
+    pub(super) fn zero_flag_is_set_for(&self, name: &str) -> bool {
         let computes = |mnemonic: &&str| {
             let begin = format!("{mnemonic} {name}, ");
             matches!(self.out.last(), Some(Line::Text(text)) if text.starts_with(&begin))
