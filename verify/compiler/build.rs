@@ -1,4 +1,6 @@
-//! Writes random sequences for rustc to compile: `sequence!` itself, and a table of their forms.
+//! Writes random sequences for rustc to compile: the text of one `sequence!`, and a table of the
+//! forms that it makes. And of sequences that break a rule, it writes what the compiler leaves to
+//! rustc.
 
 #[path = "src/random/mod.rs"]
 mod random;
@@ -8,17 +10,18 @@ mod sections;
 use std::fmt::Write;
 use std::path::Path;
 
-/// How many sequences, unless `ATOMSEQ_RANDOM_SEQUENCES` says another number. `ATOMSEQ_FIRST_SEED`
-/// has others made: longer searches go from one range of seeds to the next.
+/// How many sequences, unless the variable `ATOMSEQ_RANDOM_SEQUENCES` holds another number. Long
+/// searches go from one range of seeds to the next by `ATOMSEQ_FIRST_SEED`.
 const SEQUENCES: usize = 500;
 
-/// What may be wrong with a random sequence: it may be too much for a processor.
+/// What the compiler may report of a random sequence, which keeps every rule: it may not fit a
+/// processor.
 const EXPECTED: [&str; 2] = ["too long", "too many words"];
 
 /// How many sequences that break a rule.
 const BREAKING: u64 = 500;
 
-/// What is wrong with those.
+/// What the compiler reports of those.
 const REFUSED: [&str; 2] = [
     "a prepared word is loaded before",
     "the committed word is prepared",
@@ -72,8 +75,9 @@ fn main() {
     std::fs::write(Path::new(&directory).join("sequences.rs"), file).expect("cargo's directory");
 }
 
-/// What `sequence!` leaves to rustc of sequences that break a rule: functions of the same constants
-/// that say whether rustc finds the rules kept.
+/// Writes a table of functions: for each sequence that breaks a rule and is not refused at once, the
+/// assertions that the compiler leaves to rustc. A function that returns `true` means that rustc
+/// would accept the sequence.
 fn breaking(file: &mut String) {
     let (mut at_once, mut table) = (0, String::new());
     for seed in 0..BREAKING {
@@ -125,13 +129,14 @@ fn breaking(file: &mut String) {
     .unwrap();
 }
 
-/// A number in the environment.
+/// Returns the number in a variable of the environment.
 fn number(name: &str) -> Option<u64> {
     println!("cargo::rerun-if-env-changed={name}");
     let value = std::env::var(name).ok()?;
     Some(value.parse().expect("a number"))
 }
 
+/// Writes one sequence, and the row of its forms.
 fn write(program: &random::Program, text: &str, sequences: &mut String, table: &mut String) {
     let name = &program.name;
     writeln!(sequences, "/// Random.\n{text}").unwrap();

@@ -42,7 +42,8 @@ impl<'ast> Visit<'ast> for Found {
     }
 }
 
-/// All of them, named by file and name; those in `local/` by the directory as well.
+/// Returns all sequences, named by file and name; those in `local/` and `nonblocking/` by directory
+/// as well.
 pub fn sequences() -> Vec<(String, Sequence)> {
     let mut sequences = Vec::new();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/atomseq/src");
@@ -72,4 +73,11 @@ fn collect(directory: &Path, sequences: &mut Vec<(String, Sequence)>) {
             sequences.append(&mut found.sequences);
         }
     }
+}
+
+/// Returns the sequence that a text holds, which must keep every rule.
+pub fn sequence(text: &str) -> Sequence {
+    let sequences = atomseq_compiler::sequences(text.parse().expect("it is made of tokens"));
+    let sequence = sequences.and_then(|mut all| all.remove(0));
+    sequence.unwrap_or_else(|error| panic!("{error}\n{text}"))
 }

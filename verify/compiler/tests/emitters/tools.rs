@@ -7,7 +7,8 @@ pub const ASSEMBLER: &str = "aarch64-linux-gnu-as";
 pub const COMPILER: &str = "aarch64-linux-gnu-gcc";
 pub const EMULATOR: &str = "qemu-aarch64";
 
-/// May these programs be used? Fails if one is missing and nobody said that it may be.
+/// Returns whether these programs are there. Fails if one is missing, unless the environment
+/// permits to skip.
 pub fn are_there(programs: &[&str]) -> bool {
     for program in programs {
         let found = Command::new(program)
@@ -30,14 +31,14 @@ pub fn are_there(programs: &[&str]) -> bool {
     true
 }
 
-/// A directory for one test's files.
+/// Returns a directory for the files of one test.
 pub fn directory(test: &str) -> PathBuf {
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("emitters-{test}"));
     std::fs::create_dir_all(&directory).expect("cargo's directory for tests");
     directory
 }
 
-/// Runs a program to success and returns what it printed.
+/// Runs a program, which must succeed; returns what it printed.
 pub fn run(command: &mut Command) -> Vec<u8> {
     let output = command.output().expect("the program was found before");
     assert!(
