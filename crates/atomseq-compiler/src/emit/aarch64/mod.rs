@@ -46,7 +46,7 @@
 //! is `stlr`. The gate is loaded with acquire: it pairs with the release by which a remote thread
 //! opens it, so that the steps see what that thread wrote while the gate was closed. A `cas`
 //! acquires, and a `dmb ishst` orders it before the stores that follow: another CPU that sees such
-//! a store sees the claim ([`Emitter::order_claim`]).
+//! a store sees the claim (`Emitter::order_claim`).
 
 mod frame;
 mod operands;

@@ -38,10 +38,10 @@
 //! # How steps become fewer instructions
 //!
 //! * A two-address instruction takes over the register of an operand that dies
-//!   ([`Registers::replace`]).
+//!   (`Registers::replace`).
 //! * A load that the next step alone reads becomes that step's memory operand (`fold`).
 //! * `load p; op; store p` becomes one `op` to memory (`fold`).
-//! * A sum that only addresses use becomes `[base + index + offset]` ([`Indexed`]).
+//! * A sum that only addresses use becomes `[base + index + offset]` (`Indexed`).
 //! * The flags of the instruction that computed a word decide whether it is zero.
 //! * Every load acquires and every store releases: x86-64 reorders neither.
 
