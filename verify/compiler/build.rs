@@ -75,9 +75,9 @@ fn main() {
     std::fs::write(Path::new(&directory).join("sequences.rs"), file).expect("cargo's directory");
 }
 
-/// Writes a table of functions: for each sequence that breaks a rule and is not refused at once, the
-/// assertions that the compiler leaves to rustc. A function that returns `true` means that rustc
-/// would accept the sequence.
+/// Writes a table of functions: for each sequence that breaks a rule and is not refused at once,
+/// the assertions that the compiler leaves to rustc. A function that returns `true` means that
+/// rustc would accept the sequence.
 fn breaking(file: &mut String) {
     let (mut at_once, mut table) = (0, String::new());
     for seed in 0..BREAKING {

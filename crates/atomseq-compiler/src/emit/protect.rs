@@ -223,7 +223,7 @@ mod tests {
                 branches += 1;
             }
             assert_eq!(branches, 2);
-            // The way back and where to go on; the same with a label for each exit.
+            // An end is the way back and the place to continue at; those of exits have a label too.
             let back = if prefix.is_empty() { 4 } else { 1 };
             assert_eq!(ends.len(), back + 1 + (back + 2) * branches);
             let line =

@@ -77,9 +77,9 @@ fn at_most(sequence: &Sequence, word: &Operand) -> Option<Constant> {
         else {
             continue;
         };
-        let least = |a, b| Constant::apply(BinaryOperator::Minimum, &a, &b, step.span);
+        let min = |a, b| Constant::apply(BinaryOperator::Minimum, &a, &b, step.span);
         let both = [a, b].into_iter();
-        if let Some(both) = both.filter_map(|word| bound(&bounds, word)).reduce(least) {
+        if let Some(both) = both.filter_map(|word| bound(&bounds, word)).reduce(min) {
             bounds.insert(*to, both);
         }
     }
@@ -93,9 +93,9 @@ pub struct Range {
     /// How many bytes one access reaches.
     pub unit: i64,
     /// How many bytes at least.
-    least: Bytes,
+    min: Bytes,
     /// How many bytes at most, if that is known.
-    most: Option<Bytes>,
+    max: Option<Bytes>,
 }
 
 impl Range {
@@ -105,22 +105,22 @@ impl Range {
         Range {
             address: address.clone(),
             unit,
-            least: Bytes::literal(unit),
-            most: Some(Bytes::literal(unit)),
+            min: Bytes::literal(unit),
+            max: Some(Bytes::literal(unit)),
         }
     }
 
     /// One side of a copy.
     fn copied(sequence: &Sequence, register: Register, words: &Operand, span: Span) -> Range {
-        let least = match words {
+        let min = match words {
             Operand::Constant(words) => Bytes::copied(words),
             Operand::Register(_) => Bytes::literal(0),
         };
         Range {
             address: sequence.address_of(register, span),
             unit: WORD_BYTES,
-            least,
-            most: at_most(sequence, words).map(|words| Bytes::copied(&words)),
+            min,
+            max: at_most(sequence, words).map(|words| Bytes::copied(&words)),
         }
     }
 
@@ -164,19 +164,19 @@ impl Range {
 
     /// Whether every byte of `other` is certainly one of these.
     pub fn covers(&self, other: &Range, span: Span) -> Answer {
-        let (true, Some(most)) = (self.address.base == other.address.base, &other.most) else {
+        let (true, Some(max)) = (self.address.base == other.address.base, &other.max) else {
             return Answer::No;
         };
-        let known = self.offsets(other).zip(self.least.value.zip(most.value));
-        if let Some(((own, others), (least, most))) = known {
+        let known = self.offsets(other).zip(self.min.value.zip(max.value));
+        if let Some(((own, others), (min, max))) = known {
             let begins = own <= others;
-            return match begins && others.saturating_add(most) <= own.saturating_add(least) {
+            return match begins && others.saturating_add(max) <= own.saturating_add(min) {
                 true => Answer::Yes,
                 false => Answer::No,
             };
         }
         let (a, b) = (&self.address.offset.tokens, &other.address.offset.tokens);
-        let (a_bytes, b_bytes) = (&self.least.tokens, &most.tokens);
+        let (a_bytes, b_bytes) = (&self.min.tokens, &max.tokens);
         Answer::If(
             quote_spanned!(generated(span)=> ::atomseq::sequence::check::covers(#a, #a_bytes, #b, #b_bytes)),
         )
@@ -185,10 +185,10 @@ impl Range {
     /// Whether this holds of addresses that read the same; adds the assertion that they are equal.
     pub fn covers_alike(&self, other: &Range, span: Span, assertions: &mut Vec<Assertion>) -> bool {
         let offset = |range: &Range| Operand::Constant(range.address.offset.clone());
-        let most = other.most.as_ref().and_then(|most| most.value);
-        let covers = |(least, most): (i64, i64)| least >= most;
+        let max = other.max.as_ref().and_then(|max| max.value);
+        let covers = |(min, max): (i64, i64)| min >= max;
         self.address.base == other.address.base
-            && self.least.value.zip(most).is_some_and(covers)
+            && self.min.value.zip(max).is_some_and(covers)
             && same(&offset(self), &offset(other), span, assertions)
     }
 
@@ -202,8 +202,8 @@ impl Range {
             return Answer::Yes;
         }
         let bytes = |range: &Range| {
-            let most = range.most.clone();
-            most.unwrap_or_else(|| Bytes::literal(WORD_BYTES))
+            let max = range.max.clone();
+            max.unwrap_or_else(|| Bytes::literal(WORD_BYTES))
         };
         let (own_bytes, other_bytes) = (bytes(self), bytes(other));
         let lengths = own_bytes.value.zip(other_bytes.value);

@@ -19,24 +19,24 @@ struct Words {
     in_slot: bool,
     first: u64,
     /// How many at least: of a copy whose length the sequence bounds, none.
-    least: u64,
+    min: u64,
     /// How many at most.
-    most: u64,
+    max: u64,
 }
 
 impl Words {
     /// Whether the two may have a word in common.
     fn meet(&self, other: &Words) -> bool {
         self.in_slot == other.in_slot
-            && self.first < other.first + other.most
-            && other.first < self.first + self.most
+            && self.first < other.first + other.max
+            && other.first < self.first + self.max
     }
 
     /// Whether all words of the other are certainly among these.
     fn hold(&self, other: &Words) -> bool {
         self.in_slot == other.in_slot
             && self.first <= other.first
-            && other.first + other.most <= self.first + self.least
+            && other.first + other.max <= self.first + self.min
     }
 }
 
@@ -160,10 +160,10 @@ impl Generator {
     fn words_among(
         &mut self,
         in_slot: bool,
-        (least, most): (u64, u64),
+        (min, max): (u64, u64),
         room: u64,
     ) -> (Words, Expression) {
-        let first = self.random.u64(0..=WORDS - most);
+        let first = self.random.u64(0..=WORDS - max);
         let (base, begin) = match in_slot {
             true => (self.slot, 8),
             false => (self.pointers[0], 0),
@@ -171,8 +171,8 @@ impl Generator {
         let words = Words {
             in_slot,
             first,
-            least,
-            most,
+            min,
+            max,
         };
         (words, self.written(base, begin + 8 * first, room))
     }
@@ -188,10 +188,10 @@ impl Generator {
 
     /// Adds a copy, whose length is a literal or a named constant, or bounded by one.
     fn copy_among(&mut self, statements: &mut Vec<Statement>, uses: &mut Vec<Use>) {
-        let (most, bound) = self.bound_of_copy();
+        let (max, bound) = self.bound_of_copy();
         let number = Name(self.recent_number());
-        let (least, length) = match self.random.usize(0..5) {
-            0 | 1 => (most, bound),
+        let (min, length) = match self.random.usize(0..5) {
+            0 | 1 => (max, bound),
             2 => (0, Binary("min", Box::new(number), Box::new(bound))),
             3 => (0, Binary("&", Box::new(number), Box::new(bound))),
             _ => {
@@ -205,9 +205,9 @@ impl Generator {
             false => length,
         };
         let in_slot = self.one_in(2);
-        let (to_words, to) = self.words_among(in_slot, (least, most), 8 * most + 8);
+        let (to_words, to) = self.words_among(in_slot, (min, max), 8 * max + 8);
         let in_slot = self.one_in(3) != in_slot;
-        let (from_words, from) = self.words_among(in_slot, (least, most), 8 * most + 8);
+        let (from_words, from) = self.words_among(in_slot, (min, max), 8 * max + 8);
         uses.push(Use::Copy(from_words, to_words));
         statements.push(Statement::Copy(to, from, length));
     }

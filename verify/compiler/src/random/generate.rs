@@ -69,12 +69,12 @@ pub fn generate(seed: u64) -> Program {
         let outcome = generator.outcome(returns);
         statements.push(Statement::Exit(">", Cpu, Constant(0), outcome));
     }
-    let most = match kind {
+    let max = match kind {
         Kind::Claiming if generator.plain => 2,
         Kind::Claiming => 4,
         _ => 9,
     };
-    for _ in 0..generator.random.usize(1..most) {
+    for _ in 0..generator.random.usize(1..max) {
         generator.statement(returns, &mut statements);
     }
     let (commit, abort) = match kind {

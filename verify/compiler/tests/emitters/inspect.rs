@@ -28,8 +28,8 @@ const DESCRIPTOR_BYTES: usize = 32;
 const SIGNATURE: u32 = 0xd428_bc00;
 
 /// Returns the largest value that an operand may have, or the smallest.
-fn extreme(operand: &ConstantOperand, most: bool) -> i64 {
-    match (operand, most) {
+fn extreme(operand: &ConstantOperand, largest: bool) -> i64 {
+    match (operand, largest) {
         (ConstantOperand::Immediate(_), true) => 65_535,
         (ConstantOperand::Immediate(_), false) => 0,
         (ConstantOperand::Offset(_, bytes), true) => 4095 * i64::from(*bytes),
@@ -51,9 +51,9 @@ pub fn all(form: Form) -> Vec<(String, Emitted)> {
             continue;
         }
         let sequence = Rc::new(sequence);
-        for (suffix, most) in [("least", false), ("most", true)] {
+        for (suffix, largest) in [("smallest", false), ("largest", true)] {
             let sequence = Rc::clone(&sequence);
-            let emitted = Emitted::new(sequence, form, |operand| extreme(operand, most));
+            let emitted = Emitted::new(sequence, form, |operand| extreme(operand, largest));
             all.push((format!("{name}_{suffix}"), emitted));
         }
     }

@@ -120,7 +120,7 @@ fn a_wrong_clone_or_row_is_noticed() {
     }
 }
 
-fn subjects(most: usize) -> Vec<Subject> {
+fn subjects(max: usize) -> Vec<Subject> {
     let mut subjects = Vec::new();
     for seed in SEEDS {
         let program = random::generate(*seed);
@@ -132,7 +132,7 @@ fn subjects(most: usize) -> Vec<Subject> {
                 "rolling",
             ),
         ] {
-            if !there || subjects.len() == most {
+            if !there || subjects.len() == max {
                 continue;
             }
             let emitted = emit(&program, Form::Signal(protection));

@@ -1,5 +1,5 @@
-//! Sequences for one CPU: its number, with a slot and without one; and claims by a compare-and-swap,
-//! with visible stores, early returns that release the claim, and an abort block.
+//! Sequences for one CPU: its number, with a slot and without one; and claims by a
+//! compare-and-swap, with visible stores, early returns that release the claim, an abort block.
 
 const FREE: usize = 0;
 const HELD: usize = 1;
@@ -12,7 +12,7 @@ atomseq::sequence! {
         own
     }
 
-    /// Without a slot, compared: nobody else on this CPU comes in between.
+    /// Without a slot, compared: nothing else on this CPU interferes.
     pub unsafe fn compared(word: Word, home: Word) -> bool {
         if cpu() != home { return false }
         commit(word, 1);
@@ -74,7 +74,7 @@ fn claims_compiles() {
     let (mut lock, mut a, mut b) = (0usize, 5usize, 6usize);
     let address = |word: &mut usize| &raw mut *word as usize;
     let words = [&mut lock, &mut a, &mut b].map(address);
-    // SAFETY: this thread's own words, of which nobody else knows.
+    // SAFETY: the words are this thread's own, and no other thread has their addresses.
     let swap = |least| unsafe { swap::on_cpu(words[0], words[1], words[2], least) };
     let results = [swap(6), swap(5)];
     // Unless it was interrupted, or there are no sections.

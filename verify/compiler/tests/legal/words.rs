@@ -158,7 +158,7 @@ atomseq::sequence! {
     }
 }
 
-/// The offsets of what a model loads from its parameter `a`, in order.
+/// Returns the offsets of what a model loads from its parameter `a`, in order.
 fn offsets(model: &Program, a: usize) -> Vec<usize> {
     let loads = model.steps.iter().filter_map(|step| match step {
         model::Step::Load { from, .. } if from.base == a => Some(from.offset),

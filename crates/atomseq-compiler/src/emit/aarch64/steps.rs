@@ -216,12 +216,12 @@ impl Emitter<'_> {
     /// branch that leaves if it holds. Comparisons are unsigned: lower, higher.
     pub(super) fn leave(&mut self, comparison: Comparison, a: &Operand, b: &Operand, exit: usize) {
         let target = match by_commit(self.sequence, exit) {
-            Some(said) => {
+            Some(number) => {
                 self.order_claim();
-                if self.pending != said {
-                    self.pending = said;
+                if self.pending != number {
+                    self.pending = number;
                     // status = number
-                    self.out.instruction(format!("mov {{status:w}}, #{said}"));
+                    self.out.instruction(format!("mov {{status:w}}, #{number}"));
                 }
                 format!("{}f", label::COMMIT)
             }

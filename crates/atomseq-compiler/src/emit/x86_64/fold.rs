@@ -143,7 +143,7 @@ impl Emitter<'_> {
                 exit,
             } => {
                 if [Some(*a), b.register()].contains(&Some(*loaded)) {
-                    self.say_before(*exit);
+                    self.set_exit_status(*exit);
                 }
                 if b.register() == Some(*loaded) {
                     let a = self.registers.name(*a);

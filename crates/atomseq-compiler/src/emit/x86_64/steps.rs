@@ -69,7 +69,7 @@ impl Emitter<'_> {
                 b,
                 exit,
             } => {
-                self.say_before(*exit);
+                self.set_exit_status(*exit);
                 let (a_name, a_scratch) = self.in_register(a);
                 match b {
                     Operand::Constant(Constant { value: Some(0), .. }) => {
@@ -327,12 +327,13 @@ impl Emitter<'_> {
     /// Sets the status of an exit that leads through the commit, before the comparison that decides
     /// about it. A path that does not take the exit sets it again: at the next such exit, or at the
     /// commit.
-    pub(super) fn say_before(&mut self, exit: usize) {
-        if let Some(said) = by_commit(self.sequence, exit) {
-            if self.pending != said {
-                self.pending = said;
+    pub(super) fn set_exit_status(&mut self, exit: usize) {
+        if let Some(number) = by_commit(self.sequence, exit) {
+            if self.pending != number {
+                self.pending = number;
                 // status = number
-                self.out.instruction(format!("mov {}, {said}", self.status));
+                self.out
+                    .instruction(format!("mov {}, {number}", self.status));
             }
         }
     }
