@@ -1,4 +1,6 @@
-//! Sentences that the compiler reports of literals, and an assertion of named constants.
+//! Sentences that the compiler reports of literals, and an assertion of named constants. A literal
+//! breaks a rule while the macro expands, a named constant when rustc evaluates it: the user reads
+//! the same.
 
 /// The range of a word, which every architecture holds in one instruction.
 pub const IMMEDIATE: &str =

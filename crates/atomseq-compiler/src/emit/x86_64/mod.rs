@@ -43,7 +43,8 @@
 //! * `load p; op; store p` becomes one `op` to memory (`fold`).
 //! * A sum that only addresses use becomes `[base + index + offset]` (`Indexed`).
 //! * The flags of the instruction that computed a word decide whether it is zero.
-//! * Every load acquires and every store releases: x86-64 reorders neither.
+//! * Acquire and release cost no instruction: x86-64 keeps loads in order, and every store behind
+//!   the loads and stores before it.
 
 mod fold;
 mod frame;
