@@ -1,7 +1,7 @@
 //! Register allocation: which temporary holds which word, by one scan over straight-line code.
 //!
-//! A sequence has no loops, and paths join nowhere but at its commit. So the live range of a word is
-//! an interval: from the step that defines it to the last step that reads it. The scan walks the
+//! A sequence has no loops, and paths join nowhere but at its commit. So the live range of a word
+//! is an interval: from the step that defines it to the last step that reads it. The scan walks the
 //! steps once. A word gets a temporary where it is defined, and gives it back after its last use;
 //! the number of temporaries is the largest number of words that live at once. rustc then maps
 //! temporaries to machine registers.
