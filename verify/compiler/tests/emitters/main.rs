@@ -15,7 +15,7 @@
 //! and a `struct rseq` of their own.
 //!
 //! Needs binutils-aarch64-linux-gnu, gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and qemu-user.
-//! Without them the tests fail, unless `ATOMSEQ_SKIP_AARCH64=1` permits to skip them.
+//! Without them the tests are skipped, and say so. With `ATOMSEQ_REQUIRE_ALL=1` they fail instead.
 //!
 //! The portable build has the same compiler: once is enough.
 #![cfg(atomseq_sections)]
