@@ -12,11 +12,11 @@ use crate::torture::{self, targets};
 /// The most threads a benchmark runs; beyond it a machine measures its own scheduler.
 pub const MAX_THREADS: usize = 1_024;
 
-/// Atomic sequences, and the structures and locks made of them: what this machine offers for them,
-/// and what they are worth here.
+/// Atomic sequences, and the structures and locks made of them: what works on this machine, and
+/// what they are worth here.
 ///
-/// Without a command: `doctor`, then `bench --quick`, then what follows from both, in two to three
-/// minutes on an idle machine.
+/// Without a command, prints what works here and one table of what it is worth, in less than a
+/// minute.
 #[derive(Parser)]
 #[command(name = "atomseq", version, max_term_width = 100)]
 pub struct Arguments {
@@ -49,14 +49,17 @@ fn refuse(error: &clap::Error) -> ! {
 pub enum Command {
     /// Says what this machine offers and what atomseq will therefore use.
     Doctor(Doctor),
-    /// Measures what atomseq has beside what one would use without it, and beside what the papers
-    /// published.
+    /// Measures atomseq beside the alternatives, and beside what the papers published.
     ///
-    /// Cases are run in turns within one process, on pinned threads, and compared round by round.
+    /// Cases run in turns within one process, on pinned threads, and are compared round by round.
     /// One ns/op is the wall time of a run, all threads running, divided by the operations of one
-    /// thread: what a thread waits for an operation. In the flow experiments half of the threads
-    /// produce and half consume: there one is the wall time of a run divided by the elements that
-    /// passed from the ones to the others, and an odd number of threads is rounded up.
+    /// thread: how long a thread waits for an operation. In the flow experiments half of the
+    /// threads produce and half consume: one ns/op is the wall time of a run divided by the
+    /// elements that passed, and an odd number of threads is rounded up.
+    ///
+    /// A ratio divides a case's time by that of the first case of its table; in brackets stand the
+    /// 10th and the 90th percentile of the rounds. The comparison with a paper's table is printed
+    /// where its experiment is named.
     #[command(after_long_help = catalogue(), after_help = "`--help` lists the experiments and their cases.")]
     Bench(Bench),
     /// Tests whether the structures hold on this machine, under everything that could disturb them.
@@ -94,6 +97,14 @@ pub struct Bench {
     /// there are CPUs or a few times as many. Hundreds of threads take minutes even so.
     #[arg(long)]
     pub quick: bool,
+    /// Prints all columns: minima, percentiles and maxima, the extremes of the ratios, and the
+    /// number of runs; and all that papers published of the same.
+    #[arg(long, conflicts_with_all = ["json", "markdown"])]
+    pub verbose: bool,
+    /// Prints the page BENCHMARKS.md instead: the machine, the method, a table for each experiment,
+    /// and every comparison that atomseq loses.
+    #[arg(long, conflicts_with = "json")]
+    pub markdown: bool,
     /// Prints JSON Lines instead: an `environment` record, then a `measure` a case and a `ratio` an
     /// ordered pair of cases; where a paper published the same, an `overhead` a case and a
     /// `published` record a figure of its. A case whose operations are not accounted for has a
@@ -201,16 +212,6 @@ fn targets_catalogue() -> String {
 }
 
 impl Bench {
-    /// What `atomseq` without a command measures.
-    pub fn quick() -> Self {
-        Self {
-            experiments: Vec::new(),
-            threads: Vec::new(),
-            quick: true,
-            json: false,
-        }
-    }
-
     /// What was asked for, with defaults filled in and everything once.
     pub fn plan(&self) -> bench::Plan {
         let mut experiments = Vec::new();
@@ -314,6 +315,8 @@ mod tests {
             ],
             threads: vec![2, 1, 2],
             quick: true,
+            verbose: false,
+            markdown: false,
             json: false,
         };
         let plan = bench.plan();

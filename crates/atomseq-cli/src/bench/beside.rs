@@ -4,7 +4,7 @@
 use atomseq_papers::{Cell, Figure, Paper, Value, paper};
 
 use super::experiments::Experiment;
-use super::record::{Outcome, Published, subject, workload};
+use super::record::{Outcome, Published, Verdict, subject, workload};
 
 /// How an experiment and a paper's figures belong together.
 pub struct Beside {
@@ -256,7 +256,7 @@ impl Beside {
                     .zip(case(cheap))
                     .and_then(|(dear, cheap)| outcome.ratio(dear, cheap));
                 if here_dear < here_cheap * (1.0 - CHANCE)
-                    && ratio.is_none_or(|ratio| ratio.holds(ratio.above))
+                    && ratio.is_none_or(|ratio| ratio.verdict() == Verdict::Shorter)
                     && self.is_measurable(outcome, workload, here_cheap)
                 {
                     let mut reasons = self.reasons.iter();

@@ -41,13 +41,18 @@ pub struct Plan {
     pub quick: bool,
 }
 
-/// Who is told what was measured, as soon as it was.
+/// Receives results as soon as they are measured.
 pub trait Listener {
-    /// Where and with what; comes first.
+    /// Where and with what the benchmark runs; comes first.
     fn environment(&mut self, environment: &Environment) -> Result<(), Error>;
 
     /// One experiment at one number of threads.
     fn outcome(&mut self, outcome: &Outcome) -> Result<(), Error>;
+
+    /// All of them, at the end.
+    fn end(&mut self, _outcomes: &[Outcome]) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 /// Carries out a plan; everything it measured. Cases that are wrong have no figures: [`verdict`]
@@ -67,63 +72,84 @@ pub fn run(plan: &Plan, listener: &mut dyn Listener) -> Result<Vec<Outcome>, Err
     };
     let steps = steps(plan);
     let bar = bar(steps.len());
-    let mut outcomes = Vec::with_capacity(steps.len());
+    let mut outcomes: Vec<Outcome> = Vec::with_capacity(steps.len());
     for (step, &(experiment, threads)) in steps.iter().enumerate() {
-        bar.set_message(format!(
-            "{} · {threads} {}",
-            experiment.name,
-            if threads == 1 { "thread" } else { "threads" }
-        ));
+        bar.set_message(format!("{} · {}", experiment.name, count(threads)));
         let advance =
             |share: f64| bar.set_position(STEP * step as u64 + (share * STEP as f64) as u64);
-        let mut measured = match experiment.method {
-            Method::Timed(cases) => engine::measure(
-                &possible(cases(threads), environment.gates),
-                threads,
-                &environment.cpus,
-                effort,
-                &advance,
-            )?,
-            Method::Placed { workloads, .. } => {
-                let cpus = &environment.cpus;
-                let gates = environment.gates;
-                placed(workloads, threads, cpus, gates, effort, &advance)?
-            }
-            Method::Own { run, .. } => run(effort, &advance)?,
-        };
-        measured.retain(|case| is_possible(case, environment.gates));
-        let Results { series, faults } = measured;
-        let oversubscribed = threads > environment.cpus.len();
-        let mut outcome = Outcome::of(experiment.name, threads, oversubscribed, &series)
-            .without(faults, experiment.peers);
-        if let Method::Placed { workloads, .. } = experiment.method {
-            let crowded = |placed: &&Workload| placed.cpus < threads;
-            for placed in workloads.iter().filter(crowded) {
-                outcome.oversubscribe(placed.name);
-            }
-        }
+        let mut outcome = measure(
+            experiment,
+            threads,
+            &environment,
+            effort,
+            &|_| true,
+            &advance,
+        )?;
         if let Some(beside) = experiment.beside {
-            if let Some(baseline) = beside.baseline {
-                outcome = outcome.over(baseline, &series);
-            }
-            for difference in beside.differences {
-                outcome = outcome.difference(difference.of, difference.over, &series);
-            }
-            let told = |outcome: &Outcome| outcome.experiment == experiment.name;
-            if !outcomes.iter().any(told) {
+            let is_same = |outcome: &Outcome| outcome.experiment == experiment.name;
+            if !outcomes.iter().any(is_same) {
                 outcome.published = beside.published(experiment);
             }
         }
         let written = bar.suspend(|| listener.outcome(&outcome));
         outcomes.push(outcome);
         if written.is_err() {
-            // A reader who has left must not hide a wrong case.
+            // A reader that has left must not hide a wrong case.
             verdict(&outcomes)?;
         }
         written?;
     }
     bar.finish_and_clear();
+    listener.end(&outcomes)?;
     Ok(outcomes)
+}
+
+/// Measures those cases of an experiment that `keep` names, with that many threads.
+///
+/// # Errors
+///
+/// If the system refuses what is needed.
+pub fn measure(
+    experiment: &'static Experiment,
+    threads: usize,
+    environment: &Environment,
+    effort: Effort,
+    keep: &dyn Fn(&'static str) -> bool,
+    advance: &dyn Fn(f64),
+) -> Result<Outcome, Error> {
+    let (cpus, gates) = (&environment.cpus, environment.gates);
+    let keep = |case: &'static str| is_possible(case, gates) && keep(case);
+    let mut measured = match experiment.method {
+        Method::Timed(cases) => {
+            let mut cases = cases(threads);
+            cases.retain(|case| keep(case.name));
+            engine::measure(&cases, threads, cpus, effort, advance)?
+        }
+        Method::Placed { workloads, .. } => {
+            placed(workloads, threads, cpus, &keep, effort, advance)?
+        }
+        Method::Own { run, .. } => run(effort, advance)?,
+    };
+    measured.retain(keep);
+    let Results { series, faults } = measured;
+    let oversubscribed = threads > cpus.len();
+    let mut outcome = Outcome::of(experiment.name, threads, oversubscribed, &series)
+        .without(faults, experiment.peers);
+    if let Method::Placed { workloads, .. } = experiment.method {
+        let crowded = |placed: &&Workload| placed.cpus < threads;
+        for placed in workloads.iter().filter(crowded) {
+            outcome.oversubscribe(placed.name);
+        }
+    }
+    if let Some(beside) = experiment.beside {
+        if let Some(baseline) = beside.baseline {
+            outcome = outcome.over(baseline, &series);
+        }
+        for difference in beside.differences {
+            outcome = outcome.difference(difference.of, difference.over, &series);
+        }
+    }
+    Ok(outcome)
 }
 
 /// Whether atomseq's own cases are right. A peer that is wrong loses its figures, no more; so does
@@ -166,7 +192,8 @@ fn steps(plan: &Plan) -> Vec<(&'static Experiment, usize)> {
     plan.experiments.iter().flat_map(of).collect()
 }
 
-/// Measures one workload after the other, each on its own CPUs. They share the budget.
+/// Measures those cases that `keep` names, one workload after the other, each on its own CPUs. The
+/// workloads share the budget.
 ///
 /// A workload that needs more CPUs than there are is not measured: on fewer, its figures would
 /// stand under another's name.
@@ -174,20 +201,27 @@ fn placed(
     workloads: &[Workload],
     threads: usize,
     cpus: &[usize],
-    gates: bool,
+    keep: &dyn Fn(&'static str) -> bool,
     effort: Effort,
     advance: &dyn Fn(f64),
 ) -> Result<Results, Error> {
     let mut all = Results::default();
-    let shares = workloads.len() as f64;
-    for (done, workload) in workloads.iter().enumerate() {
+    let mut kept = Vec::with_capacity(workloads.len());
+    for workload in workloads {
+        let mut cases = (workload.cases)();
+        cases.retain(|case| keep(case.name));
+        if !cases.is_empty() {
+            kept.push((workload, cases));
+        }
+    }
+    let shares = kept.len() as f64;
+    for (done, (workload, cases)) in kept.into_iter().enumerate() {
         let effort = Effort {
             run: effort.run * workload.length,
             budget: effort.budget.div_f64(shares),
             ..effort
         };
         let advance = |share: f64| advance((done as f64 + share) / shares);
-        let cases = possible((workload.cases)(), gates);
         match cpus.get(..workload.cpus) {
             Some(cpus) => all.append(engine::measure(&cases, threads, cpus, effort, &advance)?),
             None => {
@@ -210,18 +244,18 @@ pub fn is_possible(case: &'static str, gates: bool) -> bool {
     gates || !(is_cpus || case.starts_with("os-assisted"))
 }
 
-/// The cases that are what their names say.
-fn possible(mut cases: Vec<Case>, gates: bool) -> Vec<Case> {
-    cases.retain(|case| is_possible(case.name, gates));
-    cases
+/// `1 thread`, `2 threads`.
+pub fn count(threads: usize) -> String {
+    let unit = if threads == 1 { "thread" } else { "threads" };
+    format!("{threads} {unit}")
 }
 
 /// How finely the bar shows an experiment.
-const STEP: u64 = 100;
+pub const STEP: u64 = 100;
 
 /// The bar, on standard error and only on a terminal. It draws between runs: a thread that drew
 /// during one would be measured too.
-fn bar(steps: usize) -> ProgressBar {
+pub fn bar(steps: usize) -> ProgressBar {
     let bar = ProgressBar::new(STEP * steps as u64);
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}") {
         bar.set_style(style);
@@ -263,8 +297,6 @@ mod tests {
         Experiment {
             name,
             about: "a control",
-            structure: "a count",
-            operation: "an addition to",
             cases: &[("own", "atomseq's"), ("peer", "a peer's")],
             peers: &["peer"],
             method: Method::Timed(cases),
@@ -282,6 +314,14 @@ mod tests {
     static PEER: Experiment = careless("peers-fault", |_| two(false, true));
     static OWN: Experiment = careless("own-fault", |_| two(true, false));
 
+    fn for_people(to: &mut Vec<u8>) -> Tables<&mut Vec<u8>> {
+        Tables {
+            to,
+            verbose: false,
+            named: false,
+        }
+    }
+
     /// What a benchmark of these prints, as lines and as tables, and how it ends.
     fn printed(experiments: &[&'static Experiment]) -> (String, String, Result<(), Error>) {
         let plan = Plan {
@@ -293,7 +333,7 @@ mod tests {
         let (mut lines, mut tables) = (Vec::new(), Vec::new());
         let outcomes = run(&plan, &mut Lines(&mut lines)).unwrap();
         for outcome in &outcomes {
-            Tables(&mut tables).outcome(outcome).unwrap();
+            for_people(&mut tables).outcome(outcome).unwrap();
         }
         let text = |bytes| String::from_utf8(bytes).unwrap();
         (text(lines), text(tables), verdict(&outcomes))
@@ -358,7 +398,7 @@ mod tests {
         let outcome = Outcome::of("right", 2, false, &[]).without(faults, &[]);
         let (mut lines, mut tables) = (Vec::new(), Vec::new());
         Lines(&mut lines).outcome(&outcome).unwrap();
-        Tables(&mut tables).outcome(&outcome).unwrap();
+        for_people(&mut tables).outcome(&outcome).unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         let (lines, tables) = (text(lines), text(tables));
         let sentence = "own was not measured: only 2 of 9 stops were inside.";
@@ -380,7 +420,7 @@ mod tests {
             workload("two", 2, || vec![Case::new("two:own", Careless::default())]),
         ];
         let measured = |cpus: &[usize]| {
-            let results = placed(&workloads, 2, cpus, true, Effort::QUICK, &|_| ()).unwrap();
+            let results = placed(&workloads, 2, cpus, &|_| true, Effort::QUICK, &|_| ()).unwrap();
             let cases: Vec<_> = results.series.iter().map(|series| series.case).collect();
             (cases, results.faults)
         };

@@ -4,10 +4,9 @@ use std::io::{self, Write};
 
 use comfy_table::Table;
 
-use super::{align_right, figure, plain_table};
+use super::{align_right, figure, list, plain_table};
 use crate::bench::beside::{Argument, Beside};
 use crate::bench::record::{Outcome, workload};
-use crate::conclusions::list;
 
 /// Prints the paper's figures, the ratios it argues from, where the order of its rows differs, and
 /// what its text says.

@@ -24,7 +24,7 @@ fn outcome_of(cases: &[(&'static str, f64)], slow: Option<(&str, usize)>) -> Out
         .map(|&(case, value)| Series {
             case,
             unit: "ns/op",
-            values: (0..Effort::FEWEST)
+            values: (0..11)
                 .map(|round| match slow {
                     Some((slow, rounds)) if slow == case && round < rounds => value + 100.0,
                     _ => value,
@@ -163,7 +163,7 @@ fn another_order_is_told_with_its_reason() {
     assert_eq!(reversals[0].here, ("mask", "interlocked"));
     assert_eq!(reversals[0].there, ("LL/STC", "Dyn/Jump"));
     assert!(reversals[0].reason.contains("own cache"));
-    // Two rounds of five disagree.
+    // One round of eleven lies outside the 10th to the 90th percentile, two do not.
     let reversals = |rounds| {
         let outcome = outcome_of(&otherwise, Some(("lifo:interlocked", rounds)));
         beside().reversals(&outcome, "lifo").len()

@@ -27,8 +27,6 @@ use crate::error::Refused;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "b91-table1",
     about: "B91's table 1: enter, count, leave, on one thread",
-    structure: "mutex::TestAndSet",
-    operation: "a critical section by",
     cases: &[
         (
             "restart-inlined",

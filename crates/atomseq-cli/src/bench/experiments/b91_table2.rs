@@ -29,8 +29,6 @@ use crate::machine;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "b91-table2",
     about: "B91's table 2: locks and turns of two threads of one CPU, by each mechanism",
-    structure: "mutex::Mutex",
-    operation: "a critical section under",
     cases: &[
         (
             "spinlock:restart",

@@ -13,8 +13,6 @@ use crate::bench::engine::Case;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "b91-table4",
     about: "B91's table 4: interlocked instruction or restartable sequence, and what calling the latter takes",
-    structure: "mutex::TestAndSet",
-    operation: "a critical section by",
     cases: &[
         ("interlocked", "an interlocked exchange, inlined"),
         (

@@ -20,8 +20,6 @@ use crate::bench::locking::{Contention, Exclusive, Hold, Tally};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "biased",
     about: "locks that one CPU uses most: at home, with a visitor every so many operations, and contended",
-    structure: "mutex::Biased",
-    operation: "a critical section under",
     cases: &[
         (
             "home:biased",

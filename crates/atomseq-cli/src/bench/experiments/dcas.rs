@@ -21,8 +21,6 @@ use crate::bench::peers::seqlock::SequenceLock;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "dcas",
     about: "reading two words that all threads share, and changing both if they are still as read",
-    structure: "dcas::Domain",
-    operation: "a change of two words of",
     cases: &[
         (
             "os-assisted",

@@ -18,8 +18,6 @@ use crate::bench::peers::malloc::{Malloc, Mimalloc};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "flow-pool",
     about: "getting a block of 64 bytes on one CPU and putting it back on another",
-    structure: "percpu::Pool",
-    operation: "a get here and a put there on",
     cases: &[
         ("percpu-pool", "percpu::Pool of boxes"),
         ("type-stable-pool", "memory::Pool"),

@@ -14,8 +14,6 @@ use crate::bench::peers::mutexed::{Limited, Mutexed};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "flow-queue",
     about: "an element through a bounded queue, from threads that push to threads that pop",
-    structure: "nonblocking::Queue",
-    operation: "an element through",
     cases: &[
         (
             "spin-16:atomseq",

@@ -12,8 +12,6 @@ use crate::bench::peers::mutexed::{Limited, Mutexed};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "flow-stack",
     about: "an element through a bounded stack, from threads that push to threads that pop",
-    structure: "nonblocking::Stack",
-    operation: "an element through",
     cases: &[
         (
             "spin-16:atomseq",

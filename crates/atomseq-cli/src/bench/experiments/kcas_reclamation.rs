@@ -10,8 +10,6 @@ use crate::bench::engine::Case;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "kcas-reclamation",
     about: "k-CAS of two words that one thread has, with descriptors that are used again when they are free, or in any case",
-    structure: "k-CAS",
-    operation: "a change of two words by",
     cases: &[
         (
             "reclaimed",

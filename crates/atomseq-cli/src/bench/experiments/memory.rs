@@ -15,8 +15,6 @@ use crate::bench::peers::malloc::Malloc;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "memory",
     about: "allocating a descriptor of 64 bytes, and freeing it",
-    structure: "memory::Pool",
-    operation: "an allocation and a free on",
     cases: &[
         ("rseq", "memory::Pool"),
         (

@@ -24,6 +24,7 @@ mod nonblocking_stack;
 mod oversubscription;
 mod percpu_counter;
 mod percpu_footprint;
+mod percpu_histogram;
 mod percpu_pool;
 mod percpu_queue;
 mod percpu_ring;
@@ -58,10 +59,6 @@ pub struct Experiment {
     pub name: &'static str,
     /// What it measures, in a phrase.
     pub about: &'static str,
-    /// The structure of atomseq's that it measures.
-    pub structure: &'static str,
-    /// What is done to that structure, as the beginning of a phrase.
-    pub operation: &'static str,
     /// Its cases, with what each stands for.
     pub cases: &'static [(&'static str, &'static str)],
     /// The subjects, or cases, that are not atomseq's. A wrong count of theirs is no failure of the
@@ -170,6 +167,7 @@ pub enum Method {
 /// Every experiment, in the order they run in.
 pub const ALL: &[&Experiment] = &[
     &percpu_counter::EXPERIMENT,
+    &percpu_histogram::EXPERIMENT,
     &percpu_stack::EXPERIMENT,
     &percpu_queue::EXPERIMENT,
     &percpu_ring::EXPERIMENT,

@@ -15,8 +15,6 @@ use crate::bench::peers::queue_lock::QueueLock;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "mutex",
     about: "a lock that all threads contend for, held for no, a short and a longer time",
-    structure: "mutex::Mutex",
-    operation: "a critical section under",
     cases: &[
         ("hold-0:mutex", "atomseq's mutex::Mutex, held to count"),
         ("hold-0:spin", "atomseq's mutex::SpinLock"),

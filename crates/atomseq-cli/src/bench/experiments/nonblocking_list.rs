@@ -16,8 +16,6 @@ use crate::bench::peers::mutexed::Mutexed;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "nonblocking-list",
     about: "deleting a key, inserting it again and looking for another, of 16 keys a thread in order",
-    structure: "nonblocking::List",
-    operation: "a delete, an insert and a find on",
     cases: &[
         (
             "atomseq",

@@ -15,8 +15,6 @@ use crate::bench::peers::treiber_queue::TreiberQueue;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "nonblocking-queue",
     about: "a push and a pop, first in, first out, on a queue that all threads share",
-    structure: "nonblocking::Queue",
-    operation: "a push and a pop on",
     cases: &[
         (
             "atomseq",

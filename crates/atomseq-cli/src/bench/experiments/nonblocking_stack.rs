@@ -16,8 +16,6 @@ use crate::bench::peers::treiber_pool::PooledTreiber;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "nonblocking-stack",
     about: "a push and a pop, last in, first out, on a stack that all threads share",
-    structure: "nonblocking::Stack",
-    operation: "a push and a pop on",
     cases: &[
         (
             "atomseq",

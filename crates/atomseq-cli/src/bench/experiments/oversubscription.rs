@@ -27,8 +27,6 @@ use crate::machine;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "oversubscription",
     about: "CPU time of a change of two words that 32 threads share, beside one thread's (always 32 threads)",
-    structure: "dcas::Domain",
-    operation: "a change of two words of",
     cases: &[
         (
             "os-assisted:crowded",

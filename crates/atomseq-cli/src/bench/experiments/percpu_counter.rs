@@ -15,8 +15,6 @@ use crate::bench::peers::thread_local::ThreadLocal;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "percpu-counter",
     about: "adding to a count that all threads share",
-    structure: "percpu::Counter",
-    operation: "an addition to",
     cases: &[
         ("rseq", "percpu::Counter"),
         ("interlocked", "one AtomicU64 for all threads, fetch_add"),

@@ -24,8 +24,6 @@ use crate::error::Error;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "percpu-footprint",
     about: "a count that 1,000 living threads have added to: bytes held and time of a full read (always 1,000 threads)",
-    structure: "percpu::Counter",
-    operation: "a full read of",
     cases: &[
         ("bytes:rseq", "bytes held by a percpu::Counter"),
         (

@@ -15,8 +15,6 @@ use crate::bench::peers::malloc::Malloc;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "percpu-pool",
     about: "getting a block of 64 bytes and putting it back",
-    structure: "percpu::Pool",
-    operation: "a get and a put on",
     cases: &[
         ("rseq", "percpu::Pool of boxes"),
         ("malloc", "the C library's malloc and free"),

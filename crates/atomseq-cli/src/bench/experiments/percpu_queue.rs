@@ -15,8 +15,6 @@ use crate::bench::peers::treiber_queue::TreiberQueue;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "percpu-queue",
     about: "a push and a pop, first in, first out",
-    structure: "percpu::Queue",
-    operation: "a push and a pop on",
     cases: &[
         ("rseq", "percpu::Queue"),
         (

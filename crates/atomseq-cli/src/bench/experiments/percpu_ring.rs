@@ -16,8 +16,6 @@ use crate::bench::fault::Fault;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "percpu-ring",
     about: "an element in and out of a bounded ring, in bursts of 32",
-    structure: "percpu::Ring",
-    operation: "an element in and out of",
     cases: &[
         ("rseq", "percpu::Ring, a burst by push_batch and pop_batch"),
         ("rseq-single", "percpu::Ring, an element at a time"),

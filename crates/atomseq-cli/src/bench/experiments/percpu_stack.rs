@@ -17,8 +17,6 @@ use crate::bench::peers::treiber::TreiberStack;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "percpu-stack",
     about: "a push and a pop, last in, first out",
-    structure: "percpu::Stack",
-    operation: "a push and a pop on",
     cases: &[
         ("rseq", "percpu::Stack"),
         (

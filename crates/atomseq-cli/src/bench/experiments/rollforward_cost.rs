@@ -39,8 +39,6 @@ use crate::error::Error;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "rollforward-cost",
     about: "a signal's delivery, by what it interrupts (always 1 thread)",
-    structure: "signal::install",
-    operation: "a delivery by",
     cases: &[
         ("plain", "no sequence is interrupted"),
         ("restarted", "a sequence is, and starts again"),

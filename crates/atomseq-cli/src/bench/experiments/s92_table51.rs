@@ -26,8 +26,6 @@ use crate::bench::beside::Beside;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "s92-table51",
     about: "S92's table 5.1: an operation without synchronization, locked, and lock-free, on one thread",
-    structure: "nonblocking",
-    operation: "an operation of",
     cases: &[
         (
             "null-call:unsynchronized",

@@ -14,8 +14,6 @@ use crate::error::Refused;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "signal-mask",
     about: "masking this thread's signals and unmasking them",
-    structure: "signal::mask()",
-    operation: "a pair of",
     cases: &[
         ("mask", "signal::mask() and the drop of its guard"),
         ("sigprocmask", "two calls of sigprocmask: block, restore"),

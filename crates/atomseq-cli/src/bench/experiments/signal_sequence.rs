@@ -38,8 +38,6 @@ use crate::error::Refused;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "signal-sequence",
     about: "M94's programs: what it costs to be atomic against this thread's signal handlers",
-    structure: "sequence!",
-    operation: "a sequence of",
     cases: &[
         ("null:none", "one store"),
         ("null:restarting", "the same, restarted if interrupted"),

@@ -31,8 +31,6 @@ use crate::patience::Patience;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "stall",
     about: "one thread stopped inside an operation: how long until another completes one (always 2 threads)",
-    structure: "dcas::Domain",
-    operation: "an operation while a thread is stopped inside one on",
     cases: &[
         (
             "os-assisted",

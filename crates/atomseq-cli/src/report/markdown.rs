@@ -1,0 +1,194 @@
+//! The page BENCHMARKS.md: the machine, how it was measured, a table for each experiment, and at
+//! the end every comparison that atomseq loses.
+
+use std::io::Write;
+
+use super::{figure, groups, left_out, list, remarks, spread, threads};
+use crate::bench::Listener;
+use crate::bench::environment::Environment;
+use crate::bench::experiments::{self, Experiment};
+use crate::bench::record::{Outcome, Ratio, Verdict, subject, workload};
+use crate::error::Error;
+
+/// A page of Markdown.
+pub struct Markdown<W> {
+    to: W,
+    /// The experiment that was written last.
+    last: &'static str,
+}
+
+impl<W: Write> Markdown<W> {
+    /// An empty page.
+    pub fn new(to: W) -> Self {
+        Self { to, last: "" }
+    }
+}
+
+const METHOD: &str = "\
+All cases of an experiment run in one process, on threads that are pinned to CPUs in turn. A round
+runs each case once, in an order that is shuffled anew each round, so that a disturbance of the
+machine meets all cases alike. One ns/op is the wall time of a run, all threads running, divided by
+the operations of one thread; by those of all, where the threads share one CPU and the operations.
+In the flow experiments it is divided by the elements that passed from producers to consumers.
+
+A time is the median of the rounds. A ratio divides the case's time by that of the first case of its
+table, round by round: above 1, the case takes longer than the first. It is the median of the rounds,
+with the 10th to the 90th percentile in brackets. Every case checks in the end that its operations
+are accounted for; one that fails has no figures.";
+
+impl<W: Write> Listener for Markdown<W> {
+    fn environment(&mut self, environment: &Environment) -> Result<(), Error> {
+        let quick = if environment.quick { " --quick" } else { "" };
+        writeln!(
+            self.to,
+            "# Benchmarks\n\nWritten by `atomseq bench{quick} --markdown`, not by hand.\n"
+        )?;
+        let unknown = |fact: &Option<String>| fact.clone().unwrap_or_else(|| "unknown".into());
+        let modified = match environment.modified {
+            Some(true) => ", with changes",
+            _ => "",
+        };
+        let commit = environment.commit.map_or(String::new(), |commit| {
+            format!(", commit {}{modified}", &commit[..commit.len().min(12)])
+        });
+        let cpus = environment.cpus.len();
+        let sections = match (&environment.rseq.registered_by, environment.rseq.active) {
+            (Some(by), true) => format!("active, threads registered by {by}"),
+            (None, true) => "active".to_string(),
+            (_, false) => "off".to_string(),
+        };
+        let facts = [
+            ("atomseq", format!("{}{commit}", environment.atomseq)),
+            ("date", environment.date.clone()),
+            (
+                "processor",
+                format!("{}, {cpus} CPUs", unknown(&environment.cpu)),
+            ),
+            (
+                "frequency governor",
+                environment.governor.clone().unwrap_or("none".into()),
+            ),
+            ("kernel", unknown(&environment.kernel)),
+            ("C library", unknown(&environment.libc)),
+            (
+                "compiler",
+                environment.rustc.unwrap_or("unknown").to_string(),
+            ),
+            ("per-CPU sequences", sections),
+        ];
+        writeln!(self.to, "| | |\n|---|---|")?;
+        for (name, fact) in facts {
+            writeln!(self.to, "| {name} | {fact} |")?;
+        }
+        for remark in remarks(environment) {
+            writeln!(self.to, "\n{remark}")?;
+        }
+        writeln!(self.to, "\n## How it was measured\n\n{METHOD}")?;
+        Ok(self.to.flush()?)
+    }
+
+    fn outcome(&mut self, outcome: &Outcome) -> Result<(), Error> {
+        let experiment = experiments::find(outcome.experiment);
+        if self.last != outcome.experiment {
+            self.last = outcome.experiment;
+            writeln!(self.to, "\n## {}", outcome.experiment)?;
+            if let Some(experiment) = experiment {
+                writeln!(self.to, "\n{}.", sentence_case(experiment.about))?;
+            }
+        }
+        let about = |case: &str| {
+            let cases = experiment.iter().flat_map(|experiment| experiment.cases);
+            let mut abouts = cases.filter(|(name, _)| *name == case);
+            abouts.next().map_or("", |(_, about)| about)
+        };
+        writeln!(self.to, "\n{}:", sentence_case(&threads(outcome)))?;
+        for group in groups(outcome) {
+            let (first, unit) = (group[0].case, group[0].unit);
+            writeln!(
+                self.to,
+                "\n| case | what it is | {unit} | ratio to `{first}` |\n|---|---|---:|---|"
+            )?;
+            for measure in group {
+                let ratio = outcome.ratio(measure.case, first);
+                writeln!(
+                    self.to,
+                    "| `{}` | {} | {} | {} |",
+                    measure.case,
+                    about(measure.case),
+                    figure(measure.median),
+                    ratio.map_or("1".to_string(), spread),
+                )?;
+            }
+        }
+        for wrong in &outcome.wrong {
+            writeln!(self.to, "\n{}", left_out(wrong))?;
+        }
+        Ok(self.to.flush()?)
+    }
+
+    fn end(&mut self, outcomes: &[Outcome]) -> Result<(), Error> {
+        writeln!(
+            self.to,
+            "\n## Where atomseq loses\n\nEvery comparison in which the whole spread is on the other's side: the ratio is \
+             atomseq's time, or\nbytes, divided by the other's.\n"
+        )?;
+        let mut lost = false;
+        for outcome in outcomes {
+            let Some(experiment) = experiments::find(outcome.experiment) else {
+                continue;
+            };
+            for measure in &outcome.measures {
+                let losses = outcome.ratios.iter();
+                let losses = losses
+                    .filter(|ratio| ratio.numerator == measure.case && is_loss(experiment, ratio));
+                let losses: Vec<_> = losses
+                    .map(|ratio| format!("`{}` {}", subject(ratio.denominator), spread(ratio)))
+                    .collect();
+                if losses.is_empty() {
+                    continue;
+                }
+                if !lost {
+                    writeln!(
+                        self.to,
+                        "| experiment | threads | case | loses to |\n|---|---:|---|---|"
+                    )?;
+                }
+                lost = true;
+                writeln!(
+                    self.to,
+                    "| {} | {} | `{}` | {} |",
+                    outcome.experiment,
+                    outcome.threads,
+                    measure.case,
+                    list(&losses)
+                )?;
+            }
+        }
+        if !lost {
+            writeln!(self.to, "None.")?;
+        }
+        Ok(self.to.flush()?)
+    }
+}
+
+/// Whether the rounds decide that a case of atomseq's takes longer than one that is not: a peer's,
+/// or what does the same without protection.
+fn is_loss(experiment: &Experiment, ratio: &Ratio) -> bool {
+    let baseline = experiment.beside.and_then(|beside| beside.baseline);
+    let is_own = |case| {
+        let is = |name: &str| name == case || name == subject(case);
+        !experiment.peers.iter().any(|peer| is(peer)) && !baseline.is_some_and(is)
+    };
+    debug_assert_eq!(workload(ratio.numerator), workload(ratio.denominator));
+    is_own(ratio.numerator) && !is_own(ratio.denominator) && ratio.verdict() == Verdict::Longer
+}
+
+fn sentence_case(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next();
+    first
+        .into_iter()
+        .flat_map(char::to_uppercase)
+        .chain(letters)
+        .collect()
+}
