@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand};
 
+use crate::bench::experiments::Entry;
 use crate::bench::{self, experiments};
 use crate::process;
 use crate::torture::harness::sabotage::Sabotage;
@@ -284,10 +285,10 @@ fn catalogue() -> String {
         let width = experiment
             .cases
             .iter()
-            .map(|(name, _)| name.len())
+            .map(|entry| entry.name.len())
             .max()
             .unwrap_or(0);
-        for (name, about) in experiment.cases {
+        for Entry { name, about, .. } in experiment.cases {
             text += &format!("\n    {name:width$}  {about}");
         }
     }

@@ -164,7 +164,7 @@ impl Beside {
             self.programs.contains(&(workload(case), cell.program))
                 && (is_counterpart(subject(case)) || self.differences.iter().any(makes))
         };
-        let cases = experiment.cases.iter().map(|(case, _)| *case);
+        let cases = experiment.cases.iter().map(|entry| entry.name);
         cases.filter(is_beside).collect()
     }
 

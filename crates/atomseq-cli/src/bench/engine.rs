@@ -72,6 +72,7 @@ pub struct Case {
     pub subject: Box<dyn Subject>,
 }
 
+#[cfg(test)]
 impl Case {
     /// A case of that name.
     pub fn new(name: &'static str, subject: impl Subject + 'static) -> Self {

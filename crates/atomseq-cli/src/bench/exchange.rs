@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crossbeam_utils::CachePadded;
 
-use super::engine::{Case, GRAIN, Subject};
+use super::engine::{GRAIN, Subject};
 use super::fault::Fault;
 use crate::error::Refused;
 
@@ -54,14 +54,14 @@ pub struct Exchange<C> {
 }
 
 impl<C: Container + 'static> Exchange<C> {
-    /// The case of that name for so many threads; the container has room for all
-    /// `elements(threads)` in every place.
-    pub fn case(name: &'static str, threads: usize, container: C) -> Case {
+    /// The subject for that many threads; the container has room for all `elements(threads)` in
+    /// every place.
+    pub fn boxed(threads: usize, container: C) -> Box<dyn Subject> {
         let held = |thread| std::array::from_fn(|index| (thread * HELD + index) as u64);
         let held = (0..threads)
             .map(|thread| CachePadded::new(Mutex::new(held(thread))))
             .collect();
-        Case::new(name, Self { container, held })
+        Box::new(Self { container, held })
     }
 
     /// Pushes each held element in turn and takes a popped one in its place, so many times.
@@ -184,10 +184,10 @@ mod tests {
     }
 
     fn judge(lost: Option<u64>, doubled: Option<u64>) -> Result<(), Fault> {
-        let case = Exchange::case("faulty", 1, Faulty(Mutexed::default(), lost, doubled));
-        case.subject.prepare(0).unwrap();
-        case.subject.run(0, GRAIN);
-        case.subject.check(GRAIN)
+        let case = Exchange::boxed(1, Faulty(Mutexed::default(), lost, doubled));
+        case.prepare(0).unwrap();
+        case.run(0, GRAIN);
+        case.check(GRAIN)
     }
 
     #[test]

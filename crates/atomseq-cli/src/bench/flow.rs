@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 
-use super::engine::{Case, Subject};
+use super::engine::Subject;
 use super::fault::Fault;
 
 /// How a thread waits that finds no room, or no element.
@@ -68,9 +68,16 @@ pub struct Flow<W> {
 }
 
 impl<W: Way + 'static> Flow<W> {
-    /// The case of that name for so many threads, an even number.
-    pub fn case(name: &'static str, threads: usize, wait: Wait, roles: Roles, way: W) -> Case {
-        Case::new(name, Self::new(threads, wait, roles, way))
+    /// The subject for that many threads, an even number.
+    pub fn boxed(threads: usize, wait: Wait, roles: Roles, way: W) -> Box<dyn Subject> {
+        Box::new(Self::new(threads, wait, roles, way))
+    }
+}
+
+impl<C: Conveyor + 'static> Flow<Through<C>> {
+    /// The subject of a container of bounded capacity.
+    pub fn bounded(threads: usize, wait: Wait, container: C) -> Box<dyn Subject> {
+        Flow::boxed(threads, wait, Roles::Halves, Through(container))
     }
 }
 
@@ -253,67 +260,6 @@ impl<C: Conveyor> Way for Through<C> {
     #[inline(always)]
     fn end(&self, element: u64) -> u64 {
         element
-    }
-}
-
-/// A workload of bounded containers.
-pub struct Bounded {
-    wait: Wait,
-    /// How many elements a container has room for.
-    pub room: usize,
-    /// What its cases are called: atomseq's, crossbeam's, and the one behind a mutex.
-    pub cases: [&'static str; 3],
-}
-
-/// Every workload of bounded containers.
-pub const BOUNDED: [Bounded; 4] = [
-    Bounded {
-        wait: Wait::Spin,
-        room: 16,
-        cases: [
-            "spin-16:atomseq",
-            "spin-16:crossbeam-array",
-            "spin-16:mutex",
-        ],
-    },
-    Bounded {
-        wait: Wait::Spin,
-        room: 1_024,
-        cases: [
-            "spin-1024:atomseq",
-            "spin-1024:crossbeam-array",
-            "spin-1024:mutex",
-        ],
-    },
-    Bounded {
-        wait: Wait::Yield,
-        room: 16,
-        cases: [
-            "yield-16:atomseq",
-            "yield-16:crossbeam-array",
-            "yield-16:mutex",
-        ],
-    },
-    Bounded {
-        wait: Wait::Yield,
-        room: 1_024,
-        cases: [
-            "yield-1024:atomseq",
-            "yield-1024:crossbeam-array",
-            "yield-1024:mutex",
-        ],
-    },
-];
-
-impl Bounded {
-    /// The case of that name for so many threads.
-    pub fn case(
-        &self,
-        name: &'static str,
-        threads: usize,
-        container: impl Conveyor + 'static,
-    ) -> Case {
-        Flow::case(name, threads, self.wait, Roles::Halves, Through(container))
     }
 }
 

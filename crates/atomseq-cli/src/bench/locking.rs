@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 
-use super::engine::{Case, Subject};
+use super::engine::Subject;
 use super::fault::Fault;
 
 /// A count that loses additions of threads that nothing excludes from each other: it is loaded, and
@@ -96,23 +96,20 @@ pub struct Contention<L> {
 }
 
 impl<L: Exclusive + Default + Sync + 'static> Contention<L> {
-    /// The case of that name, in which every thread does all operations.
-    pub fn case(name: &'static str, hold: Hold) -> Case {
-        Self::shared(name, hold, 1)
+    /// A lock of which every thread does all operations.
+    pub fn boxed(hold: Hold) -> Box<dyn Subject> {
+        Self::shared(hold, 1)
     }
 
-    /// The case of that name, in which so many threads share the operations of one: for threads of
-    /// one CPU, of which only one runs at a time.
-    pub fn shared(name: &'static str, hold: Hold, sharers: u64) -> Case {
+    /// A lock of which that many threads share the operations of one: for threads of one CPU, of
+    /// which only one runs at a time.
+    pub fn shared(hold: Hold, sharers: u64) -> Box<dyn Subject> {
         let lock = CachePadded::default();
-        Case::new(
-            name,
-            Self {
-                lock,
-                hold,
-                sharers,
-            },
-        )
+        Box::new(Self {
+            lock,
+            hold,
+            sharers,
+        })
     }
 }
 
@@ -161,15 +158,15 @@ mod tests {
         let mut lost = None;
         // One round may be lucky; a hundred are not.
         for _ in 0..100 {
-            let case = Contention::<Open>::case("open", Hold::NONE);
+            let case = Contention::<Open>::boxed(Hold::NONE);
             let operations = 4_096 * GRAIN;
             thread::scope(|scope| {
                 for thread in 0..4 {
-                    let subject = &case.subject;
+                    let subject = &case;
                     scope.spawn(move || subject.run(thread, operations));
                 }
             });
-            lost = case.subject.check(4 * operations).err();
+            lost = case.check(4 * operations).err();
             if lost.is_some() {
                 break;
             }
@@ -181,11 +178,11 @@ mod tests {
 
     #[test]
     fn sharers_do_the_operations_of_one() {
-        let case = Contention::<Open>::shared("open", Hold::NONE, 2);
-        case.subject.run(0, GRAIN);
-        case.subject.run(1, GRAIN);
-        assert_eq!(case.subject.check(2 * GRAIN), Ok(()));
-        assert!(case.subject.check(4 * GRAIN).is_err());
+        let case = Contention::<Open>::shared(Hold::NONE, 2);
+        case.run(0, GRAIN);
+        case.run(1, GRAIN);
+        assert_eq!(case.check(2 * GRAIN), Ok(()));
+        assert!(case.check(4 * GRAIN).is_err());
     }
 
     #[test]

@@ -25,7 +25,7 @@ use self::engine::{Case, Effort};
 use self::environment::Environment;
 use self::experiments::{Experiment, Method, Threads, Workload};
 use self::fault::{Fault, Results};
-use self::record::{Outcome, Wrong, subject};
+use self::record::{Outcome, Wrong, subject, workload};
 use crate::error::Error;
 use crate::machine;
 
@@ -120,13 +120,15 @@ pub fn measure(
     let (cpus, gates) = (&environment.cpus, environment.gates);
     let keep = |case: &'static str| is_possible(case, gates) && keep(case);
     let mut measured = match experiment.method {
-        Method::Timed(cases) => {
-            let mut cases = cases(threads);
-            cases.retain(|case| keep(case.name));
+        Method::Timed => {
+            let cases = experiment.make(threads, keep);
             engine::measure(&cases, threads, cpus, effort, advance)?
         }
         Method::Placed { workloads, .. } => {
-            placed(workloads, threads, cpus, &keep, effort, advance)?
+            let make = |placed: &Workload| {
+                experiment.make(threads, |case| workload(case) == placed.name && keep(case))
+            };
+            placed(workloads, &make, threads, cpus, effort, advance)?
         }
         Method::Own { run, .. } => run(effort, advance)?,
     };
@@ -182,8 +184,8 @@ fn steps(plan: &Plan) -> Vec<(&'static Experiment, usize)> {
     let of = |&experiment: &&'static Experiment| {
         let numbers = match experiment.method {
             Method::Own { threads, .. } | Method::Placed { threads, .. } => vec![threads],
-            Method::Timed(_) if plan.asked => experiment.threads.asked(&plan.threads),
-            Method::Timed(_) => experiment.threads.numbers(cpus),
+            Method::Timed if plan.asked => experiment.threads.asked(&plan.threads),
+            Method::Timed => experiment.threads.numbers(cpus),
         };
         numbers
             .into_iter()
@@ -192,28 +194,22 @@ fn steps(plan: &Plan) -> Vec<(&'static Experiment, usize)> {
     plan.experiments.iter().flat_map(of).collect()
 }
 
-/// Measures those cases that `keep` names, one workload after the other, each on its own CPUs. The
+/// Measures the cases that `make` returns, one workload after the other, each on its own CPUs. The
 /// workloads share the budget.
 ///
 /// A workload that needs more CPUs than there are is not measured: on fewer, its figures would
 /// stand under another's name.
 fn placed(
     workloads: &[Workload],
+    make: &dyn Fn(&Workload) -> Vec<Case>,
     threads: usize,
     cpus: &[usize],
-    keep: &dyn Fn(&'static str) -> bool,
     effort: Effort,
     advance: &dyn Fn(f64),
 ) -> Result<Results, Error> {
     let mut all = Results::default();
-    let mut kept = Vec::with_capacity(workloads.len());
-    for workload in workloads {
-        let mut cases = (workload.cases)();
-        cases.retain(|case| keep(case.name));
-        if !cases.is_empty() {
-            kept.push((workload, cases));
-        }
-    }
+    let made = workloads.iter().map(|workload| (workload, make(workload)));
+    let kept: Vec<_> = made.filter(|(_, cases)| !cases.is_empty()).collect();
     let shares = kept.len() as f64;
     for (done, (workload, cases)) in kept.into_iter().enumerate() {
         let effort = Effort {
@@ -269,6 +265,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::engine::Subject;
+    use super::experiments::{Entry, case};
     use super::*;
     use crate::report::{Lines, Tables};
 
@@ -292,27 +289,41 @@ mod tests {
         }
     }
 
+    fn right(_threads: usize) -> Box<dyn Subject> {
+        Box::new(Careless::default())
+    }
+
+    fn wrong(_threads: usize) -> Box<dyn Subject> {
+        Box::new(Careless(AtomicU64::new(0), true))
+    }
+
     /// An experiment with a case of each kind.
-    const fn careless(name: &'static str, cases: fn(usize) -> Vec<Case>) -> Experiment {
+    const fn careless(name: &'static str, cases: &'static [Entry]) -> Experiment {
         Experiment {
             name,
             about: "a control",
-            cases: &[("own", "atomseq's"), ("peer", "a peer's")],
+            cases,
             peers: &["peer"],
-            method: Method::Timed(cases),
+            method: Method::Timed,
             threads: Threads::Alone,
             beside: None,
         }
     }
 
-    fn two(own: bool, peer: bool) -> Vec<Case> {
-        let case = |name, wrong| Case::new(name, Careless(AtomicU64::new(0), wrong));
-        vec![case("own", own), case("peer", peer)]
-    }
-
-    static RIGHT: Experiment = careless("right", |_| two(false, false));
-    static PEER: Experiment = careless("peers-fault", |_| two(false, true));
-    static OWN: Experiment = careless("own-fault", |_| two(true, false));
+    static RIGHT: Experiment =
+        careless("right", &[case("own", "", right), case("peer", "", right)]);
+    static PEER: Experiment = careless(
+        "peers-fault",
+        &[case("own", "", right), case("peer", "", wrong)],
+    );
+    static OWN: Experiment = careless(
+        "own-fault",
+        &[case("own", "", wrong), case("peer", "", right)],
+    );
+    static BOTH: Experiment = careless(
+        "both-faults",
+        &[case("own", "", wrong), case("peer", "", wrong)],
+    );
 
     fn for_people(to: &mut Vec<u8>) -> Tables<&mut Vec<u8>> {
         Tables {
@@ -409,18 +420,20 @@ mod tests {
 
     #[test]
     fn a_workload_of_more_cpus_than_there_are_is_not_measured() {
-        let workload = |name, cpus, cases: fn() -> Vec<Case>| Workload {
+        let workloads = [("one", 1), ("two", 2)].map(|(name, cpus)| Workload {
             name,
             cpus,
             length: 1,
-            cases,
+        });
+        let make = |workload: &Workload| {
+            let name = match workload.name {
+                "one" => "one:own",
+                _ => "two:own",
+            };
+            vec![Case::new(name, Careless::default())]
         };
-        let workloads = [
-            workload("one", 1, || vec![Case::new("one:own", Careless::default())]),
-            workload("two", 2, || vec![Case::new("two:own", Careless::default())]),
-        ];
         let measured = |cpus: &[usize]| {
-            let results = placed(&workloads, 2, cpus, &|_| true, Effort::QUICK, &|_| ()).unwrap();
+            let results = placed(&workloads, &make, 2, cpus, Effort::QUICK, &|_| ()).unwrap();
             let cases: Vec<_> = results.series.iter().map(|series| series.case).collect();
             (cases, results.faults)
         };
@@ -467,7 +480,6 @@ mod tests {
 
     #[test]
     fn where_all_are_wrong_nothing_is_said_of_crowds() {
-        static BOTH: Experiment = careless("both-faults", |_| two(true, true));
         let (lines, tables, end) = printed(&[&BOTH]);
         assert!(end.is_err() && !lines.contains("\"measure\""), "{lines}");
         assert!(
@@ -482,8 +494,8 @@ mod tests {
             let cases = experiments::ALL
                 .iter()
                 .flat_map(|experiment| experiment.cases);
-            let possible = cases.filter(move |(case, _)| is_possible(case, gates));
-            possible.map(|(case, _)| *case).collect::<Vec<_>>()
+            let possible = cases.filter(move |entry| is_possible(entry.name, gates));
+            possible.map(|entry| entry.name).collect::<Vec<_>>()
         };
         let (with, without) = (of(true), of(false));
         let all: usize = experiments::ALL

@@ -52,7 +52,7 @@ fn rows_are_at_most_twelve_and_beside_every_peer() {
         let Some(experiment) = experiments::find(row.experiment) else {
             continue;
         };
-        let cases = experiment.cases.iter().map(|(case, _)| *case);
+        let cases = experiment.cases.iter().map(|entry| entry.name);
         let cases: Vec<_> = cases
             .filter(|case| workload(case) == row.workload)
             .map(subject)

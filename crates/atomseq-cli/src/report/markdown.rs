@@ -96,11 +96,7 @@ impl<W: Write> Listener for Markdown<W> {
                 writeln!(self.to, "\n{}.", sentence_case(experiment.about))?;
             }
         }
-        let about = |case: &str| {
-            let cases = experiment.iter().flat_map(|experiment| experiment.cases);
-            let mut abouts = cases.filter(|(name, _)| *name == case);
-            abouts.next().map_or("", |(_, about)| about)
-        };
+        let about = |case: &str| experiment.map_or("", |experiment| experiment.about(case));
         writeln!(self.to, "\n{}:", sentence_case(&threads(outcome)))?;
         for group in groups(outcome) {
             let (first, unit) = (group[0].case, group[0].unit);

@@ -50,7 +50,7 @@ fn every_experiment_names_what_its_paper_has() {
             assert!(has(there), "{there}");
             let is_case = |here| {
                 let mut cases = experiment.cases.iter();
-                cases.any(|(case, _)| subject(case) == here)
+                cases.any(|entry| subject(entry.name) == here)
             };
             let mut differences = beside.differences.iter();
             match differences.find(|difference| difference.name == *here) {
@@ -64,7 +64,7 @@ fn every_experiment_names_what_its_paper_has() {
                 "{there}"
             );
             let mut cases = experiment.cases.iter();
-            assert!(cases.any(|(case, _)| workload(case) == *here), "{here}");
+            assert!(cases.any(|entry| workload(entry.name) == *here), "{here}");
         }
         for (dividend, divisor) in beside.arguments {
             assert!(beside.subject(dividend).is_some() && beside.subject(divisor).is_some());

@@ -8,9 +8,9 @@ use std::sync::{Mutex, PoisonError};
 use atomseq::dcas::{Adjacent, Cell, Change, Covered, Domain, Mechanism};
 use crossbeam_utils::CachePadded;
 
-use super::{Experiment, Method, Threads};
+use super::{Experiment, Method, Threads, case};
 use crate::bench::beside::Beside;
-use crate::bench::engine::{Case, Subject};
+use crate::bench::engine::Subject;
 use crate::bench::fault::Fault;
 use crate::bench::peers::crate_kcas::CrateKcas;
 #[cfg(target_arch = "x86_64")]
@@ -22,36 +22,48 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "dcas",
     about: "reading two words that all threads share, and changing both if they are still as read",
     cases: &[
-        (
+        case(
             "os-assisted",
             "dcas::Domain, OS-assisted: DCAS of two words anywhere",
+            |threads| Counting::boxed(threads, domain(Mechanism::Assisted)),
         ),
-        ("k-cas", "dcas::Domain, k-CAS: the portable way"),
-        (
+        case(
+            "k-cas",
+            "dcas::Domain, k-CAS: the portable way",
+            |threads| Counting::boxed(threads, domain(Mechanism::Kcas)),
+        ),
+        case(
             "adjacent",
             "dcas::Adjacent: double-width compare-and-swap of two words side by side",
+            |threads| Counting::boxed(threads, Adjacent::new(0, 0)),
         ),
-        (
+        case(
             "cas",
             "one AtomicU64, compare_exchange: what one word costs",
+            |threads| Counting::boxed(threads, Single::default()),
         ),
-        (
+        case(
             "seqlock",
             "two words under a sequence lock, which a preempted writer keeps",
+            |threads| Counting::boxed(threads, SequenceLock::default()),
         ),
-        ("parking_lot", "parking_lot::Mutex<(u64, u64)>"),
-        (
+        case("parking_lot", "parking_lot::Mutex<(u64, u64)>", |threads| {
+            Counting::boxed(threads, parking_lot::Mutex::new((0, 0)))
+        }),
+        case(
             "crate-kcas",
             "kcas 0.1.0: multi-word compare-and-swap without allocation",
+            |threads| Counting::boxed(threads, CrateKcas::default()),
         ),
         #[cfg(target_arch = "x86_64")]
-        (
+        case(
             "crate-mwcas",
             "mwcas 0.2.0: multi-word compare-and-swap, freed by epochs",
+            |threads| Counting::boxed(threads, CrateMwcas::default()),
         ),
     ],
     peers: &["cas", "seqlock", "parking_lot", "crate-kcas", "crate-mwcas"],
-    method: Method::Timed(cases),
+    method: Method::Timed,
     threads: Threads::Crowded,
     beside: Some(&Beside {
         paper: "GC96",
@@ -68,20 +80,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     }),
 };
 
-fn cases(threads: usize) -> Vec<Case> {
-    let words = <[Padded; 2]>::default;
-    let domain = |mechanism| Domain::forced(words(), mechanism);
-    vec![
-        Counting::case("os-assisted", threads, domain(Mechanism::Assisted)),
-        Counting::case("k-cas", threads, domain(Mechanism::Kcas)),
-        Counting::case("adjacent", threads, Adjacent::new(0, 0)),
-        Counting::case("cas", threads, Single::default()),
-        Counting::case("seqlock", threads, SequenceLock::default()),
-        Counting::case("parking_lot", threads, parking_lot::Mutex::new((0, 0))),
-        Counting::case("crate-kcas", threads, CrateKcas::default()),
-        #[cfg(target_arch = "x86_64")]
-        Counting::case("crate-mwcas", threads, CrateMwcas::default()),
-    ]
+fn domain(mechanism: Mechanism) -> Domain<[Padded; 2]> {
+    Domain::forced(Default::default(), mechanism)
 }
 
 /// Two words that count the same.
@@ -211,9 +211,9 @@ pub struct Counting<P: Pair> {
 }
 
 impl<P: Pair + 'static> Counting<P> {
-    /// The case of that name for so many threads.
-    pub fn case(name: &'static str, threads: usize, pair: P) -> Case {
-        Case::new(name, Self::of(threads, pair))
+    /// The subject for that many threads.
+    pub fn boxed(threads: usize, pair: P) -> Box<dyn Subject> {
+        Box::new(Self::of(threads, pair))
     }
 
     /// The pair for so many threads.
@@ -281,12 +281,12 @@ mod tests {
 
     #[test]
     fn the_check_tells_both_words_from_one() {
-        for case in cases(1) {
+        for case in EXPERIMENT.make(1, |_| true) {
             case.subject.run(0, GRAIN);
             assert_eq!(case.subject.check(GRAIN), Ok(()), "{}", case.name);
         }
-        let careless = Counting::case("careless", 1, Careless::default());
-        careless.subject.run(0, GRAIN);
-        assert!(careless.subject.check(GRAIN).is_err());
+        let careless = Counting::boxed(1, Careless::default());
+        careless.run(0, GRAIN);
+        assert!(careless.check(GRAIN).is_err());
     }
 }

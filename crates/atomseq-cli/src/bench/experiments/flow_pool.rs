@@ -8,8 +8,8 @@ use crossbeam_queue::ArrayQueue;
 
 use super::memory::Descriptor;
 use super::percpu_pool::{IDLE, new_block};
-use super::{Block, Blocks, Experiment, Method, Threads};
-use crate::bench::engine::Case;
+use super::{Block, Blocks, Experiment, Method, Threads, case};
+use crate::bench::engine::Subject;
 use crate::bench::flow::{Flow, Roles, Wait, Way};
 use crate::bench::peers::crossbeam::QueuedBlocks;
 use crate::bench::peers::malloc::{Malloc, Mimalloc};
@@ -19,14 +19,29 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "flow-pool",
     about: "getting a block of 64 bytes on one CPU and putting it back on another",
     cases: &[
-        ("percpu-pool", "percpu::Pool of boxes"),
-        ("type-stable-pool", "memory::Pool"),
-        ("malloc", "the C library's malloc and free"),
-        ("mimalloc", "mimalloc's mi_malloc and mi_free"),
-        ("crossbeam", "idle blocks in a crossbeam_queue::ArrayQueue"),
+        case("percpu-pool", "percpu::Pool of boxes", |threads| {
+            carried(
+                threads,
+                percpu::Pool::with_capacity_per_cpu(IDLE, new_block),
+            )
+        }),
+        case("type-stable-pool", "memory::Pool", |threads| {
+            carried(threads, type_stable::Pool::<Descriptor>::new())
+        }),
+        case("malloc", "the C library's malloc and free", |threads| {
+            carried(threads, Malloc)
+        }),
+        case("mimalloc", "mimalloc's mi_malloc and mi_free", |threads| {
+            carried(threads, Mimalloc)
+        }),
+        case(
+            "crossbeam",
+            "idle blocks in a crossbeam_queue::ArrayQueue",
+            |threads| carried(threads, QueuedBlocks::new(threads * IDLE)),
+        ),
     ],
     peers: &["malloc", "crossbeam", "mimalloc"],
-    method: Method::Timed(cases),
+    method: Method::Timed,
     threads: Threads::Flow,
     beside: None,
 };
@@ -34,27 +49,10 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// How many blocks are on their way at most.
 const CARRIED: usize = 256;
 
-fn cases(threads: usize) -> Vec<Case> {
-    fn case(name: &'static str, threads: usize, blocks: impl Blocks + 'static) -> Case {
-        let carried = Carried {
-            blocks,
-            queue: ArrayQueue::new(CARRIED),
-        };
-        Flow::case(name, threads, Wait::Yield, Roles::Turns, carried)
-    }
-    let idle = QueuedBlocks::new(threads * IDLE);
-    let pool = percpu::Pool::with_capacity_per_cpu(IDLE, new_block);
-    vec![
-        case("percpu-pool", threads, pool),
-        case(
-            "type-stable-pool",
-            threads,
-            type_stable::Pool::<Descriptor>::new(),
-        ),
-        case("malloc", threads, Malloc),
-        case("mimalloc", threads, Mimalloc),
-        case("crossbeam", threads, idle),
-    ]
+fn carried(threads: usize, blocks: impl Blocks + 'static) -> Box<dyn Subject> {
+    let queue = ArrayQueue::new(CARRIED);
+    let carried = Carried { blocks, queue };
+    Flow::boxed(threads, Wait::Yield, Roles::Turns, carried)
 }
 
 /// Blocks that a queue carries from those who get them to those who put them back.
@@ -98,7 +96,7 @@ mod tests {
 
     #[test]
     fn every_block_arrives_as_it_was_sent() {
-        for case in cases(2) {
+        for case in EXPERIMENT.make(2, |_| true) {
             std::thread::scope(|scope| {
                 let subject = &case.subject;
                 scope.spawn(|| subject.run(0, 100 * GRAIN));

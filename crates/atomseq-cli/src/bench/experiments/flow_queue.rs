@@ -5,9 +5,8 @@ use std::collections::VecDeque;
 use atomseq::nonblocking::Queue;
 use crossbeam_queue::ArrayQueue;
 
-use super::{Experiment, Method, Threads};
-use crate::bench::engine::Case;
-use crate::bench::flow::{BOUNDED, Bounded, Conveyor};
+use super::{Experiment, Method, Threads, case};
+use crate::bench::flow::{Conveyor, Flow, Wait};
 use crate::bench::peers::mutexed::{Limited, Mutexed};
 
 /// The experiment.
@@ -15,49 +14,63 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "flow-queue",
     about: "an element through a bounded queue, from threads that push to threads that pop",
     cases: &[
-        (
+        case(
             "spin-16:atomseq",
             "nonblocking::Queue of 16; threads that find it empty or full spin",
+            |threads| Flow::bounded(threads, Wait::Spin, Queue::<u64>::with_capacity(16)),
         ),
-        (
+        case(
             "spin-16:crossbeam-array",
             "crossbeam_queue::ArrayQueue; here and below",
+            |threads| Flow::bounded(threads, Wait::Spin, ArrayQueue::new(16)),
         ),
-        (
+        case(
             "spin-16:mutex",
             "std::sync::Mutex<VecDeque>; here and below",
+            |threads| Flow::bounded(threads, Wait::Spin, limited_queue(16)),
         ),
-        ("spin-1024:atomseq", "the same with room for 1,024"),
-        ("spin-1024:crossbeam-array", "the same"),
-        ("spin-1024:mutex", "the same"),
-        (
+        case(
+            "spin-1024:atomseq",
+            "the same with room for 1,024",
+            |threads| Flow::bounded(threads, Wait::Spin, Queue::<u64>::with_capacity(1024)),
+        ),
+        case("spin-1024:crossbeam-array", "the same", |threads| {
+            Flow::bounded(threads, Wait::Spin, ArrayQueue::new(1024))
+        }),
+        case("spin-1024:mutex", "the same", |threads| {
+            Flow::bounded(threads, Wait::Spin, limited_queue(1024))
+        }),
+        case(
             "yield-16:atomseq",
             "the same of 16; threads that wait yield",
+            |threads| Flow::bounded(threads, Wait::Yield, Queue::<u64>::with_capacity(16)),
         ),
-        ("yield-16:crossbeam-array", "the same"),
-        ("yield-16:mutex", "the same"),
-        ("yield-1024:atomseq", "the same with room for 1,024"),
-        ("yield-1024:crossbeam-array", "the same"),
-        ("yield-1024:mutex", "the same"),
+        case("yield-16:crossbeam-array", "the same", |threads| {
+            Flow::bounded(threads, Wait::Yield, ArrayQueue::new(16))
+        }),
+        case("yield-16:mutex", "the same", |threads| {
+            Flow::bounded(threads, Wait::Yield, limited_queue(16))
+        }),
+        case(
+            "yield-1024:atomseq",
+            "the same with room for 1,024",
+            |threads| Flow::bounded(threads, Wait::Yield, Queue::<u64>::with_capacity(1024)),
+        ),
+        case("yield-1024:crossbeam-array", "the same", |threads| {
+            Flow::bounded(threads, Wait::Yield, ArrayQueue::new(1024))
+        }),
+        case("yield-1024:mutex", "the same", |threads| {
+            Flow::bounded(threads, Wait::Yield, limited_queue(1024))
+        }),
     ],
     peers: &["crossbeam-array", "mutex"],
-    method: Method::Timed(cases),
+    method: Method::Timed,
     threads: Threads::Flow,
     beside: None,
 };
 
-fn cases(threads: usize) -> Vec<Case> {
-    let of = |workload: &Bounded| {
-        let room = workload.room;
-        let deque = Mutexed::new(VecDeque::with_capacity(room));
-        let [ours, crossbeam, mutex] = workload.cases;
-        [
-            workload.case(ours, threads, Queue::<u64>::with_capacity(room)),
-            workload.case(crossbeam, threads, ArrayQueue::new(room)),
-            workload.case(mutex, threads, Limited::new(deque, room)),
-        ]
-    };
-    BOUNDED.iter().flat_map(of).collect()
+fn limited_queue(room: usize) -> Limited<VecDeque<u64>> {
+    Limited::new(Mutexed::new(VecDeque::with_capacity(room)), room)
 }
 
 impl Conveyor for Queue<u64> {

@@ -3,9 +3,8 @@
 use atomseq::nonblocking::Stack;
 use crossbeam_queue::ArrayQueue;
 
-use super::{Experiment, Method, Threads};
-use crate::bench::engine::Case;
-use crate::bench::flow::{BOUNDED, Bounded, Conveyor};
+use super::{Experiment, Method, Threads, case};
+use crate::bench::flow::{Conveyor, Flow, Wait};
 use crate::bench::peers::mutexed::{Limited, Mutexed};
 
 /// The experiment.
@@ -13,46 +12,63 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "flow-stack",
     about: "an element through a bounded stack, from threads that push to threads that pop",
     cases: &[
-        (
+        case(
             "spin-16:atomseq",
             "nonblocking::Stack of 16; threads that find it empty or full spin",
+            |threads| Flow::bounded(threads, Wait::Spin, Stack::<u64>::with_capacity(16)),
         ),
-        (
+        case(
             "spin-16:crossbeam-array",
             "crossbeam_queue::ArrayQueue as a bag; here and below",
+            |threads| Flow::bounded(threads, Wait::Spin, ArrayQueue::new(16)),
         ),
-        ("spin-16:mutex", "std::sync::Mutex<Vec>; here and below"),
-        ("spin-1024:atomseq", "the same with room for 1,024"),
-        ("spin-1024:crossbeam-array", "the same"),
-        ("spin-1024:mutex", "the same"),
-        (
+        case(
+            "spin-16:mutex",
+            "std::sync::Mutex<Vec>; here and below",
+            |threads| Flow::bounded(threads, Wait::Spin, limited_stack(16)),
+        ),
+        case(
+            "spin-1024:atomseq",
+            "the same with room for 1,024",
+            |threads| Flow::bounded(threads, Wait::Spin, Stack::<u64>::with_capacity(1024)),
+        ),
+        case("spin-1024:crossbeam-array", "the same", |threads| {
+            Flow::bounded(threads, Wait::Spin, ArrayQueue::new(1024))
+        }),
+        case("spin-1024:mutex", "the same", |threads| {
+            Flow::bounded(threads, Wait::Spin, limited_stack(1024))
+        }),
+        case(
             "yield-16:atomseq",
             "the same of 16; threads that wait yield",
+            |threads| Flow::bounded(threads, Wait::Yield, Stack::<u64>::with_capacity(16)),
         ),
-        ("yield-16:crossbeam-array", "the same"),
-        ("yield-16:mutex", "the same"),
-        ("yield-1024:atomseq", "the same with room for 1,024"),
-        ("yield-1024:crossbeam-array", "the same"),
-        ("yield-1024:mutex", "the same"),
+        case("yield-16:crossbeam-array", "the same", |threads| {
+            Flow::bounded(threads, Wait::Yield, ArrayQueue::new(16))
+        }),
+        case("yield-16:mutex", "the same", |threads| {
+            Flow::bounded(threads, Wait::Yield, limited_stack(16))
+        }),
+        case(
+            "yield-1024:atomseq",
+            "the same with room for 1,024",
+            |threads| Flow::bounded(threads, Wait::Yield, Stack::<u64>::with_capacity(1024)),
+        ),
+        case("yield-1024:crossbeam-array", "the same", |threads| {
+            Flow::bounded(threads, Wait::Yield, ArrayQueue::new(1024))
+        }),
+        case("yield-1024:mutex", "the same", |threads| {
+            Flow::bounded(threads, Wait::Yield, limited_stack(1024))
+        }),
     ],
     peers: &["crossbeam-array", "mutex"],
-    method: Method::Timed(cases),
+    method: Method::Timed,
     threads: Threads::Flow,
     beside: None,
 };
 
-fn cases(threads: usize) -> Vec<Case> {
-    let of = |workload: &Bounded| {
-        let room = workload.room;
-        let vector = Mutexed::new(Vec::with_capacity(room));
-        let [ours, crossbeam, mutex] = workload.cases;
-        [
-            workload.case(ours, threads, Stack::<u64>::with_capacity(room)),
-            workload.case(crossbeam, threads, ArrayQueue::new(room)),
-            workload.case(mutex, threads, Limited::new(vector, room)),
-        ]
-    };
-    BOUNDED.iter().flat_map(of).collect()
+fn limited_stack(room: usize) -> Limited<Vec<u64>> {
+    Limited::new(Mutexed::new(Vec::with_capacity(room)), room)
 }
 
 impl Conveyor for Stack<u64> {

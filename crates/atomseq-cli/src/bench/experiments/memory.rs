@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use atomseq::{percpu, type_stable};
 
 use super::percpu_pool::{Borrowing, IDLE, new_block};
-use super::{Block, Blocks, Experiment, Method, Threads};
-use crate::bench::engine::Case;
+use super::{Block, Blocks, Experiment, Method, Threads, case};
 use crate::bench::peers::malloc::Malloc;
 
 /// The experiment.
@@ -16,32 +15,28 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "memory",
     about: "allocating a descriptor of 64 bytes, and freeing it",
     cases: &[
-        ("rseq", "memory::Pool"),
-        (
+        case("rseq", "memory::Pool", |threads| {
+            Box::new(Borrowing::new(descriptors(threads)))
+        }),
+        case(
             "rseq-pool",
             "percpu::Pool of boxes, whose memory is not type-stable",
+            |threads| {
+                Box::new(Borrowing::new(percpu::Pool::with_capacity_per_cpu(
+                    threads * IDLE,
+                    new_block,
+                )))
+            },
         ),
-        ("malloc", "the C library's malloc and free"),
+        case("malloc", "the C library's malloc and free", |_| {
+            Box::new(Borrowing::new(Malloc))
+        }),
     ],
     peers: &["malloc"],
-    method: Method::Timed(cases),
+    method: Method::Timed,
     threads: Threads::Spread,
     beside: None,
 };
-
-fn cases(threads: usize) -> Vec<Case> {
-    vec![
-        Case::new("rseq", Borrowing::new(descriptors(threads))),
-        Case::new(
-            "rseq-pool",
-            Borrowing::new(percpu::Pool::with_capacity_per_cpu(
-                threads * IDLE,
-                new_block,
-            )),
-        ),
-        Case::new("malloc", Borrowing::new(Malloc)),
-    ]
-}
 
 /// What is allocated.
 pub type Descriptor = [AtomicU64; 8];

@@ -5,8 +5,7 @@ use std::collections::VecDeque;
 use atomseq::nonblocking::Queue;
 use crossbeam_queue::{ArrayQueue, SegQueue};
 
-use super::{Experiment, Method, Threads};
-use crate::bench::engine::Case;
+use super::{Experiment, Method, Threads, case};
 use crate::bench::exchange::{Container, Exchange, elements};
 use crate::bench::peers::mutexed::Mutexed;
 use crate::bench::peers::treiber_queue::TreiberQueue;
@@ -16,41 +15,43 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "nonblocking-queue",
     about: "a push and a pop, first in, first out, on a queue that all threads share",
     cases: &[
-        (
+        case(
             "atomseq",
             "nonblocking::Queue, by the mechanism of this process",
+            |threads| Exchange::boxed(threads, Queue::<u64>::with_capacity(elements(threads))),
         ),
-        ("atomseq-kcas", "the same by k-CAS: the portable way"),
-        (
+        case(
+            "atomseq-kcas",
+            "the same by k-CAS: the portable way",
+            |threads| Exchange::boxed(threads, Queue::<u64>::by_kcas(elements(threads))),
+        ),
+        case(
             "crossbeam-array",
             "crossbeam_queue::ArrayQueue, which is bounded too",
+            |threads| Exchange::boxed(threads, ArrayQueue::new(elements(threads))),
         ),
-        ("crossbeam-seg", "crossbeam_queue::SegQueue, which is not"),
-        (
+        case(
+            "crossbeam-seg",
+            "crossbeam_queue::SegQueue, which is not",
+            |threads| Exchange::boxed(threads, SegQueue::new()),
+        ),
+        case(
             "treiber",
             "two Treiber stacks, the inbox turned round into the outbox",
+            |threads| Exchange::boxed(threads, TreiberQueue::new(elements(threads))),
         ),
-        ("mutex", "std::sync::Mutex<VecDeque>"),
+        case("mutex", "std::sync::Mutex<VecDeque>", |threads| {
+            Exchange::boxed(
+                threads,
+                Mutexed::new(VecDeque::with_capacity(elements(threads))),
+            )
+        }),
     ],
     peers: &["treiber", "crossbeam-array", "crossbeam-seg", "mutex"],
-    method: Method::Timed(cases),
+    method: Method::Timed,
     threads: Threads::Crowded,
     beside: None,
 };
-
-fn cases(threads: usize) -> Vec<Case> {
-    let elements = elements(threads);
-    let kcas = Queue::<u64>::by_kcas(elements);
-    let mutex = Mutexed::new(VecDeque::with_capacity(elements));
-    vec![
-        Exchange::case("atomseq", threads, Queue::<u64>::with_capacity(elements)),
-        Exchange::case("atomseq-kcas", threads, kcas),
-        Exchange::case("crossbeam-array", threads, ArrayQueue::new(elements)),
-        Exchange::case("crossbeam-seg", threads, SegQueue::new()),
-        Exchange::case("treiber", threads, TreiberQueue::new(elements)),
-        Exchange::case("mutex", threads, mutex),
-    ]
-}
 
 impl Container for Queue<u64> {
     #[inline(always)]

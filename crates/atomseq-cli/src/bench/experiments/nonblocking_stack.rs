@@ -4,8 +4,7 @@ use atomseq::dcas::Mechanism;
 use atomseq::nonblocking::{LinkedStack, Stack};
 use crossbeam_queue::ArrayQueue;
 
-use super::{Experiment, Method, Threads};
-use crate::bench::engine::Case;
+use super::{Experiment, Method, Threads, case};
 use crate::bench::exchange::{Container, Exchange, elements};
 use crate::bench::peers::herlihy::CopyingStack;
 use crate::bench::peers::mutexed::Mutexed;
@@ -17,29 +16,49 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "nonblocking-stack",
     about: "a push and a pop, last in, first out, on a stack that all threads share",
     cases: &[
-        (
+        case(
             "atomseq",
             "nonblocking::Stack, by the mechanism of this process",
+            |threads| Exchange::boxed(threads, Stack::<u64>::with_capacity(elements(threads))),
         ),
-        ("atomseq-kcas", "the same by k-CAS: the portable way"),
-        (
+        case(
+            "atomseq-kcas",
+            "the same by k-CAS: the portable way",
+            |threads| {
+                Exchange::boxed(
+                    threads,
+                    Stack::<u64>::forced(elements(threads), Mechanism::Kcas),
+                )
+            },
+        ),
+        case(
             "atomseq-linked",
             "nonblocking::LinkedStack, whose values lie in nodes",
+            |threads| Exchange::boxed(threads, LinkedStack::<u64>::new()),
         ),
-        (
+        case(
             "treiber",
             "Treiber's stack, double-width compare-and-swap; its elements are its nodes",
+            |threads| Exchange::boxed(threads, TreiberStack::new(elements(threads))),
         ),
-        (
+        case(
             "treiber-pool",
             "the same for values: in nodes from type-stable memory",
+            |threads| Exchange::boxed(threads, PooledTreiber::new()),
         ),
-        (
+        case(
             "herlihy",
             "Herlihy's: the whole stack copied, its root compared and swapped",
+            |threads| Exchange::boxed(threads, CopyingStack::new(elements(threads), threads)),
         ),
-        ("crossbeam-array", "crossbeam_queue::ArrayQueue as a bag"),
-        ("mutex", "std::sync::Mutex<Vec>"),
+        case(
+            "crossbeam-array",
+            "crossbeam_queue::ArrayQueue as a bag",
+            |threads| Exchange::boxed(threads, ArrayQueue::new(elements(threads))),
+        ),
+        case("mutex", "std::sync::Mutex<Vec>", |threads| {
+            Exchange::boxed(threads, Mutexed::new(Vec::with_capacity(elements(threads))))
+        }),
     ],
     peers: &[
         "treiber",
@@ -48,26 +67,10 @@ pub const EXPERIMENT: Experiment = Experiment {
         "crossbeam-array",
         "mutex",
     ],
-    method: Method::Timed(cases),
+    method: Method::Timed,
     threads: Threads::Crowded,
     beside: None,
 };
-
-fn cases(threads: usize) -> Vec<Case> {
-    let elements = elements(threads);
-    let kcas = Stack::<u64>::forced(elements, Mechanism::Kcas);
-    let herlihy = CopyingStack::new(elements, threads);
-    vec![
-        Exchange::case("atomseq", threads, Stack::<u64>::with_capacity(elements)),
-        Exchange::case("atomseq-kcas", threads, kcas),
-        Exchange::case("atomseq-linked", threads, LinkedStack::<u64>::new()),
-        Exchange::case("treiber", threads, TreiberStack::new(elements)),
-        Exchange::case("treiber-pool", threads, PooledTreiber::new()),
-        Exchange::case("herlihy", threads, herlihy),
-        Exchange::case("crossbeam-array", threads, ArrayQueue::new(elements)),
-        Exchange::case("mutex", threads, Mutexed::new(Vec::with_capacity(elements))),
-    ]
-}
 
 impl Container for Stack<u64> {
     #[inline(always)]

@@ -15,7 +15,7 @@ use atomseq::dcas::{Domain, Mechanism};
 use crossbeam_utils::CachePadded;
 
 use super::dcas::Padded;
-use super::{Experiment, Method, Pair, Threads};
+use super::{Experiment, Method, Pair, Threads, listed};
 use crate::bench::engine::Effort;
 use crate::bench::fault::{Fault, Results};
 use crate::bench::peers::spin::Spinning;
@@ -28,20 +28,20 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "oversubscription",
     about: "CPU time of a change of two words that 32 threads share, beside one thread's (always 32 threads)",
     cases: &[
-        (
+        listed(
             "os-assisted:crowded",
             "dcas::Domain, OS-assisted, 32 threads",
         ),
-        ("os-assisted:alone", "the same, 1 thread; here and below"),
-        ("k-cas:crowded", "dcas::Domain, k-CAS"),
-        ("k-cas:alone", "the same"),
-        (
+        listed("os-assisted:alone", "the same, 1 thread; here and below"),
+        listed("k-cas:crowded", "dcas::Domain, k-CAS"),
+        listed("k-cas:alone", "the same"),
+        listed(
             "spin:crowded",
             "two words under a lock whose waiters only spin",
         ),
-        ("spin:alone", "the same"),
-        ("parking_lot:crowded", "parking_lot::Mutex<(u64, u64)>"),
-        ("parking_lot:alone", "the same"),
+        listed("spin:alone", "the same"),
+        listed("parking_lot:crowded", "parking_lot::Mutex<(u64, u64)>"),
+        listed("parking_lot:alone", "the same"),
     ],
     peers: &[
         "spin:crowded",

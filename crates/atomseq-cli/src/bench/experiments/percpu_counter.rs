@@ -4,8 +4,8 @@ use std::hint::black_box;
 
 use atomseq::percpu::Counter;
 
-use super::{Experiment, Method, Threads};
-use crate::bench::engine::{Case, Subject};
+use super::{Experiment, Method, Threads, case};
+use crate::bench::engine::Subject;
 use crate::bench::fault::Fault;
 use crate::bench::peers::interlocked::{Interlocked, InterlockedPerCpu};
 use crate::bench::peers::mutexed::Mutexed;
@@ -16,33 +16,33 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "percpu-counter",
     about: "adding to a count that all threads share",
     cases: &[
-        ("rseq", "percpu::Counter"),
-        ("interlocked", "one AtomicU64 for all threads, fetch_add"),
-        (
+        case("rseq", "percpu::Counter", |_| {
+            Box::new(Counting(Counter::new()))
+        }),
+        case(
+            "interlocked",
+            "one AtomicU64 for all threads, fetch_add",
+            |_| Box::new(Counting(Interlocked::default())),
+        ),
+        case(
             "interlocked-percpu",
             "an AtomicU64 a CPU, getcpu and fetch_add",
+            |_| Box::new(Counting(InterlockedPerCpu::new())),
         ),
-        ("mutex", "std::sync::Mutex<u64>"),
-        (
+        case("mutex", "std::sync::Mutex<u64>", |_| {
+            Box::new(Counting(Mutexed::new(0_u64)))
+        }),
+        case(
             "thread-local",
             "a plain word a thread; nobody can read it before the thread hands it in",
+            |_| Box::new(Counting(ThreadLocal::default())),
         ),
     ],
     peers: &["interlocked", "interlocked-percpu", "mutex", "thread-local"],
-    method: Method::Timed(cases),
+    method: Method::Timed,
     threads: Threads::Spread,
     beside: None,
 };
-
-fn cases(_threads: usize) -> Vec<Case> {
-    vec![
-        Case::new("rseq", Counting(Counter::new())),
-        Case::new("interlocked", Counting(Interlocked::default())),
-        Case::new("interlocked-percpu", Counting(InterlockedPerCpu::new())),
-        Case::new("mutex", Counting(Mutexed::new(0_u64))),
-        Case::new("thread-local", Counting(ThreadLocal::default())),
-    ]
-}
 
 /// Something that counts.
 pub trait Count: Sync {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use atomseq::percpu::Counter;
 
-use super::{Count, Experiment, Method, Threads};
+use super::{Count, Experiment, Method, Threads, listed};
 use crate::bench::crowd::{self, Member};
 use crate::bench::engine::Effort;
 use crate::bench::fault::{Fault, Results};
@@ -25,21 +25,21 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "percpu-footprint",
     about: "a count that 1,000 living threads have added to: bytes held and time of a full read (always 1,000 threads)",
     cases: &[
-        ("bytes:rseq", "bytes held by a percpu::Counter"),
-        (
+        listed("bytes:rseq", "bytes held by a percpu::Counter"),
+        listed(
             "bytes:thread-local",
             "bytes held by a padded word a thread in a registry",
         ),
-        (
+        listed(
             "bytes:interlocked-percpu",
             "bytes held by a padded word a CPU",
         ),
-        ("read:rseq", "time of percpu::Counter::sum"),
-        (
+        listed("read:rseq", "time of percpu::Counter::sum"),
+        listed(
             "read:thread-local",
             "time to lock the registry and read them all",
         ),
-        ("read:interlocked-percpu", "time to read them all"),
+        listed("read:interlocked-percpu", "time to read them all"),
     ],
     peers: &["thread-local", "interlocked-percpu"],
     method: Method::Own {

@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 use atomseq::percpu::Histogram;
 use crossbeam_utils::CachePadded;
 
-use super::{Experiment, Method, Threads};
-use crate::bench::engine::{Case, GRAIN, Subject};
+use super::{Experiment, Method, Threads, case};
+use crate::bench::engine::{GRAIN, Subject};
 use crate::bench::fault::Fault;
 
 /// The experiment.
@@ -17,31 +17,28 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "percpu-histogram",
     about: "recording a value in a histogram that all threads share",
     cases: &[
-        ("rseq", "percpu::Histogram"),
-        (
+        case("rseq", "percpu::Histogram", |_| {
+            Box::new(Recording(Histogram::powers_of_two()))
+        }),
+        case(
             "interlocked",
             "one array of AtomicU64 for all threads, fetch_add",
+            |_| Box::new(Recording(Interlocked::default())),
         ),
-        ("mutex", "std::sync::Mutex<[u64; 65]>"),
-        (
+        case("mutex", "std::sync::Mutex<[u64; 65]>", |_| {
+            Box::new(Recording(Locked::default()))
+        }),
+        case(
             "thread-local",
             "plain words of each thread, which no other thread can read before it hands them in",
+            |_| Box::new(Recording(ThreadLocal::default())),
         ),
     ],
     peers: &["interlocked", "mutex", "thread-local"],
-    method: Method::Timed(cases),
+    method: Method::Timed,
     threads: Threads::Spread,
     beside: None,
 };
-
-fn cases(_threads: usize) -> Vec<Case> {
-    vec![
-        Case::new("rseq", Recording(Histogram::powers_of_two())),
-        Case::new("interlocked", Recording(Interlocked::default())),
-        Case::new("mutex", Recording(Locked::default())),
-        Case::new("thread-local", Recording(ThreadLocal::default())),
-    ]
-}
 
 const BUCKETS: usize = 65;
 
@@ -195,7 +192,7 @@ mod tests {
 
     #[test]
     fn the_check_tells_full_buckets_from_wrong_ones() {
-        for case in cases(1) {
+        for case in EXPERIMENT.make(1, |_| true) {
             case.subject.run(0, 2 * GRAIN);
             assert_eq!(case.subject.check(2 * GRAIN), Ok(()), "{}", case.name);
             assert!(case.subject.check(3 * GRAIN).is_err(), "{}", case.name);

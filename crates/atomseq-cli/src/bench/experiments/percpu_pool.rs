@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use atomseq::percpu::{Pool, Source};
 
-use super::{Experiment, Method, Threads};
-use crate::bench::engine::{Case, Subject};
+use super::{Experiment, Method, Threads, case};
+use crate::bench::engine::Subject;
 use crate::bench::fault::Fault;
 use crate::bench::peers::crossbeam::QueuedBlocks;
 use crate::bench::peers::malloc::Malloc;
@@ -16,32 +16,29 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "percpu-pool",
     about: "getting a block of 64 bytes and putting it back",
     cases: &[
-        ("rseq", "percpu::Pool of boxes"),
-        ("malloc", "the C library's malloc and free"),
-        ("crossbeam", "idle blocks in a crossbeam_queue::ArrayQueue"),
+        case("rseq", "percpu::Pool of boxes", |threads| {
+            Box::new(Borrowing::new(Pool::with_capacity_per_cpu(
+                threads * IDLE,
+                new_block,
+            )))
+        }),
+        case("malloc", "the C library's malloc and free", |_| {
+            Box::new(Borrowing::new(Malloc))
+        }),
+        case(
+            "crossbeam",
+            "idle blocks in a crossbeam_queue::ArrayQueue",
+            |threads| Box::new(Borrowing::new(QueuedBlocks::new(threads * IDLE))),
+        ),
     ],
     peers: &["malloc", "crossbeam"],
-    method: Method::Timed(cases),
+    method: Method::Timed,
     threads: Threads::Spread,
     beside: None,
 };
 
 /// How many idle blocks a pool may keep for each thread.
 pub const IDLE: usize = 64;
-
-fn cases(threads: usize) -> Vec<Case> {
-    vec![
-        Case::new(
-            "rseq",
-            Borrowing::new(Pool::with_capacity_per_cpu(threads * IDLE, new_block)),
-        ),
-        Case::new("malloc", Borrowing::new(Malloc)),
-        Case::new(
-            "crossbeam",
-            Borrowing::new(QueuedBlocks::new(threads * IDLE)),
-        ),
-    ]
-}
 
 /// A block, made by the global allocator.
 pub fn new_block() -> Box<[u64; 8]> {

@@ -5,8 +5,7 @@ use std::collections::VecDeque;
 use atomseq::percpu::Queue;
 use crossbeam_queue::SegQueue;
 
-use super::{Experiment, Method, Threads};
-use crate::bench::engine::Case;
+use super::{Experiment, Method, Threads, case};
 use crate::bench::exchange::{Container, Exchange, elements};
 use crate::bench::peers::mutexed::Mutexed;
 use crate::bench::peers::treiber_queue::TreiberQueue;
@@ -16,33 +15,29 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "percpu-queue",
     about: "a push and a pop, first in, first out",
     cases: &[
-        ("rseq", "percpu::Queue"),
-        (
+        case("rseq", "percpu::Queue", |threads| {
+            Exchange::boxed(threads, Queue::new())
+        }),
+        case(
             "treiber",
             "two Treiber stacks, the inbox turned round into the outbox",
+            |threads| Exchange::boxed(threads, TreiberQueue::new(elements(threads))),
         ),
-        ("mutex", "std::sync::Mutex<VecDeque>"),
-        ("crossbeam", "crossbeam_queue::SegQueue"),
+        case("mutex", "std::sync::Mutex<VecDeque>", |threads| {
+            Exchange::boxed(
+                threads,
+                Mutexed::new(VecDeque::with_capacity(elements(threads))),
+            )
+        }),
+        case("crossbeam", "crossbeam_queue::SegQueue", |threads| {
+            Exchange::boxed(threads, SegQueue::new())
+        }),
     ],
     peers: &["mutex", "treiber", "crossbeam"],
-    method: Method::Timed(cases),
+    method: Method::Timed,
     threads: Threads::Spread,
     beside: None,
 };
-
-fn cases(threads: usize) -> Vec<Case> {
-    let elements = elements(threads);
-    vec![
-        Exchange::case("rseq", threads, Queue::new()),
-        Exchange::case("treiber", threads, TreiberQueue::new(elements)),
-        Exchange::case(
-            "mutex",
-            threads,
-            Mutexed::new(VecDeque::with_capacity(elements)),
-        ),
-        Exchange::case("crossbeam", threads, SegQueue::new()),
-    ]
-}
 
 impl Container for Queue<u64> {
     #[inline(always)]

@@ -8,8 +8,8 @@ use atomseq::percpu::Ring;
 use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
 
-use super::{Experiment, Method, Threads};
-use crate::bench::engine::{Case, GRAIN, Subject};
+use super::{Experiment, Method, Threads, case};
+use crate::bench::engine::{GRAIN, Subject};
 use crate::bench::fault::Fault;
 
 /// The experiment.
@@ -17,31 +17,31 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "percpu-ring",
     about: "an element in and out of a bounded ring, in bursts of 32",
     cases: &[
-        ("rseq", "percpu::Ring, a burst by push_batch and pop_batch"),
-        ("rseq-single", "percpu::Ring, an element at a time"),
-        (
+        case(
+            "rseq",
+            "percpu::Ring, a burst by push_batch and pop_batch",
+            |threads| Relaying::boxed(threads, Ring::with_capacity_per_cpu(room(threads))),
+        ),
+        case(
+            "rseq-single",
+            "percpu::Ring, an element at a time",
+            |threads| Relaying::boxed(threads, Single(Ring::with_capacity_per_cpu(room(threads)))),
+        ),
+        case(
             "crossbeam",
             "crossbeam_queue::ArrayQueue, an element at a time",
+            |threads| Relaying::boxed(threads, ArrayQueue::new(room(threads))),
         ),
     ],
     peers: &["crossbeam"],
-    method: Method::Timed(cases),
+    method: Method::Timed,
     threads: Threads::Spread,
     beside: None,
 };
 
-fn cases(threads: usize) -> Vec<Case> {
-    // Any CPU may hold everything, where threads cannot be pinned.
-    let room = threads * BURST;
-    vec![
-        Relaying::case("rseq", threads, Ring::with_capacity_per_cpu(room)),
-        Relaying::case(
-            "rseq-single",
-            threads,
-            Single(Ring::with_capacity_per_cpu(room)),
-        ),
-        Relaying::case("crossbeam", threads, ArrayQueue::new(room)),
-    ]
+/// Room for all elements: any CPU may hold them, where threads cannot be pinned.
+fn room(threads: usize) -> usize {
+    threads * BURST
 }
 
 /// How many elements go in before as many come out.
@@ -126,14 +126,13 @@ struct Relaying<C> {
 }
 
 impl<C: Channel + 'static> Relaying<C> {
-    /// The case of that name for so many threads; the channel has room for a burst of each in every
-    /// place.
-    fn case(name: &'static str, threads: usize, channel: C) -> Case {
+    /// The subject for that many threads; the channel has room for a burst of each in every place.
+    fn boxed(threads: usize, channel: C) -> Box<dyn Subject> {
         let held = |thread| std::array::from_fn(|index| (thread * BURST + index) as u64);
         let held = (0..threads)
             .map(|thread| CachePadded::new(Mutex::new(held(thread))))
             .collect();
-        Case::new(name, Self { channel, held })
+        Box::new(Self { channel, held })
     }
 
     /// The rare case: a thread that could not be pinned was moved between its burst's two halves.
@@ -209,9 +208,9 @@ mod tests {
     }
 
     fn judge(channel: impl Channel + 'static) -> Result<(), String> {
-        let case = Relaying::case("judged", 1, channel);
-        case.subject.run(0, GRAIN);
-        case.subject.check(GRAIN).map_err(|fault| fault.sentence)
+        let case = Relaying::boxed(1, channel);
+        case.run(0, GRAIN);
+        case.check(GRAIN).map_err(|fault| fault.sentence)
     }
 
     #[test]

@@ -7,8 +7,7 @@ use atomseq::percpu::{Link, List, Node, RawNode, Stack};
 use crossbeam_queue::ArrayQueue;
 use crossbeam_utils::CachePadded;
 
-use super::{Experiment, Method, Threads};
-use crate::bench::engine::Case;
+use super::{Experiment, Method, Threads, case};
 use crate::bench::exchange::{Container, Exchange, elements};
 use crate::bench::peers::mutexed::Mutexed;
 use crate::bench::peers::treiber::TreiberStack;
@@ -18,34 +17,33 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "percpu-stack",
     about: "a push and a pop, last in, first out",
     cases: &[
-        ("rseq", "percpu::Stack"),
-        (
+        case("rseq", "percpu::Stack", |threads| {
+            Exchange::boxed(threads, Stack::with_capacity_per_cpu(elements(threads)))
+        }),
+        case(
             "rseq-list",
             "percpu::List, whose nodes are its user's, as treiber's are",
+            |threads| Exchange::boxed(threads, NodeList::new(elements(threads))),
         ),
-        (
+        case(
             "treiber",
             "Treiber's stack with a tagged head, double-width compare-and-swap",
+            |threads| Exchange::boxed(threads, TreiberStack::new(elements(threads))),
         ),
-        ("mutex", "std::sync::Mutex<Vec>"),
-        ("crossbeam", "crossbeam_queue::ArrayQueue as a bag"),
+        case("mutex", "std::sync::Mutex<Vec>", |threads| {
+            Exchange::boxed(threads, Mutexed::new(Vec::with_capacity(elements(threads))))
+        }),
+        case(
+            "crossbeam",
+            "crossbeam_queue::ArrayQueue as a bag",
+            |threads| Exchange::boxed(threads, ArrayQueue::new(elements(threads))),
+        ),
     ],
     peers: &["mutex", "treiber", "crossbeam"],
-    method: Method::Timed(cases),
+    method: Method::Timed,
     threads: Threads::Spread,
     beside: None,
 };
-
-fn cases(threads: usize) -> Vec<Case> {
-    let elements = elements(threads);
-    vec![
-        Exchange::case("rseq", threads, Stack::with_capacity_per_cpu(elements)),
-        Exchange::case("rseq-list", threads, NodeList::new(elements)),
-        Exchange::case("treiber", threads, TreiberStack::new(elements)),
-        Exchange::case("mutex", threads, Mutexed::new(Vec::with_capacity(elements))),
-        Exchange::case("crossbeam", threads, ArrayQueue::new(elements)),
-    ]
-}
 
 impl Container for Stack<u64> {
     #[inline(always)]

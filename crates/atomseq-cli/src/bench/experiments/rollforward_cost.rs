@@ -26,7 +26,7 @@ use std::time::Instant;
 
 use self::run::{Run, Took};
 use self::ways::WAYS;
-use super::{Experiment, Method, Threads};
+use super::{Experiment, Method, Threads, listed};
 use crate::bench::beside::Beside;
 use crate::bench::crew::measure_aside;
 use crate::bench::engine::Effort;
@@ -40,21 +40,21 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "rollforward-cost",
     about: "a signal's delivery, by what it interrupts (always 1 thread)",
     cases: &[
-        ("plain", "no sequence is interrupted"),
-        ("restarted", "a sequence is, and starts again"),
-        ("rolled", "a sequence is, and first runs to its end"),
-        (
+        listed("plain", "no sequence is interrupted"),
+        listed("restarted", "a sequence is, and starts again"),
+        listed("rolled", "a sequence is, and first runs to its end"),
+        listed(
             "deferred",
             "signal::mask() is in force, and puts the signal off until its end",
         ),
-        (
+        listed(
             "pending:plain",
             "the same without what it takes to send the signal",
         ),
-        ("pending:restarted", "the same"),
-        ("pending:rolled", "the same"),
-        ("pending:deferred", "the same"),
-        (
+        listed("pending:restarted", "the same"),
+        listed("pending:rolled", "the same"),
+        listed("pending:deferred", "the same"),
+        listed(
             CONSTANT,
             "what brings the thread there, taken off all others",
         ),

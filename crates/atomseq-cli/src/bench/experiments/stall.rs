@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use self::stop::Stop;
 use self::ways::{WAYS, Way};
-use super::{Experiment, Method, Threads};
+use super::{Experiment, Method, Threads, listed};
 use crate::bench::crew::measure_aside;
 use crate::bench::engine::Effort;
 use crate::bench::fault::{Fault, Results};
@@ -32,18 +32,18 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "stall",
     about: "one thread stopped inside an operation: how long until another completes one (always 2 threads)",
     cases: &[
-        (
+        listed(
             "os-assisted",
             "dcas::Domain, OS-assisted: the stopped thread is thrown out",
         ),
-        (
+        listed(
             "k-cas",
             "dcas::Domain, k-CAS: what it has begun is finished for it",
         ),
-        ("stack", "nonblocking::Stack"),
-        ("queue", "nonblocking::Queue"),
-        ("list", "nonblocking::List"),
-        (
+        listed("stack", "nonblocking::Stack"),
+        listed("queue", "nonblocking::Queue"),
+        listed("list", "nonblocking::List"),
+        listed(
             "watched:mutex",
             "std::sync::Mutex: for ever; the figure is for how long that was watched",
         ),

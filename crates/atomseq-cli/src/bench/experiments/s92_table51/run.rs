@@ -187,7 +187,7 @@ fn measure(effort: Effort, shares: &Sender<f64>) -> Result<Results, Error> {
             (Series { case, unit, values }, fault)
         })
         .collect();
-    let place = |case| EXPERIMENT.cases.iter().position(|(name, _)| *name == case);
+    let place = |case| EXPERIMENT.cases.iter().position(|entry| entry.name == case);
     series.sort_by_key(|(series, _)| place(series.case));
     let mut measured = Results::default();
     for (series, fault) in series {
@@ -218,7 +218,7 @@ mod tests {
     fn every_case_is_listed_and_run_once() {
         let rows = ROWS.iter().flat_map(|row| [Some(row.put), row.take]);
         let mut run: Vec<_> = rows.flatten().collect();
-        let mut listed: Vec<_> = EXPERIMENT.cases.iter().map(|(case, _)| *case).collect();
+        let mut listed: Vec<_> = EXPERIMENT.cases.iter().map(|entry| entry.name).collect();
         run.sort_unstable();
         listed.sort_unstable();
         assert_eq!(run, listed);
