@@ -6,18 +6,15 @@ pub mod crew;
 pub mod crowd;
 pub mod engine;
 pub mod environment;
-pub mod exchange;
 pub mod experiments;
 pub mod fault;
-pub mod flow;
 pub mod heap;
-pub mod locking;
-pub mod ordered;
 pub mod peers;
 pub mod record;
 #[cfg(target_os = "linux")]
 pub mod signals;
 pub mod statistics;
+pub mod workloads;
 
 use indicatif::{ProgressBar, ProgressStyle};
 

@@ -19,8 +19,8 @@ use super::{Experiment, Method, Threads, Workload, case};
 use crate::bench::beside::Beside;
 use crate::bench::engine::Subject;
 use crate::bench::fault::Fault;
-use crate::bench::locking::Tally;
 use crate::bench::signals;
+use crate::bench::workloads::locking::Tally;
 use crate::error::Refused;
 
 /// The experiment.

@@ -20,8 +20,8 @@ use super::{Experiment, Method, Threads, Workload, case};
 use crate::bench::beside::Beside;
 use crate::bench::engine::Subject;
 use crate::bench::fault::Fault;
-use crate::bench::locking::{Contention, Exclusive, Hold, Tally};
 use crate::bench::signals;
+use crate::bench::workloads::locking::{Contention, Exclusive, Hold, Tally};
 use crate::error::Refused;
 use crate::machine;
 

@@ -14,7 +14,7 @@ use crossbeam_utils::CachePadded;
 use super::{Experiment, Method, Threads, Workload, case};
 use crate::bench::engine::Subject;
 use crate::bench::fault::Fault;
-use crate::bench::locking::{Contention, Exclusive, Hold, Tally};
+use crate::bench::workloads::locking::{Contention, Exclusive, Hold, Tally};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {

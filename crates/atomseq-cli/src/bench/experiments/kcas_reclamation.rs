@@ -2,8 +2,8 @@
 
 use atomseq::dcas::Bare;
 
-use super::dcas::{Counting, Pair};
 use super::{Experiment, Method, Threads, Workload, case};
+use crate::bench::workloads::pair::{Counting, Pair};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -1,4 +1,4 @@
-//! The experiments, a file each. An experiment measures one structure beside what one would use
+//! The experiments. An experiment measures one structure beside what one would use
 //! without atomseq; a subject does its work through the public safe interface, and all subjects of
 //! an experiment share one loop, so that what keeps the compiler from removing work costs each the
 //! same.
@@ -11,24 +11,19 @@ mod b91_table2;
 mod b91_table4;
 mod biased;
 mod dcas;
-mod flow_pool;
-mod flow_queue;
-mod flow_stack;
+mod flow;
 mod kcas_reclamation;
-mod memory;
 mod mutex;
+mod nonblocking_containers;
 mod nonblocking_list;
-mod nonblocking_queue;
-mod nonblocking_stack;
 #[cfg(target_os = "linux")]
 mod oversubscription;
+mod percpu_containers;
 mod percpu_counter;
 mod percpu_footprint;
 mod percpu_histogram;
-mod percpu_pool;
-mod percpu_queue;
 mod percpu_ring;
-mod percpu_stack;
+mod pools;
 #[cfg(atomseq_sections)]
 mod rollforward_cost;
 #[cfg(target_os = "linux")]
@@ -42,11 +37,6 @@ mod stall;
 
 #[cfg(atomseq_sections)]
 pub use rollforward_cost::trial;
-
-pub use dcas::Pair;
-pub use percpu_counter::Count;
-pub use percpu_pool::{Block, Blocks};
-pub use percpu_ring::{BURST, Channel, each_received, each_sent};
 
 use super::beside::Beside;
 use super::engine::{Case, Effort, Subject};
@@ -217,11 +207,11 @@ pub enum Method {
 pub const ALL: &[&Experiment] = &[
     &percpu_counter::EXPERIMENT,
     &percpu_histogram::EXPERIMENT,
-    &percpu_stack::EXPERIMENT,
-    &percpu_queue::EXPERIMENT,
+    &percpu_containers::STACK,
+    &percpu_containers::QUEUE,
     &percpu_ring::EXPERIMENT,
-    &percpu_pool::EXPERIMENT,
-    &memory::EXPERIMENT,
+    &pools::POOL,
+    &pools::MEMORY,
     &percpu_footprint::EXPERIMENT,
     #[cfg(target_os = "linux")]
     &signal_sequence::EXPERIMENT,
@@ -243,12 +233,12 @@ pub const ALL: &[&Experiment] = &[
     &oversubscription::EXPERIMENT,
     #[cfg(target_os = "linux")]
     &stall::EXPERIMENT,
-    &nonblocking_stack::EXPERIMENT,
-    &nonblocking_queue::EXPERIMENT,
+    &nonblocking_containers::STACK,
+    &nonblocking_containers::QUEUE,
     &nonblocking_list::EXPERIMENT,
-    &flow_queue::EXPERIMENT,
-    &flow_stack::EXPERIMENT,
-    &flow_pool::EXPERIMENT,
+    &flow::QUEUE,
+    &flow::STACK,
+    &flow::POOL,
     #[cfg(target_os = "linux")]
     &s92_table51::EXPERIMENT,
 ];

@@ -6,9 +6,9 @@ use std::time::Duration;
 use atomseq::mutex::{Biased, Mutex, SpinLock};
 
 use super::{Experiment, Method, Threads, case};
-use crate::bench::locking::{Contention, Hold, Tally};
-use crate::bench::peers::backoff::BackoffLock;
-use crate::bench::peers::queue_lock::QueueLock;
+use crate::bench::peers::locks::BackoffLock;
+use crate::bench::peers::locks::QueueLock;
+use crate::bench::workloads::locking::{Contention, Hold, Tally};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -7,9 +7,9 @@ use atomseq::nonblocking::List;
 use crossbeam_skiplist::SkipMap;
 
 use super::{Experiment, Method, Threads, case};
-use crate::bench::ordered::{Coming, Ordered};
 use crate::bench::peers::harris_michael::HarrisMichael;
 use crate::bench::peers::mutexed::Mutexed;
+use crate::bench::workloads::ordered::{Coming, Ordered};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -15,11 +15,12 @@ use atomseq::dcas::{Domain, Mechanism};
 use crossbeam_utils::CachePadded;
 
 use super::dcas::Padded;
-use super::{Experiment, Method, Pair, Threads, listed};
+use super::{Experiment, Method, Threads, listed};
 use crate::bench::engine::Effort;
 use crate::bench::fault::{Fault, Results};
-use crate::bench::peers::spin::Spinning;
+use crate::bench::peers::pairs::Spinning;
 use crate::bench::record::Series;
+use crate::bench::workloads::pair::Pair;
 use crate::error::Error;
 use crate::machine;
 

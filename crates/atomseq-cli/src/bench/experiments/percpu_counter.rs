@@ -1,15 +1,12 @@
 //! `percpu-counter`: adding to a count that many threads share.
 
-use std::hint::black_box;
-
 use atomseq::percpu::Counter;
 
 use super::{Experiment, Method, Threads, case};
-use crate::bench::engine::Subject;
-use crate::bench::fault::Fault;
-use crate::bench::peers::interlocked::{Interlocked, InterlockedPerCpu};
+use crate::bench::peers::counts::ThreadLocal;
+use crate::bench::peers::counts::{Interlocked, InterlockedPerCpu};
 use crate::bench::peers::mutexed::Mutexed;
-use crate::bench::peers::thread_local::ThreadLocal;
+use crate::bench::workloads::counting::{Count, Counting};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -44,18 +41,6 @@ pub const EXPERIMENT: Experiment = Experiment {
     beside: None,
 };
 
-/// Something that counts.
-pub trait Count: Sync {
-    /// Adds to the count.
-    fn add(&self, amount: u64);
-
-    /// Called by a thread at the end of a run, for counts that nobody else can read before.
-    fn hand_in(&self) {}
-
-    /// The whole count.
-    fn sum(&self) -> u64;
-}
-
 impl Count for Counter {
     #[inline(always)]
     fn add(&self, amount: u64) {
@@ -64,61 +49,5 @@ impl Count for Counter {
 
     fn sum(&self) -> u64 {
         Self::sum(self)
-    }
-}
-
-struct Counting<C>(C);
-
-impl<C: Count> Subject for Counting<C> {
-    fn run(&self, _thread: usize, operations: u64) {
-        for _ in 0..operations {
-            self.0.add(black_box(1));
-        }
-        self.0.hand_in();
-    }
-
-    fn check(&self, operations: u64) -> Result<(), Fault> {
-        let sum = self.0.sum();
-        if sum == operations {
-            return Ok(());
-        }
-        let sentence = format!("it counted {sum} where {operations} were added");
-        Err(Fault::count(operations, [sum], sentence))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bench::engine::GRAIN;
-
-    /// Forgets what does not fit.
-    #[derive(Default)]
-    struct Forgetful(Interlocked);
-
-    impl Count for Forgetful {
-        fn add(&self, amount: u64) {
-            if self.0.sum() < 5 {
-                self.0.add(amount);
-            }
-        }
-
-        fn sum(&self) -> u64 {
-            self.0.sum()
-        }
-    }
-
-    fn judge(count: impl Count) -> Result<(), String> {
-        let counting = Counting(count);
-        counting.run(0, GRAIN);
-        counting.check(GRAIN).map_err(|fault| fault.sentence)
-    }
-
-    #[test]
-    fn the_check_tells_a_whole_count_from_a_forgetful_one() {
-        assert_eq!(judge(Interlocked::default()), Ok(()));
-        assert_eq!(judge(ThreadLocal::default()), Ok(()));
-        let fault = judge(Forgetful::default()).unwrap_err();
-        assert_eq!(fault, "it counted 5 where 64 were added");
     }
 }

@@ -11,13 +11,14 @@ use std::time::{Duration, Instant};
 
 use atomseq::percpu::Counter;
 
-use super::{Count, Experiment, Method, Threads, listed};
+use super::{Experiment, Method, Threads, listed};
 use crate::bench::crowd::{self, Member};
 use crate::bench::engine::Effort;
 use crate::bench::fault::{Fault, Results};
-use crate::bench::peers::interlocked::InterlockedPerCpu;
-use crate::bench::peers::thread_local::Registered;
+use crate::bench::peers::counts::InterlockedPerCpu;
+use crate::bench::peers::counts::Registered;
 use crate::bench::record::Series;
+use crate::bench::workloads::counting::Count;
 use crate::error::Error;
 
 /// The experiment.

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use atomseq::type_stable::{Pool, descriptor};
 use crossbeam_utils::CachePadded;
 
-use crate::bench::ordered::Ordered;
+use crate::bench::workloads::ordered::Ordered;
 
 const DELETED: u64 = 1;
 const TAG: u64 = 1 << 42;

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crossbeam_utils::{Backoff, CachePadded};
 
-use crate::bench::exchange::Container;
+use crate::bench::workloads::exchange::Container;
 
 /// Bits of a root that are a version's number; the others are the tag.
 const NUMBER: u64 = (1 << 16) - 1;

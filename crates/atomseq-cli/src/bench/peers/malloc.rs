@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use crate::bench::experiments::{Block, Blocks};
+use crate::bench::workloads::borrowing::{Block, Blocks};
 
 /// An allocator.
 ///

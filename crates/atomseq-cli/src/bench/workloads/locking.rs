@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 
-use super::engine::Subject;
-use super::fault::Fault;
+use crate::bench::engine::Subject;
+use crate::bench::fault::Fault;
 
 /// A count that loses additions of threads that nothing excludes from each other: it is loaded, and
 /// then stored.

@@ -1,19 +1,21 @@
-//! `percpu-stack`: a push and a pop.
+//! `percpu-stack` and `percpu-queue`: a push and a pop.
 
+use std::collections::VecDeque;
 use std::mem::offset_of;
 use std::ptr::NonNull;
 
-use atomseq::percpu::{Link, List, Node, RawNode, Stack};
-use crossbeam_queue::ArrayQueue;
+use atomseq::percpu::{Link, List, Node, Queue, RawNode, Stack};
+use crossbeam_queue::{ArrayQueue, SegQueue};
 use crossbeam_utils::CachePadded;
 
 use super::{Experiment, Method, Threads, case};
-use crate::bench::exchange::{Container, Exchange, elements};
 use crate::bench::peers::mutexed::Mutexed;
+use crate::bench::peers::treiber::TreiberQueue;
 use crate::bench::peers::treiber::TreiberStack;
+use crate::bench::workloads::exchange::{Container, Exchange, elements};
 
 /// The experiment.
-pub const EXPERIMENT: Experiment = Experiment {
+pub const STACK: Experiment = Experiment {
     name: "percpu-stack",
     about: "a push and a pop, last in, first out",
     cases: &[
@@ -110,5 +112,50 @@ impl Container for NodeList {
     fn pop_anywhere(&self) -> Option<u64> {
         let node = (0..self.list.cpus()).find_map(|cpu| self.list.steal_from(cpu));
         node.map(|node| self.number(node))
+    }
+}
+
+/// The experiment.
+pub const QUEUE: Experiment = Experiment {
+    name: "percpu-queue",
+    about: "a push and a pop, first in, first out",
+    cases: &[
+        case("rseq", "percpu::Queue", |threads| {
+            Exchange::boxed(threads, Queue::new())
+        }),
+        case(
+            "treiber",
+            "two Treiber stacks, the inbox turned round into the outbox",
+            |threads| Exchange::boxed(threads, TreiberQueue::new(elements(threads))),
+        ),
+        case("mutex", "std::sync::Mutex<VecDeque>", |threads| {
+            Exchange::boxed(
+                threads,
+                Mutexed::new(VecDeque::with_capacity(elements(threads))),
+            )
+        }),
+        case("crossbeam", "crossbeam_queue::SegQueue", |threads| {
+            Exchange::boxed(threads, SegQueue::new())
+        }),
+    ],
+    peers: &["mutex", "treiber", "crossbeam"],
+    method: Method::Timed,
+    threads: Threads::Spread,
+    beside: None,
+};
+
+impl Container for Queue<u64> {
+    #[inline(always)]
+    unsafe fn push(&self, element: u64) -> Result<(), u64> {
+        Self::push(self, element)
+    }
+
+    #[inline(always)]
+    fn pop(&self) -> Option<u64> {
+        Self::pop(self)
+    }
+
+    fn pop_anywhere(&self) -> Option<u64> {
+        (0..self.cpus()).find_map(|cpu| self.steal_from(cpu))
     }
 }

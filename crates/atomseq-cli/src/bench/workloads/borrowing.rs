@@ -1,41 +1,11 @@
-//! `percpu-pool`: getting a block of 64 bytes and putting it back.
+//! The workload of pools: a thread gets a block of 64 bytes, writes to it and puts it back. No block
+//! may be given to two threads at once.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use atomseq::percpu::{Pool, Source};
-
-use super::{Experiment, Method, Threads, case};
 use crate::bench::engine::Subject;
 use crate::bench::fault::Fault;
-use crate::bench::peers::crossbeam::QueuedBlocks;
-use crate::bench::peers::malloc::Malloc;
-
-/// The experiment.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "percpu-pool",
-    about: "getting a block of 64 bytes and putting it back",
-    cases: &[
-        case("rseq", "percpu::Pool of boxes", |threads| {
-            Box::new(Borrowing::new(Pool::with_capacity_per_cpu(
-                threads * IDLE,
-                new_block,
-            )))
-        }),
-        case("malloc", "the C library's malloc and free", |_| {
-            Box::new(Borrowing::new(Malloc))
-        }),
-        case(
-            "crossbeam",
-            "idle blocks in a crossbeam_queue::ArrayQueue",
-            |threads| Box::new(Borrowing::new(QueuedBlocks::new(threads * IDLE))),
-        ),
-    ],
-    peers: &["malloc", "crossbeam"],
-    method: Method::Timed,
-    threads: Threads::Spread,
-    beside: None,
-};
 
 /// How many idle blocks a pool may keep for each thread.
 pub const IDLE: usize = 64;
@@ -43,20 +13,6 @@ pub const IDLE: usize = 64;
 /// A block, made by the global allocator.
 pub fn new_block() -> Box<[u64; 8]> {
     Box::new([0; 8])
-}
-
-impl<S: Source<Box<[u64; 8]>> + Sync> Blocks for Pool<Box<[u64; 8]>, S> {
-    type Block = Box<[u64; 8]>;
-
-    #[inline(always)]
-    fn get(&self) -> Self::Block {
-        Self::get(self).expect("the source has no end")
-    }
-
-    #[inline(always)]
-    fn put(&self, block: Self::Block) {
-        Self::put(self, block);
-    }
 }
 
 /// Where blocks come from and go to.
@@ -148,6 +104,8 @@ impl<B: Blocks> Subject for Borrowing<B> {
 mod tests {
     use super::*;
     use crate::bench::engine::GRAIN;
+    use crate::bench::peers::malloc::Malloc;
+    use atomseq::percpu::Pool;
 
     /// Blocks of which somebody else has every eighth.
     #[derive(Default)]

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 
-use super::engine::Subject;
-use super::fault::Fault;
+use crate::bench::engine::Subject;
+use crate::bench::fault::Fault;
 
 /// How a thread waits that finds no room, or no element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

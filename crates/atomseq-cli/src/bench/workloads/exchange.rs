@@ -10,8 +10,8 @@ use std::sync::{Mutex, PoisonError};
 
 use crossbeam_utils::CachePadded;
 
-use super::engine::{GRAIN, Subject};
-use super::fault::Fault;
+use crate::bench::engine::{GRAIN, Subject};
+use crate::bench::fault::Fault;
 use crate::error::Refused;
 
 /// How many elements a thread holds.
