@@ -33,17 +33,21 @@ pub const EXPERIMENT: Experiment = Experiment {
             "restarted if a signal handler interrupts it",
             |_| Passes::<Inlined<Restarting>>::boxed(),
         ),
-        case("restart-branch", "the same, called", |_| {
-            Passes::<Called<Restarting>>::boxed()
-        }),
+        case(
+            "restart-branch",
+            "restarted if a signal handler interrupts it, called",
+            |_| Passes::<Called<Restarting>>::boxed(),
+        ),
         case(
             "cpu-inlined",
-            "restarted by the kernel if it interrupts it, for the threads of one CPU",
+            "restarted by the kernel, for the threads of one CPU",
             |_| Passes::<Inlined<OnCpu>>::boxed(),
         ),
-        case("cpu-branch", "the same, called", |_| {
-            Passes::<Called<OnCpu>>::boxed()
-        }),
+        case(
+            "cpu-branch",
+            "restarted by the kernel, for the threads of one CPU, called",
+            |_| Passes::<Called<OnCpu>>::boxed(),
+        ),
         case(
             "rolling-inlined",
             "rolled forward if a signal handler interrupts it",
@@ -64,7 +68,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         ),
         case(
             "reservation-a",
-            "Lamport's algorithm, an instance a lock, for the threads of one CPU",
+            "Lamport's algorithm, one instance for each lock, for the threads of one CPU",
             |_| Passes::<Printed<OneCpuOnly>>::boxed(),
         ),
         case(
@@ -74,12 +78,12 @@ pub const EXPERIMENT: Experiment = Experiment {
         ),
         case(
             "reservation-a-fenced",
-            "as reservation-a, with the fences that threads of several CPUs need",
+            "reservation-a with the fences that threads of several CPUs need",
             |_| Passes::<Printed<Fenced>>::boxed(),
         ),
         case(
             "reservation-b-fenced",
-            "as reservation-b, with the fences",
+            "reservation-b with those fences",
             |_| Passes::<Inlined<Bundled<Fenced>>>::boxed(),
         ),
         case("interlocked", "an interlocked exchange", |_| {

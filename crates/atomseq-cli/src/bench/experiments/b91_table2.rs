@@ -32,98 +32,102 @@ pub const EXPERIMENT: Experiment = Experiment {
     cases: &[
         case(
             "spinlock:restart",
-            "SpinLock, restarted if a signal handler interrupts it: a lock a thread",
+            "SpinLock, restarted if a signal handler interrupts it, a lock for each thread",
             |_| Apart::<SpinLock<Tally, Restarting>>::boxed(THREADS),
         ),
         case(
             "spinlock:cpu",
-            "restarted by the kernel, for the threads of one CPU",
+            "SpinLock, restarted by the kernel, for the threads of one CPU",
             |_| together::<SpinLock<Tally, OnCpu>>(),
         ),
-        case("spinlock:interlocked", "by an interlocked exchange", |_| {
-            together::<SpinLock<Tally, Interlocked>>()
-        }),
+        case(
+            "spinlock:interlocked",
+            "SpinLock, an interlocked exchange",
+            |_| together::<SpinLock<Tally, Interlocked>>(),
+        ),
         case(
             "spinlock:emulation-trap",
-            "by an undefined instruction, which a signal handler emulates",
+            "SpinLock, an undefined instruction, which a signal handler emulates",
             |_| together::<SpinLock<Tally, Trap>>(),
         ),
         case(
             "spinlock:emulation-call",
-            "by a system call that compares and swaps",
+            "SpinLock, a system call that compares and swaps",
             |_| together::<SpinLock<Tally, Call>>(),
         ),
         case(
             "spinlock:reservation-a",
-            "by Lamport's algorithm, an instance a lock, without fences",
+            "SpinLock, Lamport's algorithm, one instance for each lock, without fences",
             |_| together::<SpinLock<Tally, PerLock<OneCpuOnly>>>(),
         ),
         case(
             "spinlock:reservation-b",
-            "inside one instance for all locks, without fences",
+            "SpinLock, test-and-set inside one instance for all locks, without fences",
             |_| together::<SpinLock<Tally, Bundled<OneCpuOnly>>>(),
         ),
         case(
             "mutexlock:restart",
-            "Mutex, restarted if a signal handler interrupts it: a lock a thread",
+            "Mutex, restarted if a signal handler interrupts it, a lock for each thread",
             |_| Apart::<Mutex<Tally, Restarting>>::boxed(THREADS),
         ),
         case(
             "mutexlock:cpu",
-            "restarted by the kernel, for the threads of one CPU",
+            "Mutex, restarted by the kernel, for the threads of one CPU",
             |_| together::<Mutex<Tally, OnCpu>>(),
         ),
         case(
             "mutexlock:interlocked",
-            "by an interlocked exchange",
+            "Mutex, an interlocked exchange",
             |_| together::<Mutex<Tally, Interlocked>>(),
         ),
         case(
             "mutexlock:emulation-trap",
-            "by an undefined instruction, which a signal handler emulates",
+            "Mutex, an undefined instruction, which a signal handler emulates",
             |_| together::<Mutex<Tally, Trap>>(),
         ),
         case(
             "mutexlock:emulation-call",
-            "by a system call that compares and swaps",
+            "Mutex, a system call that compares and swaps",
             |_| together::<Mutex<Tally, Call>>(),
         ),
         case(
             "mutexlock:reservation-a",
-            "by Lamport's algorithm, an instance a lock, without fences",
+            "Mutex, Lamport's algorithm, one instance for each lock, without fences",
             |_| together::<Mutex<Tally, PerLock<OneCpuOnly>>>(),
         ),
         case(
             "mutexlock:reservation-b",
-            "inside one instance for all locks, without fences",
+            "Mutex, test-and-set inside one instance for all locks, without fences",
             |_| together::<Mutex<Tally, Bundled<OneCpuOnly>>>(),
         ),
         case(
             "pingpong:cpu",
-            "turns by Mutex and Condvar, restarted by the kernel",
+            "Mutex and Condvar, restarted by the kernel",
             |_| Turns::<OnCpu>::boxed(),
         ),
-        case("pingpong:interlocked", "by an interlocked exchange", |_| {
-            Turns::<Interlocked>::boxed()
-        }),
+        case(
+            "pingpong:interlocked",
+            "Mutex and Condvar, an interlocked exchange",
+            |_| Turns::<Interlocked>::boxed(),
+        ),
         case(
             "pingpong:emulation-trap",
-            "by an undefined instruction, which a signal handler emulates",
+            "Mutex and Condvar, an undefined instruction, which a signal handler emulates",
             |_| Turns::<Trap>::boxed(),
         ),
         case(
             "pingpong:emulation-call",
-            "by a system call that compares and swaps",
+            "Mutex and Condvar, a system call that compares and swaps",
             |_| Turns::<Call>::boxed(),
         ),
         case(
             "pingpong:reservation-a",
-            "by Lamport's algorithm, an instance a lock, without fences",
+            "Mutex and Condvar, Lamport's algorithm, one instance for each lock, without fences",
             |_| Turns::<PerLock<OneCpuOnly>>::boxed(),
         ),
         case(
             "pingpong:reservation-b",
-            "inside one instance for all locks, without fences",
+            "Mutex and Condvar, test-and-set inside one instance for all locks, without fences",
             |_| Turns::<Bundled<OneCpuOnly>>::boxed(),
         ),
     ],

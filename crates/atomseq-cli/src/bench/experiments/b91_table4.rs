@@ -11,7 +11,7 @@ use crate::bench::beside::{Beside, Difference};
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "b91-table4",
-    about: "B91's table 4: interlocked instruction or restartable sequence, and what calling the latter takes",
+    about: "B91's table 4: an interlocked instruction, a restartable sequence, and the cost of calling the latter",
     cases: &[
         case("interlocked", "an interlocked exchange, inlined", |_| {
             Passes::<Inlined<Interlocked>>::boxed()
@@ -21,9 +21,11 @@ pub const EXPERIMENT: Experiment = Experiment {
             "restarted if a signal handler interrupts it, called",
             |_| Passes::<Called<Restarting>>::boxed(),
         ),
-        case("restart-inlined", "the same, inlined", |_| {
-            Passes::<Inlined<Restarting>>::boxed()
-        }),
+        case(
+            "restart-inlined",
+            "restarted if a signal handler interrupts it, inlined",
+            |_| Passes::<Inlined<Restarting>>::boxed(),
+        ),
         case("loop", "the loop alone", |_| Box::new(Loop::default())),
     ],
     peers: &["loop"],

@@ -19,78 +19,108 @@ use crate::bench::workloads::locking::{Contention, Exclusive, Hold, Tally};
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "biased",
-    about: "locks that one CPU uses most: at home, with a visitor every so many operations, and contended",
+    about: "locks that one CPU uses most: on their home CPU, with visits from another CPU, and contended",
     cases: &[
         case(
             "home:biased",
-            "atomseq's mutex::Biased, two threads of one CPU",
+            "mutex::Biased, two threads of one CPU",
             |_| Contention::<Biased<Tally>>::shared(Hold::NONE, THREADS as u64),
         ),
         case(
             "home:interlocked",
-            "atomseq's mutex::Mutex by an interlocked exchange",
+            "mutex::Mutex, two threads of one CPU",
             |_| Contention::<Mutex<Tally, Interlocked>>::shared(Hold::NONE, THREADS as u64),
         ),
-        case("home:std", "std::sync::Mutex", |_| {
-            Contention::<std::sync::Mutex<Tally>>::shared(Hold::NONE, THREADS as u64)
-        }),
-        case("home:parking_lot", "parking_lot::Mutex", |_| {
-            Contention::<parking_lot::Mutex<Tally>>::shared(Hold::NONE, THREADS as u64)
-        }),
+        case(
+            "home:std",
+            "std::sync::Mutex, two threads of one CPU",
+            |_| Contention::<std::sync::Mutex<Tally>>::shared(Hold::NONE, THREADS as u64),
+        ),
+        case(
+            "home:parking_lot",
+            "parking_lot::Mutex, two threads of one CPU",
+            |_| Contention::<parking_lot::Mutex<Tally>>::shared(Hold::NONE, THREADS as u64),
+        ),
         case(
             "visitor-1e6:biased",
-            "a thread of another CPU once every 1,000,000 operations",
+            "mutex::Biased, one CPU, and another every 1,000,000 operations",
             |_| Visited::<Biased<Tally>>::boxed(1_000_000),
         ),
-        case("visitor-1e6:interlocked", "mutex::Mutex", |_| {
-            Visited::<Mutex<Tally, Interlocked>>::boxed(1_000_000)
-        }),
-        case("visitor-1e6:std", "std::sync::Mutex", |_| {
-            Visited::<std::sync::Mutex<Tally>>::boxed(1_000_000)
-        }),
-        case("visitor-1e6:parking_lot", "parking_lot::Mutex", |_| {
-            Visited::<parking_lot::Mutex<Tally>>::boxed(1_000_000)
-        }),
+        case(
+            "visitor-1e6:interlocked",
+            "mutex::Mutex, one CPU, and another every 1,000,000 operations",
+            |_| Visited::<Mutex<Tally, Interlocked>>::boxed(1_000_000),
+        ),
+        case(
+            "visitor-1e6:std",
+            "std::sync::Mutex, one CPU, and another every 1,000,000 operations",
+            |_| Visited::<std::sync::Mutex<Tally>>::boxed(1_000_000),
+        ),
+        case(
+            "visitor-1e6:parking_lot",
+            "parking_lot::Mutex, one CPU, and another every 1,000,000 operations",
+            |_| Visited::<parking_lot::Mutex<Tally>>::boxed(1_000_000),
+        ),
         case(
             "visitor-1e4:biased",
-            "a thread of another CPU once every 10,000 operations",
+            "mutex::Biased, one CPU, and another every 10,000 operations",
             |_| Visited::<Biased<Tally>>::boxed(10_000),
         ),
-        case("visitor-1e4:interlocked", "mutex::Mutex", |_| {
-            Visited::<Mutex<Tally, Interlocked>>::boxed(10_000)
-        }),
-        case("visitor-1e4:std", "std::sync::Mutex", |_| {
-            Visited::<std::sync::Mutex<Tally>>::boxed(10_000)
-        }),
-        case("visitor-1e4:parking_lot", "parking_lot::Mutex", |_| {
-            Visited::<parking_lot::Mutex<Tally>>::boxed(10_000)
-        }),
+        case(
+            "visitor-1e4:interlocked",
+            "mutex::Mutex, one CPU, and another every 10,000 operations",
+            |_| Visited::<Mutex<Tally, Interlocked>>::boxed(10_000),
+        ),
+        case(
+            "visitor-1e4:std",
+            "std::sync::Mutex, one CPU, and another every 10,000 operations",
+            |_| Visited::<std::sync::Mutex<Tally>>::boxed(10_000),
+        ),
+        case(
+            "visitor-1e4:parking_lot",
+            "parking_lot::Mutex, one CPU, and another every 10,000 operations",
+            |_| Visited::<parking_lot::Mutex<Tally>>::boxed(10_000),
+        ),
         case(
             "visitor-1e2:biased",
-            "a thread of another CPU once every 100 operations",
+            "mutex::Biased, one CPU, and another every 100 operations",
             |_| Visited::<Biased<Tally>>::boxed(100),
         ),
-        case("visitor-1e2:interlocked", "mutex::Mutex", |_| {
-            Visited::<Mutex<Tally, Interlocked>>::boxed(100)
-        }),
-        case("visitor-1e2:std", "std::sync::Mutex", |_| {
-            Visited::<std::sync::Mutex<Tally>>::boxed(100)
-        }),
-        case("visitor-1e2:parking_lot", "parking_lot::Mutex", |_| {
-            Visited::<parking_lot::Mutex<Tally>>::boxed(100)
-        }),
-        case("contended:biased", "two threads on two CPUs", |_| {
-            Contention::<Biased<Tally>>::boxed(Hold::NONE)
-        }),
-        case("contended:interlocked", "mutex::Mutex", |_| {
-            Contention::<Mutex<Tally, Interlocked>>::boxed(Hold::NONE)
-        }),
-        case("contended:std", "std::sync::Mutex", |_| {
-            Contention::<std::sync::Mutex<Tally>>::boxed(Hold::NONE)
-        }),
-        case("contended:parking_lot", "parking_lot::Mutex", |_| {
-            Contention::<parking_lot::Mutex<Tally>>::boxed(Hold::NONE)
-        }),
+        case(
+            "visitor-1e2:interlocked",
+            "mutex::Mutex, one CPU, and another every 100 operations",
+            |_| Visited::<Mutex<Tally, Interlocked>>::boxed(100),
+        ),
+        case(
+            "visitor-1e2:std",
+            "std::sync::Mutex, one CPU, and another every 100 operations",
+            |_| Visited::<std::sync::Mutex<Tally>>::boxed(100),
+        ),
+        case(
+            "visitor-1e2:parking_lot",
+            "parking_lot::Mutex, one CPU, and another every 100 operations",
+            |_| Visited::<parking_lot::Mutex<Tally>>::boxed(100),
+        ),
+        case(
+            "contended:biased",
+            "mutex::Biased, two threads on two CPUs",
+            |_| Contention::<Biased<Tally>>::boxed(Hold::NONE),
+        ),
+        case(
+            "contended:interlocked",
+            "mutex::Mutex, two threads on two CPUs",
+            |_| Contention::<Mutex<Tally, Interlocked>>::boxed(Hold::NONE),
+        ),
+        case(
+            "contended:std",
+            "std::sync::Mutex, two threads on two CPUs",
+            |_| Contention::<std::sync::Mutex<Tally>>::boxed(Hold::NONE),
+        ),
+        case(
+            "contended:parking_lot",
+            "parking_lot::Mutex, two threads on two CPUs",
+            |_| Contention::<parking_lot::Mutex<Tally>>::boxed(Hold::NONE),
+        ),
     ],
     peers: &["std", "parking_lot"],
     method: Method::Placed {

@@ -16,31 +16,31 @@ use crate::bench::workloads::pair::{Counting, Pair};
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "dcas",
-    about: "reading two words that all threads share, and changing both if they are still as read",
+    about: "reading two words that all threads share, and changing both if neither has changed",
     cases: &[
         case(
             "os-assisted",
-            "dcas::Domain, OS-assisted: DCAS of two words anywhere",
+            "dcas::Domain, OS-assisted, two words anywhere",
             |threads| Counting::boxed(threads, domain(Mechanism::Assisted)),
         ),
         case(
             "k-cas",
-            "dcas::Domain, k-CAS: the portable way",
+            "dcas::Domain, k-CAS, which is portable",
             |threads| Counting::boxed(threads, domain(Mechanism::Kcas)),
         ),
         case(
             "adjacent",
-            "dcas::Adjacent: double-width compare-and-swap of two words side by side",
+            "dcas::Adjacent, double-width compare-and-swap of two adjacent words",
             |threads| Counting::boxed(threads, Adjacent::new(0, 0)),
         ),
         case(
             "cas",
-            "one AtomicU64, compare_exchange: what one word costs",
+            "one AtomicU64, compare_exchange: the cost of one word",
             |threads| Counting::boxed(threads, Single::default()),
         ),
         case(
             "seqlock",
-            "two words under a sequence lock, which a preempted writer keeps",
+            "two words under a sequence lock; a preempted writer keeps it",
             |threads| Counting::boxed(threads, SequenceLock::default()),
         ),
         case("parking_lot", "parking_lot::Mutex<(u64, u64)>", |threads| {

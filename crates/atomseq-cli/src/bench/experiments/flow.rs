@@ -26,52 +26,64 @@ pub const QUEUE: Experiment = Experiment {
     cases: &[
         case(
             "spin-16:atomseq",
-            "nonblocking::Queue of 16; threads that find it empty or full spin",
+            "nonblocking::Queue of 16, threads that wait spin",
             |threads| Flow::bounded(threads, Wait::Spin, Queue::<u64>::with_capacity(16)),
         ),
         case(
             "spin-16:crossbeam-array",
-            "crossbeam_queue::ArrayQueue; here and below",
+            "crossbeam_queue::ArrayQueue of 16, threads that wait spin",
             |threads| Flow::bounded(threads, Wait::Spin, ArrayQueue::new(16)),
         ),
         case(
             "spin-16:mutex",
-            "std::sync::Mutex<VecDeque>; here and below",
+            "std::sync::Mutex<VecDeque> of 16, threads that wait spin",
             |threads| Flow::bounded(threads, Wait::Spin, limited_queue(16)),
         ),
         case(
             "spin-1024:atomseq",
-            "the same with room for 1,024",
+            "nonblocking::Queue of 1,024, threads that wait spin",
             |threads| Flow::bounded(threads, Wait::Spin, Queue::<u64>::with_capacity(1024)),
         ),
-        case("spin-1024:crossbeam-array", "the same", |threads| {
-            Flow::bounded(threads, Wait::Spin, ArrayQueue::new(1024))
-        }),
-        case("spin-1024:mutex", "the same", |threads| {
-            Flow::bounded(threads, Wait::Spin, limited_queue(1024))
-        }),
+        case(
+            "spin-1024:crossbeam-array",
+            "crossbeam_queue::ArrayQueue of 1,024, threads that wait spin",
+            |threads| Flow::bounded(threads, Wait::Spin, ArrayQueue::new(1024)),
+        ),
+        case(
+            "spin-1024:mutex",
+            "std::sync::Mutex<VecDeque> of 1,024, threads that wait spin",
+            |threads| Flow::bounded(threads, Wait::Spin, limited_queue(1024)),
+        ),
         case(
             "yield-16:atomseq",
-            "the same of 16; threads that wait yield",
+            "nonblocking::Queue of 16, threads that wait yield",
             |threads| Flow::bounded(threads, Wait::Yield, Queue::<u64>::with_capacity(16)),
         ),
-        case("yield-16:crossbeam-array", "the same", |threads| {
-            Flow::bounded(threads, Wait::Yield, ArrayQueue::new(16))
-        }),
-        case("yield-16:mutex", "the same", |threads| {
-            Flow::bounded(threads, Wait::Yield, limited_queue(16))
-        }),
+        case(
+            "yield-16:crossbeam-array",
+            "crossbeam_queue::ArrayQueue of 16, threads that wait yield",
+            |threads| Flow::bounded(threads, Wait::Yield, ArrayQueue::new(16)),
+        ),
+        case(
+            "yield-16:mutex",
+            "std::sync::Mutex<VecDeque> of 16, threads that wait yield",
+            |threads| Flow::bounded(threads, Wait::Yield, limited_queue(16)),
+        ),
         case(
             "yield-1024:atomseq",
-            "the same with room for 1,024",
+            "nonblocking::Queue of 1,024, threads that wait yield",
             |threads| Flow::bounded(threads, Wait::Yield, Queue::<u64>::with_capacity(1024)),
         ),
-        case("yield-1024:crossbeam-array", "the same", |threads| {
-            Flow::bounded(threads, Wait::Yield, ArrayQueue::new(1024))
-        }),
-        case("yield-1024:mutex", "the same", |threads| {
-            Flow::bounded(threads, Wait::Yield, limited_queue(1024))
-        }),
+        case(
+            "yield-1024:crossbeam-array",
+            "crossbeam_queue::ArrayQueue of 1,024, threads that wait yield",
+            |threads| Flow::bounded(threads, Wait::Yield, ArrayQueue::new(1024)),
+        ),
+        case(
+            "yield-1024:mutex",
+            "std::sync::Mutex<VecDeque> of 1,024, threads that wait yield",
+            |threads| Flow::bounded(threads, Wait::Yield, limited_queue(1024)),
+        ),
     ],
     peers: &["crossbeam-array", "mutex"],
     method: Method::Timed,
@@ -102,52 +114,64 @@ pub const STACK: Experiment = Experiment {
     cases: &[
         case(
             "spin-16:atomseq",
-            "nonblocking::Stack of 16; threads that find it empty or full spin",
+            "nonblocking::Stack of 16, threads that wait spin",
             |threads| Flow::bounded(threads, Wait::Spin, Stack::<u64>::with_capacity(16)),
         ),
         case(
             "spin-16:crossbeam-array",
-            "crossbeam_queue::ArrayQueue as a bag; here and below",
+            "crossbeam_queue::ArrayQueue of 16, threads that wait spin",
             |threads| Flow::bounded(threads, Wait::Spin, ArrayQueue::new(16)),
         ),
         case(
             "spin-16:mutex",
-            "std::sync::Mutex<Vec>; here and below",
+            "std::sync::Mutex<Vec> of 16, threads that wait spin",
             |threads| Flow::bounded(threads, Wait::Spin, limited_stack(16)),
         ),
         case(
             "spin-1024:atomseq",
-            "the same with room for 1,024",
+            "nonblocking::Stack of 1,024, threads that wait spin",
             |threads| Flow::bounded(threads, Wait::Spin, Stack::<u64>::with_capacity(1024)),
         ),
-        case("spin-1024:crossbeam-array", "the same", |threads| {
-            Flow::bounded(threads, Wait::Spin, ArrayQueue::new(1024))
-        }),
-        case("spin-1024:mutex", "the same", |threads| {
-            Flow::bounded(threads, Wait::Spin, limited_stack(1024))
-        }),
+        case(
+            "spin-1024:crossbeam-array",
+            "crossbeam_queue::ArrayQueue of 1,024, threads that wait spin",
+            |threads| Flow::bounded(threads, Wait::Spin, ArrayQueue::new(1024)),
+        ),
+        case(
+            "spin-1024:mutex",
+            "std::sync::Mutex<Vec> of 1,024, threads that wait spin",
+            |threads| Flow::bounded(threads, Wait::Spin, limited_stack(1024)),
+        ),
         case(
             "yield-16:atomseq",
-            "the same of 16; threads that wait yield",
+            "nonblocking::Stack of 16, threads that wait yield",
             |threads| Flow::bounded(threads, Wait::Yield, Stack::<u64>::with_capacity(16)),
         ),
-        case("yield-16:crossbeam-array", "the same", |threads| {
-            Flow::bounded(threads, Wait::Yield, ArrayQueue::new(16))
-        }),
-        case("yield-16:mutex", "the same", |threads| {
-            Flow::bounded(threads, Wait::Yield, limited_stack(16))
-        }),
+        case(
+            "yield-16:crossbeam-array",
+            "crossbeam_queue::ArrayQueue of 16, threads that wait yield",
+            |threads| Flow::bounded(threads, Wait::Yield, ArrayQueue::new(16)),
+        ),
+        case(
+            "yield-16:mutex",
+            "std::sync::Mutex<Vec> of 16, threads that wait yield",
+            |threads| Flow::bounded(threads, Wait::Yield, limited_stack(16)),
+        ),
         case(
             "yield-1024:atomseq",
-            "the same with room for 1,024",
+            "nonblocking::Stack of 1,024, threads that wait yield",
             |threads| Flow::bounded(threads, Wait::Yield, Stack::<u64>::with_capacity(1024)),
         ),
-        case("yield-1024:crossbeam-array", "the same", |threads| {
-            Flow::bounded(threads, Wait::Yield, ArrayQueue::new(1024))
-        }),
-        case("yield-1024:mutex", "the same", |threads| {
-            Flow::bounded(threads, Wait::Yield, limited_stack(1024))
-        }),
+        case(
+            "yield-1024:crossbeam-array",
+            "crossbeam_queue::ArrayQueue of 1,024, threads that wait yield",
+            |threads| Flow::bounded(threads, Wait::Yield, ArrayQueue::new(1024)),
+        ),
+        case(
+            "yield-1024:mutex",
+            "std::sync::Mutex<Vec> of 1,024, threads that wait yield",
+            |threads| Flow::bounded(threads, Wait::Yield, limited_stack(1024)),
+        ),
     ],
     peers: &["crossbeam-array", "mutex"],
     method: Method::Timed,
@@ -182,7 +206,7 @@ pub const POOL: Experiment = Experiment {
                 percpu::Pool::with_capacity_per_cpu(IDLE, new_block),
             )
         }),
-        case("type-stable-pool", "memory::Pool", |threads| {
+        case("type-stable-pool", "type_stable::Pool", |threads| {
             carried(threads, type_stable::Pool::<Descriptor>::new())
         }),
         case("malloc", "the C library's malloc and free", |threads| {

@@ -8,16 +8,16 @@ use crate::bench::workloads::pair::{Counting, Pair};
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "kcas-reclamation",
-    about: "k-CAS of two words that one thread has, with descriptors that are used again when they are free, or in any case",
+    about: "k-CAS of two words of one thread, whose descriptors are used again once they are free, or at once (always 1 thread)",
     cases: &[
         case(
             "reclaimed",
-            "a descriptor says when it is free; a block of them a thread",
+            "a thread takes a free descriptor of its block",
             |threads| Counting::boxed(threads, Bare::<true>::default()),
         ),
         case(
             "unreclaimed",
-            "the thread's next one, free or not; right for one thread only",
+            "a thread takes its next descriptor, free or not; correct for one thread only",
             |threads| Counting::boxed(threads, Bare::<false>::default()),
         ),
     ],

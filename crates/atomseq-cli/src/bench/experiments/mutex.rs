@@ -13,83 +13,105 @@ use crate::bench::workloads::locking::{Contention, Hold, Tally};
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "mutex",
-    about: "a lock that all threads contend for, held for no, a short and a longer time",
+    about: "a lock that all threads contend for, held to count, for 100 ns more and for 1 µs more",
     cases: &[
-        case(
-            "hold-0:mutex",
-            "atomseq's mutex::Mutex, held to count",
-            |_| Contention::<Mutex<Tally>>::boxed(Hold::NONE),
-        ),
-        case("hold-0:spin", "atomseq's mutex::SpinLock", |_| {
+        case("hold-0:mutex", "mutex::Mutex, held to count", |_| {
+            Contention::<Mutex<Tally>>::boxed(Hold::NONE)
+        }),
+        case("hold-0:spin", "mutex::SpinLock, held to count", |_| {
             Contention::<SpinLock<Tally>>::boxed(Hold::NONE)
         }),
-        case("hold-0:biased", "atomseq's mutex::Biased", |_| {
+        case("hold-0:biased", "mutex::Biased, held to count", |_| {
             Contention::<Biased<Tally>>::boxed(Hold::NONE)
         }),
         case(
             "hold-0:queue-lock",
-            "Mellor-Crummey and Scott's queue lock",
+            "Mellor-Crummey and Scott's queue lock, held to count",
             |_| Contention::<QueueLock>::boxed(Hold::NONE),
         ),
         case(
             "hold-0:backoff",
-            "test-and-test-and-set with exponential backoff",
+            "test-and-test-and-set with exponential backoff, held to count",
             |_| Contention::<BackoffLock>::boxed(Hold::NONE),
         ),
-        case("hold-0:std", "std::sync::Mutex", |_| {
+        case("hold-0:std", "std::sync::Mutex, held to count", |_| {
             Contention::<std::sync::Mutex<Tally>>::boxed(Hold::NONE)
         }),
-        case("hold-0:parking_lot", "parking_lot::Mutex", |_| {
-            Contention::<parking_lot::Mutex<Tally>>::boxed(Hold::NONE)
-        }),
+        case(
+            "hold-0:parking_lot",
+            "parking_lot::Mutex, held to count",
+            |_| Contention::<parking_lot::Mutex<Tally>>::boxed(Hold::NONE),
+        ),
         case(
             "hold-100ns:mutex",
-            "the same, held for about 100 ns more, here and below",
+            "mutex::Mutex, held for about 100 ns more",
             |_| Contention::<Mutex<Tally>>::boxed(short()),
         ),
-        case("hold-100ns:spin", "atomseq's mutex::SpinLock", |_| {
-            Contention::<SpinLock<Tally>>::boxed(short())
-        }),
-        case("hold-100ns:biased", "atomseq's mutex::Biased", |_| {
-            Contention::<Biased<Tally>>::boxed(short())
-        }),
+        case(
+            "hold-100ns:spin",
+            "mutex::SpinLock, held for about 100 ns more",
+            |_| Contention::<SpinLock<Tally>>::boxed(short()),
+        ),
+        case(
+            "hold-100ns:biased",
+            "mutex::Biased, held for about 100 ns more",
+            |_| Contention::<Biased<Tally>>::boxed(short()),
+        ),
         case(
             "hold-100ns:queue-lock",
-            "Mellor-Crummey and Scott's",
+            "Mellor-Crummey and Scott's queue lock, held for about 100 ns more",
             |_| Contention::<QueueLock>::boxed(short()),
         ),
-        case("hold-100ns:backoff", "with exponential backoff", |_| {
-            Contention::<BackoffLock>::boxed(short())
-        }),
-        case("hold-100ns:std", "std::sync::Mutex", |_| {
-            Contention::<std::sync::Mutex<Tally>>::boxed(short())
-        }),
-        case("hold-100ns:parking_lot", "parking_lot::Mutex", |_| {
-            Contention::<parking_lot::Mutex<Tally>>::boxed(short())
-        }),
+        case(
+            "hold-100ns:backoff",
+            "test-and-test-and-set with exponential backoff, held for about 100 ns more",
+            |_| Contention::<BackoffLock>::boxed(short()),
+        ),
+        case(
+            "hold-100ns:std",
+            "std::sync::Mutex, held for about 100 ns more",
+            |_| Contention::<std::sync::Mutex<Tally>>::boxed(short()),
+        ),
+        case(
+            "hold-100ns:parking_lot",
+            "parking_lot::Mutex, held for about 100 ns more",
+            |_| Contention::<parking_lot::Mutex<Tally>>::boxed(short()),
+        ),
         case(
             "hold-1us:mutex",
-            "the same, held for about 1 µs more, here and below",
+            "mutex::Mutex, held for about 1 µs more",
             |_| Contention::<Mutex<Tally>>::boxed(long()),
         ),
-        case("hold-1us:spin", "atomseq's mutex::SpinLock", |_| {
-            Contention::<SpinLock<Tally>>::boxed(long())
-        }),
-        case("hold-1us:biased", "atomseq's mutex::Biased", |_| {
-            Contention::<Biased<Tally>>::boxed(long())
-        }),
-        case("hold-1us:queue-lock", "Mellor-Crummey and Scott's", |_| {
-            Contention::<QueueLock>::boxed(long())
-        }),
-        case("hold-1us:backoff", "with exponential backoff", |_| {
-            Contention::<BackoffLock>::boxed(long())
-        }),
-        case("hold-1us:std", "std::sync::Mutex", |_| {
-            Contention::<std::sync::Mutex<Tally>>::boxed(long())
-        }),
-        case("hold-1us:parking_lot", "parking_lot::Mutex", |_| {
-            Contention::<parking_lot::Mutex<Tally>>::boxed(long())
-        }),
+        case(
+            "hold-1us:spin",
+            "mutex::SpinLock, held for about 1 µs more",
+            |_| Contention::<SpinLock<Tally>>::boxed(long()),
+        ),
+        case(
+            "hold-1us:biased",
+            "mutex::Biased, held for about 1 µs more",
+            |_| Contention::<Biased<Tally>>::boxed(long()),
+        ),
+        case(
+            "hold-1us:queue-lock",
+            "Mellor-Crummey and Scott's queue lock, held for about 1 µs more",
+            |_| Contention::<QueueLock>::boxed(long()),
+        ),
+        case(
+            "hold-1us:backoff",
+            "test-and-test-and-set with exponential backoff, held for about 1 µs more",
+            |_| Contention::<BackoffLock>::boxed(long()),
+        ),
+        case(
+            "hold-1us:std",
+            "std::sync::Mutex, held for about 1 µs more",
+            |_| Contention::<std::sync::Mutex<Tally>>::boxed(long()),
+        ),
+        case(
+            "hold-1us:parking_lot",
+            "parking_lot::Mutex, held for about 1 µs more",
+            |_| Contention::<parking_lot::Mutex<Tally>>::boxed(long()),
+        ),
     ],
     peers: &["std", "parking_lot", "backoff", "queue-lock"],
     method: Method::Timed,

@@ -26,7 +26,7 @@ pub const STACK: Experiment = Experiment {
         ),
         case(
             "atomseq-kcas",
-            "the same by k-CAS: the portable way",
+            "nonblocking::Stack by k-CAS, which is portable",
             |threads| {
                 Exchange::boxed(
                     threads,
@@ -46,12 +46,12 @@ pub const STACK: Experiment = Experiment {
         ),
         case(
             "treiber-pool",
-            "the same for values: in nodes from type-stable memory",
+            "Treiber's stack of values, in nodes from type-stable memory",
             |threads| Exchange::boxed(threads, PooledTreiber::new()),
         ),
         case(
             "herlihy",
-            "Herlihy's: the whole stack copied, its root compared and swapped",
+            "Herlihy's stack: copied as a whole, its root compared and swapped",
             |threads| Exchange::boxed(threads, CopyingStack::new(elements(threads), threads)),
         ),
         case(
@@ -111,22 +111,22 @@ pub const QUEUE: Experiment = Experiment {
         ),
         case(
             "atomseq-kcas",
-            "the same by k-CAS: the portable way",
+            "nonblocking::Queue by k-CAS, which is portable",
             |threads| Exchange::boxed(threads, Queue::<u64>::by_kcas(elements(threads))),
         ),
         case(
             "crossbeam-array",
-            "crossbeam_queue::ArrayQueue, which is bounded too",
+            "crossbeam_queue::ArrayQueue, bounded too",
             |threads| Exchange::boxed(threads, ArrayQueue::new(elements(threads))),
         ),
         case(
             "crossbeam-seg",
-            "crossbeam_queue::SegQueue, which is not",
+            "crossbeam_queue::SegQueue, unbounded",
             |threads| Exchange::boxed(threads, SegQueue::new()),
         ),
         case(
             "treiber",
-            "two Treiber stacks, the inbox turned round into the outbox",
+            "two Treiber stacks, the inbox reversed into the outbox",
             |threads| Exchange::boxed(threads, TreiberQueue::new(elements(threads))),
         ),
         case("mutex", "std::sync::Mutex<VecDeque>", |threads| {

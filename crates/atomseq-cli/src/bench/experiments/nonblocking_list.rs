@@ -14,7 +14,7 @@ use crate::bench::workloads::ordered::{Coming, Ordered};
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "nonblocking-list",
-    about: "deleting a key, inserting it again and looking for another, of 16 keys a thread in order",
+    about: "removing a key, inserting it again and looking for another, in an ordered list of 16 keys a thread",
     cases: &[
         case(
             "atomseq",
@@ -23,12 +23,12 @@ pub const EXPERIMENT: Experiment = Experiment {
         ),
         case(
             "atomseq-kcas",
-            "the same by k-CAS: the portable way",
+            "nonblocking::List by k-CAS, which is portable",
             |threads| Coming::boxed(threads, List::forced(Mechanism::Kcas)),
         ),
         case(
             "harris-michael",
-            "Harris's and Michael's list: compare-and-swap of one word only",
+            "Harris's and Michael's list, compare-and-swap of one word",
             |threads| Coming::boxed(threads, HarrisMichael::new()),
         ),
         case("crossbeam-skip", "crossbeam_skiplist::SkipMap", |threads| {

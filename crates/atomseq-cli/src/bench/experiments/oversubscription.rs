@@ -27,22 +27,31 @@ use crate::machine;
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "oversubscription",
-    about: "CPU time of a change of two words that 32 threads share, beside one thread's (always 32 threads)",
+    about: "CPU time of a change of two words that 32 threads share, beside that of one thread (always 32 threads)",
     cases: &[
         listed(
             "os-assisted:crowded",
             "dcas::Domain, OS-assisted, 32 threads",
         ),
-        listed("os-assisted:alone", "the same, 1 thread; here and below"),
-        listed("k-cas:crowded", "dcas::Domain, k-CAS"),
-        listed("k-cas:alone", "the same"),
+        listed("os-assisted:alone", "dcas::Domain, OS-assisted, 1 thread"),
+        listed("k-cas:crowded", "dcas::Domain, k-CAS, 32 threads"),
+        listed("k-cas:alone", "dcas::Domain, k-CAS, 1 thread"),
         listed(
             "spin:crowded",
-            "two words under a lock whose waiters only spin",
+            "two words under a lock whose waiters spin, 32 threads",
         ),
-        listed("spin:alone", "the same"),
-        listed("parking_lot:crowded", "parking_lot::Mutex<(u64, u64)>"),
-        listed("parking_lot:alone", "the same"),
+        listed(
+            "spin:alone",
+            "two words under a lock whose waiters spin, 1 thread",
+        ),
+        listed(
+            "parking_lot:crowded",
+            "parking_lot::Mutex<(u64, u64)>, 32 threads",
+        ),
+        listed(
+            "parking_lot:alone",
+            "parking_lot::Mutex<(u64, u64)>, 1 thread",
+        ),
     ],
     peers: &[
         "spin:crowded",

@@ -24,7 +24,7 @@ pub const STACK: Experiment = Experiment {
         }),
         case(
             "rseq-list",
-            "percpu::List, whose nodes are its user's, as treiber's are",
+            "percpu::List, whose nodes belong to its user, as treiber's do",
             |threads| Exchange::boxed(threads, NodeList::new(elements(threads))),
         ),
         case(
@@ -125,7 +125,7 @@ pub const QUEUE: Experiment = Experiment {
         }),
         case(
             "treiber",
-            "two Treiber stacks, the inbox turned round into the outbox",
+            "two Treiber stacks, the inbox reversed into the outbox",
             |threads| Exchange::boxed(threads, TreiberQueue::new(elements(threads))),
         ),
         case("mutex", "std::sync::Mutex<VecDeque>", |threads| {

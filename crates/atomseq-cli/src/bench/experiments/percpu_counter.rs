@@ -23,7 +23,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         ),
         case(
             "interlocked-percpu",
-            "an AtomicU64 a CPU, getcpu and fetch_add",
+            "an AtomicU64 for each CPU, getcpu and fetch_add",
             |_| Box::new(Counting(InterlockedPerCpu::new())),
         ),
         case("mutex", "std::sync::Mutex<u64>", |_| {
@@ -31,7 +31,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         }),
         case(
             "thread-local",
-            "a plain word a thread; nobody can read it before the thread hands it in",
+            "a plain word of each thread, which no other thread can read before it hands it in",
             |_| Box::new(Counting(ThreadLocal::default())),
         ),
     ],

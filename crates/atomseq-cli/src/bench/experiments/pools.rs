@@ -58,7 +58,7 @@ pub const MEMORY: Experiment = Experiment {
     name: "memory",
     about: "allocating a descriptor of 64 bytes, and freeing it",
     cases: &[
-        case("rseq", "memory::Pool", |threads| {
+        case("rseq", "type_stable::Pool", |threads| {
             Box::new(Borrowing::new(descriptors(threads)))
         }),
         case(

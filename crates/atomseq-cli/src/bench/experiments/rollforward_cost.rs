@@ -38,25 +38,31 @@ use crate::error::Error;
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "rollforward-cost",
-    about: "a signal's delivery, by what it interrupts (always 1 thread)",
+    about: "the delivery of a signal, by what it interrupts (always 1 thread)",
     cases: &[
         listed("plain", "no sequence is interrupted"),
-        listed("restarted", "a sequence is, and starts again"),
-        listed("rolled", "a sequence is, and first runs to its end"),
+        listed("restarted", "a sequence is interrupted and restarts"),
+        listed(
+            "rolled",
+            "a sequence is interrupted and first runs to its end",
+        ),
         listed(
             "deferred",
-            "signal::mask() is in force, and puts the signal off until its end",
+            "signal::mask() is in force and defers the signal to its end",
         ),
+        listed("pending:plain", "plain, less the time to send the signal"),
         listed(
-            "pending:plain",
-            "the same without what it takes to send the signal",
+            "pending:restarted",
+            "restarted, less the time to send the signal",
         ),
-        listed("pending:restarted", "the same"),
-        listed("pending:rolled", "the same"),
-        listed("pending:deferred", "the same"),
+        listed("pending:rolled", "rolled, less the time to send the signal"),
+        listed(
+            "pending:deferred",
+            "deferred, less the time to send the signal",
+        ),
         listed(
             CONSTANT,
-            "what brings the thread there, taken off all others",
+            "the interruption without a signal, subtracted from all others",
         ),
     ],
     peers: &[],

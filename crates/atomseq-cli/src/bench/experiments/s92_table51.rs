@@ -35,33 +35,27 @@ pub const EXPERIMENT: Experiment = Experiment {
             "counter:unsynchronized",
             "a counter is incremented, not synchronized",
         ),
-        listed(
-            "counter:locked",
-            "the same under signal::mask() and a SpinLock",
-        ),
+        listed("counter:locked", "under signal::mask() and a SpinLock"),
         listed(
             "counter:locked-sigprocmask",
-            "the same between two calls of sigprocmask and a SpinLock",
+            "between two calls of sigprocmask, under a SpinLock",
         ),
-        listed("counter:locked-open", "the same under a SpinLock alone"),
+        listed("counter:locked-open", "under a SpinLock alone"),
         listed("counter:lock-free", "AtomicU64, compare_exchange"),
         listed(
             "counter:lock-free-retry",
-            "the same, whose first attempt fails",
+            "AtomicU64, compare_exchange, whose first attempt fails",
         ),
         listed(
             "list-insert:unsynchronized",
             "a free node is linked before the first of a list, not synchronized",
         ),
-        listed(
-            "list-insert:locked",
-            "the same under signal::mask() and a SpinLock",
-        ),
+        listed("list-insert:locked", "under signal::mask() and a SpinLock"),
         listed(
             "list-insert:locked-sigprocmask",
-            "the same between two calls of sigprocmask and a SpinLock",
+            "between two calls of sigprocmask, under a SpinLock",
         ),
-        listed("list-insert:locked-open", "the same under a SpinLock alone"),
+        listed("list-insert:locked-open", "under a SpinLock alone"),
         listed("list-insert:lock-free", "nonblocking::LinkedStack::push"),
         listed("list-insert:cas2", "figure 5.4 by dcas::Domain"),
         listed(
@@ -72,15 +66,12 @@ pub const EXPERIMENT: Experiment = Experiment {
             "list-delete:unsynchronized",
             "the first node of a list is taken off, not synchronized",
         ),
-        listed(
-            "list-delete:locked",
-            "the same under signal::mask() and a SpinLock",
-        ),
+        listed("list-delete:locked", "under signal::mask() and a SpinLock"),
         listed(
             "list-delete:locked-sigprocmask",
-            "the same between two calls of sigprocmask and a SpinLock",
+            "between two calls of sigprocmask, under a SpinLock",
         ),
-        listed("list-delete:locked-open", "the same under a SpinLock alone"),
+        listed("list-delete:locked-open", "under a SpinLock alone"),
         listed("list-delete:lock-free", "nonblocking::LinkedStack::pop"),
         listed("list-delete:cas2", "figure 5.4 by dcas::Domain"),
         listed(
@@ -91,15 +82,12 @@ pub const EXPERIMENT: Experiment = Experiment {
             "queue-put:unsynchronized",
             "a number is put into a circular queue, not synchronized",
         ),
-        listed(
-            "queue-put:locked",
-            "the same under signal::mask() and a SpinLock",
-        ),
+        listed("queue-put:locked", "under signal::mask() and a SpinLock"),
         listed(
             "queue-put:locked-sigprocmask",
-            "the same between two calls of sigprocmask and a SpinLock",
+            "between two calls of sigprocmask, under a SpinLock",
         ),
-        listed("queue-put:locked-open", "the same under a SpinLock alone"),
+        listed("queue-put:locked-open", "under a SpinLock alone"),
         listed("queue-put:lock-free", "nonblocking::Queue::push"),
         listed("queue-put:cas2", "figure 5.6 by dcas::Domain"),
         listed(
@@ -108,17 +96,14 @@ pub const EXPERIMENT: Experiment = Experiment {
         ),
         listed(
             "queue-get:unsynchronized",
-            "the oldest number is got out, not synchronized",
+            "the oldest number is taken out, not synchronized",
         ),
-        listed(
-            "queue-get:locked",
-            "the same under signal::mask() and a SpinLock",
-        ),
+        listed("queue-get:locked", "under signal::mask() and a SpinLock"),
         listed(
             "queue-get:locked-sigprocmask",
-            "the same between two calls of sigprocmask and a SpinLock",
+            "between two calls of sigprocmask, under a SpinLock",
         ),
-        listed("queue-get:locked-open", "the same under a SpinLock alone"),
+        listed("queue-get:locked-open", "under a SpinLock alone"),
         listed("queue-get:lock-free", "nonblocking::Queue::pop"),
         listed("queue-get:cas2", "figure 5.6 by dcas::Domain"),
         listed(
@@ -129,15 +114,12 @@ pub const EXPERIMENT: Experiment = Experiment {
             "stack-push:unsynchronized",
             "a number is pushed on a stack in an array, not synchronized",
         ),
-        listed(
-            "stack-push:locked",
-            "the same under signal::mask() and a SpinLock",
-        ),
+        listed("stack-push:locked", "under signal::mask() and a SpinLock"),
         listed(
             "stack-push:locked-sigprocmask",
-            "the same between two calls of sigprocmask and a SpinLock",
+            "between two calls of sigprocmask, under a SpinLock",
         ),
-        listed("stack-push:locked-open", "the same under a SpinLock alone"),
+        listed("stack-push:locked-open", "under a SpinLock alone"),
         listed("stack-push:lock-free", "nonblocking::Stack::push"),
         listed("stack-push:cas2", "figure 5.5 by dcas::Domain"),
         listed(
@@ -148,15 +130,12 @@ pub const EXPERIMENT: Experiment = Experiment {
             "stack-pop:unsynchronized",
             "the top number is popped, not synchronized",
         ),
-        listed(
-            "stack-pop:locked",
-            "the same under signal::mask() and a SpinLock",
-        ),
+        listed("stack-pop:locked", "under signal::mask() and a SpinLock"),
         listed(
             "stack-pop:locked-sigprocmask",
-            "the same between two calls of sigprocmask and a SpinLock",
+            "between two calls of sigprocmask, under a SpinLock",
         ),
-        listed("stack-pop:locked-open", "the same under a SpinLock alone"),
+        listed("stack-pop:locked-open", "under a SpinLock alone"),
         listed("stack-pop:lock-free", "nonblocking::Stack::pop"),
         listed("stack-pop:cas2", "figure 5.5 by dcas::Domain"),
         listed(
@@ -165,19 +144,16 @@ pub const EXPERIMENT: Experiment = Experiment {
         ),
         listed(
             "semaphore:unsynchronized",
-            "a permit is got, not synchronized",
+            "a permit is taken, not synchronized",
         ),
-        listed(
-            "semaphore:locked",
-            "the same under signal::mask() and a SpinLock",
-        ),
+        listed("semaphore:locked", "under signal::mask() and a SpinLock"),
         listed(
             "semaphore:locked-sigprocmask",
-            "the same between two calls of sigprocmask and a SpinLock",
+            "between two calls of sigprocmask, under a SpinLock",
         ),
-        listed("semaphore:locked-open", "the same under a SpinLock alone"),
+        listed("semaphore:locked-open", "under a SpinLock alone"),
         listed("semaphore:lock-free", "mutex::Semaphore::acquire"),
-        listed("semaphore:posix", "sem_wait of the system's library"),
+        listed("semaphore:posix", "sem_wait of the C library"),
     ],
     peers: &["unsynchronized", "posix"],
     method: Method::Own {

@@ -39,28 +39,30 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "signal-sequence",
     about: "M94's programs: what it costs to be atomic against this thread's signal handlers",
     cases: &[
-        case("null:none", "one store", |threads| {
+        case("null:none", "one store, unprotected", |threads| {
             Running::<Null<Unprotected>>::boxed(threads)
         }),
         case(
             "null:restarting",
-            "the same, restarted if interrupted",
+            "one store, restarted if interrupted",
             |threads| Running::<Null<Restarting>>::boxed(threads),
         ),
         case(
             "null:rolling",
-            "the same, rolled forward if interrupted",
+            "one store, rolled forward if interrupted",
             |threads| Running::<Null<Rolling>>::boxed(threads),
         ),
-        case("null:mask", "a store under signal::mask()", |threads| {
-            Running::<Null<Shielded<Mask>>>::boxed(threads)
-        }),
+        case(
+            "null:mask",
+            "one store, in plain Rust, under signal::mask()",
+            |threads| Running::<Null<Shielded<Mask>>>::boxed(threads),
+        ),
         case("null:interlocked", "AtomicUsize::swap", |threads| {
             Running::<TaggedNull>::boxed(threads)
         }),
         case(
             "null:sigprocmask",
-            "a store between two calls of sigprocmask",
+            "one store, in plain Rust, between two calls of sigprocmask",
             |threads| Running::<Null<Shielded<KernelMask>>>::boxed(threads),
         ),
         case(
@@ -70,17 +72,17 @@ pub const EXPERIMENT: Experiment = Experiment {
         ),
         case(
             "lifo:restarting",
-            "the same, restarted if interrupted",
+            "a push and a pop on a linked stack, restarted if interrupted",
             |threads| Running::<Lifo<Restarting>>::boxed(threads),
         ),
         case(
             "lifo:rolling",
-            "the same, rolled forward if interrupted",
+            "a push and a pop on a linked stack, rolled forward if interrupted",
             |threads| Running::<Lifo<Rolling>>::boxed(threads),
         ),
         case(
             "lifo:mask",
-            "in plain Rust, each under signal::mask()",
+            "a push and a pop on a linked stack, in plain Rust, each under signal::mask()",
             |threads| Running::<Lifo<Shielded<Mask>>>::boxed(threads),
         ),
         case(
@@ -90,7 +92,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         ),
         case(
             "lifo:sigprocmask",
-            "in plain Rust, each between two calls of sigprocmask",
+            "a push and a pop on a linked stack, in plain Rust, each between two calls of sigprocmask",
             |threads| Running::<Lifo<Shielded<KernelMask>>>::boxed(threads),
         ),
         case(
@@ -100,17 +102,17 @@ pub const EXPERIMENT: Experiment = Experiment {
         ),
         case(
             "fifo:restarting",
-            "the same, restarted if interrupted",
+            "an enqueue and a dequeue, one visible store each, restarted if interrupted",
             |threads| Running::<Fifo<Restarting>>::boxed(threads),
         ),
         case(
             "fifo:rolling",
-            "the same, rolled forward if interrupted",
+            "an enqueue and a dequeue, one visible store each, rolled forward if interrupted",
             |threads| Running::<Fifo<Rolling>>::boxed(threads),
         ),
         case(
             "fifo:mask",
-            "in plain Rust, each under signal::mask()",
+            "an enqueue and a dequeue, one visible store each, in plain Rust, each under signal::mask()",
             |threads| Running::<Fifo<Shielded<Mask>>>::boxed(threads),
         ),
         case(
@@ -120,7 +122,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         ),
         case(
             "fifo:sigprocmask",
-            "in plain Rust, each between two calls of sigprocmask",
+            "an enqueue and a dequeue, one visible store each, in plain Rust, each between two calls of sigprocmask",
             |threads| Running::<Fifo<Shielded<KernelMask>>>::boxed(threads),
         ),
         case(
@@ -130,17 +132,17 @@ pub const EXPERIMENT: Experiment = Experiment {
         ),
         case(
             "fifo-stores:rolling",
-            "the same, rolled forward if interrupted",
+            "an enqueue and a dequeue with several visible stores, rolled forward if interrupted",
             |threads| Running::<FifoStores<Rolling>>::boxed(threads),
         ),
         case(
             "fifo-stores:mask",
-            "in plain Rust, each under signal::mask()",
+            "an enqueue and a dequeue with several visible stores, in plain Rust, each under signal::mask()",
             |threads| Running::<FifoStores<Shielded<Mask>>>::boxed(threads),
         ),
         case(
             "fifo-stores:sigprocmask",
-            "in plain Rust, each between two calls of sigprocmask",
+            "an enqueue and a dequeue with several visible stores, in plain Rust, each between two calls of sigprocmask",
             |threads| Running::<FifoStores<Shielded<KernelMask>>>::boxed(threads),
         ),
     ],

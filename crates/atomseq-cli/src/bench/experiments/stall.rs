@@ -30,22 +30,22 @@ use crate::patience::Patience;
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "stall",
-    about: "one thread stopped inside an operation: how long until another completes one (always 2 threads)",
+    about: "the time of an operation while another thread is stopped inside one (always 2 threads)",
     cases: &[
         listed(
             "os-assisted",
-            "dcas::Domain, OS-assisted: the stopped thread is thrown out",
+            "dcas::Domain, OS-assisted: the stopped thread's operation is revoked",
         ),
         listed(
             "k-cas",
-            "dcas::Domain, k-CAS: what it has begun is finished for it",
+            "dcas::Domain, k-CAS: the stopped thread's operation is completed",
         ),
         listed("stack", "nonblocking::Stack"),
         listed("queue", "nonblocking::Queue"),
         listed("list", "nonblocking::List"),
         listed(
             "watched:mutex",
-            "std::sync::Mutex: for ever; the figure is for how long that was watched",
+            "std::sync::Mutex: indefinitely; the figure is how long it was watched",
         ),
     ],
     peers: &["mutex"],
