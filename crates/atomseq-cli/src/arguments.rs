@@ -10,7 +10,7 @@ use crate::process;
 use crate::torture::harness::sabotage::Sabotage;
 use crate::torture::{self, targets};
 
-/// The most threads a benchmark runs; beyond it a machine measures its own scheduler.
+/// The maximum number of threads of a benchmark. More would measure the scheduler.
 pub const MAX_THREADS: usize = 1_024;
 
 /// Atomic sequences, and the structures and locks made of them: what works on this machine, and
@@ -27,13 +27,13 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Those of this process. Bad ones, and requests for help, end it.
+    /// Returns those of this process. Bad ones, and requests for help, end it.
     pub fn here() -> Arguments {
         Arguments::try_parse().unwrap_or_else(|error| refuse(&error))
     }
 }
 
-/// Ends the process with what there is to say about its arguments.
+/// Prints help or what is wrong with the arguments, and ends the process.
 fn refuse(error: &clap::Error) -> ! {
     if !error.use_stderr() {
         // Help, or the version: a result like others.
@@ -89,8 +89,8 @@ pub struct Bench {
     #[arg(value_name = "EXPERIMENT", value_parser = experiment)]
     pub experiments: Vec<String>,
     /// How many threads to run at once; several numbers are measured one after the other. [default:
-    /// 1 and the number of CPUs; for locks, four a CPU as well; 2, one and two a CPU for flows; 1
-    /// for what threads do without each other]
+    /// 1 and the number of CPUs; for locks and shared structures also four times that; for flows 2,
+    /// the number of CPUs and twice that; 1 where threads share nothing]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = threads, action = ArgAction::Append,
           allow_hyphen_values = true)]
     pub threads: Vec<usize>,
@@ -106,14 +106,14 @@ pub struct Bench {
     /// and every comparison that atomseq loses.
     #[arg(long, conflicts_with = "json")]
     pub markdown: bool,
-    /// Prints JSON Lines instead: an `environment` record, then a `measure` a case and a `ratio` an
-    /// ordered pair of cases; where a paper published the same, an `overhead` a case and a
-    /// `published` record a figure of its. A case whose operations are not accounted for has a
-    /// `wrong` record instead of all these: `expected` and `found` counts, the `fault` in words,
-    /// and whether it is a `peer`'s. A wrong case of atomseq's own ends the benchmark, after all
-    /// others, with exit code 1. Where there are no counts, `expected` is null and `found` is
-    /// empty; if `untried` is true besides, the case could not be measured, which leaves the exit
-    /// code as it is.
+    /// Prints JSON Lines instead: an `environment` record, then a `measure` for each case and a
+    /// `ratio` for each ordered pair of cases. Where a paper published the same, there are an
+    /// `overhead` for each case and a `published` record for each figure. A case whose operations
+    /// are not accounted for has a `wrong` record instead, with `expected` and `found` counts, the
+    /// `fault` in words, and whether the case is a `peer`'s. A wrong case of atomseq's own makes
+    /// the command exit with code 1, after all others were measured. Where there are no counts,
+    /// `expected` is null and `found` is empty. If `untried` is true as well, the case could not be
+    /// measured, which does not change the exit code.
     #[arg(long)]
     pub json: bool,
 }
@@ -267,7 +267,7 @@ fn experiment(name: &str) -> Result<String, String> {
 fn threads(number: &str) -> Result<usize, String> {
     match number.trim().parse() {
         Ok(threads @ 1..=MAX_THREADS) => Ok(threads),
-        Ok(0) => Err("without a thread nothing can be measured; give numbers from 1".to_string()),
+        Ok(0) => Err("nothing can be measured without a thread; give numbers from 1".to_string()),
         Ok(_) => Err(format!(
             "that many threads would measure the scheduler; give numbers up to {MAX_THREADS}"
         )),

@@ -317,11 +317,7 @@ fn print(measured: &[Measured], terminal: Terminal, to: &mut impl Write) -> Resu
     for line in &lines {
         writeln!(to, "{}", layout.show(line))?;
     }
-    writeln!(
-        to,
-        "{}",
-        layout.note("  █ is 1 ×; in brackets p10 to p90 of the rounds; tie: 1 lies between them")
-    )?;
+    writeln!(to, "{}", layout.legend())?;
     let losses = match lost.is_empty() {
         true => "atomseq loses to nothing that was measured here",
         false => "atomseq loses here",
@@ -348,10 +344,10 @@ fn print(measured: &[Measured], terminal: Terminal, to: &mut impl Write) -> Resu
     }
     let outcomes = measured.iter().filter_map(|row| row.outcome.as_ref());
     let wrong = outcomes.flat_map(|outcome| &outcome.wrong);
-    // What a row itself says is not repeated.
+    // A fault that a row shows is not repeated.
     let wrong = wrong.filter(|wrong| {
-        let told = |line: &Line| line.result.as_ref().err() == Some(&wrong.fault);
-        !lines.iter().any(told)
+        let is_shown = |line: &Line| line.result.as_ref().err() == Some(&wrong.fault);
+        !lines.iter().any(is_shown)
     });
     for wrong in wrong.take(3) {
         let place = format!("{}: {}", wrong.experiment, left_out(wrong));

@@ -60,7 +60,8 @@ pub struct Tables<W> {
     pub to: W,
     /// Whether they have all columns, and everything that papers published.
     pub verbose: bool,
-    /// Whether the experiments were named. Then a paper's table is printed beside what was measured.
+    /// Whether the experiments were named. Then a paper's table is printed beside what was
+    /// measured.
     pub named: bool,
 }
 
@@ -141,16 +142,12 @@ pub fn left_out(wrong: &Wrong) -> String {
     if wrong.untried {
         return format!("{case} was not measured: {fault}.");
     }
-    let whose = if wrong.peer {
-        "a fault of the peer's"
-    } else {
-        "a fault of atomseq's"
-    };
+    let whose = if wrong.peer { "the peer" } else { "atomseq" };
     let counts = wrong.expected.map_or(String::new(), |expected| {
         let found: Vec<_> = wrong.found.iter().map(u64::to_string).collect();
         format!(" (expected {expected}, found {})", list(&found))
     });
-    format!("{case} is left out, for {whose}: {fault}{counts}.")
+    format!("{case} is left out because of a fault in {whose}: {fault}{counts}.")
 }
 
 fn title(outcome: &Outcome) -> String {

@@ -343,7 +343,7 @@ fn stopped_threads_and_crowds_have_complete_records() {
 }
 
 #[test]
-fn biased_locks_are_measured_by_who_uses_them() {
+fn biased_locks_are_measured_by_workload() {
     let asked = ["bench", "biased", "--threads", "7", "--quick", "--json"];
     let records = records(&asked);
     // One at home, one elsewhere, whatever is asked for.
@@ -430,12 +430,12 @@ fn doctor_tries_what_signals_need() {
     assert_eq!(sequences.is_some_and(|sequences| sequences > 0), PROTECTED);
     assert_eq!(signals["managed"], serde_json::json!([]));
     let text = text(&run(&["doctor"]).stdout);
-    let told = if PROTECTED {
+    let expected = if PROTECTED {
         "tried and good: restart, rollforward, the mask"
     } else {
         "sequences run with all signals blocked"
     };
-    assert!(text.contains(told), "{text}");
+    assert!(text.contains(expected), "{text}");
 }
 
 #[test]
@@ -638,7 +638,7 @@ fn bad_arguments_end_in_a_sentence_and_exit_code_2() {
         ),
         (
             &["bench", "--threads", "0"],
-            "without a thread nothing can be measured",
+            "nothing can be measured without a thread",
         ),
         (&["bench", "--threads", "-1"], "not a number of threads"),
         (&["bench", "--threads", "two"], "not a number of threads"),
@@ -692,7 +692,7 @@ fn help_lists_everything() {
 }
 
 #[test]
-fn a_reader_who_leaves_ends_the_command_quietly() {
+fn a_reader_that_leaves_ends_the_command_quietly() {
     for arguments in [
         &[
             "bench",

@@ -1,5 +1,5 @@
-//! `atomseq bench`: what per-CPU structures are worth on this machine, measured beside what one
-//! would use without them.
+//! `atomseq bench`: atomseq's structures and locks measured beside the alternatives, on this
+//! machine.
 
 pub mod beside;
 pub mod crew;
@@ -26,15 +26,15 @@ use self::record::{Outcome, Wrong, subject, workload};
 use crate::error::Error;
 use crate::machine;
 
-/// What is to be measured.
+/// The experiments to measure, and how.
 pub struct Plan {
     /// The experiments, each once.
     pub experiments: Vec<&'static Experiment>,
     /// The numbers of threads, each once.
     pub threads: Vec<usize>,
-    /// Whether somebody asked for them, or they are the default.
+    /// Whether they were asked for, or are the default.
     pub asked: bool,
-    /// Whether few and short runs are enough.
+    /// Whether runs are few and short.
     pub quick: bool,
 }
 
@@ -52,8 +52,8 @@ pub trait Listener {
     }
 }
 
-/// Carries out a plan; everything it measured. Cases that are wrong have no figures: [`verdict`]
-/// judges them.
+/// Carries out a plan and returns everything that it measured. Cases that are wrong have no
+/// figures: [`verdict`] judges them.
 ///
 /// # Errors
 ///
@@ -229,9 +229,9 @@ fn placed(
     Ok(all)
 }
 
-/// Can a case be what its name says? Where no gate can be closed, OS-assisted DCAS would be k-CAS,
-/// and what the kernel restarts for the threads of one CPU an interlocked instruction: figures
-/// under another's name.
+/// Whether a case can be what its name says. Where no gate can be closed, OS-assisted DCAS would be
+/// k-CAS, and what the kernel restarts for the threads of one CPU an interlocked instruction:
+/// figures under another's name.
 pub fn is_possible(case: &'static str, gates: bool) -> bool {
     let is_cpus = ["cpu", "cpu-inlined", "cpu-branch"].contains(&subject(case));
     gates || !(is_cpus || case.starts_with("os-assisted"))
@@ -266,7 +266,7 @@ mod tests {
     use super::*;
     use crate::report::{Lines, Tables};
 
-    /// Counts one operation of its last run too few, if it is told to.
+    /// Counts one operation of its last run too few, if its field says so.
     #[derive(Default)]
     struct Careless(AtomicU64, bool);
 
@@ -322,7 +322,7 @@ mod tests {
         &[case("own", "", wrong), case("peer", "", wrong)],
     );
 
-    fn for_people(to: &mut Vec<u8>) -> Tables<&mut Vec<u8>> {
+    fn tables_to(to: &mut Vec<u8>) -> Tables<&mut Vec<u8>> {
         Tables {
             to,
             verbose: false,
@@ -341,7 +341,7 @@ mod tests {
         let (mut lines, mut tables) = (Vec::new(), Vec::new());
         let outcomes = run(&plan, &mut Lines(&mut lines)).unwrap();
         for outcome in &outcomes {
-            for_people(&mut tables).outcome(outcome).unwrap();
+            tables_to(&mut tables).outcome(outcome).unwrap();
         }
         let text = |bytes| String::from_utf8(bytes).unwrap();
         (text(lines), text(tables), verdict(&outcomes))
@@ -375,7 +375,7 @@ mod tests {
         let expected = wrong["expected"].as_u64().unwrap();
         assert_eq!(wrong["found"], serde_json::json!([expected - 1]));
         let sentence = format!(
-            "peer is left out, for a fault of the peer's: one is missing (expected {expected}, found {}).",
+            "peer is left out because of a fault in the peer: one is missing (expected {expected}, found {}).",
             expected - 1
         );
         assert!(tables.contains(&sentence), "{tables}");
@@ -388,25 +388,25 @@ mod tests {
     fn a_wrong_count_of_atomseqs_own_is_an_error_after_all_others() {
         let (lines, tables, end) = printed(&[&OWN, &RIGHT]);
         let error = end.unwrap_err().to_string();
-        let told =
+        let expected =
             "own-fault, case own, with 2 threads: one is missing; its figures would be worthless";
-        assert!(error.starts_with(told), "{error}");
+        assert!(error.starts_with(expected), "{error}");
         assert!(lines.contains("\"peer\":false"), "{lines}");
         assert!(lines.contains("\"experiment\":\"right\""), "{lines}");
         assert!(
-            tables.contains("own is left out, for a fault of atomseq's: "),
+            tables.contains("own is left out because of a fault in atomseq: "),
             "{tables}"
         );
     }
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_case_that_was_not_measured_is_told_and_is_no_fault() {
+    fn a_case_that_was_not_measured_is_reported_and_is_no_fault() {
         let faults = vec![("own", Fault::untried("only 2 of 9 stops were inside"))];
         let outcome = Outcome::of("right", 2, false, &[]).without(faults, &[]);
         let (mut lines, mut tables) = (Vec::new(), Vec::new());
         Lines(&mut lines).outcome(&outcome).unwrap();
-        for_people(&mut tables).outcome(&outcome).unwrap();
+        tables_to(&mut tables).outcome(&outcome).unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         let (lines, tables) = (text(lines), text(tables));
         let sentence = "own was not measured: only 2 of 9 stops were inside.";
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_who_leaves_does_not_hide_a_wrong_case() {
+    fn a_reader_that_leaves_does_not_hide_a_wrong_case() {
         let end = |experiment| {
             let plan = Plan {
                 experiments: vec![experiment],

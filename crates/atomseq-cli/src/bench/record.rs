@@ -177,8 +177,8 @@ pub struct Published {
     pub cases: Vec<&'static str>,
 }
 
-/// A case that has no figures: they would be worthless, because its operations are not accounted
-/// for; or it was not measured.
+/// A case without figures: its operations are not accounted for, so figures would be worthless; or
+/// it was not measured.
 #[derive(Clone, Debug, Serialize)]
 pub struct Wrong {
     /// The experiment's name.
@@ -195,7 +195,7 @@ pub struct Wrong {
     pub expected: Option<u64>,
     /// The counts that were found.
     pub found: Vec<u64>,
-    /// The same in words.
+    /// The fault in words.
     pub fault: String,
 }
 
@@ -241,7 +241,7 @@ pub struct Outcome {
     /// An overhead a case of a workload with a bare form, but that form; and the differences that a
     /// paper has figures of.
     pub overheads: Vec<Overhead>,
-    /// What a paper published of the same; told once an experiment.
+    /// What a paper published of the same; reported once for each experiment.
     pub published: Vec<Published>,
     /// The cases that have no figures.
     pub wrong: Vec<Wrong>,

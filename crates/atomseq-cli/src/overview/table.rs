@@ -143,6 +143,14 @@ impl Layout {
         self.terminal.paint(Colour::Dim, &self.cut(note))
     }
 
+    /// What the bars, the brackets and the word "tie" mean.
+    pub fn legend(&self) -> String {
+        let bar = if self.bar > 0 { "█ is 1 ×; " } else { "" };
+        self.note(&format!(
+            "  {bar}in brackets p10 to p90 of the rounds; tie: 1 lies between them"
+        ))
+    }
+
     /// A line of the table.
     pub fn show(&self, line: &Line) -> String {
         let cells = cells(line);

@@ -7,7 +7,7 @@ use super::{figure, groups, left_out, list, remarks, spread, threads};
 use crate::bench::Listener;
 use crate::bench::environment::Environment;
 use crate::bench::experiments::{self, Experiment};
-use crate::bench::record::{Outcome, Ratio, Verdict, subject, workload};
+use crate::bench::record::{Outcome, Ratio, Verdict, subject};
 use crate::error::Error;
 
 /// A page of Markdown.
@@ -35,6 +35,11 @@ A time is the median of the rounds. A ratio divides the case's time by that of t
 table, round by round: above 1, the case takes longer than the first. It is the median of the rounds,
 with the 10th to the 90th percentile in brackets. Every case checks in the end that its operations
 are accounted for; one that fails has no figures.";
+
+const LOSSES: &str = "\
+Every comparison with an alternative in which the whole spread is on the other's side: the ratio is
+atomseq's time, or bytes, divided by the other's. Code without any protection (`loop`, `none`,
+`unsynchronized`) is no alternative; the tables above show what protection costs.";
 
 impl<W: Write> Listener for Markdown<W> {
     fn environment(&mut self, environment: &Environment) -> Result<(), Error> {
@@ -110,7 +115,7 @@ impl<W: Write> Listener for Markdown<W> {
                     self.to,
                     "| `{}` | {} | {} | {} |",
                     measure.case,
-                    about(measure.case),
+                    plain(about(measure.case)),
                     figure(measure.median),
                     ratio.map_or("1".to_string(), spread),
                 )?;
@@ -123,11 +128,7 @@ impl<W: Write> Listener for Markdown<W> {
     }
 
     fn end(&mut self, outcomes: &[Outcome]) -> Result<(), Error> {
-        writeln!(
-            self.to,
-            "\n## Where atomseq loses\n\nEvery comparison in which the whole spread is on the other's side: the ratio is \
-             atomseq's time, or\nbytes, divided by the other's.\n"
-        )?;
+        writeln!(self.to, "\n## Where atomseq loses\n\n{LOSSES}\n")?;
         let mut lost = false;
         for outcome in outcomes {
             let Some(experiment) = experiments::find(outcome.experiment) else {
@@ -167,16 +168,24 @@ impl<W: Write> Listener for Markdown<W> {
     }
 }
 
-/// Whether the rounds decide that a case of atomseq's takes longer than one that is not: a peer's,
-/// or what does the same without protection.
+/// Subjects that do the same without any protection, or nothing at all.
+const BARE: [&str; 3] = ["loop", "none", "unsynchronized"];
+
+/// Whether the rounds decide that a case of atomseq's takes longer than a peer's.
 fn is_loss(experiment: &Experiment, ratio: &Ratio) -> bool {
-    let baseline = experiment.beside.and_then(|beside| beside.baseline);
-    let is_own = |case| {
-        let is = |name: &str| name == case || name == subject(case);
-        !experiment.peers.iter().any(|peer| is(peer)) && !baseline.is_some_and(is)
+    let is_peer = |case| {
+        let is = |name: &&str| [case, subject(case)].contains(name);
+        experiment.peers.iter().any(is)
     };
-    debug_assert_eq!(workload(ratio.numerator), workload(ratio.denominator));
-    is_own(ratio.numerator) && !is_own(ratio.denominator) && ratio.verdict() == Verdict::Longer
+    let is_bare = |case| BARE.contains(&subject(case));
+    let pair = [ratio.numerator, ratio.denominator];
+    let is_beside_peer = !is_peer(pair[0]) && is_peer(pair[1]);
+    is_beside_peer && !pair.into_iter().any(is_bare) && ratio.verdict() == Verdict::Longer
+}
+
+/// A text in which Markdown sees no HTML.
+fn plain(text: &str) -> String {
+    text.replace('<', "\\<")
 }
 
 fn sentence_case(text: &str) -> String {
@@ -187,4 +196,42 @@ fn sentence_case(text: &str) -> String {
         .flat_map(char::to_uppercase)
         .chain(letters)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::engine::Effort;
+    use crate::bench::record::Series;
+
+    /// The part of the page that names losses, of rounds that were made up.
+    fn losses(cases: &[(&'static str, f64)]) -> String {
+        let series: Vec<_> = cases
+            .iter()
+            .map(|&(case, value)| Series {
+                case,
+                unit: "ns/op",
+                values: vec![value; Effort::FEWEST],
+            })
+            .collect();
+        let outcome = Outcome::of("percpu-counter", 2, false, &series);
+        let mut page = Vec::new();
+        Markdown::new(&mut page).end(&[outcome]).unwrap();
+        String::from_utf8(page).unwrap()
+    }
+
+    #[test]
+    fn every_loss_to_a_peer_is_named() {
+        let text = losses(&[("rseq", 3.0), ("mutex", 9.0), ("thread-local", 1.0)]);
+        let row = "| percpu-counter | 2 | `rseq` | `thread-local` 3.00 × (3.00 to 3.00) |";
+        assert!(text.contains(row), "{text}");
+        assert!(!text.contains("`mutex`"), "{text}");
+        let none = losses(&[("rseq", 3.0), ("mutex", 9.0)]);
+        assert!(none.ends_with("\nNone.\n"), "{none}");
+    }
+
+    #[test]
+    fn markdown_sees_no_html() {
+        assert_eq!(plain("Mutex<u64>"), "Mutex\\<u64>");
+    }
 }

@@ -82,7 +82,7 @@ fn every_experiment_names_what_its_paper_has() {
 }
 
 #[test]
-fn every_cell_is_told_once_beside_its_cases() {
+fn every_cell_is_reported_once_beside_its_cases() {
     let published = beside().published(experiment());
     let cells: Vec<_> = published
         .iter()
@@ -113,13 +113,13 @@ fn an_argument_is_the_quotient_of_what_is_added() {
         ("lifo:interlocked", 23.0),
     ]);
     let arguments = beside().arguments(&outcome, "lifo");
-    let told: Vec<_> = arguments
+    let found: Vec<_> = arguments
         .iter()
         .map(|a| (a.subjects, a.measured, a.published.clone()))
         .collect();
     let (alpha, hp) = ("DEC Alpha", "HP PA-RISC 1.1");
     assert_eq!(
-        told,
+        found,
         [
             (
                 ("sigprocmask", "rolling"),
@@ -147,7 +147,7 @@ fn what_adds_nothing_is_no_divisor() {
 }
 
 #[test]
-fn another_order_is_told_with_its_reason() {
+fn another_order_is_reported_with_its_reason() {
     let as_there = [
         ("lifo:none", 3.0),
         ("lifo:rolling", 3.0),

@@ -157,14 +157,14 @@ unsafe impl OneCpu for Measured {
 
 /// The way into a critical section and out of it.
 pub trait Door: Default + 'static {
-    /// Goes in; true if nobody was there.
+    /// Enters; returns whether the section was free.
     fn enter(&self) -> bool;
 
-    /// Goes out.
+    /// Leaves.
     ///
     /// # Safety
     ///
-    /// Whoever calls is in.
+    /// The caller has entered.
     unsafe fn leave(&self);
 }
 
@@ -190,7 +190,7 @@ macro_rules! door {
 
             #[inline(always)]
             unsafe fn leave(&self) {
-                // SAFETY: whoever is in has set it.
+                // SAFETY: a caller that has entered has set it.
                 unsafe { self.0.clear() }
             }
         }
@@ -291,7 +291,7 @@ mod tests {
     use super::*;
     use crate::bench::engine::GRAIN;
 
-    /// Lets nobody in a second time.
+    /// Refuses every entry but the first.
     #[derive(Default)]
     struct Shut(AtomicU64);
 
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_that_was_not_entered_is_found_out() {
+    fn a_section_that_was_not_entered_is_found() {
         let case = Passes::<Shut>::boxed();
         case.run(0, GRAIN);
         let fault = case.check(GRAIN).unwrap_err();

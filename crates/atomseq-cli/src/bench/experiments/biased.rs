@@ -1,8 +1,8 @@
-//! `biased`: locks that one CPU uses most. Who uses them is the workload:
+//! `biased`: locks that one CPU uses most. The workload is which threads use them:
 //!
 //! * `home`: two threads of one CPU, which share the operations.
 //! * `visitor-1e6`, `visitor-1e4`, `visitor-1e2`: a thread of that CPU does them, and a thread of
-//!   another CPU comes in once every so many. The figure is the first one's.
+//!   another CPU enters once every given number. The figure is that of the first thread.
 //! * `contended`: two threads on two CPUs, all the time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -160,9 +160,9 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 const THREADS: usize = 2;
 
-/// A lock that the first thread is at home with, and that the second one visits once every so many
-/// operations of the first one's, in each run and across runs: after half as many for the first
-/// time.
+/// A lock whose home CPU is the first thread's, and that the second thread visits once every
+/// `every` operations of the first thread, in each run and across runs: after half as many for the
+/// first time.
 struct Visited<L> {
     lock: CachePadded<L>,
     every: u64,
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_visit_that_is_not_made_is_found_out() {
+    fn a_visit_that_is_not_made_is_found() {
         let case = Visited::<std::sync::Mutex<Tally>>::new(100);
         case.run(0, 2 * GRAIN);
         let fault = case.check(4 * GRAIN).unwrap_err();

@@ -236,7 +236,7 @@ fn carried(threads: usize, blocks: impl Blocks + 'static) -> Box<dyn Subject> {
     Flow::boxed(threads, Wait::Yield, Roles::Turns, carried)
 }
 
-/// Blocks that a queue carries from those who get them to those who put them back.
+/// Blocks that a queue carries from the threads that get them to those that put them back.
 struct Carried<B: Blocks> {
     blocks: B,
     queue: ArrayQueue<B::Block>,

@@ -56,7 +56,7 @@ pub struct Experiment {
     pub peers: &'static [&'static str],
     /// How it is done.
     pub method: Method,
-    /// How many threads it is measured with when nobody asks for a number.
+    /// How many threads it is measured with when `--threads` is not given.
     pub threads: Threads,
     /// What a paper published of the same.
     pub beside: Option<&'static Beside>,
@@ -120,7 +120,7 @@ impl Experiment {
 /// An experiment's own way to measure.
 pub type Run = fn(Effort, &dyn Fn(f64)) -> Result<Results, Error>;
 
-/// How many threads an experiment is measured with when nobody asks for a number.
+/// How many threads an experiment is measured with when `--threads` is not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threads {
     /// One: its threads have nothing to do with each other, so that one says all.

@@ -1,4 +1,5 @@
-//! `nonblocking-stack` and `nonblocking-queue`: a push and a pop on a container that all CPUs share.
+//! `nonblocking-stack` and `nonblocking-queue`: a push and a pop on a container that all CPUs
+//! share.
 
 use std::collections::VecDeque;
 

@@ -116,7 +116,7 @@ fn domain(mechanism: Mechanism) -> Domain<[Padded; 2]> {
 
 /// Something whose CPU time can be measured.
 trait Measured {
-    /// CPU nanoseconds an operation, of so many threads that do nothing else for that long.
+    /// CPU nanoseconds an operation, of that many threads that do nothing else for that long.
     fn measure(&self, threads: usize, run: Duration) -> Result<f64, Error>;
 
     /// Whether every operation so far is accounted for.

@@ -3,10 +3,10 @@
 //!
 //! As there, the code under the lock is the code that is not synchronized, and an interference
 //! comes between an operation's first look and its compare-and-swap. In atomseq's stack and queue
-//! (`lock-free`) nobody can come between, and in its list whoever was forestalled gives way to the
-//! other first, who is not there; so `lock-free-retry` is the paper's figure by `dcas::Domain`
-//! (`cas2` without the retry). Insertion and deletion are timed apart. The objects stay in this
-//! processor's first cache.
+//! (`lock-free`) nothing can come between, and in its list a thread whose attempt failed first
+//! backs off for another thread, which does not exist here; so `lock-free-retry` is the paper's
+//! figure by `dcas::Domain` (`cas2` without the retry). Insertion and deletion are timed apart. The
+//! objects stay in this processor's first cache.
 
 mod figures;
 mod lock_free;
@@ -222,8 +222,8 @@ pub trait Pair: Default + 'static {
     /// Puts a number in.
     fn put(&self, value: u64) -> Attempts;
 
-    /// Takes a number out. Objects without elements tell how many there were before, the last one
-    /// being 1.
+    /// Takes a number out. Objects without elements return how many there were before; the last is
+    /// 1.
     fn take(&self) -> (u64, Attempts);
 }
 

@@ -189,7 +189,7 @@ trait Program: Default + Sync + 'static {
     /// Called once, where the program's memory will stay.
     fn prepare(&self) {}
 
-    /// Runs so many times; how often what came out was what went in.
+    /// Runs that many times; returns how often the output was the input.
     fn run(&self, times: u64) -> u64;
 
     /// Whether the memory is as it was before the first run.

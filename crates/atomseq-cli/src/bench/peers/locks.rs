@@ -26,8 +26,8 @@ impl Exclusive for std::sync::Mutex<Tally> {
 }
 
 /// A test-and-test-and-set lock with exponential backoff (Anderson 1990; Mellor-Crummey and Scott
-/// 1991, 2.1). A waiter doubles its wait after each look at a held lock, and yields once the wait is
-/// long, so that more threads than there are CPUs can use it.
+/// 1991, 2.1). A waiter doubles its wait after each look at a held lock, and yields once the wait
+/// is long, so that more threads than there are CPUs can use it.
 #[derive(Default)]
 pub struct BackoffLock {
     held: AtomicBool,
@@ -62,8 +62,8 @@ impl BackoffLock {
 
 /// A queue lock: Mellor-Crummey and Scott's (1991, figure 5). Each waiter spins on a word of its
 /// own, and the lock passes from one to the next in the order of arrival. A thread that has waited
-/// for long yields: with more threads than CPUs, the next one in the queue is often not running, and
-/// the others would wait until its turn comes.
+/// for long yields: with more threads than CPUs, the next one in the queue is often not running,
+/// and the others would wait until its turn comes.
 ///
 /// ```text
 /// tail ─────────────────────────┐
@@ -93,17 +93,17 @@ impl Exclusive for QueueLock {
         });
         let address = ptr::from_ref(&node).cast_mut();
         // AcqRel: the Release publishes the node to the successor, whose Acquire is this same
-        // exchange; the Acquire also pairs with the Release of a holder who found nobody and
+        // exchange; the Acquire also pairs with the Release of a holder that found no waiter and
         // cleared the tail.
         let before = self.tail.swap(address, Ordering::AcqRel);
         if !before.is_null() {
-            // SAFETY: whoever owns that node does not leave before it has found this successor and
-            // let it go on.
+            // SAFETY: the owner of that node does not leave before it has found this successor and
+            // released it.
             let before = unsafe { &*before };
             wait_behind(before, &node, address);
         }
-        // Leaves the queue also if the work panics: successors must not wait for a node that is
-        // gone.
+        // Leaves the queue also if the work panics: successors must not wait for a node that no
+        // longer exists.
         let _leaving = Leaving {
             lock: self,
             node: &node,
@@ -115,7 +115,7 @@ impl Exclusive for QueueLock {
 
 #[cold]
 fn wait_behind(before: &Node, node: &Node, address: *mut CachePadded<Node>) {
-    // Release: publishes this node to the holder who loads it with Acquire.
+    // Release: publishes this node to the holder, which loads it with Acquire.
     before.next.store(address, Ordering::Release);
     let backoff = Backoff::new();
     // Acquire: pairs with the Release that ends the wait.
@@ -137,8 +137,8 @@ impl Drop for Leaving<'_> {
         // Acquire: pairs with the Release in `wait_behind`.
         let mut next = self.node.next.load(Ordering::Acquire);
         if next.is_null() {
-            // Release: pairs with the Acquire of whoever takes the free lock. Relaxed: on failure
-            // nothing is read.
+            // Release: pairs with the Acquire of the next holder. Relaxed: on failure nothing is
+            // read.
             let free = self.lock.tail.compare_exchange(
                 self.address,
                 ptr::null_mut(),
@@ -158,7 +158,7 @@ impl Drop for Leaving<'_> {
 }
 
 impl Leaving<'_> {
-    /// The one that has come but not yet said so.
+    /// The successor that has arrived but not yet linked its node.
     #[cold]
     fn successor(&self) -> *mut CachePadded<Node> {
         let backoff = Backoff::new();

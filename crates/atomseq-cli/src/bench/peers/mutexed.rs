@@ -88,7 +88,7 @@ pub struct Limited<T> {
 }
 
 impl<T> Limited<T> {
-    /// Limits a container to so many elements.
+    /// Limits a container to that many elements.
     pub fn new(container: Mutexed<T>, room: usize) -> Self {
         Self { container, room }
     }

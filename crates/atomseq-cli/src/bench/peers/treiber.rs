@@ -30,7 +30,7 @@ impl Nodes {
     }
 
     // Relaxed: the head's compare-and-swap orders the links (see `Head`), and a link read too late
-    // is thrown away with the failing compare-and-swap.
+    // is discarded with the failing compare-and-swap.
 
     #[inline(always)]
     fn next(&self, node: u64) -> u64 {
@@ -42,7 +42,7 @@ impl Nodes {
         self.0[node as usize].store(next, Ordering::Relaxed);
     }
 
-    /// Turns a chain round; its new first and last nodes.
+    /// Reverses a chain; returns its new first and last nodes.
     pub fn reverse(&self, chain: u64) -> (u64, u64) {
         let (mut node, mut reversed) = (chain, END);
         while node != END {
@@ -53,8 +53,8 @@ impl Nodes {
         (reversed, chain)
     }
 
-    /// Cuts the first node off a chain that nobody else can reach; what remains, `None` when
-    /// nothing does.
+    /// Cuts the first node off a chain that no other thread can reach; returns what remains, or
+    /// `None`.
     pub fn rest(&self, first: u64) -> Option<u64> {
         Some(self.next(first)).filter(|&next| next != END)
     }
@@ -69,8 +69,8 @@ impl Head {
         Self(CachePadded::new(DoubleWord::new(END)))
     }
 
-    // The Release of the head's compare-and-swap pairs with the Acquire of whoever takes a node and
-    // then reads its link, or finds another head.
+    // The Release of the head's compare-and-swap pairs with the Acquire of a thread that takes a
+    // node and then reads its link, or finds another head.
 
     /// Puts a chain, from `first` to `last`, on top.
     #[inline(always)]
@@ -148,8 +148,9 @@ impl Container for TreiberStack {
     }
 }
 
-/// A queue of two Treiber stacks: elements are pushed onto the inbox. A thread that finds the outbox
-/// empty takes the whole inbox, reverses it, keeps its first element and puts the rest on the outbox.
+/// A queue of two Treiber stacks: elements are pushed onto the inbox. A thread that finds the
+/// outbox empty takes the whole inbox, reverses it, keeps its first element and puts the rest on
+/// the outbox.
 ///
 /// Between one thread's pushes and another's pops it is first in, first out. Two threads that
 /// reverse an inbox at once may mix theirs, and other threads cannot find the elements in a
@@ -237,7 +238,7 @@ impl Container for PooledTreiber {
         loop {
             node.next
                 .store(first(head.word).cast_mut(), Ordering::Relaxed);
-            // Release: pairs with the Acquire of whoever takes the node and then reads it.
+            // Release: pairs with the Acquire of a thread that takes the node and then reads it.
             match self.head.replace(head, address) {
                 Ok(()) => return Ok(()),
                 Err(now) => head = now,
@@ -258,8 +259,8 @@ impl Container for PooledTreiber {
             match self.head.replace(head, next.addr() as u64) {
                 Ok(()) => {
                     let value = node.value.load(Ordering::Relaxed);
-                    // SAFETY: it came out of `into_raw` in `push`, and whoever takes it off the
-                    // stack has it alone.
+                    // SAFETY: it came out of `into_raw` in `push`, and the thread that pops it owns
+                    // it exclusively.
                     drop(unsafe { self.nodes.adopt(node) });
                     return Some(value);
                 }

@@ -1,5 +1,5 @@
-//! The workload of pools: a thread gets a block of 64 bytes, writes to it and puts it back. No block
-//! may be given to two threads at once.
+//! The workload of pools: a thread gets a block of 64 bytes, writes to it and puts it back. No
+//! block may be given to two threads at once.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,9 +29,8 @@ pub trait Blocks: Sync {
 
 /// A block of 64 bytes.
 pub trait Block: Send {
-    /// Writes a mark at the block's start, lets nobody know what becomes of it, and reads it:
-    /// whether it is still there. Every kind of block does the same, so that it costs them the
-    /// same.
+    /// Writes a mark at the block's start, hides it from the optimiser, and returns whether it is
+    /// still there. Every kind of block does the same, so that it costs them the same.
     fn keeps(&mut self, mark: u64) -> bool;
 
     /// Writes a mark at the block's start.
@@ -63,7 +62,7 @@ impl Block for Box<[u64; 8]> {
 /// Gets blocks and puts them back.
 pub struct Borrowing<B> {
     blocks: B,
-    /// How many blocks were written to by somebody else while they were owned.
+    /// How many blocks another thread wrote to while they were owned.
     shared: AtomicU64,
 }
 
@@ -107,7 +106,7 @@ mod tests {
     use crate::bench::peers::malloc::Malloc;
     use atomseq::percpu::Pool;
 
-    /// Blocks of which somebody else has every eighth.
+    /// Blocks of which every eighth has a second owner.
     #[derive(Default)]
     struct Careless(AtomicU64);
 

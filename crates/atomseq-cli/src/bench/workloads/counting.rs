@@ -10,7 +10,7 @@ pub trait Count: Sync {
     /// Adds to the count.
     fn add(&self, amount: u64);
 
-    /// Called by a thread at the end of a run, for counts that nobody else can read before.
+    /// Called by a thread at the end of a run, for counts that only their thread can read before.
     fn hand_in(&self) {}
 
     /// The whole count.

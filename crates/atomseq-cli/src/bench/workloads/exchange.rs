@@ -19,7 +19,7 @@ pub const HELD: usize = 16;
 /// How many elements a thread lays into the container before the first run.
 pub const LAID: usize = 16;
 
-/// How many elements there are with so many threads.
+/// How many elements there are with that many threads.
 pub const fn elements(threads: usize) -> usize {
     threads * (HELD + LAID)
 }
@@ -33,7 +33,7 @@ pub trait Container: Sync {
     ///
     /// # Safety
     ///
-    /// The element is one of `0..elements(threads)`, and nobody has pushed it since it was last
+    /// The element is one of `0..elements(threads)`, and has not been pushed since it was last
     /// popped: containers whose elements are their own nodes may rely on that.
     unsafe fn push(&self, element: u64) -> Result<(), u64>;
 
@@ -64,7 +64,7 @@ impl<C: Container + 'static> Exchange<C> {
         Box::new(Self { container, held })
     }
 
-    /// Pushes each held element in turn and takes a popped one in its place, so many times.
+    /// Pushes each held element in turn and takes a popped one in its place, that many times.
     ///
     /// A function of its own, so that what surrounds the loop takes none of its registers.
     ///
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
     use crate::bench::peers::mutexed::Mutexed;
 
-    /// Loses or doubles the element it is told to.
+    /// Loses the first named element and doubles the second.
     struct Faulty(Mutexed<Vec<u64>>, Option<u64>, Option<u64>);
 
     impl Container for Faulty {

@@ -179,8 +179,7 @@ impl<W: Way> Subject for Flow<W> {
     }
 }
 
-/// What tells apart two collections of numbers of the same size, as far as one would ever be
-/// mistaken for the other.
+/// Distinguishes two collections of numbers of the same size, in all but contrived cases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Entry {
     sum: u64,
@@ -306,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn every_element_arrives_whoever_produces_and_however_threads_wait() {
+    fn every_element_arrives_for_all_roles_and_waits() {
         for roles in [Roles::Halves, Roles::Turns] {
             for wait in [Wait::Spin, Wait::Yield] {
                 for threads in [2, 6, 8] {

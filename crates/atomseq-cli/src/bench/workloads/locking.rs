@@ -20,7 +20,7 @@ impl Tally {
     /// Counts one more.
     #[inline(always)]
     pub fn count(&self) {
-        // Relaxed twice, and apart: ordering and exclusion are the lock's to bring.
+        // Relaxed twice, and apart: ordering and exclusion are the lock's task.
         let counted = self.0.load(Ordering::Relaxed);
         self.0.store(counted + 1, Ordering::Relaxed);
     }
@@ -31,7 +31,7 @@ impl Tally {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Whether there are so many.
+    /// Whether there are that many.
     pub fn expect(&self, expected: u64) -> Result<(), Fault> {
         let total = self.total();
         if total == expected {
@@ -44,7 +44,7 @@ impl Tally {
 
 /// A lock around a tally.
 pub trait Exclusive {
-    /// Does `work` while nobody else whom the lock's type lets reach it does any.
+    /// Does `work` while no other thread that the lock's type admits does any.
     fn with(&self, work: impl FnOnce(&Tally));
 }
 
@@ -61,7 +61,7 @@ impl Hold {
         Self((duration.as_secs_f64() * rounds_a_second()) as u64)
     }
 
-    /// Passes the time without giving way and without a memory access that others could feel.
+    /// Passes the time without yielding and without a memory access that slows others down.
     #[inline(always)]
     pub fn spin(self) {
         let mut value = 1_u64;
@@ -71,8 +71,8 @@ impl Hold {
     }
 }
 
-/// How many rounds of spinning a second holds: the fastest of several tries, for whatever comes
-/// between makes one slower.
+/// How many rounds of spinning a second holds: the fastest of several tries, for any disturbance
+/// makes one slower.
 fn rounds_a_second() -> f64 {
     static RATE: OnceLock<f64> = OnceLock::new();
     *RATE.get_or_init(|| {
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
     use crate::bench::engine::GRAIN;
 
-    /// Excludes nobody.
+    /// Excludes no thread.
     #[derive(Default)]
     struct Open(Tally);
 
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_excludes_nobody_is_found_out() {
+    fn a_lock_without_exclusion_is_found() {
         let mut lost = None;
         // One round may be lucky; a hundred are not.
         for _ in 0..100 {

@@ -71,7 +71,7 @@ impl<L: Ordered + 'static> Subject for Coming<L> {
                 let value = self
                     .list
                     .remove(key)
-                    .expect("nobody else takes this key out");
+                    .expect("only this thread removes this key");
                 assert!(self.list.insert(key, value + 1), "{NO_MEMORY}");
                 black_box(self.list.get(self.key(neighbour, KEYS - 1 - index)));
             }

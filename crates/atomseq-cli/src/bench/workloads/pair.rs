@@ -36,7 +36,7 @@ impl<P: Pair + 'static> Counting<P> {
         Box::new(Self::of(threads, pair))
     }
 
-    /// The pair for so many threads.
+    /// The pair for that many threads.
     pub fn of(threads: usize, pair: P) -> Self {
         let hands = (0..threads)
             .map(|_| CachePadded::new(Mutex::new(pair.hand())))

@@ -66,7 +66,7 @@ struct Running {
     object: Box<dyn Timed>,
     chunks: u64,
     attempts: u64,
-    /// Why it is not run any more.
+    /// Why it is no longer run.
     fault: Option<Fault>,
     /// How long one chunk of each operation took this round, less what reading the clock takes.
     took: [Duration; 2],
@@ -164,7 +164,7 @@ fn measure(effort: Effort, shares: &Sender<f64>) -> Result<Results, Error> {
             }
         }
         let spent = started.elapsed().as_secs_f64() / effort.budget.as_secs_f64();
-        // Nobody may be listening any more, which is no reason to stop.
+        // The receiver may be gone, which is no reason to stop.
         let _ = shares.send(spent.max((round + 1) as f64 / rounds as f64).min(1.0));
         if spent >= 1.0 && round + 1 >= effort.warm_up + Effort::FEWEST {
             break;
