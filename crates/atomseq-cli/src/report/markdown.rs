@@ -24,22 +24,21 @@ impl<W: Write> Markdown<W> {
     }
 }
 
-const METHOD: &str = "\
-All cases of an experiment run in one process, on threads that are pinned to CPUs in turn. A round
-runs each case once, in an order that is shuffled anew each round, so that a disturbance of the
-machine meets all cases alike. One ns/op is the wall time of a run, all threads running, divided by
-the operations of one thread; by those of all, where the threads share one CPU and the operations.
-In the flow experiments it is divided by the elements that passed from producers to consumers.
+const METHOD: [&str; 2] = [
+    "All cases of an experiment run in one process, on threads that are pinned to CPUs in turn. A round runs each case once, \
+     in an order that is shuffled anew each round, so that a disturbance of the machine meets all cases alike. One ns/op is \
+     the wall time of a run, all threads running, divided by the operations of one thread; by those of all, where the threads \
+     share one CPU and the operations. In the flow experiments it is divided by the elements that passed from producers to \
+     consumers.",
+    "A time is the median of the rounds. A ratio divides the case's time by that of the first case of its table, round by \
+     round: above 1, the case takes longer than the first. It is the median of the rounds, with the 10th to the 90th \
+     percentile in brackets. Every case checks in the end that its operations are accounted for; one that fails has no \
+     figures.",
+];
 
-A time is the median of the rounds. A ratio divides the case's time by that of the first case of its
-table, round by round: above 1, the case takes longer than the first. It is the median of the rounds,
-with the 10th to the 90th percentile in brackets. Every case checks in the end that its operations
-are accounted for; one that fails has no figures.";
-
-const LOSSES: &str = "\
-Every comparison with an alternative in which the whole spread is on the other's side: the ratio is
-atomseq's time, or bytes, divided by the other's. Code without any protection (`loop`, `none`,
-`unsynchronized`) is no alternative; the tables above show what protection costs.";
+const LOSSES: &str = "Every comparison with an alternative in which the whole spread is on the other's side: the ratio is \
+    atomseq's time, or bytes, divided by the other's. Code without any protection (`loop`, `none`, `unsynchronized`) is no \
+    alternative; the tables above show what protection costs.";
 
 impl<W: Write> Listener for Markdown<W> {
     fn environment(&mut self, environment: &Environment) -> Result<(), Error> {
@@ -86,9 +85,12 @@ impl<W: Write> Listener for Markdown<W> {
             writeln!(self.to, "| {name} | {fact} |")?;
         }
         for remark in remarks(environment) {
-            writeln!(self.to, "\n{remark}")?;
+            writeln!(self.to, "\n{}", paragraph(&remark))?;
         }
-        writeln!(self.to, "\n## How it was measured\n\n{METHOD}")?;
+        writeln!(self.to, "\n## How it was measured")?;
+        for part in METHOD {
+            writeln!(self.to, "\n{}", paragraph(part))?;
+        }
         Ok(self.to.flush()?)
     }
 
@@ -98,7 +100,8 @@ impl<W: Write> Listener for Markdown<W> {
             self.last = outcome.experiment;
             writeln!(self.to, "\n## {}", outcome.experiment)?;
             if let Some(experiment) = experiment {
-                writeln!(self.to, "\n{}.", sentence_case(experiment.about))?;
+                let about = format!("{}.", sentence_case(experiment.about));
+                writeln!(self.to, "\n{}", paragraph(&about))?;
             }
         }
         let about = |case: &str| experiment.map_or("", |experiment| experiment.about(case));
@@ -122,13 +125,17 @@ impl<W: Write> Listener for Markdown<W> {
             }
         }
         for wrong in &outcome.wrong {
-            writeln!(self.to, "\n{}", left_out(wrong))?;
+            writeln!(self.to, "\n{}", paragraph(&left_out(wrong)))?;
         }
         Ok(self.to.flush()?)
     }
 
     fn end(&mut self, outcomes: &[Outcome]) -> Result<(), Error> {
-        writeln!(self.to, "\n## Where atomseq loses\n\n{LOSSES}\n")?;
+        writeln!(
+            self.to,
+            "\n## Where atomseq loses\n\n{}\n",
+            paragraph(LOSSES)
+        )?;
         let mut lost = false;
         for outcome in outcomes {
             let Some(experiment) = experiments::find(outcome.experiment) else {
@@ -183,6 +190,25 @@ fn is_loss(experiment: &Experiment, ratio: &Ratio) -> bool {
     is_beside_peer && !pair.into_iter().any(is_bare) && ratio.verdict() == Verdict::Longer
 }
 
+/// A paragraph whose lines end by column 100.
+fn paragraph(text: &str) -> String {
+    const WIDTH: usize = 100;
+    let mut paragraph = String::new();
+    let mut column = 0;
+    for word in plain(text).split_whitespace() {
+        let length = word.chars().count();
+        let (gap, after) = match column {
+            0 => ("", length),
+            _ if column + 1 + length <= WIDTH => (" ", column + 1 + length),
+            _ => ("\n", length),
+        };
+        paragraph += gap;
+        paragraph += word;
+        column = after;
+    }
+    paragraph
+}
+
 /// A text in which Markdown sees no HTML.
 fn plain(text: &str) -> String {
     text.replace('<', "\\<")
@@ -228,6 +254,17 @@ mod tests {
         assert!(!text.contains("`mutex`"), "{text}");
         let none = losses(&[("rseq", 3.0), ("mutex", 9.0)]);
         assert!(none.ends_with("\nNone.\n"), "{none}");
+    }
+
+    #[test]
+    fn lines_of_prose_end_by_column_100() {
+        let widest = |text: &str| text.lines().map(|line| line.chars().count()).max();
+        for text in METHOD.into_iter().chain([LOSSES]) {
+            let wrapped = paragraph(text);
+            assert!(widest(&wrapped) <= Some(100), "{wrapped}");
+            assert_eq!(wrapped.replace('\n', " "), text);
+        }
+        assert_eq!(paragraph(&"x".repeat(101)), "x".repeat(101));
     }
 
     #[test]
