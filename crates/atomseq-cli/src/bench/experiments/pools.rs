@@ -1,49 +1,85 @@
-//! `memory`: allocating a descriptor of 64 bytes from type-stable memory, and freeing it.
+//! `percpu-pool` and `memory`: getting a block of 64 bytes and putting it back; allocating a
+//! descriptor of 64 bytes from type-stable memory and freeing it.
 
 use std::hint::black_box;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use atomseq::percpu::{Pool, Source};
 use atomseq::{percpu, type_stable};
 
-use super::percpu_pool::{Borrowing, IDLE, new_block};
-use super::{Block, Blocks, Experiment, Method, Threads};
-use crate::bench::engine::Case;
+use super::{Experiment, Method, Threads, case};
+use crate::bench::peers::crossbeam::QueuedBlocks;
 use crate::bench::peers::malloc::Malloc;
+use crate::bench::workloads::borrowing::{Block, Blocks, Borrowing, IDLE, new_block};
 
 /// The experiment.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "memory",
-    about: "allocating a descriptor of 64 bytes, and freeing it",
-    structure: "memory::Pool",
-    operation: "an allocation and a free on",
+pub const POOL: Experiment = Experiment {
+    name: "percpu-pool",
+    about: "getting a block of 64 bytes and putting it back",
     cases: &[
-        ("rseq", "memory::Pool"),
-        (
-            "rseq-pool",
-            "percpu::Pool of boxes, whose memory is not type-stable",
+        case("rseq", "percpu::Pool of boxes", |threads| {
+            Box::new(Borrowing::new(Pool::with_capacity_per_cpu(
+                threads * IDLE,
+                new_block,
+            )))
+        }),
+        case("malloc", "the C library's malloc and free", |_| {
+            Box::new(Borrowing::new(Malloc))
+        }),
+        case(
+            "crossbeam",
+            "idle blocks in a crossbeam_queue::ArrayQueue",
+            |threads| Box::new(Borrowing::new(QueuedBlocks::new(threads * IDLE))),
         ),
-        ("malloc", "the C library's malloc and free"),
     ],
-    peers: &["malloc"],
-    method: Method::Timed(cases),
+    peers: &["malloc", "crossbeam"],
+    method: Method::Timed,
     threads: Threads::Spread,
     beside: None,
 };
 
-fn cases(threads: usize) -> Vec<Case> {
-    vec![
-        Case::new("rseq", Borrowing::new(descriptors(threads))),
-        Case::new(
-            "rseq-pool",
-            Borrowing::new(percpu::Pool::with_capacity_per_cpu(
-                threads * IDLE,
-                new_block,
-            )),
-        ),
-        Case::new("malloc", Borrowing::new(Malloc)),
-    ]
+impl<S: Source<Box<[u64; 8]>> + Sync> Blocks for Pool<Box<[u64; 8]>, S> {
+    type Block = Box<[u64; 8]>;
+
+    #[inline(always)]
+    fn get(&self) -> Self::Block {
+        Self::get(self).expect("the source has no end")
+    }
+
+    #[inline(always)]
+    fn put(&self, block: Self::Block) {
+        Self::put(self, block);
+    }
 }
+
+/// The experiment.
+pub const MEMORY: Experiment = Experiment {
+    name: "memory",
+    about: "allocating a descriptor of 64 bytes, and freeing it",
+    cases: &[
+        case("rseq", "type_stable::Pool", |threads| {
+            Box::new(Borrowing::new(descriptors(threads)))
+        }),
+        case(
+            "rseq-pool",
+            "percpu::Pool of boxes, whose memory is not type-stable",
+            |threads| {
+                Box::new(Borrowing::new(percpu::Pool::with_capacity_per_cpu(
+                    threads * IDLE,
+                    new_block,
+                )))
+            },
+        ),
+        case("malloc", "the C library's malloc and free", |_| {
+            Box::new(Borrowing::new(Malloc))
+        }),
+    ],
+    peers: &["malloc"],
+    method: Method::Timed,
+    threads: Threads::Spread,
+    beside: None,
+};
 
 /// What is allocated.
 pub type Descriptor = [AtomicU64; 8];

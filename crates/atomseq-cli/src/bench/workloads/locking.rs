@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 
-use super::engine::{Case, Subject};
-use super::fault::Fault;
+use crate::bench::engine::Subject;
+use crate::bench::fault::Fault;
 
 /// A count that loses additions of threads that nothing excludes from each other: it is loaded, and
 /// then stored.
@@ -20,7 +20,7 @@ impl Tally {
     /// Counts one more.
     #[inline(always)]
     pub fn count(&self) {
-        // Relaxed twice, and apart: ordering and exclusion are the lock's to bring.
+        // Relaxed twice, and apart: ordering and exclusion are the lock's task.
         let counted = self.0.load(Ordering::Relaxed);
         self.0.store(counted + 1, Ordering::Relaxed);
     }
@@ -31,7 +31,7 @@ impl Tally {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Whether there are so many.
+    /// Whether there are that many.
     pub fn expect(&self, expected: u64) -> Result<(), Fault> {
         let total = self.total();
         if total == expected {
@@ -44,7 +44,7 @@ impl Tally {
 
 /// A lock around a tally.
 pub trait Exclusive {
-    /// Does `work` while nobody else whom the lock's type lets reach it does any.
+    /// Does `work` while no other thread that the lock's type admits does any.
     fn with(&self, work: impl FnOnce(&Tally));
 }
 
@@ -61,7 +61,7 @@ impl Hold {
         Self((duration.as_secs_f64() * rounds_a_second()) as u64)
     }
 
-    /// Passes the time without giving way and without a memory access that others could feel.
+    /// Passes the time without yielding and without a memory access that slows others down.
     #[inline(always)]
     pub fn spin(self) {
         let mut value = 1_u64;
@@ -71,8 +71,8 @@ impl Hold {
     }
 }
 
-/// How many rounds of spinning a second holds: the fastest of several tries, for whatever comes
-/// between makes one slower.
+/// How many rounds of spinning a second holds: the fastest of several tries, for any disturbance
+/// makes one slower.
 fn rounds_a_second() -> f64 {
     static RATE: OnceLock<f64> = OnceLock::new();
     *RATE.get_or_init(|| {
@@ -96,23 +96,20 @@ pub struct Contention<L> {
 }
 
 impl<L: Exclusive + Default + Sync + 'static> Contention<L> {
-    /// The case of that name, in which every thread does all operations.
-    pub fn case(name: &'static str, hold: Hold) -> Case {
-        Self::shared(name, hold, 1)
+    /// A lock of which every thread does all operations.
+    pub fn boxed(hold: Hold) -> Box<dyn Subject> {
+        Self::shared(hold, 1)
     }
 
-    /// The case of that name, in which so many threads share the operations of one: for threads of
-    /// one CPU, of which only one runs at a time.
-    pub fn shared(name: &'static str, hold: Hold, sharers: u64) -> Case {
+    /// A lock of which that many threads share the operations of one: for threads of one CPU, of
+    /// which only one runs at a time.
+    pub fn shared(hold: Hold, sharers: u64) -> Box<dyn Subject> {
         let lock = CachePadded::default();
-        Case::new(
-            name,
-            Self {
-                lock,
-                hold,
-                sharers,
-            },
-        )
+        Box::new(Self {
+            lock,
+            hold,
+            sharers,
+        })
     }
 }
 
@@ -146,7 +143,7 @@ mod tests {
     use super::*;
     use crate::bench::engine::GRAIN;
 
-    /// Excludes nobody.
+    /// Excludes no thread.
     #[derive(Default)]
     struct Open(Tally);
 
@@ -157,19 +154,19 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_excludes_nobody_is_found_out() {
+    fn a_lock_without_exclusion_is_found() {
         let mut lost = None;
         // One round may be lucky; a hundred are not.
         for _ in 0..100 {
-            let case = Contention::<Open>::case("open", Hold::NONE);
+            let case = Contention::<Open>::boxed(Hold::NONE);
             let operations = 4_096 * GRAIN;
             thread::scope(|scope| {
                 for thread in 0..4 {
-                    let subject = &case.subject;
+                    let subject = &case;
                     scope.spawn(move || subject.run(thread, operations));
                 }
             });
-            lost = case.subject.check(4 * operations).err();
+            lost = case.check(4 * operations).err();
             if lost.is_some() {
                 break;
             }
@@ -181,11 +178,11 @@ mod tests {
 
     #[test]
     fn sharers_do_the_operations_of_one() {
-        let case = Contention::<Open>::shared("open", Hold::NONE, 2);
-        case.subject.run(0, GRAIN);
-        case.subject.run(1, GRAIN);
-        assert_eq!(case.subject.check(2 * GRAIN), Ok(()));
-        assert!(case.subject.check(4 * GRAIN).is_err());
+        let case = Contention::<Open>::shared(Hold::NONE, 2);
+        case.run(0, GRAIN);
+        case.run(1, GRAIN);
+        assert_eq!(case.check(2 * GRAIN), Ok(()));
+        assert!(case.check(4 * GRAIN).is_err());
     }
 
     #[test]

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 
-use super::engine::{Case, Subject};
-use super::fault::Fault;
+use crate::bench::engine::Subject;
+use crate::bench::fault::Fault;
 
 /// How a thread waits that finds no room, or no element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,9 +68,16 @@ pub struct Flow<W> {
 }
 
 impl<W: Way + 'static> Flow<W> {
-    /// The case of that name for so many threads, an even number.
-    pub fn case(name: &'static str, threads: usize, wait: Wait, roles: Roles, way: W) -> Case {
-        Case::new(name, Self::new(threads, wait, roles, way))
+    /// The subject for that many threads, an even number.
+    pub fn boxed(threads: usize, wait: Wait, roles: Roles, way: W) -> Box<dyn Subject> {
+        Box::new(Self::new(threads, wait, roles, way))
+    }
+}
+
+impl<C: Conveyor + 'static> Flow<Through<C>> {
+    /// The subject of a container of bounded capacity.
+    pub fn bounded(threads: usize, wait: Wait, container: C) -> Box<dyn Subject> {
+        Flow::boxed(threads, wait, Roles::Halves, Through(container))
     }
 }
 
@@ -172,8 +179,7 @@ impl<W: Way> Subject for Flow<W> {
     }
 }
 
-/// What tells apart two collections of numbers of the same size, as far as one would ever be
-/// mistaken for the other.
+/// Distinguishes two collections of numbers of the same size, in all but contrived cases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Entry {
     sum: u64,
@@ -256,67 +262,6 @@ impl<C: Conveyor> Way for Through<C> {
     }
 }
 
-/// A workload of bounded containers.
-pub struct Bounded {
-    wait: Wait,
-    /// How many elements a container has room for.
-    pub room: usize,
-    /// What its cases are called: atomseq's, crossbeam's, and the one behind a mutex.
-    pub cases: [&'static str; 3],
-}
-
-/// Every workload of bounded containers.
-pub const BOUNDED: [Bounded; 4] = [
-    Bounded {
-        wait: Wait::Spin,
-        room: 16,
-        cases: [
-            "spin-16:atomseq",
-            "spin-16:crossbeam-array",
-            "spin-16:mutex",
-        ],
-    },
-    Bounded {
-        wait: Wait::Spin,
-        room: 1_024,
-        cases: [
-            "spin-1024:atomseq",
-            "spin-1024:crossbeam-array",
-            "spin-1024:mutex",
-        ],
-    },
-    Bounded {
-        wait: Wait::Yield,
-        room: 16,
-        cases: [
-            "yield-16:atomseq",
-            "yield-16:crossbeam-array",
-            "yield-16:mutex",
-        ],
-    },
-    Bounded {
-        wait: Wait::Yield,
-        room: 1_024,
-        cases: [
-            "yield-1024:atomseq",
-            "yield-1024:crossbeam-array",
-            "yield-1024:mutex",
-        ],
-    },
-];
-
-impl Bounded {
-    /// The case of that name for so many threads.
-    pub fn case(
-        &self,
-        name: &'static str,
-        threads: usize,
-        container: impl Conveyor + 'static,
-    ) -> Case {
-        Flow::case(name, threads, self.wait, Roles::Halves, Through(container))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::thread;
@@ -360,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn every_element_arrives_whoever_produces_and_however_threads_wait() {
+    fn every_element_arrives_for_all_roles_and_waits() {
         for roles in [Roles::Halves, Roles::Turns] {
             for wait in [Wait::Spin, Wait::Yield] {
                 for threads in [2, 6, 8] {

@@ -10,8 +10,8 @@ use std::sync::{Mutex, PoisonError};
 
 use crossbeam_utils::CachePadded;
 
-use super::engine::{Case, GRAIN, Subject};
-use super::fault::Fault;
+use crate::bench::engine::{GRAIN, Subject};
+use crate::bench::fault::Fault;
 use crate::error::Refused;
 
 /// How many elements a thread holds.
@@ -19,7 +19,7 @@ pub const HELD: usize = 16;
 /// How many elements a thread lays into the container before the first run.
 pub const LAID: usize = 16;
 
-/// How many elements there are with so many threads.
+/// How many elements there are with that many threads.
 pub const fn elements(threads: usize) -> usize {
     threads * (HELD + LAID)
 }
@@ -33,7 +33,7 @@ pub trait Container: Sync {
     ///
     /// # Safety
     ///
-    /// The element is one of `0..elements(threads)`, and nobody has pushed it since it was last
+    /// The element is one of `0..elements(threads)`, and has not been pushed since it was last
     /// popped: containers whose elements are their own nodes may rely on that.
     unsafe fn push(&self, element: u64) -> Result<(), u64>;
 
@@ -54,17 +54,17 @@ pub struct Exchange<C> {
 }
 
 impl<C: Container + 'static> Exchange<C> {
-    /// The case of that name for so many threads; the container has room for all
-    /// `elements(threads)` in every place.
-    pub fn case(name: &'static str, threads: usize, container: C) -> Case {
+    /// The subject for that many threads; the container has room for all `elements(threads)` in
+    /// every place.
+    pub fn boxed(threads: usize, container: C) -> Box<dyn Subject> {
         let held = |thread| std::array::from_fn(|index| (thread * HELD + index) as u64);
         let held = (0..threads)
             .map(|thread| CachePadded::new(Mutex::new(held(thread))))
             .collect();
-        Case::new(name, Self { container, held })
+        Box::new(Self { container, held })
     }
 
-    /// Pushes each held element in turn and takes a popped one in its place, so many times.
+    /// Pushes each held element in turn and takes a popped one in its place, that many times.
     ///
     /// A function of its own, so that what surrounds the loop takes none of its registers.
     ///
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
     use crate::bench::peers::mutexed::Mutexed;
 
-    /// Loses or doubles the element it is told to.
+    /// Loses the first named element and doubles the second.
     struct Faulty(Mutexed<Vec<u64>>, Option<u64>, Option<u64>);
 
     impl Container for Faulty {
@@ -184,10 +184,10 @@ mod tests {
     }
 
     fn judge(lost: Option<u64>, doubled: Option<u64>) -> Result<(), Fault> {
-        let case = Exchange::case("faulty", 1, Faulty(Mutexed::default(), lost, doubled));
-        case.subject.prepare(0).unwrap();
-        case.subject.run(0, GRAIN);
-        case.subject.check(GRAIN)
+        let case = Exchange::boxed(1, Faulty(Mutexed::default(), lost, doubled));
+        case.prepare(0).unwrap();
+        case.run(0, GRAIN);
+        case.check(GRAIN)
     }
 
     #[test]

@@ -10,8 +10,8 @@ use std::sync::{Mutex, PoisonError};
 
 use crossbeam_utils::CachePadded;
 
-use super::engine::{Case, GRAIN, Subject};
-use super::fault::Fault;
+use crate::bench::engine::{GRAIN, Subject};
+use crate::bench::fault::Fault;
 use crate::error::Refused;
 
 /// How many keys a thread has.
@@ -37,10 +37,10 @@ pub struct Coming<L> {
 }
 
 impl<L: Ordered + 'static> Coming<L> {
-    /// The case of that name for so many threads.
-    pub fn case(name: &'static str, threads: usize, list: L) -> Case {
+    /// The subject for that many threads.
+    pub fn boxed(threads: usize, list: L) -> Box<dyn Subject> {
         let counted = (0..threads).map(|_| CachePadded::default()).collect();
-        Case::new(name, Self { list, counted })
+        Box::new(Self { list, counted })
     }
 
     fn key(&self, thread: usize, index: usize) -> u64 {
@@ -71,7 +71,7 @@ impl<L: Ordered + 'static> Subject for Coming<L> {
                 let value = self
                     .list
                     .remove(key)
-                    .expect("nobody else takes this key out");
+                    .expect("only this thread removes this key");
                 assert!(self.list.insert(key, value + 1), "{NO_MEMORY}");
                 black_box(self.list.get(self.key(neighbour, KEYS - 1 - index)));
             }
@@ -131,10 +131,10 @@ mod tests {
     }
 
     fn judge(forgets: Option<u64>, mistakes: Option<u64>) -> Result<(), String> {
-        let case = Coming::case("faulty", 1, Faulty(Mutexed::default(), forgets, mistakes));
-        case.subject.prepare(0).unwrap();
-        case.subject.run(0, GRAIN);
-        case.subject.check(GRAIN).map_err(|fault| fault.sentence)
+        let case = Coming::boxed(1, Faulty(Mutexed::default(), forgets, mistakes));
+        case.prepare(0).unwrap();
+        case.run(0, GRAIN);
+        case.check(GRAIN).map_err(|fault| fault.sentence)
     }
 
     #[test]

@@ -1,67 +1,18 @@
-//! `percpu-pool`: getting a block of 64 bytes and putting it back.
+//! The workload of pools: a thread gets a block of 64 bytes, writes to it and puts it back. No
+//! block may be given to two threads at once.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use atomseq::percpu::{Pool, Source};
-
-use super::{Experiment, Method, Threads};
-use crate::bench::engine::{Case, Subject};
+use crate::bench::engine::Subject;
 use crate::bench::fault::Fault;
-use crate::bench::peers::crossbeam::QueuedBlocks;
-use crate::bench::peers::malloc::Malloc;
-
-/// The experiment.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "percpu-pool",
-    about: "getting a block of 64 bytes and putting it back",
-    structure: "percpu::Pool",
-    operation: "a get and a put on",
-    cases: &[
-        ("rseq", "percpu::Pool of boxes"),
-        ("malloc", "the C library's malloc and free"),
-        ("crossbeam", "idle blocks in a crossbeam_queue::ArrayQueue"),
-    ],
-    peers: &["malloc", "crossbeam"],
-    method: Method::Timed(cases),
-    threads: Threads::Spread,
-    beside: None,
-};
 
 /// How many idle blocks a pool may keep for each thread.
 pub const IDLE: usize = 64;
 
-fn cases(threads: usize) -> Vec<Case> {
-    vec![
-        Case::new(
-            "rseq",
-            Borrowing::new(Pool::with_capacity_per_cpu(threads * IDLE, new_block)),
-        ),
-        Case::new("malloc", Borrowing::new(Malloc)),
-        Case::new(
-            "crossbeam",
-            Borrowing::new(QueuedBlocks::new(threads * IDLE)),
-        ),
-    ]
-}
-
 /// A block, made by the global allocator.
 pub fn new_block() -> Box<[u64; 8]> {
     Box::new([0; 8])
-}
-
-impl<S: Source<Box<[u64; 8]>> + Sync> Blocks for Pool<Box<[u64; 8]>, S> {
-    type Block = Box<[u64; 8]>;
-
-    #[inline(always)]
-    fn get(&self) -> Self::Block {
-        Self::get(self).expect("the source has no end")
-    }
-
-    #[inline(always)]
-    fn put(&self, block: Self::Block) {
-        Self::put(self, block);
-    }
 }
 
 /// Where blocks come from and go to.
@@ -78,9 +29,8 @@ pub trait Blocks: Sync {
 
 /// A block of 64 bytes.
 pub trait Block: Send {
-    /// Writes a mark at the block's start, lets nobody know what becomes of it, and reads it:
-    /// whether it is still there. Every kind of block does the same, so that it costs them the
-    /// same.
+    /// Writes a mark at the block's start, hides it from the optimiser, and returns whether it is
+    /// still there. Every kind of block does the same, so that it costs them the same.
     fn keeps(&mut self, mark: u64) -> bool;
 
     /// Writes a mark at the block's start.
@@ -112,7 +62,7 @@ impl Block for Box<[u64; 8]> {
 /// Gets blocks and puts them back.
 pub struct Borrowing<B> {
     blocks: B,
-    /// How many blocks were written to by somebody else while they were owned.
+    /// How many blocks another thread wrote to while they were owned.
     shared: AtomicU64,
 }
 
@@ -153,8 +103,10 @@ impl<B: Blocks> Subject for Borrowing<B> {
 mod tests {
     use super::*;
     use crate::bench::engine::GRAIN;
+    use crate::bench::peers::malloc::Malloc;
+    use atomseq::percpu::Pool;
 
-    /// Blocks of which somebody else has every eighth.
+    /// Blocks of which every eighth has a second owner.
     #[derive(Default)]
     struct Careless(AtomicU64);
 
