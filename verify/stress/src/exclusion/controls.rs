@@ -1,10 +1,7 @@
 //! Locks that must be found out: one without protection, and those whose scope is too small for
 //! where they are used.
 
-#[path = "../../../../crates/atomseq-cli/src/torture/subjects/unprotected.rs"]
-mod unprotected;
-
-pub use unprotected::Unprotected;
+pub use atomseq_stress::targets::section::Unprotected;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
