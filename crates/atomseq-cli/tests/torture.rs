@@ -469,15 +469,17 @@ fn a_hang_is_detected() {
 fn a_machine_that_delivers_signals_slowly_is_not_reported_as_a_hang() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_atomseq"));
     command
-        .args(["torture", "signals", "--seconds", "1", "--seed", "1"])
+        .args(["torture", "signals", "--seconds", "6", "--seed", "1"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     // SAFETY: one system call.
     unsafe {
-        command.pre_exec(|| match libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) {
-            0 => Ok(()),
-            _ => Err(std::io::Error::last_os_error()),
-        });
+        command.pre_exec(
+            || match libc::ptrace(libc::PTRACE_TRACEME, 0, 0_i64, 0_i64) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            },
+        );
     }
     // The thread that starts a process is its tracer.
     let child = command
@@ -505,9 +507,9 @@ fn a_machine_that_delivers_signals_slowly_is_not_reported_as_a_hang() {
 /// each of its signals after 1 ms. Returns how many there were, and the exit status.
 #[cfg(target_os = "linux")]
 fn trace(process: i32) -> (u64, i32) {
-    let call = |request, thread, data: i32| {
-        // SAFETY: a stopped tracee, and numbers; a tracee that was killed is an error without effect.
-        unsafe { libc::ptrace(request, thread, 0, data as libc::c_long) }
+    let call = |request, thread: i32, data: i32| {
+        // SAFETY: a stopped tracee, and numbers; a call for one that was killed has no effect.
+        unsafe { libc::ptrace(request, thread, 0_i64, i64::from(data)) }
     };
     let mut status = 0;
     // SAFETY: a child of this thread, and room for its status.

@@ -142,3 +142,34 @@ fn is_short() -> bool {
     }
     false
 }
+
+#[cfg(all(test, target_os = "linux", target_env = "gnu"))]
+mod tests {
+    use super::*;
+    use crate::child::{self, Ending};
+
+    /// Lets glibc abort with this message in a child.
+    fn abort_with(message: &std::ffi::CStr) -> Ending {
+        // SAFETY: a name that ends with a zero byte.
+        let fatal = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_fatal".as_ptr()) };
+        assert!(!fatal.is_null(), "glibc has it");
+        let ended = child::fork(0, |_| {
+            watch();
+            // SAFETY: glibc's function of this signature; it aborts.
+            unsafe {
+                let fatal: extern "C" fn(*const libc::c_char) -> ! = std::mem::transmute(fatal);
+                fatal(message.as_ptr())
+            }
+        });
+        ended.expect("a child").0
+    }
+
+    #[test]
+    fn an_abort_of_glibc_for_lack_of_memory_is_no_crash() {
+        let message = c"Fatal glibc error: failed to register TLS destructor: out of memory\n";
+        assert_eq!(abort_with(message), Ending::OutOfMemory);
+        // The control: an abort for another reason.
+        let ended = abort_with(c"*** stack smashing detected ***\n");
+        assert_eq!(ended, Ending::Died(libc::SIGABRT));
+    }
+}

@@ -1,28 +1,28 @@
-//! Threads that end in the middle, and threads that sleep.
+//! Threads that exit without unwinding, and threads that sleep.
 
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Runs `work` on a thread that then ends by the system call, as no Rust thread does: nothing is
-/// dropped, nobody unwinds. Returns when the kernel has ended it.
+/// Runs `work` on a thread that then exits by the system call, as no Rust thread does: nothing is
+/// dropped, and nothing unwinds. Returns after the thread has exited.
 pub fn ended_after(work: impl FnOnce() + Send + 'static) {
     let (send, receive) = channel();
-    // Never joined: it has no result.
+    // It has no result, so it is never joined.
     let _detached = thread::spawn(move || {
         work();
         send.send(this_thread()).expect("the test waits");
-        // SAFETY: ends this thread, and no other; its stack stays mapped.
+        // SAFETY: exits this thread only; its stack stays mapped.
         unsafe { libc::syscall(libc::SYS_exit, 0) };
-        unreachable!("it has ended");
+        unreachable!("it has exited");
     });
     let thread = receive.recv().expect("the thread's number");
     wait_until_exited(thread);
 }
 
-/// This thread's number.
+/// Returns the thread ID of the calling thread.
 pub fn this_thread() -> i32 {
-    // SAFETY: it only asks.
+    // SAFETY: no arguments.
     unsafe { libc::gettid() }
 }
 
@@ -30,7 +30,7 @@ fn task(thread: i32) -> std::path::PathBuf {
     format!("/proc/self/task/{thread}").into()
 }
 
-/// Waits until the kernel says that a thread sleeps.
+/// Waits until a thread sleeps.
 pub fn wait_until_asleep(thread: i32) {
     wait_until(|| {
         let text = std::fs::read_to_string(task(thread).join("stat")).unwrap_or_default();
@@ -39,20 +39,20 @@ pub fn wait_until_asleep(thread: i32) {
     });
 }
 
-/// Waits until the kernel has ended a thread of this process.
+/// Waits until a thread of this process has exited.
 pub fn wait_until_exited(thread: i32) {
     wait_until(|| !task(thread).exists());
 }
 
-/// Waits until it is so.
+/// Waits until a condition is true.
 ///
 /// # Panics
 ///
-/// If that takes ten seconds.
+/// After five minutes.
 pub fn wait_until(condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < Duration::from_secs(10), "it never is");
+        assert!(start.elapsed() < Duration::from_secs(300), "it never is");
         thread::sleep(Duration::from_millis(1));
     }
 }

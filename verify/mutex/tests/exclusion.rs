@@ -1,60 +1,68 @@
-//! One at a time, by every mechanism that threads may share, under more threads than CPUs.
-#![cfg(not(atomseq_sanitized))]
+//! Each mechanism that threads may share excludes, with more threads than CPUs: when a lock is acquired,
+//! tried, and acquired with a timeout.
+#![cfg(all(target_os = "linux", not(atomseq_sanitized)))]
+
+use std::sync::Arc;
 
 use atomseq::mutex::{BiasedFlag, Counted, Interlocked, OnCpu, RawMutex, RawSpin, TestAndSet};
-use verify_mutex::careless::LooksThenSets;
-use verify_mutex::exclusion::{between_threads, between_threads_in_time};
+use atomseq_stress::engine::watch::{self, End, Goal};
+use atomseq_stress::engine::{Interruptions, Options};
+use atomseq_stress::targets::exclusive::TimedLockRound;
+use atomseq_stress::targets::section::Unprotected;
+use verify_signals::fresh::in_fresh_process;
+use verify_signals::this_test;
 
-/// How often each thread locks.
-const EACH: u64 = 20_000;
+/// How often the threads of a run acquire the lock, together.
+const OPERATIONS: u64 = 200_000;
 
-/// Every lock made of it.
-fn excludes<M: TestAndSet + Sync>() {
-    for (lock, outcome) in [
-        ("RawSpin", between_threads::<RawSpin<M>>(EACH)),
-        ("RawMutex", between_threads::<RawMutex<M>>(EACH)),
-        (
-            "RawSpin in time",
-            between_threads_in_time::<RawSpin<M>>(EACH),
-        ),
-        (
-            "RawMutex in time",
-            between_threads_in_time::<RawMutex<M>>(EACH),
-        ),
-    ] {
-        if let Err(broken) = outcome {
-            panic!("{lock}, {}: {broken}", M::NAME);
-        }
-    }
-}
-
-#[test]
-fn interlocked() {
-    excludes::<Interlocked>();
-}
-
-#[test]
-fn interlocked_and_counted() {
-    excludes::<Counted<Interlocked>>();
-}
-
-#[test]
-fn on_cpu() {
-    excludes::<OnCpu>();
-}
-
-#[test]
-fn biased_flag() {
-    excludes::<BiasedFlag>();
-    excludes::<Counted<BiasedFlag>>();
-}
-
-#[test]
-fn a_mechanism_that_does_not_exclude_is_found_out() {
-    let broken = |outcome: fn(u64) -> Result<(), String>| {
-        let found = (0..50).find_map(|_| outcome(EACH).err());
-        println!("{}", found.expect("50 trials without a fault"));
+/// Runs a spin lock, then a mutex by this mechanism, until an invariant is violated.
+fn run<M: TestAndSet + Send + Sync + 'static>() -> End {
+    let goal = Goal {
+        operations: OPERATIONS,
+        moves: 20,
+        ..Goal::default()
     };
-    broken(between_threads::<RawSpin<LooksThenSets>>);
-    broken(between_threads::<RawMutex<LooksThenSets>>);
+    let options = Options::new(fastrand::u64(..));
+    let spin = watch::test(
+        |_| Arc::new(TimedLockRound::new::<RawSpin<M>>()),
+        Interruptions::Sent,
+        &options,
+        goal,
+    );
+    if !spin.has_held() {
+        return spin;
+    }
+    watch::test(
+        |_| Arc::new(TimedLockRound::new::<RawMutex<M>>()),
+        Interruptions::Sent,
+        &options,
+        goal,
+    )
+}
+
+macro_rules! excludes {
+    ($($test:ident: $($mechanism:ty),*;)*) => {$(
+        #[test]
+        fn $test() {
+            in_fresh_process(this_test!(), || {
+                $(println!("{}: {}", <$mechanism>::NAME, run::<$mechanism>().expect_held());)*
+            });
+        }
+    )*};
+}
+
+excludes! {
+    interlocked: Interlocked;
+    interlocked_and_counted: Counted<Interlocked>;
+    on_cpu: OnCpu;
+    biased_flag: BiasedFlag, Counted<BiasedFlag>;
+}
+
+#[test]
+fn a_mechanism_that_does_not_exclude_is_detected() {
+    in_fresh_process(this_test!(), || {
+        // In at most 50 runs.
+        let detected = (0..50).any(|_| !run::<Unprotected>().has_held());
+        assert!(detected, "not detected");
+    });
 }

@@ -1,32 +1,24 @@
-//! Nothing is lost, doubled or torn, on the fast path and on each of the slow ones.
+//! No value is lost, duplicated or torn, on the fast path and on each of the slow ones.
 #![cfg(atomseq_sections)]
 
 use std::time::Duration;
 
 use atomseq::status::Registrant;
 use verify_linux::{Answer, Circumstances, Refusal, When, in_fresh_process};
-use verify_stress::lengthened;
-use verify_stress::trial::{Trial, run};
+use verify_stress::{conserve, lengthened};
 
-/// Runs a trial in a process of its own, where `prepare` finds out first that it is as it should
-/// be.
+/// Runs the per-CPU targets in a process of its own, after `prepare` has checked that its path is the
+/// intended one.
 fn trial(test: &str, circumstances: Circumstances, forks: bool, prepare: impl FnOnce()) {
     let printed = in_fresh_process(test, circumstances, || {
-        let length = lengthened(Duration::from_millis(800));
-        // SAFETY: moves the end of the process's time, which is meant for tests that hang.
-        unsafe { libc::alarm(60 + length.as_secs() as u32) };
+        let each = lengthened(Duration::from_millis(80));
+        // SAFETY: replaces the time limit of the process, which is meant for tests that hang.
+        unsafe { libc::alarm(600 + 20 * each.as_secs() as u32) };
         prepare();
-        let figures = run(Trial {
-            length,
-            workers: 4,
-            forks,
-        });
-        println!("stress: {test}: {figures}");
-        assert!(figures.operations > 1000 && figures.signals > 50 && figures.moves > 50);
-        assert!(figures.forks > 0 || !forks);
+        conserve(test, each, |target| forks || target != "fork");
     });
     let lines = printed.iter().flat_map(|text| text.lines());
-    // The harness may have begun the line.
+    // The test harness may have started the line.
     let figures = lines.filter_map(|line| line.find("stress: ").map(|start| &line[start..]));
     figures.for_each(|figures| println!("{figures}"));
 }
@@ -69,9 +61,9 @@ fn when_threads_register_themselves() {
 }
 
 #[test]
-fn without_sections() {
+fn without_sequences() {
     let disabled = environment("ATOMSEQ_DISABLE_RSEQ", "1");
-    trial("without_sections", disabled, true, || {
+    trial("without_sequences", disabled, true, || {
         assert!(!atomseq::status().is_active());
     });
 }

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use super::crew::{self, Figures, Phase, Shared};
 use super::disturb;
 use super::invariant::{self, Violation};
-use super::{Options, Target};
+use super::{Interruptions, Options, Round, STEPS, Setting, Target};
 use crate::patience::Patience;
 use crate::system::Load;
 
@@ -102,6 +102,11 @@ pub enum End {
 }
 
 impl End {
+    /// Returns whether all invariants held.
+    pub fn has_held(&self) -> bool {
+        matches!(self, End::Held(_))
+    }
+
     /// Returns the figures of a run in which all invariants held.
     ///
     /// # Panics
@@ -186,6 +191,30 @@ pub fn run(
             });
         }
     }
+}
+
+/// Runs rounds of a test until the goal is reached, an invariant is violated, or no thread makes
+/// progress. A violation stays recorded, so a process in which one was found can run no other test.
+///
+/// # Panics
+///
+/// If the system refuses a thread.
+pub fn test(
+    round: fn(&mut Setting) -> Arc<dyn Round>,
+    interruptions: Interruptions,
+    options: &Options,
+    goal: Goal,
+) -> End {
+    let target = Box::leak(Box::new(Target {
+        name: "test",
+        group: "test",
+        about: "",
+        round,
+        steps: STEPS,
+        interruptions,
+        counts: "",
+    }));
+    run(target, options, goal, |_| ()).expect("threads for the test")
 }
 
 fn violated(violation: Violation, shared: &Shared, stuck: Option<String>, figures: Figures) -> End {

@@ -7,6 +7,7 @@ use atomseq::percpu::{Queue, Ring, Stack};
 
 use super::containers::{ContainerRound, OperationMix};
 use super::counter::CounterRound;
+use super::element::Owned;
 use super::histogram::HistogramRound;
 use super::list::ListRound;
 use super::pool::PoolRound;
@@ -22,6 +23,9 @@ pub struct Bundle {
     stack: ContainerRound<Stack<u64>, u64>,
     queue: ContainerRound<Queue<u64>, u64>,
     ring: ContainerRound<Ring<u64>, u64>,
+    /// Their elements own memory, so handlers do not use them.
+    boxes: ContainerRound<Stack<Box<Owned>>, Box<Owned>>,
+    arcs: ContainerRound<Queue<Arc<Owned>>, Arc<Owned>>,
     listed: ListRound,
     pooled: PoolRound,
     ledger: Arc<Ledger>,
@@ -43,6 +47,12 @@ impl Bundle {
             ),
             queue: ContainerRound::with(Queue::new(), ledger.clone(), mix),
             ring: ContainerRound::with(Ring::with_capacity_per_cpu(capacity), ledger.clone(), mix),
+            boxes: ContainerRound::with(
+                Stack::with_capacity_per_cpu(capacity),
+                ledger.clone(),
+                mix,
+            ),
+            arcs: ContainerRound::with(Queue::new(), ledger.clone(), mix),
             listed: ListRound::new(objects),
             pooled: PoolRound::new(capacity, objects),
             ledger,
@@ -51,9 +61,11 @@ impl Bundle {
 
     /// Makes an operation on one of its containers.
     pub fn step_container(&self, lane: &mut Lane) -> Checked {
-        match lane.rng.u32(..3) {
-            0 => self.stack.step(lane),
-            1 => self.queue.step(lane),
+        match lane.rng.u32(..8) {
+            0 => self.boxes.step(lane),
+            1 => self.arcs.step(lane),
+            2..4 => self.stack.step(lane),
+            4..6 => self.queue.step(lane),
             _ => self.ring.step(lane),
         }
     }
@@ -69,6 +81,8 @@ impl Bundle {
         self.stack.empty(lane)?;
         self.queue.empty(lane)?;
         self.ring.empty(lane)?;
+        self.boxes.empty(lane)?;
+        self.arcs.empty(lane)?;
         at_most(lanes, self.ledger.missing(), "a forked copy lacks values")?;
         let objects = self.listed.objects();
         let found = self.listed.count_nodes()?;
@@ -124,6 +138,8 @@ impl Round for Bundle {
         self.stack.empty(&mut lanes[0])?;
         self.queue.empty(&mut lanes[0])?;
         self.ring.empty(&mut lanes[0])?;
+        self.boxes.empty(&mut lanes[0])?;
+        self.arcs.empty(&mut lanes[0])?;
         self.ledger.check_final()?;
         self.listed.finish(lanes)?;
         self.pooled.finish(lanes)

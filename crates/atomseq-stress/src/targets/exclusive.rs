@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use lock_api::RawMutexTimed;
+use lock_api::{RawMutex, RawMutexTimed};
 
 use super::section::Section;
 use super::waiting::{any_patience, check_not_early};
+use crate::engine::Round;
 use crate::engine::invariant::{Checked, Violation};
 use crate::engine::lane::{Activity, Lane};
 use crate::system::{self, Ending};
@@ -149,5 +150,70 @@ where
                 "a lock is held after all lanes have released it",
             )),
         }
+    }
+}
+
+/// A round on one lock, which all workers acquire. The final check does not acquire it, so any lock
+/// will do.
+pub struct LockRound<R>(lock_api::Mutex<R, Section>);
+
+impl<R: RawMutex> LockRound<R> {
+    /// Returns a lock that is not held.
+    pub fn new() -> LockRound<R> {
+        LockRound(lock_api::Mutex::new(Section::new("inside the lock")))
+    }
+}
+
+impl<R: RawMutex> Default for LockRound<R> {
+    fn default() -> LockRound<R> {
+        LockRound::new()
+    }
+}
+
+/// The index of the lanes' sum of acquisitions.
+const ENTERED: usize = 0;
+
+impl<R: RawMutex + Send + Sync> Round for LockRound<R> {
+    fn step(&self, lane: &mut Lane) -> Checked {
+        lane.begin(Activity::Mutex);
+        self.0.lock().enter(lane, ENTERED)
+    }
+
+    fn finish(&mut self, lanes: &mut [Lane]) -> Checked {
+        self.0.get_mut().check_final(lanes, ENTERED)
+    }
+}
+
+/// A round on one lock, which workers acquire, try to acquire and acquire with a timeout, and which
+/// handlers try to acquire.
+pub struct TimedLockRound(Box<dyn Lock>);
+
+impl TimedLockRound {
+    /// Returns a lock that is not held.
+    pub fn new<R>() -> TimedLockRound
+    where
+        R: RawMutexTimed<Duration = Duration, Instant = Instant> + Send + Sync + 'static,
+    {
+        let (name, activity) = ("inside the lock", Activity::Mutex);
+        TimedLockRound(Exclusive::<R>::boxed(
+            name,
+            activity,
+            Supports::BOTH,
+            ENTERED,
+        ))
+    }
+}
+
+impl Round for TimedLockRound {
+    fn step(&self, lane: &mut Lane) -> Checked {
+        self.0.enter(lane)
+    }
+
+    fn interrupt(&self, lane: &mut Lane) -> Checked {
+        self.0.enter_from_handler(lane)
+    }
+
+    fn finish(&mut self, lanes: &mut [Lane]) -> Checked {
+        self.0.check_final(lanes)
     }
 }

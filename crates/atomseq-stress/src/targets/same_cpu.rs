@@ -41,7 +41,7 @@ trait Lock: Send + Sync {
 
 impl<R: lock_api::RawMutex + Send + Sync> Lock for lock_api::Mutex<R, Section> {
     fn enter(&self, me: usize, rng: &mut fastrand::Rng) -> Checked {
-        self.lock().change(me, rng, 1)
+        self.lock().enter_as(me, rng)
     }
 
     fn check_final(&self, entered: u64) -> Checked {

@@ -33,24 +33,39 @@ impl Section {
         }
     }
 
-    /// Under the lock: nobody is here, nobody comes, and nothing was left half done. CounterRound in the
-    /// lane's sum.
+    /// Enters the section, under the lock, and counts that in the lane's sum.
+    ///
+    /// # Errors
+    ///
+    /// If another lane is inside, enters meanwhile, or has left a change incomplete.
     pub fn enter(&self, lane: &mut Lane, sum: usize) -> Checked {
-        let times = match () {
-            () if lane.inject(Sabotage::Lose) => 0,
-            () if lane.inject(Sabotage::Duplicate) => 2,
-            () => 1,
-        };
         lane.totals[sum] += 1;
-        self.change(lane.number + 1, &mut lane.rng, times)
+        let times = times(lane);
+        self.change(lane.number + 1, times, || pause(&mut lane.rng))
     }
 
-    /// Enters the section as the lane of this number, and counts that `times`.
+    /// Does the same without pauses, so that a signal is more likely to interrupt the lock's operation.
     ///
     /// # Errors
     ///
     /// As [`Section::enter`].
-    pub fn change(&self, me: usize, rng: &mut fastrand::Rng, times: u64) -> Checked {
+    #[inline(always)]
+    pub fn enter_at_once(&self, lane: &mut Lane, sum: usize) -> Checked {
+        lane.totals[sum] += 1;
+        self.change(lane.number + 1, times(lane), || ())
+    }
+
+    /// Does the same as a lane of this number, which counts its acquisitions itself.
+    ///
+    /// # Errors
+    ///
+    /// As [`Section::enter`].
+    pub fn enter_as(&self, me: usize, rng: &mut fastrand::Rng) -> Checked {
+        self.change(me, 1, || pause(rng))
+    }
+
+    #[inline(always)]
+    fn change(&self, me: usize, times: u64, mut pause: impl FnMut()) -> Checked {
         // Relaxed throughout: the lock must order it.
         let other = self.inside.load(Ordering::Relaxed);
         self.inside.store(me, Ordering::Relaxed);
@@ -70,12 +85,7 @@ impl Section {
         }
         for copy in &self.copies {
             copy.store(first + times, Ordering::Relaxed);
-            // Gives another lane time to enter.
-            match rng.u32(..64) {
-                0 => thread::yield_now(),
-                1..8 => (0..rng.u32(..100)).for_each(|_| std::hint::spin_loop()),
-                _ => {}
-            }
+            pause();
         }
         let other = self.inside.load(Ordering::Relaxed);
         self.inside.store(0, Ordering::Relaxed);
@@ -106,6 +116,25 @@ impl Section {
             )?;
         }
         Ok(())
+    }
+}
+
+/// How often an acquisition counts: not once only if a fault is injected.
+#[inline(always)]
+fn times(lane: &mut Lane) -> u64 {
+    match () {
+        () if lane.inject(Sabotage::Lose) => 0,
+        () if lane.inject(Sabotage::Duplicate) => 2,
+        () => 1,
+    }
+}
+
+/// Gives another lane time to enter.
+fn pause(rng: &mut fastrand::Rng) {
+    match rng.u32(..64) {
+        0 => thread::yield_now(),
+        1..8 => (0..rng.u32(..100)).for_each(|_| std::hint::spin_loop()),
+        _ => {}
     }
 }
 

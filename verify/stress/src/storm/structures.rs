@@ -6,7 +6,7 @@ use std::cell::Cell;
 use atomseq::local::{Counter, Map, Queue, Ring, Stack};
 
 use super::arena::{ACTORS, THREAD};
-use crate::books::mark;
+use atomseq_stress::engine::mix as mark;
 
 /// How many keys are used: fewer than there is room for, and both that have places of their own.
 const KEYS: usize = 40;

@@ -1,5 +1,5 @@
-//! Locks that must be found out: one without protection, and those whose scope is too small for
-//! where they are used.
+//! Locks that must be detected: one without protection, and those whose scope is too small for where
+//! they are used.
 
 pub use atomseq_stress::targets::section::Unprotected;
 
@@ -11,10 +11,10 @@ use atomseq::mutex::TestAndSet;
 use atomseq::scope::Machine;
 use lock_api::{GuardSend, RawMutex};
 
-use crate::torment;
+use crate::exclusion::cpus;
 
 atomseq::sequence! {
-    /// As the library's: sets the flag if this CPU is its home and it is clear.
+    /// Sets the flag if this CPU is its home and it is clear, as the library's sequence does.
     unsafe fn take(flag: Word, first: Word) -> bool {
         let here = cpu();
         if here != first { return false }
@@ -27,8 +27,8 @@ atomseq::sequence! {
     }
 }
 
-/// At home on the first CPU that the process may use; visitors take the home away, and no fence
-/// aborts the sequences that are under way there.
+/// A flag whose home is the first CPU of the process. Visitors take the home away, but no fence aborts
+/// the sequences that run there.
 #[derive(Debug)]
 #[repr(C)]
 pub struct VisitedUnfenced {
@@ -36,12 +36,12 @@ pub struct VisitedUnfenced {
     held: AtomicUsize,
 }
 
-/// Nobody visits it.
+/// No visitor has the flag.
 const HOME: usize = 0;
 const CLAIM: usize = 1 << 62;
 
-// SAFETY: it is none, which must be found out; what it guards is atomic, so that nothing but
-// numbers is wrong.
+// SAFETY: it does not exclude, which must be detected. It guards only atomic words, so that only
+// numbers are wrong.
 unsafe impl TestAndSet for VisitedUnfenced {
     type Scope = Machine;
     type GuardMarker = GuardSend;
@@ -53,12 +53,12 @@ unsafe impl TestAndSet for VisitedUnfenced {
 
     fn test_and_set(&self) -> bool {
         static FIRST: OnceLock<usize> = OnceLock::new();
-        let first = *FIRST.get_or_init(|| torment::cpus()[0]);
-        // SAFETY: the two words are the flag's.
+        let first = *FIRST.get_or_init(|| cpus()[0]);
+        // SAFETY: the two words of this flag.
         if unsafe { take::on_cpu(std::ptr::from_ref(self) as usize, first) } == Ok(true) {
             return true;
         }
-        // Not at home, or so it seemed.
+        // Another CPU is the home, or the sequence was aborted.
         let (seqcst, relaxed) = (Ordering::SeqCst, Ordering::Relaxed);
         let claim = self.home.compare_exchange(HOME, CLAIM, seqcst, relaxed);
         if claim.is_err() {
@@ -87,17 +87,17 @@ unsafe impl TestAndSet for VisitedUnfenced {
     fn waiter_barrier(&self) {}
 }
 
-/// A lock that goes where its type does not let it.
+/// A lock that is used where its type does not allow it.
 #[derive(Debug)]
 pub struct Anywhere<R>(R);
 
-// SAFETY: it is none, which must be found out; what it guards is atomic, so that nothing but
-// numbers is wrong.
+// SAFETY: it does not exclude, which must be detected. It guards only atomic words, so that only
+// numbers are wrong.
 unsafe impl<R> Send for Anywhere<R> {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl<R> Sync for Anywhere<R> {}
 
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl<R: RawMutex> RawMutex for Anywhere<R> {
     #[allow(
         clippy::declare_interior_mutable_const,
@@ -107,7 +107,7 @@ unsafe impl<R: RawMutex> RawMutex for Anywhere<R> {
     type GuardMarker = R::GuardMarker;
 
     fn lock(&self) {
-        // Those of scope `SameThread` refuse to wait.
+        // Locks of scope `SameThread` do not wait.
         while !self.0.try_lock() {
             thread::yield_now();
         }
@@ -118,7 +118,7 @@ unsafe impl<R: RawMutex> RawMutex for Anywhere<R> {
     }
 
     unsafe fn unlock(&self) {
-        // SAFETY: the caller's promise.
+        // SAFETY: by this function's contract.
         unsafe { self.0.unlock() }
     }
 }
