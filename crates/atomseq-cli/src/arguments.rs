@@ -65,9 +65,9 @@ pub enum Command {
     /// Stresses each structure and lock on this machine, and checks its invariants.
     ///
     /// More threads than CPUs use each structure. Meanwhile they are preempted, moved between CPUs,
-    /// and interrupted by signals whose handlers use the same structure. Each value must be taken out
-    /// once, whole and in order, and sums must be exact. Exits with code 1 at the first violation, or
-    /// when no thread makes progress for 10 seconds, and prints how to repeat it.
+    /// and interrupted by signals whose handlers use the same structure. Each value must be taken
+    /// out once, whole and in order, and sums must be exact. Exits with code 1 at the first
+    /// violation, or when no thread makes progress for 10 seconds, and prints how to repeat it.
     #[command(after_long_help = targets_catalogue(), after_help = "`--help` lists the groups and targets.")]
     Torture(Torture),
 }
@@ -117,7 +117,8 @@ pub struct Torture {
     /// The time for all targets together
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = seconds, allow_hyphen_values = true)]
     pub seconds: u64,
-    /// Determines each thread's operations, but not how threads interleave [default: from the clock]
+    /// Determines each thread's operations, but not how threads interleave [default: from the
+    /// clock]
     #[arg(long, value_name = "S", value_parser = seed, allow_hyphen_values = true)]
     pub seed: Option<u64>,
     /// A self-check: injects a fault, so that the command must fail

@@ -1,5 +1,5 @@
-//! `atomseq doctor`: what this machine offers, what atomseq therefore uses, and what its user can do
-//! about it.
+//! `atomseq doctor`: what this machine offers, what atomseq therefore uses, and what its user can
+//! do about it.
 
 mod exclusion;
 mod signals;
@@ -22,8 +22,8 @@ pub struct Diagnosis {
     pub cpu: Option<String>,
     /// The CPUs this process may use.
     pub cpus: Vec<usize>,
-    /// How many slots each per-CPU structure has: the largest CPU number that the system can use, plus
-    /// one.
+    /// How many slots each per-CPU structure has: the largest CPU number that the system can use,
+    /// plus one.
     pub cpu_slots: usize,
     /// The kernel's name and release.
     pub kernel: Option<String>,
@@ -87,8 +87,8 @@ pub struct Membarrier {
 pub struct Use {
     /// The structure.
     pub structure: &'static str,
-    /// Per-CPU structures: `section`, `lock` or `atomic`. Local ones: `sequence` or `blocked`. Those
-    /// shared by all CPUs: `pages`, `os-assisted`, `k-cas` or `double-width`.
+    /// Per-CPU structures: `section`, `lock` or `atomic`. Local ones: `sequence` or `blocked`.
+    /// Those shared by all CPUs: `pages`, `os-assisted`, `k-cas` or `double-width`.
     pub path: &'static str,
     /// The same in words.
     pub how: &'static str,

@@ -2,8 +2,8 @@
 
 use std::{fmt, io};
 
-/// A failure, for which the command exits with code 1. (Bad arguments exit with code 2 before anything
-/// runs.)
+/// A failure, for which the command exits with code 1. (Bad arguments exit with code 2 before
+/// anything runs.)
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Standard output could not be written. If it is a closed pipe, no error is printed.
@@ -39,7 +39,8 @@ pub enum Error {
     },
 }
 
-/// Something that the system refused. Plain data, so that a child process can pass it to its parent.
+/// Something that the system refused. Plain data, so that a child process can pass it to its
+/// parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// What was refused: "the system refused to …".

@@ -5,8 +5,8 @@ use std::io::{self, StdoutLock, Write};
 use crate::error::Error;
 use crate::memory;
 
-/// Resets what a parent may have set and `exec` keeps: blocked signals, and an ignored `SIGCHLD`, by
-/// which children leave no exit status. The command interrupts threads and waits for children.
+/// Resets what a parent may have set and `exec` keeps: blocked signals, and an ignored `SIGCHLD`,
+/// by which children leave no exit status. The command interrupts threads and waits for children.
 ///
 /// Called before there is another thread, so that all threads inherit it.
 pub fn begin() {
@@ -92,8 +92,8 @@ pub fn exit(code: u8) -> ! {
     std::process::exit(code.into())
 }
 
-/// Checks that the system allows what each thread needs, also in the Rust standard library. A thread
-/// that is refused it would end the process, or keep it from exiting.
+/// Checks that the system allows what each thread needs, also in the Rust standard library. A
+/// thread that is refused it would end the process, or keep it from exiting.
 ///
 /// # Errors
 ///

@@ -495,8 +495,9 @@ fn output_that_is_lost_is_an_error() {
     }
 }
 
-/// With little memory, the command succeeds, or it exits with a sentence and code 1. A failure before
-/// its code runs is not its own: the dynamic loader, the kernel or Rust's runtime reports it.
+/// With little memory, the command succeeds, or it exits with a sentence and code 1. A failure
+/// before its code runs is not its own: the dynamic loader, the kernel or Rust's runtime reports
+/// it.
 #[test]
 fn a_limit_on_memory_ends_with_a_sentence() {
     let command = env!("CARGO_BIN_EXE_atomseq");

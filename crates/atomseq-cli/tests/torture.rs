@@ -1,5 +1,5 @@
-//! `atomseq torture` as its users run it: all invariants hold here, each kind of fault is detected, and
-//! the report of a failure says how to repeat it.
+//! `atomseq torture` as its users run it: all invariants hold here, each kind of fault is detected,
+//! and the report of a failure says how to repeat it.
 
 use std::io::{BufRead, BufReader, Read};
 #[cfg(target_os = "linux")]
@@ -48,8 +48,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Returns the last line of a run in which all invariants held. Where the machine is too busy for the
-/// signals, they come less often, and the run says so.
+/// Returns the last line of a run in which all invariants held. Where the machine is too busy for
+/// the signals, they come less often, and the run says so.
 fn end_of_held(stdout: &str) -> &'static str {
     match stdout.contains(" times less often") {
         true => "\nAll invariants that were tested held.\n",
@@ -127,8 +127,8 @@ fn row(stdout: &str, target: &str) -> Vec<String> {
         .unwrap_or_else(|| panic!("no row for {target}: {stdout}"))
 }
 
-/// Returns a figure of a target's row: 1 rounds, 2 operations, 3 moves, 4 signals, 5 fences, 6 gates
-/// closed.
+/// Returns a figure of a target's row: 1 rounds, 2 operations, 3 moves, 4 signals, 5 fences, 6
+/// gates closed.
 fn figure(row: &[String], column: usize) -> u64 {
     row[column]
         .parse()
@@ -461,9 +461,9 @@ fn a_hang_is_detected() {
     );
 }
 
-/// A tracer that takes 1 ms to deliver each signal, as a debugger does, or a virtual machine without
-/// CPU time. Timers that expire every 50 µs then leave no time for operations, unless the command slows
-/// them down.
+/// A tracer that takes 1 ms to deliver each signal, as a debugger does, or a virtual machine
+/// without CPU time. Timers that expire every 50 µs then leave no time for operations, unless the
+/// command slows them down.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_machine_that_delivers_signals_slowly_is_not_reported_as_a_hang() {
@@ -503,8 +503,8 @@ fn a_machine_that_delivers_signals_slowly_is_not_reported_as_a_hang() {
     assert!(stdout.contains(" held in part "), "{stdout}");
 }
 
-/// Traces a process that has just executed a program, with all its threads, until it exits. Delivers
-/// each of its signals after 1 ms. Returns how many there were, and the exit status.
+/// Traces a process that has just executed a program, with all its threads, until it exits.
+/// Delivers each of its signals after 1 ms. Returns how many there were, and the exit status.
 #[cfg(target_os = "linux")]
 fn trace(process: i32) -> (u64, i32) {
     let call = |request, thread: i32, data: i32| {

@@ -75,8 +75,8 @@ impl<T> Drop for Page<T> {
 }
 
 /// Forks. The child runs `work` and exits. Returns how it ended and the value that it left in the
-/// cell, which holds `first` at the start. The work may use nothing that a thread of the parent might
-/// have locked.
+/// cell, which holds `first` at the start. The work may use nothing that a thread of the parent
+/// might have locked.
 ///
 /// # Errors
 ///
@@ -141,8 +141,8 @@ fn wait(child: libc::pid_t) -> io::Result<Ending> {
         match unsafe { libc::waitpid(child, &mut status, options) } {
             0 if !patience.is_over() => rest(),
             0 => {
-                // SAFETY: a child of this process that was not waited for yet, so no other process has
-                // its number.
+                // SAFETY: a child of this process that was not waited for yet, so no other process
+                // has its number.
                 if unsafe { libc::kill(child, libc::SIGKILL) } != 0 {
                     return Err(io::Error::last_os_error());
                 }
@@ -267,7 +267,8 @@ mod tests {
         assert_eq!(hung.unwrap(), (Ending::Hung, 2));
     }
 
-    /// Where each sleep takes 10 ms, the time a child may take is the same: it counts time, not looks.
+    /// Where each sleep takes 10 ms, the time a child may take is the same: it counts time, not
+    /// looks.
     #[test]
     fn patience_is_a_time_where_sleeps_are_long() {
         let mut patience = Patience::new(PATIENCE, LOOK);

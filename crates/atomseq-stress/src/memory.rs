@@ -2,9 +2,9 @@
 //! report that blames what is measured or tested.
 //!
 //! There are three ways to get there. An allocation of the command fails ([`refused`]). The Rust
-//! standard library or atomseq panics, when a thread is started for instance ([`watch`] replaces the
-//! panic hook). The C library aborts, as glibc does when it cannot register a thread's destructor
-//! ([`end_if_aborted_for_it`] reads the message that glibc keeps of it).
+//! standard library or atomseq panics, when a thread is started for instance ([`watch`] replaces
+//! the panic hook). The C library aborts, as glibc does when it cannot register a thread's
+//! destructor ([`end_if_aborted_for_it`] reads the message that glibc keeps of it).
 
 use std::io::Write;
 
@@ -87,7 +87,7 @@ pub fn end_if_aborted_for_it() {
 }
 
 /// What glibc says when it aborts. Memory may be there again by then: another thread may have
-/// freed some. So the message, not the memory left, is what tells such an abort from a crash.
+/// freed some. So the message, not the memory left, distinguishes such an abort from a crash.
 #[cfg(target_os = "linux")]
 mod glibc {
     use std::sync::atomic::{AtomicPtr, Ordering};

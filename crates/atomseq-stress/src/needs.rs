@@ -1,5 +1,5 @@
-//! What the engine asks of the system beside memory and workers, and how often that was granted. What
-//! needs a request that was refused is not tested; the summary says so.
+//! What the engine asks of the system beside memory and workers, and how often that was granted.
+//! What needs a request that was refused is not tested; the summary says so.
 
 use std::io;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};

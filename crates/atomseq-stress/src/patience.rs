@@ -1,9 +1,9 @@
 //! How long the command waits before it concludes that something hangs.
 //!
-//! A clock also runs while the whole process does not: stopped by Ctrl-Z, frozen with its container,
-//! suspended with its virtual machine, or without a CPU. What the process waits for does not run
-//! then, either. So only the time counts in which the waiting thread looks: a gap between two looks
-//! counts as one look, however long it is.
+//! A clock also runs while the whole process does not: stopped by Ctrl-Z, frozen with its
+//! container, suspended with its virtual machine, or without a CPU. What the process waits for does
+//! not run then, either. So only the time counts in which the waiting thread looks: a gap between
+//! two looks counts as one look, however long it is.
 
 use std::time::{Duration, Instant};
 
@@ -16,8 +16,8 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// Returns a time to wait for a thread that looks periodically; the time since its last look counts
-    /// as at most `look`.
+    /// Returns a time to wait for a thread that looks periodically; the time since its last look
+    /// counts as at most `look`.
     pub fn new(all: Duration, look: Duration) -> Self {
         Self {
             left: all,

@@ -1,6 +1,7 @@
-//! Wake-ups that race with a thread that falls asleep: one thread holds a lock, another waits for it, and
-//! the holder releases it at about the time at which the waiter falls asleep. There is one release a
-//! round and no other thread, so a lost wake-up leaves the waiter asleep: no later one wakes it.
+//! Wake-ups that race with a thread that falls asleep: one thread holds a lock, another waits for
+//! it, and the holder releases it at about the time at which the waiter falls asleep. There is one
+//! release a round and no other thread, so a lost wake-up leaves the waiter asleep: no later one
+//! wakes it.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::SeqCst};
 use std::thread;
@@ -84,8 +85,8 @@ impl Race {
     }
 }
 
-/// Waits until all have completed the round; false if those that have not are asleep, because no thread
-/// is left to wake them.
+/// Waits until all have completed the round; false if those that have not are asleep, because no
+/// thread is left to wake them.
 fn are_done(races: &[&Race], round: u64) -> bool {
     let are_done = || races.iter().all(|race| race.is_done(round));
     for _ in 0..TIMES {

@@ -1,5 +1,5 @@
-//! Panics, threads that end and processes that fork while they hold something: what the
-//! documentation says comes of it.
+//! Panics, threads that exit and processes that fork while they hold a lock: the result is the
+//! documented one.
 #![cfg(target_os = "linux")]
 
 use std::cell::Cell;
@@ -25,7 +25,7 @@ use verify_signals::this_test;
 const SHORT: Duration = Duration::from_millis(5);
 
 #[test]
-fn a_panic_lets_go_of_everything_and_poisons_nothing() {
+fn a_panic_releases_all_locks_and_poisons_none() {
     let (lock, spin, permits) = (
         Mutex::<u32>::new(0),
         atomseq::mutex::SpinLock::<u32>::new(0),
@@ -45,14 +45,14 @@ fn a_panic_lets_go_of_everything_and_poisons_nothing() {
 }
 
 #[test]
-fn a_panic_while_a_condition_is_looked_at_lets_go_of_the_lock() {
+fn a_panic_in_a_condition_releases_the_lock() {
     let (lock, changed) = (Mutex::<u32>::new(0), Condvar::new());
     let panics = catch_unwind(AssertUnwindSafe(|| {
-        changed.wait_while(&mut lock.lock(), |_| panic!("not to be looked at"));
+        changed.wait_while(&mut lock.lock(), |_| panic!("in the condition"));
     }));
     assert!(panics.is_err());
     assert!(lock.try_lock().is_some());
-    // Nobody is counted as waiting: a thread that waits now is reached.
+    // No waiter is counted any more: a notification reaches a thread that waits now.
     thread::scope(|scope| {
         scope.spawn(|| changed.wait_while(&mut lock.lock(), |ready| *ready == 0));
         thread::sleep(SHORT);
@@ -61,7 +61,7 @@ fn a_panic_while_a_condition_is_looked_at_lets_go_of_the_lock() {
     });
 }
 
-/// A mechanism of a user's own, whose next test-and-set may be told to panic.
+/// A mechanism of a user, whose next test-and-set panics on request.
 #[derive(Debug)]
 struct Panics(Interlocked, AtomicU32);
 
@@ -74,12 +74,12 @@ unsafe impl TestAndSet for Panics {
     const CLEAR: Panics = Panics(Interlocked::CLEAR, AtomicU32::new(0));
 
     fn test_and_set(&self) -> bool {
-        assert_eq!(self.1.load(SeqCst), 0, "told to panic");
+        assert_eq!(self.1.load(SeqCst), 0, "panics on request");
         self.0.test_and_set()
     }
 
     unsafe fn clear(&self) {
-        // SAFETY: the caller's promise.
+        // SAFETY: by this function's contract.
         unsafe { self.0.clear() }
     }
 
@@ -88,7 +88,7 @@ unsafe impl TestAndSet for Panics {
     }
 
     unsafe fn clear_then_look(&self) {
-        // SAFETY: the caller's promise.
+        // SAFETY: by this function's contract.
         unsafe { self.0.clear_then_look() }
     }
 
@@ -97,9 +97,8 @@ unsafe impl TestAndSet for Panics {
     }
 }
 
-/// Runs `relocks` in a process of its own, with a lock that is held: where the lock cannot be taken
-/// again, no guard of it may outlive that, so the process must end there and not after a panic that
-/// was caught.
+/// Runs `relocks` in a process of its own, with a lock that is held. Where the lock cannot be
+/// acquired again, no guard of it may live on, so the process must abort, not panic.
 fn no_guard_outlives<R: lock_api::RawMutex>(
     test: &str,
     why: &str,
@@ -110,7 +109,7 @@ fn no_guard_outlives<R: lock_api::RawMutex>(
         let mut guard = lock.lock();
         let caught = catch_unwind(AssertUnwindSafe(|| relocks(&mut guard, &lock)));
         eprintln!("a guard has outlived a panic: {}", caught.is_err());
-        // SAFETY: ends this process, which must have ended before.
+        // SAFETY: exits this process, which must have aborted before.
         unsafe { libc::_exit(0) };
     });
     if let Some(errors) = errors {
@@ -127,12 +126,12 @@ fn keep_it_meanwhile<R: lock_api::RawMutex>(
 }
 
 fn panic_meanwhile<R: lock_api::RawMutex>(
-    tell: impl Fn(&R),
+    prepare: impl Fn(&R),
 ) -> impl FnOnce(&mut MutexGuard<'_, R, u32>, &lock_api::Mutex<R, u32>) {
     move |guard, lock| {
         MutexGuard::unlocked(guard, || {
-            // SAFETY: the raw lock is only looked at.
-            tell(unsafe { lock.raw() });
+            // SAFETY: the raw lock is only read.
+            prepare(unsafe { lock.raw() });
         });
     }
 }
@@ -166,23 +165,23 @@ per_thread! {
 static CHANGED: Condvar = Condvar::new();
 
 #[test]
-fn a_wait_whose_lock_a_handler_keeps_ends_the_process() {
+fn a_wait_whose_lock_a_handler_keeps_aborts() {
     fn keeps(_event: &mut Event<'_>) {
         OWN.with(|lock| std::mem::forget(lock.try_lock()));
         CHANGED.notify_one();
     }
     let errors = killed_in_fresh_process(this_test!(), libc::SIGABRT, || {
-        // SAFETY: it sets a flag of this thread's, and makes a system call.
+        // SAFETY: it sets a flag of this thread, and makes a system call.
         unsafe { signal::install(libc::SIGUSR1, keeps).unwrap() };
         // SAFETY: no conditions.
         let waits = unsafe { libc::pthread_self() };
         OWN.with(|lock| {
             let mut guard = lock.lock();
-            // Until the wait has let go of the lock, `keeps` does not get it: then another signal
-            // comes.
+            // `keeps` does not acquire the lock before the wait has released it, so signals are
+            // sent until it does.
             std::thread::spawn(move || {
                 loop {
-                    // SAFETY: that thread does not end before the process.
+                    // SAFETY: that thread does not exit before the process.
                     unsafe { libc::pthread_kill(waits, libc::SIGUSR1) };
                     std::thread::sleep(Duration::from_millis(2));
                 }
@@ -191,7 +190,7 @@ fn a_wait_whose_lock_a_handler_keeps_ends_the_process() {
                 let wait = AssertUnwindSafe(|| CHANGED.wait_for(&mut guard, Duration::MAX));
                 if catch_unwind(wait).is_err() {
                     eprintln!("a guard has outlived a panic");
-                    // SAFETY: ends this process, which must have ended before.
+                    // SAFETY: exits this process, which must have aborted before.
                     unsafe { libc::_exit(0) };
                 }
             }
@@ -202,8 +201,8 @@ fn a_wait_whose_lock_a_handler_keeps_ends_the_process() {
     }
 }
 
-/// Every lock made of it.
-fn stays_held_when_its_holder_ends<R>(lock: &'static R)
+/// Checks a lock.
+fn stays_held_when_its_holder_exits<R>(lock: &'static R)
 where
     R: lock_api::RawMutex + RawMutexTimed<Duration = Duration> + Sync,
 {
@@ -211,37 +210,37 @@ where
     assert!(lock.is_locked());
     assert!(!lock.try_lock());
     assert!(!lock.try_lock_for(SHORT));
-    // Whoever knows that its holder is gone may let go of it in its place, and wakes who waits.
+    // A thread that knows that the holder has exited may release the lock, which wakes a waiter.
     let waits = thread::spawn(|| {
         lock.lock();
         // SAFETY: it was just locked.
         unsafe { lock.unlock() };
     });
     thread::sleep(SHORT);
-    // SAFETY: the holder has ended, and what it guarded is nothing.
+    // SAFETY: the holder has exited, and the lock guards nothing.
     unsafe { lock.unlock() };
     waits.join().unwrap();
     assert!(!lock.is_locked());
 }
 
 #[test]
-fn a_lock_stays_held_when_its_holder_ends() {
+fn a_lock_stays_held_when_its_holder_exits() {
     static SPIN: RawSpin<Interlocked> = RawSpin::INIT;
     static MUTEX: RawMutex<Interlocked> = RawMutex::INIT;
     static BIASED: RawBiased = RawBiased::INIT;
     static ON_CPU: RawSpin<OnCpu> = RawSpin::INIT;
-    stays_held_when_its_holder_ends(&BIASED);
-    stays_held_when_its_holder_ends(&ON_CPU);
-    stays_held_when_its_holder_ends(&SPIN);
-    stays_held_when_its_holder_ends(&MUTEX);
+    stays_held_when_its_holder_exits(&BIASED);
+    stays_held_when_its_holder_exits(&ON_CPU);
+    stays_held_when_its_holder_exits(&SPIN);
+    stays_held_when_its_holder_exits(&MUTEX);
 }
 
 thread_local! {
-    /// Whether this thread is to exit when it wakes up, and whether it slept.
+    /// Whether this thread exits when it wakes up, and whether it slept.
     static EXITS: Cell<(bool, bool)> = const { Cell::new((false, false)) };
 }
 
-/// A mechanism by which a thread may exit when it wakes up, before it looks at anything.
+/// A mechanism by which a thread can exit when it wakes up, before it reads the lock.
 #[derive(Debug)]
 struct ExitsAwake(Interlocked);
 
@@ -257,20 +256,20 @@ unsafe impl TestAndSet for ExitsAwake {
     }
 
     unsafe fn clear(&self) {
-        // SAFETY: the caller's promise.
+        // SAFETY: by this function's contract.
         unsafe { self.0.clear() }
     }
 
     fn is_set(&self) -> bool {
         if EXITS.get() == (true, true) {
-            // SAFETY: ends this thread, and no other; its stack stays mapped.
+            // SAFETY: exits this thread only; its stack stays mapped.
             unsafe { libc::syscall(libc::SYS_exit, 0) };
         }
         self.0.is_set()
     }
 
     unsafe fn clear_then_look(&self) {
-        // SAFETY: the caller's promise.
+        // SAFETY: by this function's contract.
         unsafe { self.0.clear_then_look() }
     }
 
@@ -283,8 +282,8 @@ unsafe impl TestAndSet for ExitsAwake {
     }
 }
 
-/// A thread that sleeps for a lock: its number, and the thread, which exits when it wakes up, or
-/// adds one.
+/// Starts a thread that sleeps for a lock, and exits when it wakes up, or adds one. Returns its ID,
+/// too.
 fn sleeper(lock: &'static Mutex<u32, ExitsAwake>, exits: bool) -> (i32, thread::JoinHandle<()>) {
     let (send, receive) = channel();
     let thread = thread::spawn(move || {
@@ -427,7 +426,7 @@ mod everywhere {
                     unsafe { lock.force_unlock() };
                 }
                 *lock.lock() += 1;
-                let guard = lock.try_lock().expect("nobody holds it");
+                let guard = lock.try_lock().expect("it is free");
                 assert!(lock.try_lock().is_none(), "two guards of one lock");
                 drop(guard);
                 did_all.load(SeqCst) as i32 * DID_ALL
@@ -440,7 +439,7 @@ mod everywhere {
 
     /// The home of a biased lock, as its `Debug` prints it.
     fn home(lock: &Biased<u64>) -> usize {
-        // SAFETY: the raw lock is only looked at.
+        // SAFETY: the raw lock is only read.
         let text = format!("{:?}", unsafe { lock.raw() });
         let home = text.split_once("home: ").map_or("", |(_, rest)| rest);
         let digits = home.split(|byte: char| !byte.is_ascii_digit()).next();
@@ -518,9 +517,9 @@ fn who_ends_asleep_takes_nothing_along() {
     fn end_the_first(sleep: fn()) -> thread::JoinHandle<()> {
         let start = || {
             let number = std::sync::Arc::new(AtomicU32::new(0));
-            let told = number.clone();
+            let published = number.clone();
             let thread = thread::spawn(move || {
-                told.store(this_thread() as u32, SeqCst);
+                published.store(this_thread() as u32, SeqCst);
                 sleep();
             });
             wait_until(|| number.load(SeqCst) != 0);
@@ -574,7 +573,7 @@ fn a_child_finds_locks_as_they_were_when_it_was_forked() {
         let mut mine = MINE.lock();
         *mine = 1;
         in_child(|| {
-            // This thread goes on in the child, and so do its guards.
+            // The child is a copy of this thread, with its guards.
             assert!(MINE.try_lock().is_none());
             // SAFETY: the guard is this thread's, and is not used again in the child, which ends
             // without it.

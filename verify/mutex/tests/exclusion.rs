@@ -1,5 +1,5 @@
-//! Each mechanism that threads may share excludes, with more threads than CPUs: when a lock is acquired,
-//! tried, and acquired with a timeout.
+//! Each mechanism that threads may share excludes, with more threads than CPUs: when a lock is
+//! acquired, tried, and acquired with a timeout.
 #![cfg(all(target_os = "linux", not(atomseq_sanitized)))]
 
 use std::sync::Arc;

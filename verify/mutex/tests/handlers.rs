@@ -1,5 +1,5 @@
-//! A lock between a thread and its signal handlers: exclusion by each mechanism of that scope; and what a
-//! handler may do with locks, semaphores and condition variables.
+//! A lock between a thread and its signal handlers: exclusion by each mechanism of that scope; and
+//! what a handler may do with locks, semaphores and condition variables.
 #![cfg(target_os = "linux")]
 
 use std::sync::Arc;

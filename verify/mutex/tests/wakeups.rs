@@ -1,5 +1,5 @@
-//! No waiter sleeps indefinitely: wake-ups race with falling asleep. The control omits the barriers that
-//! pair the two.
+//! No waiter sleeps indefinitely: wake-ups race with falling asleep. The control omits the barriers
+//! that pair the two.
 #![cfg(target_os = "linux")]
 
 use std::sync::{Mutex as StdMutex, MutexGuard, PoisonError};

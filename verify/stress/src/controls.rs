@@ -1,5 +1,5 @@
-//! Locks that must be detected: one without protection, and those whose scope is too small for where
-//! they are used.
+//! Locks that must be detected: one without protection, and those whose scope is too small for
+//! where they are used.
 
 pub use atomseq_stress::targets::section::Unprotected;
 
@@ -27,8 +27,8 @@ atomseq::sequence! {
     }
 }
 
-/// A flag whose home is the first CPU of the process. Visitors take the home away, but no fence aborts
-/// the sequences that run there.
+/// A flag whose home is the first CPU of the process. Visitors take the home away, but no fence
+/// aborts the sequences that run there.
 #[derive(Debug)]
 #[repr(C)]
 pub struct VisitedUnfenced {

@@ -1,4 +1,5 @@
-//! Whether a lock excludes: counted, under the harshest schedule that the scope of its mechanism allows.
+//! Whether a lock excludes: counted, under the harshest schedule that the scope of its mechanism
+//! allows.
 //!
 //! | scope | schedule |
 //! |---|---|
@@ -50,8 +51,8 @@ fn one_lock<R: RawMutex + Send + Sync + 'static>(_: &mut Setting) -> Arc<dyn Rou
 /// The threads of one run, for mechanisms that ask for a group of threads on one CPU.
 pub struct Pinned;
 
-// SAFETY: only the workers of `on_one_cpu` use such mechanisms, one run at a time, and each is on that
-// run's CPU from its start. No other code has this bundle.
+// SAFETY: only the workers of `on_one_cpu` use such mechanisms, one run at a time, and each is on
+// that run's CPU from its start. No other code has this bundle.
 unsafe impl OneCpu for Pinned {
     fn bundle() -> &'static Bundle {
         static BUNDLE: Bundle = Bundle::new();
@@ -140,7 +141,8 @@ pub fn among_handlers_at_home<R: RawMutex + 'static>(operations: u64) -> End {
     })
 }
 
-/// Does the same with threads that move: half of the acquisitions visit a lock that stays at its home.
+/// Does the same with threads that move: half of the acquisitions visit a lock that stays at its
+/// home.
 pub fn among_handlers_moving<R: RawMutex + 'static>(operations: u64) -> End {
     storm(operations, |setting| {
         Arc::new(SameThreadRound::<R>::new(

@@ -1,8 +1,9 @@
 //! Tests of the real library by real threads, under all that interrupts a sequence.
 //!
-//! The stress engine of `atomseq torture` runs most of them: `tests/conservation.rs` runs its targets on
-//! each path of the library, and [`exclusion`] runs each lock under the schedule of its scope.
-//! [`storm`] sends a thread as many signals as possible, while threads and processes start and end.
+//! The stress engine of `atomseq torture` runs most of them: `tests/conservation.rs` runs its
+//! targets on each path of the library, and [`exclusion`] runs each lock under the schedule of its
+//! scope. [`storm`] sends a thread as many signals as possible, while threads and processes start
+//! and end.
 #![cfg(target_os = "linux")]
 
 #[cfg(atomseq_sections)]
@@ -19,7 +20,8 @@ use atomseq_stress::engine::Options;
 use atomseq_stress::engine::watch::{self, Goal};
 use atomseq_stress::{system, targets};
 
-/// Returns how long something should take, which usually takes so long: `ATOMSEQ_STRESS_FACTOR` times.
+/// Returns how long something should take, which usually takes so long: `ATOMSEQ_STRESS_FACTOR`
+/// times.
 pub fn lengthened(usual: Duration) -> Duration {
     let factor = std::env::var("ATOMSEQ_STRESS_FACTOR").ok();
     usual * factor.and_then(|factor| factor.parse().ok()).unwrap_or(1)

@@ -7,8 +7,8 @@ use atomseq::status::Registrant;
 use verify_linux::{Answer, Circumstances, Refusal, When, in_fresh_process};
 use verify_stress::{conserve, lengthened};
 
-/// Runs the per-CPU targets in a process of its own, after `prepare` has checked that its path is the
-/// intended one.
+/// Runs the per-CPU targets in a process of its own, after `prepare` has checked that its path is
+/// the intended one.
 fn trial(test: &str, circumstances: Circumstances, forks: bool, prepare: impl FnOnce()) {
     let printed = in_fresh_process(test, circumstances, || {
         let each = lengthened(Duration::from_millis(80));

@@ -1,5 +1,6 @@
-//! What is lost without a part of the gate, on real CPUs: without the fence, and without the test of the
-//! gate in the sequence. Each fault must be detected; the same rounds with both parts must be correct.
+//! What is lost without a part of the gate, on real CPUs: without the fence, and without the test
+//! of the gate in the sequence. Each fault must be detected; the same rounds with both parts must
+//! be correct.
 #![cfg(atomseq_sections)]
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -105,8 +106,8 @@ impl Shared {
     }
 }
 
-/// Adds on one CPU while another one drains, for 10 ms; returns how many additions there were, and how
-/// many were lost or duplicated.
+/// Adds on one CPU while another one drains, for 10 ms; returns how many additions there were, and
+/// how many were lost or duplicated.
 fn round(shared: &Shared, protocol: Protocol, cpus: [usize; 2]) -> (usize, usize) {
     let over = AtomicBool::new(false);
     let (added, mut drained) = std::thread::scope(|scope| {
@@ -134,8 +135,8 @@ fn round(shared: &Shared, protocol: Protocol, cpus: [usize; 2]) -> (usize, usize
     (added, added.abs_diff(drained))
 }
 
-/// Runs rounds until one is wrong, at most so long, and prints what happened. Returns how many additions
-/// were wrong; `None` if this machine cannot test it.
+/// Runs rounds until one is wrong, at most so long, and prints what happened. Returns how many
+/// additions were wrong; `None` if this machine cannot test it.
 fn rounds(name: &str, protocol: Protocol, max: Duration) -> Option<usize> {
     let status = atomseq::status();
     let cpus = cpus();

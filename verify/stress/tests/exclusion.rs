@@ -1,5 +1,5 @@
-//! Each lock by each mechanism excludes, under the harshest schedule that its scope allows; and locks
-//! that do not exclude are detected.
+//! Each lock by each mechanism excludes, under the harshest schedule that its scope allows; and
+//! locks that do not exclude are detected.
 #![cfg(atomseq_sections)]
 
 use atomseq::mutex::{
@@ -99,7 +99,8 @@ excludes! {
     spin_lock_by_interlocked_among_handlers: among_handlers::<RawSpin<Interlocked>>, 1;
 }
 
-/// Runs until a violation or a hang, mostly after a few thousand acquisitions; at most three million.
+/// Runs until a violation or a hang, mostly after a few thousand acquisitions; at most three
+/// million.
 fn until_detected(run: fn(u64) -> End) -> End {
     run(3_000_000)
 }

@@ -1,5 +1,5 @@
-//! The mechanism of each lock in this process, and the reason: chosen once, at start-up (B91 3.1.1).
-//! [`chosen`] returns the mechanisms; this module explains them.
+//! The mechanism of each lock in this process, and the reason: chosen once, at start-up (B91
+//! 3.1.1). [`chosen`] returns the mechanisms; this module explains them.
 
 use atomseq::mutex::{BiasedFlag, Masked, Restarting, Runs, TestAndSet, chosen};
 use serde::Serialize;

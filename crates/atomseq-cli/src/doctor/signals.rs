@@ -1,6 +1,6 @@
 //! What protects a thread against its own signal handlers. Where sequences are in a table, a child
-//! process interrupts one sequence of each form and checks the result: no version number says whether
-//! that works.
+//! process interrupts one sequence of each form and checks the result: no version number says
+//! whether that works.
 
 use serde::Serialize;
 
@@ -10,17 +10,17 @@ pub struct Signals {
     /// How many sequences of this program are in the table, by which signals find them; `null` if
     /// there is no table, and sequences run with all signals blocked.
     pub sequences: Option<usize>,
-    /// Whether an interrupted sequence was restarted; `null` if there is no table, or this could not be
-    /// tested.
-    pub restart: Option<bool>,
-    /// Whether an interrupted sequence was rolled forward; `null` if there is no table, or this could
+    /// Whether an interrupted sequence was restarted; `null` if there is no table, or this could
     /// not be tested.
+    pub restart: Option<bool>,
+    /// Whether an interrupted sequence was rolled forward; `null` if there is no table, or this
+    /// could not be tested.
     pub rollforward: Option<bool>,
-    /// Whether `signal::mask()` deferred a signal; `null` if it is the kernel's mask, or this could not
-    /// be tested.
+    /// Whether `signal::mask()` deferred a signal; `null` if it is the kernel's mask, or this could
+    /// not be tested.
     pub mask: Option<bool>,
-    /// Whether the deferred signal was queued again with its record; `null` if none was deferred. If
-    /// not, a sandbox refuses `rt_tgsigqueueinfo`.
+    /// Whether the deferred signal was queued again with its record; `null` if none was deferred.
+    /// If not, a sandbox refuses `rt_tgsigqueueinfo`.
     pub queued: Option<bool>,
     /// Why not all could be tested although there is a table; `null` if there is none, or all was
     /// tested.
@@ -30,8 +30,8 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Returns whether sequences are protected without an added instruction: they are in a table, and
-    /// all tests passed.
+    /// Returns whether sequences are protected without an added instruction: they are in a table,
+    /// and all tests passed.
     pub fn are_free(&self) -> bool {
         [self.restart, self.rollforward, self.mask] == [Some(true); 3]
     }

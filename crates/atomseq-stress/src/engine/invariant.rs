@@ -128,12 +128,12 @@ mod tests {
 
     #[test]
     fn a_violation_is_printed_with_its_figures() {
-        let violation = Violation::new("a value came out twice");
-        assert_eq!(violation.to_string(), "a value came out twice");
+        let violation = Violation::new("a value was taken out twice");
+        assert_eq!(violation.to_string(), "a value was taken out twice");
         let violation = violation.with("thread", 3).with("number", 7);
         assert_eq!(
             violation.to_string(),
-            "a value came out twice (thread 3, number 7)"
+            "a value was taken out twice (thread 3, number 7)"
         );
         let full = violation.with("a", 1).with("b", 2).with("c", 3);
         assert_eq!(full.facts(), "thread 3, number 7, a 1, b 2");

@@ -1,5 +1,5 @@
-//! A lane: one sequential actor of a round. A worker has three: its own, and one for each of its two
-//! signal handlers, which may interrupt it anywhere.
+//! A lane: one sequential actor of a round. A worker has three: its own, and one for each of its
+//! two signal handlers, which may interrupt it anywhere.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU64, Ordering};
@@ -99,8 +99,8 @@ pub struct Lane {
     pub held: [Vec<u32>; 2],
     /// Its sums; each target gives them a meaning.
     pub totals: Vec<u64>,
-    /// For each CPU and lane, the number after that of the last value taken out; empty when the lane
-    /// does not check the order.
+    /// For each CPU and lane, the number after that of the last value taken out; empty when the
+    /// lane does not check the order.
     pub seen: Vec<u32>,
     /// How many gates it closed, at least: derived from what the structures returned.
     pub closings: u64,

@@ -63,8 +63,8 @@ impl Ledger {
             number: lane.issued,
         };
         lane.issued += 1;
-        // Relaxed: whoever gets the value gets it through a structure, which options this store
-        // before.
+        // Relaxed: a lane gets the value through the structure under test, which orders this store
+        // before that.
         self.issued[lane.number].store(lane.issued, Ordering::Relaxed);
         Some(self.seal(origin))
     }

@@ -75,8 +75,8 @@ pub fn fence(cpu: usize) -> bool {
 static HANDLER: AtomicUsize = AtomicUsize::new(0);
 
 /// Makes both signals call this function on the thread that they interrupt: through
-/// `atomseq::signal` if `managed`. The function must be async-signal-safe. Each signal's handler may
-/// interrupt the other's.
+/// `atomseq::signal` if `managed`. The function must be async-signal-safe. Each signal's handler
+/// may interrupt the other's.
 pub fn install_handlers(handler: fn(Signal), managed: bool) {
     HANDLER.store(handler as usize, Ordering::Release);
     for number in [Signal::Sent, Signal::Timer].map(number) {

@@ -1,5 +1,5 @@
-//! One per-CPU structure of each kind, with one ledger: for targets that test something else than one
-//! structure. The target `handlers`.
+//! One per-CPU structure of each kind, with one ledger: for targets that test something else than
+//! one structure. The target `handlers`.
 
 use std::sync::Arc;
 
@@ -146,12 +146,12 @@ impl Round for Bundle {
     }
 }
 
-/// The target `handlers`: this bundle in the handlers of another library, which interrupt its operations
-/// and each other.
+/// The target `handlers`: this bundle in the handlers of another library, which interrupt its
+/// operations and each other.
 pub const TARGET: Target = Target {
     name: "handlers",
     group: "percpu",
-    about: "timers interrupt threads, and their handlers use all per-CPU structures",
+    about: "timers interrupt threads; their handlers use all per-CPU structures",
     round: |setting| {
         let mix = OperationMix::any(&mut setting.rng);
         Arc::new(Bundle::new(setting, mix))

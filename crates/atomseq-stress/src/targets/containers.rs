@@ -1,5 +1,5 @@
-//! The targets `stack`, `queue` and `ring`: containers of values. Each value that is pushed is popped,
-//! stolen or drained once, whole, and in the order that each CPU's part keeps.
+//! The targets `stack`, `queue` and `ring`: containers of values. Each value that is pushed is
+//! popped, stolen or drained once, whole, and in the order that each CPU's part keeps.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -372,7 +372,7 @@ impl<C: Container<E>, E: Element> Round for ContainerRound<C, E> {
 pub const STACK: Target = Target {
     name: "stack",
     group: "percpu",
-    about: "each value is popped once, and each CPU's values newest first; boxes are dropped once",
+    about: "each value is popped once, newest first on each CPU; boxes are dropped once",
     round: stack,
     steps: STEPS,
     interruptions: Interruptions::Sent,
@@ -396,7 +396,7 @@ fn stack(setting: &mut Setting) -> Arc<dyn Round> {
 pub const QUEUE: Target = Target {
     name: "queue",
     group: "percpu",
-    about: "each value is popped once, and each CPU's values oldest first, while the queue grows; boxes are dropped once",
+    about: "each value is popped once, oldest first on each CPU; boxes are dropped once",
     round: queue,
     steps: STEPS,
     interruptions: Interruptions::Sent,
@@ -415,7 +415,7 @@ fn queue(setting: &mut Setting) -> Arc<dyn Round> {
 pub const RING: Target = Target {
     name: "ring",
     group: "percpu",
-    about: "elements of several sizes, one by one and in batches: each is popped once, whole, each CPU's oldest first",
+    about: "elements of several sizes: each is popped once, whole, oldest first on each CPU",
     round: ring,
     steps: STEPS,
     interruptions: Interruptions::Sent,

@@ -1,5 +1,5 @@
-//! The target `counter`. At any time, the sum is at least what one lane knows that it added, and at most
-//! what all lanes have announced.
+//! The target `counter`. At any time, the sum is at least what one lane knows that it added, and at
+//! most what all lanes have announced.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};

@@ -12,7 +12,7 @@ use crate::engine::{Interruptions, Round, STEPS, Sabotage, Target};
 pub const TARGET: Target = Target {
     name: "dcas",
     group: "dcas",
-    about: "the sum of several words stays, by each way to change them and by both mechanisms",
+    about: "the sum of several words stays the same, by both mechanisms",
     round: |setting| {
         Arc::new(Accounts::new(match setting.rng.bool() {
             true => Mechanism::Assisted,
@@ -102,8 +102,8 @@ impl Accounts {
         self.0.compare_exchange_pair(decrease, increase)
     }
 
-    /// Compares each account that it does not change. Where a mechanism can change more than two, two
-    /// others are swapped.
+    /// Compares each account that it does not change. Where a mechanism can change more than two,
+    /// two others are swapped.
     fn all_at_once(&self, from: usize, to: usize, given: u64) -> Result<(), Changed> {
         let amounts = self.0.snapshot(self.0.each_ref()).0;
         let mut changed = amounts;

@@ -1,4 +1,5 @@
-//! What is put into containers: values of the ledger as words, in larger and odd sizes, and in boxes.
+//! What is put into containers: values of the ledger as words, in larger and odd sizes, and in
+//! boxes.
 
 use std::sync::Arc;
 

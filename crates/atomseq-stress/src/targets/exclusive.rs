@@ -16,10 +16,12 @@ pub trait Lock: Send + Sync {
     /// Acquires the lock, enters its section and releases it; or fails to acquire it.
     fn enter(&self, lane: &mut Lane) -> Checked;
 
-    /// Does the same in a handler, which must not wait: the thread that it interrupted may be the holder.
+    /// Does the same in a handler, which must not wait: the thread that it interrupted may be the
+    /// holder.
     fn enter_from_handler(&self, lane: &mut Lane) -> Checked;
 
-    /// Forks while the lock is held; the child must be able to release its copy and acquire it again.
+    /// Forks while the lock is held; the child must be able to release its copy and acquire it
+    /// again.
     fn fork(&self, lane: &mut Lane) -> Checked;
 
     /// Makes the final check, after all threads have stopped.
@@ -121,8 +123,8 @@ where
         section.enter(lane, self.sum)?;
         lane.begin(Activity::Fork);
         let ending = system::fork(|| {
-            // SAFETY: the child is a copy of this thread, which holds the lock, and does not use the
-            // guard any more.
+            // SAFETY: the child is a copy of this thread, which holds the lock, and does not use
+            // the guard any more.
             unsafe { self.lock.force_unlock() };
             lane.begin(Activity::Child);
             let again = self.lock.lock();

@@ -1,5 +1,5 @@
-//! The target `fork`: a child that is forked while other threads operate finds each structure intact
-//! and each gate open.
+//! The target `fork`: a child that is forked while other threads operate finds each structure
+//! intact and each gate open.
 
 use std::sync::Arc;
 

@@ -105,7 +105,7 @@ impl Round for ListRound {
 pub const TARGET: Target = Target {
     name: "list",
     group: "percpu",
-    about: "no node is lost, linked twice or popped by two threads; owned nodes are dropped once",
+    about: "no node is lost, linked twice or popped twice; owned nodes are dropped once",
     round,
     steps: STEPS,
     interruptions: Interruptions::Sent,

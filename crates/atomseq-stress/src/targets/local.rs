@@ -1,5 +1,5 @@
-//! The target `local`: the structures of `atomseq::local`, which a thread shares with its own signal
-//! handlers.
+//! The target `local`: the structures of `atomseq::local`, which a thread shares with its own
+//! signal handlers.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::engine::{Interruptions, Round, STEPS, Setting, Target};
 pub const TARGET: Target = Target {
     name: "local",
     group: "local",
-    about: "a storm of signals to threads that share local structures with their handlers; each value is taken out once",
+    about: "a storm of signals, whose handlers use the structures of their thread",
     round: |setting| Arc::new(LocalRound::new(setting)),
     steps: 8 * STEPS,
     interruptions: Interruptions::Storm,
@@ -87,8 +87,8 @@ struct Structures {
 #[derive(Default)]
 pub struct LocalStructures(Structures);
 
-// SAFETY: one thread uses the structures: from the start to the end of a round, the worker that calls
-// `operate`, with its handlers; before and after that, the director.
+// SAFETY: one thread uses the structures: from the start to the end of a round, the worker that
+// calls `operate`, with its handlers; before and after that, the director.
 unsafe impl Send for LocalStructures {}
 // SAFETY: as above.
 unsafe impl Sync for LocalStructures {}

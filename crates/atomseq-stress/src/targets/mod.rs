@@ -1,4 +1,5 @@
-//! What can be tested: a structure, its operations and its invariants in each file, and the list of all.
+//! What can be tested: a structure, its operations and its invariants in each file, and the list of
+//! all.
 
 mod bundle;
 mod containers;

@@ -1,5 +1,5 @@
-//! The target `mutex`: every lock by every mechanism, each under the disturbances that its scope allows;
-//! condition variables and semaphores.
+//! The target `mutex`: every lock by every mechanism, each under the disturbances that its scope
+//! allows; condition variables and semaphores.
 
 use std::sync::{Arc, OnceLock};
 
@@ -22,7 +22,7 @@ use crate::needs::Need;
 pub const TARGET: Target = Target {
     name: "mutex",
     group: "mutex",
-    about: "locks by every mechanism exclude all others, and no waiter is forgotten, while threads are moved, interrupted and forked",
+    about: "locks by each mechanism exclude, and no waiter misses its wake-up",
     round: |setting| Arc::new(MutexRound::new(setting)),
     steps: STEPS / 4,
     interruptions: Interruptions::Managed,

@@ -1,5 +1,5 @@
-//! The target `nonblocking`: structures shared by all CPUs, by both mechanisms. Each value that is put in
-//! is taken out once. Signal handlers make the same operations.
+//! The target `nonblocking`: structures shared by all CPUs, by both mechanisms. Each value that is
+//! put in is taken out once. Signal handlers make the same operations.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -17,7 +17,7 @@ use crate::engine::{Interruptions, Round, STEPS, Setting, Target};
 pub const TARGET: Target = Target {
     name: "nonblocking",
     group: "nonblocking",
-    about: "each value is taken out once, from each structure by both mechanisms, while handlers make the same operations",
+    about: "each value is taken out once; handlers make the same operations",
     round,
     steps: STEPS,
     interruptions: Interruptions::Timed,
@@ -165,7 +165,8 @@ impl Shared for OneVisitorList<u64> {
     }
 }
 
-/// The approximate max number of values inside: the time of a search grows with the length of a list.
+/// The approximate max number of values inside: the time of a search grows with the length of a
+/// list.
 const MANY: i64 = 64;
 
 /// A structure and its ledger.

@@ -1,5 +1,5 @@
-//! Objects of lists and pools: each is held by exactly one lane, or free. Its holder fills it with a
-//! pattern of its own. An object that is given to two lanes shows at once, by its holder or its
+//! Objects of lists and pools: each is held by exactly one lane, or free. Its holder fills it with
+//! a pattern of its own. An object that is given to two lanes shows at once, by its holder or its
 //! pattern.
 
 use std::ptr::NonNull;
@@ -60,7 +60,7 @@ impl Objects {
             );
         };
         let holder = lane.number as u64 + 1;
-        // Relaxed: the structure options it; that is what is being tested.
+        // Relaxed: the structure under test must order it.
         let mut before = object.holder.swap(holder, Ordering::Relaxed);
         if lane.inject(Sabotage::Duplicate) {
             before = object.holder.swap(holder, Ordering::Relaxed);

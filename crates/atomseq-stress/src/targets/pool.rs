@@ -1,5 +1,5 @@
-//! The target `pool`: objects that lanes get and put back, over a source that sometimes runs out; and
-//! boxes, over a source that allocates them.
+//! The target `pool`: objects that lanes get and put back, over a source that sometimes runs out;
+//! and boxes, over a source that allocates them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -131,7 +131,7 @@ impl Round for PoolRound {
 pub const TARGET: Target = Target {
     name: "pool",
     group: "percpu",
-    about: "no object is lost, given to two threads or changed while held; the source gets back what it provided",
+    about: "no object is lost, given to two threads, or changed while it is held",
     round,
     steps: STEPS,
     interruptions: Interruptions::Sent,

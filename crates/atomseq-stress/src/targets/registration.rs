@@ -1,5 +1,5 @@
-//! The target `registration`: threads that make only a few operations, started by Rust and by C. Their
-//! last operations come from destructors, when they may no longer be registered.
+//! The target `registration`: threads that make only a few operations, started by Rust and by C.
+//! Their last operations come from destructors, when they may no longer be registered.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -22,7 +22,7 @@ use crate::system;
 pub const TARGET: Target = Target {
     name: "registration",
     group: "percpu",
-    about: "threads started at a high rate, by std and by pthread_create, operate from their start to their last destructor",
+    about: "threads of std and of pthread_create operate from start to last destructor",
     round: |setting| Arc::new(RegistrationRound::new(setting)),
     steps: 128,
     interruptions: Interruptions::Sent,
@@ -44,7 +44,8 @@ impl RegistrationRound {
         }
     }
 
-    /// Runs a guest: a thread that uses the lanes of the worker that started it, which waits meanwhile.
+    /// Runs a guest: a thread that uses the lanes of the worker that started it, which waits
+    /// meanwhile.
     fn run_guest(&self, lane: &mut Lane) -> Checked {
         if lane.rng.bool() && count_at_exit(&self.last_operations) {
             lane.totals[LAST_OPERATIONS] += 1;
@@ -55,8 +56,8 @@ impl RegistrationRound {
             });
             lane.totals[LAST_OPERATIONS] += 1;
         }
-        // Signals go to the guest instead of its worker. Moves do not: its thread ID may soon be that
-        // of another process.
+        // Signals go to the guest instead of its worker. Moves do not: its thread ID may soon be
+        // that of another process.
         let worker = lane.board().thread.load(Ordering::Relaxed);
         lane.board()
             .signalled

@@ -15,8 +15,9 @@ use crate::system;
 /// The group of threads on that CPU, for mechanisms that ask for one.
 pub struct Pinned;
 
-// SAFETY: only the guests of `run_guests` use mechanisms of this group. The kernel has confirmed for
-// each that it runs on `cpu()` only. The disturber moves only workers. No other code has this bundle.
+// SAFETY: only the guests of `run_guests` use mechanisms of this group. The kernel has confirmed
+// for each that it runs on `cpu()` only. The disturber moves only workers. No other code has this
+// bundle.
 unsafe impl OneCpu for Pinned {
     fn bundle() -> &'static Bundle {
         static BUNDLE: Bundle = Bundle::new();

@@ -1,8 +1,8 @@
 //! Locks of scope `SameThread`, which a worker shares with its signal handlers.
 //!
-//! A handler returns before the thread that it interrupted runs again, so a handler that releases the
-//! lock never conflicts with that thread: even a test-and-set in two halves would pass. So handlers
-//! sometimes return with the lock held. The next lane that finds it held takes it over.
+//! A handler returns before the thread that it interrupted runs again, so a handler that releases
+//! the lock never conflicts with that thread: even a test-and-set in two halves would pass. So
+//! handlers sometimes return with the lock held. The next lane that finds it held takes it over.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -126,10 +126,10 @@ impl SameThreadLocks {
 
 /// Where the workers of a [`SameThreadRound`] run.
 ///
-/// If a lock has a home CPU, a thread that is moved away from it visits the lock in each acquisition
-/// from then on. A visit takes three system calls and an interrupt of another CPU: about as long as
-/// the period of a timer, and the handlers visit, too. So a round determines which acquisitions are
-/// visits.
+/// If a lock has a home CPU, a thread that is moved away from it visits the lock in each
+/// acquisition from then on. A visit takes three system calls and an interrupt of another CPU:
+/// about as long as the period of a timer, and the handlers visit, too. So a round determines which
+/// acquisitions are visits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Where the scheduler runs them.
@@ -140,7 +140,7 @@ pub enum Place {
     Both,
 }
 
-/// How many acquisitions a worker makes in a step. So most of its time, it is in one.
+/// How many acquisitions a worker makes in a step, so that a signal is likely to interrupt one.
 const BATCH: u64 = 8;
 
 /// A round on one lock a worker, which its handlers try to acquire, too. It counts the acquisitions

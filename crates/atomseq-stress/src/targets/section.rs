@@ -1,5 +1,5 @@
-//! A critical section: changes to words that only one lane at a time may make; and the control, a lock
-//! that does not exclude.
+//! A critical section: changes to words that only one lane at a time may make; and the control, a
+//! lock that does not exclude.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
@@ -18,8 +18,8 @@ pub struct Section {
     lock: &'static str,
     /// The number of the lane inside, from 1; 0 while none is.
     inside: AtomicUsize,
-    /// How often the section was entered. Changed by a load and a store, which only the lock makes an
-    /// addition.
+    /// How often the section was entered. Changed by a load and a store, which only the lock makes
+    /// an addition.
     copies: [AtomicU64; 3],
 }
 
@@ -44,7 +44,8 @@ impl Section {
         self.change(lane.number + 1, times, || pause(&mut lane.rng))
     }
 
-    /// Does the same without pauses, so that a signal is more likely to interrupt the lock's operation.
+    /// Does the same without pauses, so that a signal is more likely to interrupt the lock's
+    /// operation.
     ///
     /// # Errors
     ///

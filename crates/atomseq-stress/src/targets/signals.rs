@@ -1,5 +1,5 @@
-//! The target `signals`: words that a thread shares with its own signal handlers, and sequences that
-//! change them without an atomic instruction.
+//! The target `signals`: words that a thread shares with its own signal handlers, and sequences
+//! that change them without an atomic instruction.
 //!
 //! ```text
 //! sum       add: one store                     no addition is lost
@@ -25,7 +25,7 @@ use crate::engine::{Interruptions, Round, STEPS, Sabotage, Setting, Target};
 pub const TARGET: Target = Target {
     name: "signals",
     group: "signals",
-    about: "a storm of signals to threads that share words with their handlers; no handler sees half an operation",
+    about: "a storm of signals; no handler sees half an operation of its thread",
     round: |setting| Arc::new(SignalRound::new(setting)),
     steps: 16 * STEPS,
     interruptions: Interruptions::Storm,
@@ -86,8 +86,8 @@ struct Node {
     holder: AtomicUsize,
 }
 
-/// What one worker shares with its handlers. Atomic only because the director reads it after all have
-/// stopped.
+/// What one worker shares with its handlers. Atomic only because the director reads it after all
+/// have stopped.
 #[derive(Default)]
 struct Shared {
     sum: AtomicUsize,
@@ -207,8 +207,8 @@ impl Shared {
         let me = lane.number % LANES_PER_WORKER + 1;
         for node in &mut held[..lane.rng.usize(1..=3)] {
             lane.begin(Activity::Pop);
-            // SAFETY: a list of this thread that only these sequences change, and whose nodes live as
-            // long.
+            // SAFETY: a list of this thread that only these sequences change, and whose nodes live
+            // as long.
             *node = unsafe {
                 match restarting {
                     true => take::restarting(at(&self.list)),

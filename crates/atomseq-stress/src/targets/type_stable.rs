@@ -1,5 +1,5 @@
-//! The target `type_stable`: descriptors that are allocated, filled, checked and freed, with a limit,
-//! stale references, and pages that are returned to the system.
+//! The target `type_stable`: descriptors that are allocated, filled, checked and freed, with a
+//! limit, stale references, and pages that are returned to the system.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use crate::engine::{Interruptions, Round, STEPS, Sabotage, Setting, Target, mix}
 pub const TARGET: Target = Target {
     name: "type_stable",
     group: "type_stable",
-    about: "no descriptor is given to two owners, changed while owned, or lost; stale references detect it",
+    about: "no descriptor is lost or has two owners; stale references are detected",
     round,
     steps: STEPS,
     interruptions: Interruptions::Timed,

@@ -1,7 +1,7 @@
 //! What threads sleep for: a token behind a condition variable, a permit of a semaphore.
 //!
-//! A thread that takes one gives it back without waiting for another thread. So a thread that sleeps
-//! indefinitely has missed its wake-up.
+//! A thread that takes one gives it back without waiting for another thread. So a thread that
+//! sleeps indefinitely has missed its wake-up.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -121,8 +121,7 @@ impl Waiting {
     }
 
     fn count_permits(&self, lane: &mut Lane) -> Checked {
-        // Relaxed: the semaphore options nothing that one would see here too early; a count is exact
-        // in itself.
+        // Relaxed: a count is exact without any order.
         let others = self.permitted.fetch_add(1, Ordering::Relaxed);
         (0..lane.rng.u32(..50)).for_each(|_| std::hint::spin_loop());
         self.permitted.fetch_sub(1, Ordering::Relaxed);
