@@ -3,9 +3,9 @@
 //!
 //! | scope | schedule |
 //! |---|---|
-//! | `Machine` | [`on_machine`]: more threads than CPUs, which are moved between CPUs all the time |
-//! | `SameCpu` | [`on_one_cpu`]: threads on one CPU, preempted and aborted by another CPU's fences |
-//! | `SameThread` | [`among_handlers`]: a storm of signals, whose handlers try to acquire the lock, too |
+//! | `Machine` | [`on_machine`]: more threads than CPUs, which are moved between CPUs |
+//! | `SameCpu` | [`on_one_cpu`]: threads on one CPU, aborted by another CPU's fences |
+//! | `SameThread` | [`among_handlers`]: a storm of signals, whose handlers try the lock |
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

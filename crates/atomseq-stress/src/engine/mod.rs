@@ -2,9 +2,9 @@
 //! watch over all of it.
 //!
 //! ```text
-//! watch (main thread) ──> director ──rounds──> workers     each has three lanes: its own, and one for
-//!                             │                            each of its two signal handlers
-//!                             └──────────────> disturber   moves, signals, fences, restart limits
+//! watch (main thread) ──> director ──rounds──> workers   three lanes each: its own, and one for
+//!                             │                          each of its two signal handlers
+//!                             └────────────> disturber   moves, signals, fences, restart limits
 //! ```
 //!
 //! A round is a new structure, a bounded number of operations by each worker, and an exact final

@@ -4,7 +4,7 @@
 //! ```text
 //! sum ── add                      copies ── triple: three words that are always equal
 //! list ─> node ─> node …          take, put: a node that no actor holds is in the list
-//! front ─> node ─> … <─ last      append, advance: nodes leave in the order in which one actor appended them
+//! front ─> node ─> … <─ last      append, advance: one actor's nodes leave in order
 //! shielded ── plain stores with signals deferred: three words that are always equal
 //! ```
 
