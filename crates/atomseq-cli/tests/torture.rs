@@ -466,6 +466,7 @@ fn a_hang_is_detected() {
 /// command slows them down.
 #[cfg(target_os = "linux")]
 #[test]
+#[expect(clippy::zombie_processes, reason = "`trace` waits for it")]
 fn a_machine_that_delivers_signals_slowly_is_not_reported_as_a_hang() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_atomseq"));
     command
