@@ -2,5 +2,3 @@
 
 pub mod careless;
 pub mod races;
-#[cfg(target_os = "linux")]
-pub mod threads;

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use atomseq::mutex::{Mutex, TestAndSet};
+use verify_support::threads::{state, this_thread};
 
 /// How long a thread is waited for before it counts as lost, if it is asleep then.
 const LOST: Duration = Duration::from_secs(3);
@@ -50,8 +51,7 @@ impl Race {
 
     /// Runs the waiter, which waits once a round.
     fn wait_each_round(&self, wait: impl Fn()) {
-        // SAFETY: no arguments.
-        self.waiter.store(unsafe { libc::gettid() }, SeqCst);
+        self.waiter.store(this_thread(), SeqCst);
         for round in 1.. {
             if !until(|| self.round.load(SeqCst) >= round || self.over.load(SeqCst)) {
                 continue;
@@ -78,10 +78,7 @@ impl Race {
 
     /// Returns whether the waiter sleeps, so that it neither runs nor waits for a CPU.
     fn sleeps(&self) -> bool {
-        let path = format!("/proc/self/task/{}/stat", self.waiter.load(SeqCst));
-        let stat = std::fs::read_to_string(path).expect("Linux lists each thread");
-        let (_, state) = stat.rsplit_once(") ").expect("the state behind the name");
-        state.starts_with('S')
+        state(self.waiter.load(SeqCst)) == Some('S')
     }
 }
 

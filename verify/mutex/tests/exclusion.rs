@@ -11,8 +11,8 @@ use atomseq_stress::engine::{Interruptions, Options};
 use atomseq_stress::targets::exclusive::TimedLockRound;
 use atomseq_stress::targets::section::Unprotected;
 use lock_api::RawMutexTimed;
-use verify_signals::fresh::in_fresh_process;
-use verify_signals::this_test;
+use verify_support::processes::in_fresh_process;
+use verify_support::this_test;
 
 /// How often the threads of a run acquire the lock, together.
 const OPERATIONS: u64 = 200_000;

@@ -15,9 +15,9 @@ use atomseq::signal::{self, Event};
 use atomseq_stress::engine::watch::{self, End, Goal};
 use atomseq_stress::engine::{Interruptions, Options};
 use atomseq_stress::targets::same_thread::{Place, SameThreadRound};
-use verify_mutex::threads::{this_thread, wait_until, wait_until_asleep};
-use verify_signals::fresh::{in_fresh_process, killed_in_fresh_process};
-use verify_signals::this_test;
+use verify_support::processes::{in_fresh_process, killed_in_fresh_process};
+use verify_support::this_test;
+use verify_support::threads::{this_thread, wait_until, wait_until_asleep};
 
 /// How many signals a run takes.
 const SIGNALS: u64 = 10_000;

@@ -8,12 +8,13 @@ use atomseq::mutex::{
 use atomseq_papers::emulation::{Call, Trap};
 use atomseq_papers::reservation::{Bundled, PerLock, Unfenced};
 use atomseq_stress::engine::watch::End;
-use verify_linux::{Circumstances, in_fresh_process};
 use verify_stress::controls::{Anywhere, Unprotected, VisitedUnfenced};
 use verify_stress::exclusion::{
     Figure1, OnePermit, Pinned, among_handlers, among_handlers_at_home, among_handlers_moving,
     cpus, on_machine, on_one_cpu,
 };
+use verify_support::processes::{Circumstances, end_in, in_fresh_process_under};
+use verify_support::this_test;
 
 /// The length of each run, in acquisitions: 100,000,000 are its full length.
 const OPERATIONS: &str = "ATOMSEQ_EXCLUSION_OPERATIONS";
@@ -27,12 +28,11 @@ fn operations(cost: u64) -> u64 {
 
 /// Runs in a process of its own, and prints the outcome.
 fn trial(test: &str, run: impl FnOnce() -> End, check: impl FnOnce(End)) {
-    let printed = in_fresh_process(test, Circumstances::default(), || {
+    let printed = in_fresh_process_under(test, Circumstances::default(), || {
         // The engine detects a hang. The full length takes longer than tests may otherwise, in
         // particular on a busy machine.
         let seconds = 900.max(operations(1) / 20_000);
-        // SAFETY: replaces the time limit of the process, which is meant for tests that hang.
-        unsafe { libc::alarm(seconds as u32) };
+        end_in(seconds as u32);
         let end = run();
         match &end {
             End::Held(figures) => println!("exclusion: {test}: {figures}"),
@@ -43,9 +43,9 @@ fn trial(test: &str, run: impl FnOnce() -> End, check: impl FnOnce(End)) {
         }
         check(end);
     });
-    let lines = printed.iter().flat_map(|text| text.lines());
-    let figures = lines.filter_map(|line| line.find("exclusion: ").map(|start| &line[start..]));
-    figures.for_each(|figures| println!("{figures}"));
+    if let Some(printed) = printed {
+        printed.print_from("exclusion: ");
+    }
 }
 
 /// Tests: what runs, and the cost of an acquisition.
@@ -54,7 +54,7 @@ macro_rules! excludes {
         #[test]
         fn $test() {
             let operations = operations($cost);
-            trial(stringify!($test), || $run(operations), |end| {
+            trial(this_test!(), || $run(operations), |end| {
                 let figures = end.expect_held();
                 assert!(figures.worked >= operations);
                 assert!(figures.moves + figures.fences + figures.signals > 0);
@@ -110,7 +110,7 @@ macro_rules! does_not_exclude {
     ($($test:ident: $run:expr;)*) => {$(
         #[test]
         fn $test() {
-            trial(stringify!($test), || until_detected($run), |end| {
+            trial(this_test!(), || until_detected($run), |end| {
                 assert!(!end.has_held(), "not detected");
             });
         }
@@ -134,15 +134,13 @@ fn is_detected(test: &str, run: fn(u64) -> End) {
 
 #[test]
 fn same_thread_is_too_small_for_threads() {
-    let test = "same_thread_is_too_small_for_threads";
-    is_detected(test, on_machine::<Anywhere<RawSpin<Restarting>>>);
+    is_detected(this_test!(), on_machine::<Anywhere<RawSpin<Restarting>>>);
 }
 
 #[test]
 fn same_cpu_is_too_small_for_two_cpus() {
-    let test = "same_cpu_is_too_small_for_two_cpus";
     is_detected(
-        test,
+        this_test!(),
         on_machine::<Anywhere<RawSpin<PerLock<Unfenced<Pinned>>>>>,
     );
 }
@@ -150,7 +148,6 @@ fn same_cpu_is_too_small_for_two_cpus() {
 #[test]
 fn a_visit_without_the_fence_is_detected() {
     if atomseq::status().is_active() {
-        let test = "a_visit_without_the_fence_is_detected";
-        is_detected(test, on_machine::<RawSpin<VisitedUnfenced>>);
+        is_detected(this_test!(), on_machine::<RawSpin<VisitedUnfenced>>);
     }
 }

@@ -14,6 +14,7 @@ use atomseq::type_stable::{Allocated, Cache, Pool, Reference, descriptor};
 use atomseq_stress::system;
 use verify_stress::Victim;
 use verify_stress::lengthened;
+use verify_support::signals::install_short;
 
 const WORKERS: usize = 4;
 /// The max number of descriptors that a worker keeps.
@@ -120,14 +121,7 @@ extern "C" fn handle(_signal: libc::c_int) {
 
 fn install() {
     stage();
-    // SAFETY: the handler only uses what is async-signal-safe.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = handle as *const () as usize;
-        action.sa_flags = libc::SA_RESTART;
-        let result = libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut());
-        assert_eq!(result, 0);
-    }
+    install_short(libc::SIGUSR1, handle, libc::SA_RESTART);
 }
 
 /// One allocation that other threads read while it is freed.

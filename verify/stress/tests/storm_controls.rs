@@ -4,9 +4,10 @@
 use std::time::{Duration, Instant};
 
 use atomseq::internals::signal_controls;
-use verify_linux::{Circumstances, in_fresh_process};
 use verify_stress::storm::sequences::{Forms, Protected, Unprotected};
 use verify_stress::storm::trial::{self, Storm};
+use verify_support::processes::{Circumstances, end_in, in_fresh_process_under};
+use verify_support::this_test;
 
 /// The limit for the detection of a fault; most take less than a second.
 const LIMIT: Duration = Duration::from_secs(400);
@@ -22,9 +23,8 @@ const ROUND: Storm = Storm {
 
 /// Runs storms in a process of its own until one detects a fault, after `install`.
 fn detects<F: Forms>(test: &str, round: Storm, install: impl FnOnce()) {
-    let printed = in_fresh_process(test, Circumstances::default(), || {
-        // SAFETY: replaces the time limit of the process, which is meant for tests that hang.
-        unsafe { libc::alarm(900) };
+    let printed = in_fresh_process_under(test, Circumstances::default(), || {
+        end_in(900);
         install();
         let start = Instant::now();
         let (mut rounds, mut handled, mut wrong) = (0, 0, 0);
@@ -38,9 +38,9 @@ fn detects<F: Forms>(test: &str, round: Storm, install: impl FnOnce()) {
         );
         assert_ne!(wrong, 0, "not detected");
     });
-    let lines = printed.iter().flat_map(|text| text.lines());
-    let figures = lines.filter_map(|line| line.find("storm: ").map(|start| &line[start..]));
-    figures.for_each(|figures| println!("{figures}"));
+    if let Some(printed) = printed {
+        printed.print_from("storm: ");
+    }
 }
 
 fn without(parts: u32) {
@@ -51,21 +51,16 @@ fn without(parts: u32) {
 
 #[test]
 fn the_unprotected_form_loses() {
-    detects::<Unprotected>(
-        "the_unprotected_form_loses",
-        ROUND,
-        trial::install::<Unprotected>,
-    );
+    detects::<Unprotected>(this_test!(), ROUND, trial::install::<Unprotected>);
 }
 
 #[test]
 fn a_foreign_handler_that_was_not_widened_loses() {
-    let test = "a_foreign_handler_that_was_not_widened_loses";
     let round = Storm {
         foreign: true,
         ..ROUND
     };
-    detects::<Protected>(test, round, || {
+    detects::<Protected>(this_test!(), round, || {
         trial::install::<Protected>();
         // After those of the library, which leaves its mask as it is.
         trial::install_foreign();
@@ -75,27 +70,25 @@ fn a_foreign_handler_that_was_not_widened_loses() {
 
 #[test]
 fn without_the_restart_additions_are_lost() {
-    let test = "without_the_restart_additions_are_lost";
-    detects::<Protected>(test, ROUND, || without(signal_controls::RESTART));
+    detects::<Protected>(this_test!(), ROUND, || without(signal_controls::RESTART));
 }
 
 #[test]
 fn without_the_rollforward_handlers_see_half_an_operation() {
-    let test = "without_the_rollforward_handlers_see_half_an_operation";
-    detects::<Protected>(test, ROUND, || without(signal_controls::ROLLFORWARD));
+    detects::<Protected>(this_test!(), ROUND, || {
+        without(signal_controls::ROLLFORWARD)
+    });
 }
 
 #[test]
 fn without_the_covering_mask_handlers_meet_in_a_sequence() {
-    let test = "without_the_covering_mask_handlers_meet_in_a_sequence";
     // Most handlers that run then would still wait until the delivery that they interrupt has
     // decided: that is off, too.
     let off = signal_controls::COVERING_MASK | signal_controls::NESTED;
-    detects::<Protected>(test, ROUND, || without(off));
+    detects::<Protected>(this_test!(), ROUND, || without(off));
 }
 
 #[test]
 fn without_deferral_handlers_run_under_the_mask() {
-    let test = "without_deferral_handlers_run_under_the_mask";
-    detects::<Protected>(test, ROUND, || without(signal_controls::DEFERRAL));
+    detects::<Protected>(this_test!(), ROUND, || without(signal_controls::DEFERRAL));
 }

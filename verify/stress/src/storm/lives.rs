@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use verify_support::processes::exit_code_within;
+
 use super::arena::{Arena, Outcome};
 use super::senders::{self, SENT, TIMER, Timer, queued};
 use super::sequences::Protected;
@@ -81,7 +83,8 @@ pub fn forks(length: Duration) -> (u64, Outcome) {
                     // SAFETY: ends this process.
                     unsafe { libc::_exit(i32::from(!whole)) };
                 }
-                assert_eq!(status_of(child), Some(0), "None: a child crashed or hung");
+                let code = exit_code_within(child, Duration::from_secs(300));
+                assert_eq!(code, Some(0), "None: a child crashed or hung");
                 forks += 1;
             }
             drop(timer);
@@ -110,31 +113,6 @@ fn run_child(arena: &Arena) -> bool {
     );
     drop(timer);
     found.wrong == 0 && arena.check_final().wrong == 0 && delivered() >= before + 3
-}
-
-/// Waits for a child; returns its exit code, `None` if a signal ended it or it took longer than
-/// five minutes. Signals may interrupt the wait.
-fn status_of(child: i32) -> Option<i32> {
-    let (start, mut status) = (Instant::now(), 0);
-    while start.elapsed() < Duration::from_secs(300) {
-        // SAFETY: the kernel writes one word.
-        match unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } {
-            0 => thread::yield_now(),
-            ended if ended == child => {
-                return libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status));
-            }
-            _ => assert_eq!(
-                io::Error::last_os_error().kind(),
-                io::ErrorKind::Interrupted
-            ),
-        }
-    }
-    // SAFETY: a child that was not waited for.
-    unsafe {
-        libc::kill(child, libc::SIGKILL);
-        libc::waitpid(child, &mut status, 0);
-    }
-    None
 }
 
 /// Set for a program that [`execs`] starts.

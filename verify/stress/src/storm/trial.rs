@@ -8,6 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use atomseq::signal::{self, Event};
+use verify_support::signals::install_short;
+use verify_support::threads::this_thread;
 
 use super::arena::{ACTORS, Arena, Outcome, THREAD};
 use super::senders::{self, Post, SENT, TIMER, Timer, Victim, queued};
@@ -65,20 +67,9 @@ pub fn install<F: Forms>() {
 /// Installs a handler that does not belong to the library, and that a managed signal interrupts.
 pub fn install_foreign() {
     extern "C" fn on_foreign(_: i32) {
-        // SAFETY: no arguments.
-        senders::signal(unsafe { libc::gettid() }, SENT);
+        senders::signal(this_thread(), SENT);
     }
-    // SAFETY: zero is a valid action that blocks no signal; the handler has the signature that its
-    // flags ask for.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = on_foreign as *const () as usize;
-        action.sa_flags = libc::SA_RESTART;
-        assert_eq!(
-            libc::sigaction(senders::FOREIGN, &action, ptr::null_mut()),
-            0
-        );
-    }
+    install_short(senders::FOREIGN, on_foreign, libc::SA_RESTART);
 }
 
 /// The parameters of a storm.
