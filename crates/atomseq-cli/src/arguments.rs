@@ -8,18 +8,19 @@ use atomseq_stress::targets;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand};
 
+use crate::bench::experiments::Entry;
 use crate::bench::{self, experiments};
 use crate::process;
 use crate::torture;
 
-/// The most threads a benchmark runs; beyond it a machine measures its own scheduler.
+/// The maximum number of threads of a benchmark. More would measure the scheduler.
 pub const MAX_THREADS: usize = 1_024;
 
-/// Atomic sequences, and the structures and locks made of them: what this machine offers for them,
-/// and what they are worth here.
+/// Atomic sequences, and the structures and locks made of them: what works on this machine, and
+/// what they are worth here.
 ///
-/// Without a command: `doctor`, then `bench --quick`, then what follows from both, in two to three
-/// minutes on an idle machine.
+/// Without a command, prints what works here and one table of what it is worth, in less than a
+/// minute.
 #[derive(Parser)]
 #[command(name = "atomseq", version, max_term_width = 100)]
 pub struct Arguments {
@@ -29,13 +30,13 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Those of this process. Bad ones, and requests for help, end it.
+    /// Returns those of this process. Bad ones, and requests for help, end it.
     pub fn here() -> Arguments {
         Arguments::try_parse().unwrap_or_else(|error| refuse(&error))
     }
 }
 
-/// Ends the process with what there is to say about its arguments.
+/// Prints help or what is wrong with the arguments, and ends the process.
 fn refuse(error: &clap::Error) -> ! {
     if !error.use_stderr() {
         // Help, or the version: a result like others.
@@ -52,14 +53,17 @@ fn refuse(error: &clap::Error) -> ! {
 pub enum Command {
     /// Reports what this machine offers, and what atomseq therefore uses.
     Doctor(Doctor),
-    /// Measures what atomseq has beside what one would use without it, and beside what the papers
-    /// published.
+    /// Measures atomseq beside the alternatives, and beside what the papers published.
     ///
-    /// Cases are run in turns within one process, on pinned threads, and compared round by round.
+    /// Cases run in turns within one process, on pinned threads, and are compared round by round.
     /// One ns/op is the wall time of a run, all threads running, divided by the operations of one
-    /// thread: what a thread waits for an operation. In the flow experiments half of the threads
-    /// produce and half consume: there one is the wall time of a run divided by the elements that
-    /// passed from the ones to the others, and an odd number of threads is rounded up.
+    /// thread: how long a thread waits for an operation. In the flow experiments half of the
+    /// threads produce and half consume: one ns/op is the wall time of a run divided by the
+    /// elements that passed, and an odd number of threads is rounded up.
+    ///
+    /// A ratio divides a case's time by that of the first case of its table; in brackets stand the
+    /// 10th and the 90th percentile of the rounds. The comparison with a paper's table is printed
+    /// where its experiment is named.
     #[command(after_long_help = catalogue(), after_help = "`--help` lists the experiments and their cases.")]
     Bench(Bench),
     /// Stresses each structure and lock on this machine, and checks its invariants.
@@ -87,8 +91,8 @@ pub struct Bench {
     #[arg(value_name = "EXPERIMENT", value_parser = experiment)]
     pub experiments: Vec<String>,
     /// How many threads to run at once; several numbers are measured one after the other. [default:
-    /// 1 and the number of CPUs; for locks, four a CPU as well; 2, one and two a CPU for flows; 1
-    /// for what threads do without each other]
+    /// 1 and the number of CPUs; for locks and shared structures also four times that; for flows 2,
+    /// the number of CPUs and twice that; 1 where threads share nothing]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = threads, action = ArgAction::Append,
           allow_hyphen_values = true)]
     pub threads: Vec<usize>,
@@ -96,14 +100,22 @@ pub struct Bench {
     /// there are CPUs or a few times as many. Hundreds of threads take minutes even so.
     #[arg(long)]
     pub quick: bool,
-    /// Prints JSON Lines instead: an `environment` record, then a `measure` a case and a `ratio` an
-    /// ordered pair of cases; where a paper published the same, an `overhead` a case and a
-    /// `published` record a figure of its. A case whose operations are not accounted for has a
-    /// `wrong` record instead of all these: `expected` and `found` counts, the `fault` in words,
-    /// and whether it is a `peer`'s. A wrong case of atomseq's own ends the benchmark, after all
-    /// others, with exit code 1. Where there are no counts, `expected` is null and `found` is
-    /// empty; if `untried` is true besides, the case could not be measured, which leaves the exit
-    /// code as it is.
+    /// Prints all columns: minima, percentiles and maxima, the extremes of the ratios, and the
+    /// number of runs; and all that papers published of the same.
+    #[arg(long, conflicts_with_all = ["json", "markdown"])]
+    pub verbose: bool,
+    /// Prints the page BENCHMARKS.md instead: the machine, the method, a table for each experiment,
+    /// and every comparison that atomseq loses.
+    #[arg(long, conflicts_with = "json")]
+    pub markdown: bool,
+    /// Prints JSON Lines instead: an `environment` record, then a `measure` for each case and a
+    /// `ratio` for each ordered pair of cases. Where a paper published the same, there are an
+    /// `overhead` for each case and a `published` record for each figure. A case whose operations
+    /// are not accounted for has a `wrong` record instead, with `expected` and `found` counts, the
+    /// `fault` in words, and whether the case is a `peer`'s. A wrong case of atomseq's own makes
+    /// the command exit with code 1, after all others were measured. Where there are no counts,
+    /// `expected` is null and `found` is empty. If `untried` is true as well, the case could not be
+    /// measured, which does not change the exit code.
     #[arg(long)]
     pub json: bool,
 }
@@ -237,16 +249,6 @@ fn targets_catalogue() -> String {
 }
 
 impl Bench {
-    /// What `atomseq` without a command measures.
-    pub fn quick() -> Self {
-        Self {
-            experiments: Vec::new(),
-            threads: Vec::new(),
-            quick: true,
-            json: false,
-        }
-    }
-
     /// What was asked for, with defaults filled in and everything once.
     pub fn plan(&self) -> bench::Plan {
         let mut experiments = Vec::new();
@@ -301,7 +303,7 @@ fn experiment(name: &str) -> Result<String, String> {
 fn threads(number: &str) -> Result<usize, String> {
     match number.trim().parse() {
         Ok(threads @ 1..=MAX_THREADS) => Ok(threads),
-        Ok(0) => Err("without a thread nothing can be measured; give numbers from 1".to_string()),
+        Ok(0) => Err("nothing can be measured without a thread; give numbers from 1".to_string()),
         Ok(_) => Err(format!(
             "that many threads would measure the scheduler; give numbers up to {MAX_THREADS}"
         )),
@@ -319,10 +321,10 @@ fn catalogue() -> String {
         let width = experiment
             .cases
             .iter()
-            .map(|(name, _)| name.len())
+            .map(|entry| entry.name.len())
             .max()
             .unwrap_or(0);
-        for (name, about) in experiment.cases {
+        for Entry { name, about, .. } in experiment.cases {
             text += &format!("\n    {name:width$}  {about}");
         }
     }
@@ -350,6 +352,8 @@ mod tests {
             ],
             threads: vec![2, 1, 2],
             quick: true,
+            verbose: false,
+            markdown: false,
             json: false,
         };
         let plan = bench.plan();
