@@ -238,7 +238,7 @@ fn offsets_fit(sequence: &Sequence, assertions: &mut Vec<Assertion>) -> Result<(
                 if slot == Some(range.address.base) {
                     let offset = &range.address.offset.tokens;
                     assertions.push(Assertion {
-                        holds: quote_spanned!(generated(step.span)=> ::atomseq::sequence::check::in_slot(#offset)),
+                        holds: quote_spanned!(generated(step.span)=> ::atomseq::generated::check::in_slot(#offset)),
                         message: message::IN_SLOT,
                         span: step.span,
                     });

@@ -43,7 +43,7 @@ impl Adjacent {
     }
 
     /// The same by k-CAS, to test and to compare.
-    #[doc(hidden)]
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn by_kcas(first: u64, second: u64) -> Adjacent {
         let mut pair = Adjacent::new(first, second);
         pair.by_hardware = false;

@@ -48,7 +48,9 @@
 //! steps it): its signals are blocked, no fence stops it, and the others wait. A child of a fork
 //! recovers from one that stayed in its parent.
 
-use super::lock::{self, BELOW_VERSION, ID, VERSION};
+#[cfg(any(test, feature = "unstable-internals"))]
+use super::lock;
+use super::lock::{BELOW_VERSION, ID, VERSION};
 use crate::sequence::Closed;
 use crate::sync::{AtomicU64, Ordering, fence};
 
@@ -57,6 +59,7 @@ mod sequences;
 mod slow;
 
 pub(super) use recovery::{REVOKED, UNDONE};
+#[cfg(feature = "unstable-internals")]
 pub(super) use sequences::SEQUENCES;
 use sequences::{DONE, exchange, store_pair_if};
 
@@ -175,6 +178,7 @@ impl RevocableLock {
 
     /// Does all of an exchange but its end, as a thread that is stopped there; the words have their
     /// old values.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub(super) fn abandon(&self, first: Part, second: Part) {
         let free = lock::hold(&self.lock);
         let log = [
@@ -195,6 +199,7 @@ impl RevocableLock {
     }
 
     /// Takes the lock, as a thread that is stopped right after that.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub(super) fn abandon_lock(&self) {
         lock::hold(&self.lock);
     }

@@ -2,7 +2,6 @@
 //! with its holder, freeing it on the holder's own CPU, and the lock that no fence revokes.
 
 use crate::platform;
-use crate::sequence::model::Program;
 use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
 
 pub(super) const VERSION: u64 = 1 << 16;
@@ -60,7 +59,8 @@ crate::sequence! {
 const _: () = assert!(ID == 0x3fff);
 
 /// For the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[&free_here::MODEL];
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[&free_here::MODEL];
 
 /// The same for the lock as it was seen; whether it was so.
 #[cold]
@@ -73,6 +73,7 @@ pub(super) fn try_free_here(lock: &AtomicU64, seen: u64, freed: u64) -> bool {
 
 /// Takes the lock as a section does that is stopped right after that, to test recovery; returns it
 /// as it was free.
+#[cfg(any(test, feature = "unstable-internals"))]
 pub(super) fn hold(lock: &AtomicU64) -> u64 {
     loop {
         // Acquire: pairs with the release that freed the lock.

@@ -44,8 +44,8 @@
 //! was interrupted on the same CPU, as by a signal handler or by the next thread there, it is a
 //! store.
 
+use crate::generated::Restarts;
 use crate::platform;
-use crate::sequence::Restarts;
 use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
 
 use super::Version;
@@ -216,6 +216,7 @@ impl Shadow {
 
     /// Makes a change but for its end, as a thread that is stopped there; if the state does not
     /// allow it, that thread has got no further than the lock.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn abandon(&self, change: &mut impl Change) {
         let free = lock::hold(&self.lock);
         let state = self.of(free).load(Ordering::Relaxed);

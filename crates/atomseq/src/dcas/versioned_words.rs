@@ -37,7 +37,7 @@ impl VersionedWords {
 
     /// By this mechanism whatever was chosen, to test and to compare; by k-CAS if the other one
     /// does not work here.
-    pub fn forced(mechanism: Mechanism) -> VersionedWords {
+    pub fn with_mechanism(mechanism: Mechanism) -> VersionedWords {
         VersionedWords::made(mechanism.or_kcas())
     }
 
@@ -291,6 +291,7 @@ impl VersionedWords {
 
     /// Leaves the object as a thread does that is stopped for ever inside `compare_exchange_pair`:
     /// see [`Domain::abandon`](super::Domain::abandon).
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn abandon(&self, first: Change<'_>, second: Change<'_>) -> bool {
         let assisted = self.mechanism == Mechanism::Assisted;
         if assisted {
@@ -300,6 +301,7 @@ impl VersionedWords {
     }
 
     /// Likewise with the lock taken and nothing done.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn abandon_lock(&self) -> bool {
         let assisted = self.mechanism == Mechanism::Assisted;
         if assisted {
@@ -309,6 +311,7 @@ impl VersionedWords {
     }
 
     /// After either: as a second thread does that is stopped as it throws the first one out.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn abandon_claim(&self) {
         if self.mechanism == Mechanism::Assisted {
             self.line.abandon_claim();

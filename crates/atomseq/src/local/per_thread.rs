@@ -50,7 +50,6 @@ impl<T: fmt::Debug> fmt::Debug for PerThread<T> {
 /// What each thread's value starts out as. The linker keeps it among the initial images of
 /// thread-local storage, so its own address means nothing, and nobody takes it but the assembly
 /// that finds a thread's copy.
-#[doc(hidden)]
 #[repr(transparent)]
 pub struct Image<T>(UnsafeCell<T>);
 

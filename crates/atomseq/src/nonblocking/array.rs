@@ -93,6 +93,7 @@ impl Array {
 
     /// Leaves the array as a thread does that is stopped for ever at the end of putting a word in:
     /// to test recovery.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub(super) fn abandon(&self, cell: fn(&Array, u64, u64) -> u64) {
         // It goes no further, and so makes no attempt.
         let attempt = |_: &Array, _| None;

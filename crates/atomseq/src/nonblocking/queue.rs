@@ -101,7 +101,7 @@ impl<T: AsWord> Queue<T> {
     }
 
     /// One that uses k-CAS whatever the processor has, to test and to compare.
-    #[doc(hidden)]
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn by_kcas(capacity: usize) -> Queue<T> {
         Queue::made_by_kcas(capacity).unwrap_or_else(|error| panic!("{error}"))
     }

@@ -21,7 +21,6 @@ use crate::AsWord;
 use crate::dcas::shadow::{ABORTED, BUSY, DONE, HIGHEST_CPU, REFUSED, STATES, UNREGISTERED};
 use crate::dcas::{Cells, Mechanism, StableWord, Version, VersionedWords, mechanism};
 use crate::drops;
-use crate::sequence::model::Program;
 use crate::word::Invariant;
 
 crate::sequence! {
@@ -102,7 +101,8 @@ crate::sequence! {
 }
 
 /// For the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[
     &push::MODEL,
     &pop::MODEL,
     &push_anyway::MODEL,
@@ -172,7 +172,7 @@ impl<T: AsWord> Stack<T> {
     }
 
     /// One that uses this mechanism whatever was chosen, to test and to compare.
-    #[doc(hidden)]
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn forced(capacity: usize, mechanism: Mechanism) -> Stack<T> {
         let made = Stack::made(mechanism.or_kcas(), capacity);
         made.unwrap_or_else(|error| panic!("{error}"))
@@ -271,7 +271,7 @@ impl<T: AsWord> Stack<T> {
 
     /// Leaves the stack as a thread does that is stopped for ever inside `push`, to test recovery.
     /// `false` by k-CAS, where nothing is left to recover.
-    #[doc(hidden)]
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn abandon(&self) -> bool {
         match &self.form {
             Form::Assisted(array) => array.abandon(end),
@@ -335,7 +335,7 @@ struct Covered {
 
 impl Covered {
     fn new(capacity: usize) -> Option<Covered> {
-        let object = VersionedWords::forced(Mechanism::Kcas);
+        let object = VersionedWords::with_mechanism(Mechanism::Kcas);
         Some(Covered {
             cells: Cells::new(capacity)?,
             height: StableWord::default(),

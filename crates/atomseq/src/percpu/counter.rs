@@ -10,7 +10,6 @@ use super::area::{Area, WORDS};
 use super::baseline;
 use super::error::Error;
 use crate::platform;
-use crate::sequence::model::Program;
 
 const VALUE: usize = WORDS;
 
@@ -23,7 +22,8 @@ crate::sequence! {
 }
 
 /// For the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[&add::MODEL];
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[&add::MODEL];
 
 /// A counter that many threads add to and few read: an `add` is one plain add to memory.
 ///

@@ -14,7 +14,6 @@ use super::baseline;
 use super::error::Error;
 use super::memory;
 use crate::platform;
-use crate::sequence::model::Program;
 
 const BUCKETS: usize = Area::BULK;
 
@@ -28,7 +27,8 @@ crate::sequence! {
 }
 
 /// For the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[&record::MODEL];
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[&record::MODEL];
 
 /// The most buckets a histogram has.
 const MAX_BUCKETS: usize = 256;

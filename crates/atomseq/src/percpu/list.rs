@@ -15,7 +15,6 @@ use super::error::Error;
 use super::gate::GateGuard;
 use super::remote::{self, Drain, Raw, Take};
 use crate::drops;
-use crate::sequence::model::Program;
 use crate::word::Invariant;
 
 const FIRST: usize = WORDS;
@@ -39,7 +38,8 @@ crate::sequence! {
 }
 
 /// For the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[&push::MODEL, &pop::MODEL];
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[&push::MODEL, &pop::MODEL];
 
 /// The word in a node through which a [`List`] strings it; a node needs one for each list it may be
 /// in at the same time.
@@ -249,7 +249,7 @@ impl<P: Owner> List<P> {
         // Under the gate every signal is blocked, and a fault in the node's memory would end the
         // process. Here its handler runs. SAFETY: the node was given up, so nobody else uses its
         // link.
-        unsafe { crate::sequence::gated::store(link, 0) };
+        unsafe { crate::generated::gated::store(link, 0) };
         // SAFETY: as in `push`.
         self.area
             .on_slow_path(|held| unsafe { push::gated(held, link) });
@@ -353,7 +353,7 @@ impl<P: Owner> Drop for List<P> {
             // SAFETY: the links in the list are of nodes given up to it; nobody else has the list
             // now. `successors` reads the next link before it returns this one, whose node then
             // goes.
-            let next = unsafe { crate::sequence::gated::load(*link) };
+            let next = unsafe { crate::generated::gated::load(*link) };
             (next != 0).then_some(next)
         };
         let mut links = (0..self.area.cpus()).flat_map(|cpu| {

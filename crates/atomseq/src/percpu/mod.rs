@@ -90,8 +90,8 @@ pub use ring::Ring;
 pub use stack::Stack;
 
 /// Every sequence here by its file, for the checkers in `verify/`.
-#[doc(hidden)]
-pub const SEQUENCES: &[(&str, &[&crate::sequence::model::Program])] = &[
+#[cfg(feature = "unstable-internals")]
+pub(crate) const SEQUENCES: crate::internals::Sequences = &[
     ("counter", counter::SEQUENCES),
     ("histogram", histogram::SEQUENCES),
     ("list", list::SEQUENCES),

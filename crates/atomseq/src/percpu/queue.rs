@@ -32,7 +32,6 @@ use super::error::Error;
 use super::gate::GateGuard;
 use super::memory;
 use super::remote::{self, Drain, Raw, Take};
-use crate::sequence::model::Program;
 use crate::word::Invariant;
 use crate::{AsWord, drops};
 
@@ -75,7 +74,9 @@ crate::sequence! {
 }
 
 /// For the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[&push::MODEL, &pop::MODEL, &grow::MODEL];
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] =
+    &[&push::MODEL, &pop::MODEL, &grow::MODEL];
 
 /// The address of the next cell, a word and the cell's number, as [`LINK`], [`VALUE`] and
 /// [`NUMBER`] say.

@@ -25,7 +25,6 @@ use super::gate::GateGuard;
 use super::remote::{self, Drain, Raw, Take};
 use crate::distance::{self, distance};
 use crate::drops;
-use crate::sequence::model::Program;
 use crate::word::Invariant;
 
 const HEAD: usize = WORDS;
@@ -85,7 +84,8 @@ crate::sequence! {
 }
 
 /// For the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[
     &push_word::MODEL,
     &pop_word::MODEL,
     &push_batch::MODEL,

@@ -23,7 +23,7 @@ use super::remote::{self, Drain, Raw, Take};
 use crate::AsWord;
 use crate::distance::distance;
 use crate::drops;
-use crate::sequence::{Closed, model::Program};
+use crate::sequence::Closed;
 use crate::word::Invariant;
 
 const PUSHED: usize = WORDS;
@@ -73,7 +73,8 @@ crate::sequence! {
 }
 
 /// For the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[
     &push::MODEL,
     &pop::MODEL,
     &push_batch::MODEL,

@@ -1,23 +1,18 @@
 //! The run-time side of [`sequence!`](crate::sequence!): what the compiled forms share.
 //!
-//! [`model`] runs a sequence's steps one at a time, for a checker. `gated` holds the memory
-//! accesses of the `gated` form; `check` bounds the constants an instruction can hold.
+//! [`model`] runs a sequence's steps one at a time, for a checker.
 
-#[doc(hidden)]
-pub mod check;
-#[doc(hidden)]
-pub mod gated;
 #[cfg(atomseq_sections)]
 mod index;
 #[cfg(atomseq_sections)]
-#[doc(hidden)]
-pub mod inspect;
+pub(crate) mod inspect;
 pub mod model;
 #[cfg(atomseq_sections)]
-#[doc(hidden)]
-pub mod table;
+pub(crate) mod table;
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
+
+use crate::generated::{RESTART_LIMIT, RESTARTED};
 
 /// The gate is closed, or this thread cannot run sections, or it was interrupted more often in a
 /// row than the [restart limit](set_restart_limit). Nothing has happened: take the slow path.
@@ -36,8 +31,6 @@ impl std::error::Error for Closed {}
 /// [`set_restart_limit`] said otherwise.
 pub const DEFAULT_RESTART_LIMIT: usize = 64;
 
-static RESTART_LIMIT: AtomicUsize = AtomicUsize::new(DEFAULT_RESTART_LIMIT);
-
 /// Sets for the whole process how many restarts in a row a sequence makes before its operation
 /// takes the slow path. At 0 the first interruption leads there.
 ///
@@ -48,8 +41,6 @@ pub fn set_restart_limit(restarts: usize) {
     RESTART_LIMIT.store(restarts, Ordering::Relaxed);
 }
 
-static RESTARTED: AtomicU64 = AtomicU64::new(0);
-
 /// How many sequences of the form `on_cpu` began again because the kernel had aborted them, in the
 /// whole process so far: B91 table 3's "Restarts". Those that signal handlers restart are in
 /// [`signal::statistics`](crate::signal::statistics).
@@ -58,47 +49,4 @@ static RESTARTED: AtomicU64 = AtomicU64::new(0);
 pub fn restarts() -> u64 {
     // Relaxed: a number on its own.
     RESTARTED.load(Ordering::Relaxed)
-}
-
-/// The restarts of one operation.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct Restarts(usize);
-
-impl Restarts {
-    #[inline(always)]
-    pub const fn none() -> Restarts {
-        Restarts(0)
-    }
-
-    /// Counts one more; `false` when the limit is reached.
-    #[cold]
-    #[inline(never)]
-    pub fn again(&mut self) -> bool {
-        self.0 += 1;
-        // Relaxed: a number on its own.
-        RESTARTED.fetch_add(1, Ordering::Relaxed);
-        // Relaxed: pairs with nothing, see `set_restart_limit`.
-        self.0 <= RESTART_LIMIT.load(Ordering::Relaxed)
-    }
-}
-
-/// Tells the compiler that what leads here is rare.
-#[doc(hidden)]
-#[cold]
-#[inline(always)]
-pub const fn unlikely() {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn restarts_are_counted_and_bounded() {
-        let (before, mut operation) = (restarts(), Restarts::none());
-        let most = DEFAULT_RESTART_LIMIT;
-        assert!((0..most).all(|_| operation.again()));
-        assert!(!operation.again());
-        assert!(restarts() > before + most as u64);
-    }
 }

@@ -340,6 +340,7 @@ pub fn refused() -> usize {
 }
 
 /// Every row of the latest [`refresh`], by start.
+#[cfg(any(test, feature = "unstable-internals"))]
 pub fn rows() -> impl Iterator<Item = Row> {
     let reader = Reader::enter();
     let mut at = 0;

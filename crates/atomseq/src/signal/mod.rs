@@ -176,9 +176,8 @@ pub use runtime::{Chained, Event, Handler, Interrupted};
 pub use runtime::{abandon_rollforward, original_pc, set_rollforward_limit};
 pub use statistics::{Statistics, statistics};
 
-#[doc(hidden)]
-#[cfg(atomseq_sections)]
-pub use delivery::controls;
+#[cfg(all(atomseq_sections, feature = "unstable-internals"))]
+pub(crate) use delivery::controls;
 
 /// Installs a handler for a signal, with the default [`Options`]. See [`install_with`].
 ///

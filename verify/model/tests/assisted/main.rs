@@ -44,8 +44,11 @@ mod platform {
 }
 
 /// The run-time side of sections.
-mod sequence {
+mod generated {
     pub use crate::machine::Restarts;
+}
+
+mod sequence {
     pub use atomseq::sequence::{Closed, model};
 }
 

@@ -92,6 +92,7 @@ impl RevocableLock {
 
     /// Claims the lock that another one was stopped with, as a thread that is stopped right after
     /// that.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub(in crate::dcas) fn abandon_claim(&self) {
         let seen = self.lock.load(Ordering::Acquire);
         let claim = (seen & !BELOW_VERSION) + CLAIM + Claimant::enter().number();

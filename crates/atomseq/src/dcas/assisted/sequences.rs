@@ -2,7 +2,6 @@
 
 use super::{HIGHEST_CPU, LOG, RevocableLock, SPARE};
 use crate::dcas::lock::{BELOW_VERSION, HELD, ID, VERSION};
-use crate::sequence::model::Program;
 
 /// How a sequence ends.
 pub(super) const DONE: usize = 0;
@@ -11,6 +10,10 @@ pub(super) const BUSY: usize = 2;
 pub(super) const UNREGISTERED: usize = 3;
 pub(super) const ABORTED: usize = 4;
 pub(super) const LOST: usize = 5;
+#[cfg_attr(
+    not(atomseq_sections),
+    allow(dead_code, reason = "the section alone returns it")
+)]
 pub(super) const ELSEWHERE: usize = 6;
 /// Nothing had been changed.
 pub(super) const UNLOGGED: usize = 7;
@@ -101,7 +104,8 @@ const _: () = assert!(
 );
 
 /// For the checkers in `verify/`.
-pub(in crate::dcas) const SEQUENCES: &[&Program] = &[
+#[cfg(feature = "unstable-internals")]
+pub(in crate::dcas) const SEQUENCES: &[&crate::sequence::model::Program] = &[
     &exchange::MODEL,
     &store_pair_if::MODEL,
     &roll_back::MODEL,

@@ -5,8 +5,9 @@ use super::sequences::{ABORTED, BUSY, CHANGED, DONE, UNREGISTERED};
 use super::{Part, RevocableLock};
 use crate::dcas::contention;
 use crate::dcas::lock::{self, BELOW_VERSION, VERSION};
+use crate::generated::Restarts;
 use crate::platform;
-use crate::sequence::{Closed, Restarts};
+use crate::sequence::Closed;
 use crate::sync::{AtomicU64, Ordering, fence};
 
 /// Which exchange, for those that do not succeed at once.

@@ -13,8 +13,7 @@ macro_rules! access {
         ///
         /// The address must be aligned and valid for the access, and change only by atomic
         /// accesses or under the gate the caller holds.
-        #[doc(hidden)]
-        #[inline(always)]
+                #[inline(always)]
         pub unsafe fn $name(address: usize $(, $value: usize)?) $(-> $result)? {
             // SAFETY: the caller's promise is `from_ptr`'s.
             let word = unsafe { $atomic::from_ptr(address as *mut _) };
@@ -47,8 +46,7 @@ macro_rules! own {
         ///
         /// The address must be aligned and valid for the access, and no other thread may store
         /// there meanwhile.
-        #[doc(hidden)]
-        #[inline(always)]
+                #[inline(always)]
         pub unsafe fn $name(address: usize) -> usize {
             // SAFETY: the caller's promise. Volatile: one access of the whole word, as an
             // instruction's is.
@@ -67,7 +65,6 @@ own! {
 /// # Safety
 ///
 /// As for the other accesses.
-#[doc(hidden)]
 #[inline(always)]
 pub unsafe fn compare_exchange(address: usize, expected: usize, new: usize) -> usize {
     // SAFETY: the caller's promise is `from_ptr`'s.
@@ -84,7 +81,6 @@ pub unsafe fn compare_exchange(address: usize, expected: usize, new: usize) -> u
 ///
 /// Both ranges must be aligned and valid for `words` words, must not overlap, and belong to whoever
 /// holds the gate. For no words, any addresses will do.
-#[doc(hidden)]
 #[inline]
 pub unsafe fn copy(to: usize, from: usize, words: usize) {
     if words == 0 {

@@ -4,13 +4,11 @@
 //! word.
 
 /// A constant as an instruction's operand.
-#[doc(hidden)]
 pub const fn operand(value: usize) -> i64 {
     value as i64
 }
 
 /// The types of named constants, which a cast to an integer as wide as any changes nothing of.
-#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a named constant in a sequence is an integer, a `bool` or a `char`, and `{Self}` is none of these",
     label = "this is a `{Self}`"
@@ -39,7 +37,6 @@ integers! {
 /// # Panics
 ///
 /// If it does not fit a word.
-#[doc(hidden)]
 pub const fn word<T: Integer>(_: T, value: i128) -> usize {
     assert!(
         is_exact::<T>(value, usize::BITS),
@@ -58,7 +55,6 @@ const fn is_exact<T: Integer>(value: i128, bits: u32) -> bool {
 }
 
 /// A constant that the compiler has folded at both widths of a word.
-#[doc(hidden)]
 pub const fn by_width(value: u64, narrow: u32) -> usize {
     match usize::BITS {
         32 => narrow as usize,
@@ -67,13 +63,11 @@ pub const fn by_width(value: u64, narrow: u32) -> usize {
 }
 
 /// Does a literal fit a word?
-#[doc(hidden)]
 pub const fn fits(value: u64) -> bool {
     value <= usize::MAX as u64
 }
 
 /// Every supported architecture holds sixteen bits in an instruction.
-#[doc(hidden)]
 pub const fn immediate(value: usize) -> bool {
     value <= 65_535
 }
@@ -83,41 +77,35 @@ const fn signed(offset: usize) -> i64 {
 }
 
 /// Is an offset a multiple of what is accessed there?
-#[doc(hidden)]
 pub const fn multiple(offset: usize, bytes: u32) -> bool {
     signed(offset) % bytes as i64 == 0
 }
 
 /// Does an offset fit a load or store of every architecture?
-#[doc(hidden)]
 pub const fn reachable(offset: usize, bytes: u32) -> bool {
     let offset = signed(offset);
     offset >= -256 && offset <= 4095 * bytes as i64
 }
 
 /// Do two ranges of bytes, at offsets from the same address, have a byte in common?
-#[doc(hidden)]
 pub const fn overlap(a: usize, a_bytes: u64, b: usize, b_bytes: u64) -> bool {
     let (a, b) = (signed(a), signed(b));
     b < a.saturating_add(a_bytes as i64) && a < b.saturating_add(b_bytes as i64)
 }
 
 /// Is every byte of the second range one of the first, at offsets from the same address?
-#[doc(hidden)]
 pub const fn covers(a: usize, a_bytes: u64, b: usize, b_bytes: u64) -> bool {
     let (a, b) = (signed(a), signed(b));
     a <= b && b.saturating_add(b_bytes as i64) <= a.saturating_add(a_bytes as i64)
 }
 
 /// The bytes of a copy of so many words. A longer one than memory counts as one of 2^40 words.
-#[doc(hidden)]
 pub const fn copied(words: usize) -> u64 {
     let words = words as u64;
     8 * if words < 1 << 40 { words } else { 1 << 40 }
 }
 
 /// Does an offset from a slot lead to its words or what follows them, not to its gate?
-#[doc(hidden)]
 pub const fn in_slot(offset: usize) -> bool {
     signed(offset) >= 8
 }
