@@ -164,6 +164,15 @@
 //! Sections need Linux 5.5, and all structures but [`Counter`](percpu::Counter) and
 //! [`Histogram`](percpu::Histogram) a kernel whose fence is [known to be
 //! sound](docs::internals#start-up). The repository's README says what was run where.
+//!
+//! # Features
+//!
+//! No feature is on by default, and no program needs one.
+//!
+//! * `unstable-internals`: what the tests, benchmarks and command of this project reach into. It
+//!   adds the module `internals` and its switches that turn protections off, constructors that
+//!   force a mechanism, and operations that stop half way. Semantic versioning does not cover it:
+//!   any release may change or remove all of it.
 
 // Generated code names this crate from outside; inside, this makes the same name work.
 extern crate self as atomseq;
