@@ -48,6 +48,7 @@
 //! that was in its hands, at most.
 
 mod array;
+mod bounded;
 mod error;
 mod linked_stack;
 mod list;
