@@ -119,7 +119,7 @@ impl Adjacent {
                 return Err(found);
             }
             let parts = [(0, expected.0, new.0), (1, expected.1, new.1)].map(
-                |(index, old, new): (usize, u64, u64)| kcas::Part {
+                |(index, old, new): (usize, u64, u64)| super::part::Part {
                     word: self.words[index].raw(),
                     old,
                     new,

@@ -50,7 +50,8 @@
 
 #[cfg(any(test, feature = "unstable-internals"))]
 use super::lock;
-use super::lock::{BELOW_VERSION, ID, VERSION};
+use super::lock::{BELOW_VERSION, DONE, ID, VERSION};
+use super::part::Part;
 use crate::sequence::Closed;
 use crate::sync::{AtomicU64, Ordering, fence};
 
@@ -61,7 +62,7 @@ mod slow;
 pub(super) use recovery::{REVOKED, UNDONE};
 #[cfg(feature = "unstable-internals")]
 pub(super) use sequences::SEQUENCES;
-use sequences::{DONE, exchange, store_pair_if};
+use sequences::{exchange, store_pair_if};
 
 /// The largest number of a CPU that an id holds.
 pub(crate) const HIGHEST_CPU: usize = ID as usize;
@@ -81,14 +82,6 @@ pub(super) struct RevocableLock {
     _rest: u64,
 }
 
-/// One word's part in an exchange: its address, what it should hold, what it shall hold.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
-    pub(super) word: usize,
-    pub(super) old: u64,
-    pub(super) new: u64,
-}
-
 impl RevocableLock {
     pub(super) fn new() -> RevocableLock {
         RevocableLock {
@@ -103,7 +96,7 @@ impl RevocableLock {
     /// The part of a word that there is not.
     pub(super) fn no_part(&self) -> Part {
         Part {
-            word: &raw const self.spare as usize,
+            word: &raw const self.spare,
             old: 0,
             new: 0,
         }
@@ -182,9 +175,9 @@ impl RevocableLock {
     pub(super) fn abandon(&self, first: Part, second: Part) {
         let free = lock::hold(&self.lock);
         let log = [
-            first.word as u64,
+            first.address() as u64,
             first.old,
-            second.word as u64,
+            second.address() as u64,
             second.old,
             free,
         ];
@@ -193,7 +186,7 @@ impl RevocableLock {
         }
         for part in [first, second] {
             // SAFETY: the caller's word, which lives as long as the borrow that it came from.
-            let word = unsafe { AtomicU64::from_ptr(part.word as *mut u64) };
+            let word = unsafe { AtomicU64::from_ptr(part.word.cast_mut().cast()) };
             word.store(part.new, Ordering::Release);
         }
     }
@@ -214,18 +207,20 @@ impl RevocableLock {
     #[inline(always)]
     unsafe fn attempt_compared(&self, a: Part, b: Part) -> Result<usize, Closed> {
         let line = &raw const *self as usize;
+        let words = (a.address(), b.address());
         let (old_a, new_a) = (a.old as usize, a.new as usize);
         let (old_b, new_b) = (b.old as usize, b.new as usize);
         // SAFETY: the caller's promise.
-        unsafe { exchange::on_cpu(line, a.word, old_a, new_a, b.word, old_b, new_b) }
+        unsafe { exchange::on_cpu(line, words.0, old_a, new_a, words.1, old_b, new_b) }
     }
 
     #[inline(always)]
     unsafe fn attempt_since(&self, free: u64, a: Part, b: Part) -> Result<usize, Closed> {
         let line = &raw const *self as usize;
+        let words = (a.address(), b.address());
         let (new_a, new_b) = (a.new as usize, b.new as usize);
         // SAFETY: the caller's promise.
-        unsafe { store_pair_if::on_cpu(line, free as usize, a.word, new_a, b.word, new_b) }
+        unsafe { store_pair_if::on_cpu(line, free as usize, words.0, new_a, words.1, new_b) }
     }
 }
 

@@ -12,6 +12,27 @@ pub(super) const HELD: u64 = 1 << 14;
 pub(super) const CLAIM: u64 = 2 << 14;
 pub(super) const LOCKED: u64 = 3 << 14;
 
+/// How the sequences of OS-assisted changes end.
+pub(crate) const DONE: usize = 0;
+/// A word had changed, or the state does not allow it.
+pub(crate) const REFUSED: usize = 1;
+/// Another operation holds the lock.
+pub(crate) const BUSY: usize = 2;
+/// The thread cannot run sections.
+pub(crate) const UNREGISTERED: usize = 3;
+/// The kernel aborted the section.
+pub(crate) const ABORTED: usize = 4;
+/// The lock is no longer as it was seen.
+pub(super) const LOST: usize = 5;
+/// The holder's CPU is another one.
+#[cfg_attr(
+    not(atomseq_sections),
+    allow(dead_code, reason = "the section alone returns it")
+)]
+pub(super) const ELSEWHERE: usize = 6;
+/// The holder had changed nothing.
+pub(super) const UNLOGGED: usize = 7;
+
 /// How often a thread looks again before it throws the holder out, and how many pauses lie between.
 const PATIENCE: usize = 32;
 const PAUSES: usize = 8;

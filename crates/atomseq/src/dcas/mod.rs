@@ -79,6 +79,7 @@ mod kcas;
 mod lock;
 mod mechanism;
 mod packed;
+mod part;
 pub(crate) mod shadow;
 mod versioned_words;
 

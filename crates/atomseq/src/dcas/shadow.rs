@@ -56,13 +56,7 @@ use super::lock::{self, BELOW_VERSION, CLAIM, HELD, ID, LOCKED, STATE, VERSION};
 
 pub(crate) use super::assisted::HIGHEST_CPU;
 
-/// How a sequence ends.
-pub(crate) const DONE: usize = 0;
-/// The state did not allow it, as it seemed.
-pub(crate) const REFUSED: usize = 1;
-pub(crate) const BUSY: usize = 2;
-pub(crate) const UNREGISTERED: usize = 3;
-pub(crate) const ABORTED: usize = 4;
+pub(crate) use super::lock::{ABORTED, BUSY, DONE, REFUSED, UNREGISTERED};
 
 /// Where the states lie in a [`Shadow`], which sequences are given the address of.
 pub(crate) const STATES: usize = 8;

@@ -1,10 +1,10 @@
 //! The ways that an exchange takes when its section did not do it at once: again, in others' way,
 //! or without sections.
 
-use super::sequences::{ABORTED, BUSY, CHANGED, DONE, UNREGISTERED};
-use super::{Part, RevocableLock};
+use super::RevocableLock;
 use crate::dcas::contention;
-use crate::dcas::lock::{self, BELOW_VERSION, VERSION};
+use crate::dcas::lock::{self, ABORTED, BELOW_VERSION, BUSY, DONE, REFUSED, UNREGISTERED, VERSION};
+use crate::dcas::part::Part;
 use crate::generated::Restarts;
 use crate::platform;
 use crate::sequence::Closed;
@@ -26,10 +26,10 @@ impl RevocableLock {
     pub(super) unsafe fn compared_slowly(
         &self,
         told: Option<usize>,
-        first: usize,
+        first: *const AtomicU64,
         old_first: u64,
         new_first: u64,
-        second: usize,
+        second: *const AtomicU64,
         old_second: u64,
         new_second: u64,
     ) -> bool {
@@ -47,9 +47,9 @@ impl RevocableLock {
         &self,
         told: Option<usize>,
         version: u64,
-        first: usize,
+        first: *const AtomicU64,
         new_first: u64,
-        second: usize,
+        second: *const AtomicU64,
         new_second: u64,
     ) -> bool {
         let part = |word, new| Part { word, old: 0, new };
@@ -80,7 +80,7 @@ impl RevocableLock {
         loop {
             match told {
                 Some(DONE) => return true,
-                Some(CHANGED) => return false,
+                Some(REFUSED) => return false,
                 Some(BUSY) => {
                     if !self.ensure_free() {
                         contention::back_off(self);
@@ -149,14 +149,19 @@ impl RevocableLock {
         let (Wanted::Compared(first, second) | Wanted::Since(_, first, second)) = wanted;
         // SAFETY: the caller's promise; the words are atomic wherever Rust code touches them.
         let [a, b] =
-            [first, second].map(|part| unsafe { AtomicU64::from_ptr(part.word as *mut u64) });
+            [first, second].map(|part| unsafe { AtomicU64::from_ptr(part.word.cast_mut().cast()) });
         let held = (a.load(Ordering::Relaxed), b.load(Ordering::Relaxed));
         let is_as_wanted = match wanted {
             Wanted::Compared(first, second) => held == (first.old, second.old),
             Wanted::Since(..) => true,
         };
         if is_as_wanted {
-            let log = [first.word as u64, held.0, second.word as u64, held.1];
+            let log = [
+                first.address() as u64,
+                held.0,
+                second.address() as u64,
+                held.1,
+            ];
             for (place, word) in self.log.iter().zip(log) {
                 place.store(word, Ordering::Relaxed);
             }
