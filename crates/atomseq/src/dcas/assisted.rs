@@ -112,14 +112,14 @@ impl RevocableLock {
     pub(super) unsafe fn exchange(&self, first: Part, second: Part) -> bool {
         // SAFETY: the line and the words are valid for loads and stores, and the steps reach
         // nothing else.
-        let told = unsafe { self.attempt_compared(first, second) };
+        let outcome = unsafe { self.attempt_compared(first, second) };
         // Only success is worth a way of its own: whoever fails reads again.
-        if told == Ok(DONE) {
+        if outcome == Ok(DONE) {
             return true;
         }
         let (a, b) = (first, second);
         // SAFETY: the caller's promise.
-        unsafe { self.compared_slowly(told.ok(), a.word, a.old, a.new, b.word, b.old, b.new) }
+        unsafe { self.compared_slowly(outcome.ok(), a.word, a.old, a.new, b.word, b.old, b.new) }
     }
 
     /// Changes both words, or finds that somebody has changed something since the version. It may
@@ -132,13 +132,13 @@ impl RevocableLock {
     pub(super) unsafe fn store_pair_if(&self, version: u64, first: Part, second: Part) -> bool {
         // SAFETY: the line and the words are valid for loads and stores, and the steps reach
         // nothing else.
-        let told = unsafe { self.attempt_since(version << 16, first, second) };
-        if told == Ok(DONE) {
+        let outcome = unsafe { self.attempt_since(version << 16, first, second) };
+        if outcome == Ok(DONE) {
             return true;
         }
         let (a, b) = (first, second);
         // SAFETY: the caller's promise.
-        unsafe { self.since_slowly(told.ok(), version, a.word, a.new, b.word, b.new) }
+        unsafe { self.since_slowly(outcome.ok(), version, a.word, a.new, b.word, b.new) }
     }
 
     /// The version, at a time when the lock is free.
@@ -150,7 +150,7 @@ impl RevocableLock {
             if seen & BELOW_VERSION == 0 {
                 return seen >> 16;
             }
-            self.wait_or_settle(seen);
+            self.wait_or_revoke(seen);
         }
     }
 

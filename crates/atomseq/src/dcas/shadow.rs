@@ -128,7 +128,7 @@ impl Shadow {
                     return state;
                 }
             } else {
-                self.wait_or_settle(seen);
+                self.wait_or_revoke(seen);
             }
         }
     }
@@ -143,12 +143,12 @@ impl Shadow {
     /// state that counted: `false`.
     #[cold]
     #[inline(never)]
-    pub fn change_slowly(&self, change: &mut impl Change, mut told: Option<usize>) -> bool {
+    pub fn change_slowly(&self, change: &mut impl Change, mut outcome: Option<usize>) -> bool {
         let mut restarts = Restarts::none();
         let (mut registered, mut backoff) = (false, change.backoff());
         let mut first = true;
         loop {
-            match told {
+            match outcome {
                 Some(DONE) => return true,
                 Some(REFUSED) => {
                     if change.is_refused(self.state()) {
@@ -169,7 +169,7 @@ impl Shadow {
                 }
                 _ => return self.change_locked(change),
             }
-            told = change.attempt();
+            outcome = change.attempt();
         }
     }
 
@@ -180,7 +180,7 @@ impl Shadow {
         loop {
             let seen = self.lock.load(Ordering::Acquire);
             if seen & STATE != 0 {
-                self.wait_or_settle(seen);
+                self.wait_or_revoke(seen);
                 continue;
             }
             let free = seen & !BELOW_VERSION;
@@ -225,7 +225,7 @@ impl Shadow {
     fn ensure_free(&self) -> bool {
         // Relaxed: what follows only compares it.
         let seen = self.lock.load(Ordering::Relaxed);
-        seen & STATE != 0 && self.wait_or_settle(seen)
+        seen & STATE != 0 && self.wait_or_revoke(seen)
     }
 
     /// Looks whether other threads change the state. `false` also if the change seems to be
@@ -244,7 +244,7 @@ impl Shadow {
     /// Waits until the lock is no longer as it was seen; not for ever: after a while, throws out
     /// whoever has it, and says so.
     #[cold]
-    fn wait_or_settle(&self, seen: u64) -> bool {
+    fn wait_or_revoke(&self, seen: u64) -> bool {
         if lock::is_held_here(seen) && lock::try_free_here(&self.lock, seen, seen & !BELOW_VERSION)
         {
             REVOKED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);

@@ -42,6 +42,6 @@ pub use process::generation;
 #[cfg(feature = "unstable-internals")]
 pub use rseq::cpu_id;
 pub use rseq::{RSEQ_OFFSET, register_this_thread};
-pub use signals::{SignalsBlocked, is_quiet, set_quiet_hook};
+pub use signals::{SignalsBlocked, are_signals_blocked, set_unblocking_hook};
 pub use start::{own_process, start};
 pub use threads::{NAME_BITS, has_ended, is_gone, knows_who_has_ended, thread_id, thread_name};

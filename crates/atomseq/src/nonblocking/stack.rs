@@ -201,8 +201,8 @@ impl<T: AsWord> Stack<T> {
         let word = value.into_word();
         let done = match &self.0.words {
             Form::Assisted(array) => {
-                let told = try_push(array, word);
-                told == Some(DONE) || array.put_slowly(told, PUSH, word)
+                let outcome = try_push(array, word);
+                outcome == Some(DONE) || array.put_slowly(outcome, PUSH, word)
             }
             Form::Kcas(covered) => covered.push(word),
         };
@@ -219,7 +219,7 @@ impl<T: AsWord> Stack<T> {
         let word = match &self.0.words {
             Form::Assisted(array) => match try_pop(array) {
                 Some((DONE, word)) => Some(word),
-                told => array.take_slowly(told.map(|(told, _)| told), POP),
+                outcome => array.take_slowly(outcome.map(|(outcome, _)| outcome), POP),
             },
             Form::Kcas(covered) => covered.pop(),
         };

@@ -25,7 +25,7 @@ impl RevocableLock {
     #[allow(clippy::too_many_arguments, reason = "they stay in registers")]
     pub(super) unsafe fn compared_slowly(
         &self,
-        told: Option<usize>,
+        outcome: Option<usize>,
         first: *const AtomicU64,
         old_first: u64,
         new_first: u64,
@@ -37,7 +37,7 @@ impl RevocableLock {
         let first = part(first, old_first, new_first);
         let second = part(second, old_second, new_second);
         // SAFETY: the caller's promise.
-        unsafe { self.exchange_slowly(Wanted::Compared(first, second), told) }
+        unsafe { self.exchange_slowly(Wanted::Compared(first, second), outcome) }
     }
 
     /// As `compared_slowly`.
@@ -45,7 +45,7 @@ impl RevocableLock {
     #[inline(never)]
     pub(super) unsafe fn since_slowly(
         &self,
-        told: Option<usize>,
+        outcome: Option<usize>,
         version: u64,
         first: *const AtomicU64,
         new_first: u64,
@@ -59,7 +59,7 @@ impl RevocableLock {
             part(second, new_second),
         );
         // SAFETY: the caller's promise.
-        unsafe { self.exchange_slowly(wanted, told) }
+        unsafe { self.exchange_slowly(wanted, outcome) }
     }
 
     unsafe fn attempt(&self, wanted: Wanted) -> Result<usize, Closed> {
@@ -72,13 +72,13 @@ impl RevocableLock {
         }
     }
 
-    /// Tries until there is an answer. `told`: how the first attempt ended.
+    /// Tries until there is an answer. `outcome`: how the first attempt ended.
     #[cold]
-    unsafe fn exchange_slowly(&self, wanted: Wanted, mut told: Option<usize>) -> bool {
+    unsafe fn exchange_slowly(&self, wanted: Wanted, mut outcome: Option<usize>) -> bool {
         let mut restarts = Restarts::none();
         let mut registered = false;
         loop {
-            match told {
+            match outcome {
                 Some(DONE) => return true,
                 Some(REFUSED) => return false,
                 Some(BUSY) => {
@@ -104,7 +104,7 @@ impl RevocableLock {
                 _ => return unsafe { self.exchange_locked(wanted) },
             }
             // SAFETY: the caller's promise.
-            told = unsafe { self.attempt(wanted) }.ok();
+            outcome = unsafe { self.attempt(wanted) }.ok();
         }
     }
 
@@ -117,7 +117,7 @@ impl RevocableLock {
             if seen == free || seen >> 16 != free >> 16 {
                 return seen != free;
             }
-            self.wait_or_settle(seen);
+            self.wait_or_revoke(seen);
         }
     }
 
@@ -133,7 +133,7 @@ impl RevocableLock {
                 }
             }
             if seen & BELOW_VERSION != 0 {
-                self.wait_or_settle(seen);
+                self.wait_or_revoke(seen);
                 continue;
             }
             let _quiet = platform::SignalsBlocked::enter();

@@ -139,7 +139,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
             let version = begin(&self.chain.object);
             let Position { link, node } = self.place(version, &key)?;
             let value = match node.map_or(Ok(()), |node| self.checked_in(node)) {
-                Err(being_changed) => Err(Refused::from(being_changed)),
+                Err(checked_out) => Err(Refused::from(checked_out)),
                 Ok(()) => Ok(node.map(|node| node.value.load())),
             };
             // `make` gets no value that nobody stored, and no answer is given that does not count.
