@@ -20,11 +20,11 @@ mod ranges;
 use ranges::{Answer, Range};
 
 /// A slot begins with its gate; then come its words and its bulk memory, whose size only the area
-/// knows. Must agree with `atomseq::percpu::Area` and `atomseq::sequence::check::in_slot`.
+/// knows. Must agree with `atomseq::percpu::Area` and `atomseq::generated::check::in_slot`.
 const GATE_BYTES: i64 = 8;
 
 /// Offsets that every architecture's loads and stores hold. Must agree with
-/// `atomseq::sequence::check::reachable`.
+/// `atomseq::generated::check::reachable`.
 const LOWEST_OFFSET: i64 = -256;
 const HIGHEST_MULTIPLE: i64 = 4095;
 

@@ -1,20 +1,20 @@
-//! What a sequence asks of its named constants, checked while the caller's crate is compiled.
+//! Checks of a sequence's named constants, evaluated while the caller's crate is compiled.
 //!
-//! Literals are held to the same by the compiler itself. An offset is a signed number, as wide as a
-//! word.
+//! The compiler applies the same rules to literals itself. An offset is a signed number of a word's
+//! width.
 
-/// A constant as an instruction's operand.
+/// Converts a constant to an instruction's operand.
 pub const fn operand(value: usize) -> i64 {
     value as i64
 }
 
-/// The types of named constants, which a cast to an integer as wide as any changes nothing of.
+/// The types of named constants. A cast to an integer of the widest type keeps their value.
 #[diagnostic::on_unimplemented(
     message = "a named constant in a sequence is an integer, a `bool` or a `char`, and `{Self}` is none of these",
     label = "this is a `{Self}`"
 )]
 pub trait Integer: Copy {
-    /// Whether it has negative values.
+    /// Whether the type has negative values.
     const IS_SIGNED: bool;
 }
 
@@ -32,7 +32,7 @@ integers! {
     bool: false, char: false,
 }
 
-/// A named constant as a word; `value` is the same, cast.
+/// Converts a named constant to a word. `value` is the constant cast to `i128`.
 ///
 /// # Panics
 ///
@@ -45,8 +45,8 @@ pub const fn word<T: Integer>(_: T, value: i128) -> usize {
     value as usize
 }
 
-/// Does a constant of this type fit a word of so many bits? A large one of the type `u128` is
-/// negative here, which it was not.
+/// Returns whether a constant of this type fits a word of `bits` bits. A large `u128` has become
+/// negative by the cast, and is rejected.
 const fn is_exact<T: Integer>(value: i128, bits: u32) -> bool {
     match T::IS_SIGNED {
         true => value >= -(1 << (bits - 1)) && value < 1 << (bits - 1),
@@ -54,7 +54,7 @@ const fn is_exact<T: Integer>(value: i128, bits: u32) -> bool {
     }
 }
 
-/// A constant that the compiler has folded at both widths of a word.
+/// Selects a constant that the compiler has folded for both word widths.
 pub const fn by_width(value: u64, narrow: u32) -> usize {
     match usize::BITS {
         32 => narrow as usize,
@@ -62,12 +62,12 @@ pub const fn by_width(value: u64, narrow: u32) -> usize {
     }
 }
 
-/// Does a literal fit a word?
+/// Returns whether a literal fits a word.
 pub const fn fits(value: u64) -> bool {
     value <= usize::MAX as u64
 }
 
-/// Every supported architecture holds sixteen bits in an instruction.
+/// Returns whether a constant fits an immediate: sixteen bits on every supported architecture.
 pub const fn immediate(value: usize) -> bool {
     value <= 65_535
 }
@@ -76,36 +76,38 @@ const fn signed(offset: usize) -> i64 {
     offset as isize as i64
 }
 
-/// Is an offset a multiple of what is accessed there?
+/// Returns whether an offset is a multiple of the access size.
 pub const fn multiple(offset: usize, bytes: u32) -> bool {
     signed(offset) % bytes as i64 == 0
 }
 
-/// Does an offset fit a load or store of every architecture?
+/// Returns whether an offset fits a load or store of every architecture.
 pub const fn reachable(offset: usize, bytes: u32) -> bool {
     let offset = signed(offset);
     offset >= -256 && offset <= 4095 * bytes as i64
 }
 
-/// Do two ranges of bytes, at offsets from the same address, have a byte in common?
+/// Returns whether two byte ranges overlap, at offsets from the same address.
 pub const fn overlap(a: usize, a_bytes: u64, b: usize, b_bytes: u64) -> bool {
     let (a, b) = (signed(a), signed(b));
     b < a.saturating_add(a_bytes as i64) && a < b.saturating_add(b_bytes as i64)
 }
 
-/// Is every byte of the second range one of the first, at offsets from the same address?
+/// Returns whether the first byte range contains the second, at offsets from the same address.
 pub const fn covers(a: usize, a_bytes: u64, b: usize, b_bytes: u64) -> bool {
     let (a, b) = (signed(a), signed(b));
     a <= b && b.saturating_add(b_bytes as i64) <= a.saturating_add(a_bytes as i64)
 }
 
-/// The bytes of a copy of so many words. A longer one than memory counts as one of 2^40 words.
+/// Returns the size in bytes of a copy of `words` words, capped at 2^40 words so that sums do not
+/// overflow.
 pub const fn copied(words: usize) -> u64 {
     let words = words as u64;
     8 * if words < 1 << 40 { words } else { 1 << 40 }
 }
 
-/// Does an offset from a slot lead to its words or what follows them, not to its gate?
+/// Returns whether an offset from a slot lies behind the gate, in the slot's words or what follows
+/// them.
 pub const fn in_slot(offset: usize) -> bool {
     signed(offset) >= 8
 }
@@ -117,7 +119,7 @@ mod tests {
     const NEGATIVE: usize = 0usize.wrapping_sub(8);
 
     #[test]
-    fn offsets_fit_an_instruction() {
+    fn offsets_and_immediates_are_bounded() {
         assert!(multiple(NEGATIVE, 8) && !multiple(NEGATIVE + 4, 8) && multiple(NEGATIVE + 4, 4));
         assert!(reachable(0usize.wrapping_sub(256), 8) && !reachable(0usize.wrapping_sub(264), 8));
         assert!(reachable(32_760, 8) && !reachable(32_768, 8) && !reachable(32_760, 4));
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_touch_or_not() {
+    fn ranges_overlap_and_cover() {
         assert!(!overlap(0, 8, 8, 8) && !overlap(8, 8, 0, 8) && !overlap(NEGATIVE, 8, 0, 8));
         assert!(overlap(0, 8, 4, 4) && overlap(4, 4, 0, 8) && overlap(NEGATIVE, 16, 0, 8));
         assert!(covers(8, 16, 8, 8) && covers(8, 16, 16, 8) && covers(NEGATIVE, 16, 0, 8));

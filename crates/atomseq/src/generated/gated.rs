@@ -1,7 +1,7 @@
 //! Memory accesses of the `gated` form.
 //!
-//! Single-copy atomic, like the instructions of the other forms: a reader outside the gate may look
-//! at a committed word while it changes.
+//! Each is single-copy atomic, like the instructions of the other forms, because a reader without
+//! the gate may load a committed word while it changes.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -11,11 +11,12 @@ macro_rules! access {
         ///
         /// # Safety
         ///
-        /// The address must be aligned and valid for the access, and change only by atomic
-        /// accesses or under the gate the caller holds.
-                #[inline(always)]
+        /// The address is aligned and valid for the access. Other code changes the memory only by
+        /// atomic accesses, or under the gate that the caller holds.
+        #[inline(always)]
         pub unsafe fn $name(address: usize $(, $value: usize)?) $(-> $result)? {
-            // SAFETY: the caller's promise is `from_ptr`'s.
+            // SAFETY: the caller guarantees an aligned and valid address without data races, as
+            // `from_ptr` requires.
             let word = unsafe { $atomic::from_ptr(address as *mut _) };
             word.$method($($value as $word,)? Ordering::$ordering) $(as $result)?
         }
@@ -23,33 +24,34 @@ macro_rules! access {
 }
 
 access! {
-    /// Relaxed: the gate orders it.
+    /// Loads a word. Relaxed: closing the gate orders it.
     load: AtomicUsize, load, Relaxed () -> usize;
-    /// Relaxed: the gate orders it.
+    /// Loads four bytes. Relaxed: closing the gate orders it.
     load32: AtomicU32, load, Relaxed () -> usize;
-    /// Acquire: pairs with `commit_release`.
+    /// Loads a word. Acquire: pairs with `commit_release`.
     load_acquire: AtomicUsize, load, Acquire () -> usize;
-    /// Relaxed: the gate orders it.
+    /// Stores a word. Relaxed: opening the gate orders it.
     store: AtomicUsize, store, Relaxed (value as usize);
-    /// Relaxed: the gate orders it.
+    /// Stores four bytes. Relaxed: opening the gate orders it.
     store32: AtomicU32, store, Relaxed (value as u32);
-    /// Release: pairs with `load_acquire`, and with readers outside the gate.
+    /// Stores a word. Release: pairs with `load_acquire`, and with readers without the gate.
     store_release: AtomicUsize, store, Release (value as usize);
 }
 
 macro_rules! own {
     ($($name:ident: $word:ty;)*) => {$(
-        /// Loads from memory that only this thread uses. Unlike an atomic access it needs no right
-        /// to write there: a sequence may copy from what its caller has shared.
+        /// Loads from memory that only this thread uses. Unlike an atomic access it does not
+        /// require write permission, so a sequence may copy from memory that its caller has
+        /// borrowed as shared.
         ///
         /// # Safety
         ///
-        /// The address must be aligned and valid for the access, and no other thread may store
-        /// there meanwhile.
-                #[inline(always)]
+        /// The address is aligned and valid for the access, and no other thread stores there
+        /// meanwhile.
+        #[inline(always)]
         pub unsafe fn $name(address: usize) -> usize {
-            // SAFETY: the caller's promise. Volatile: one access of the whole word, as an
-            // instruction's is.
+            // SAFETY: the caller guarantees an aligned and valid address and no concurrent stores.
+            // Volatile: one access of the whole word, as the instruction in the other forms.
             unsafe { std::ptr::with_exposed_provenance::<$word>(address).read_volatile() as usize }
         }
     )*};
@@ -60,16 +62,19 @@ own! {
     load32_own: u32;
 }
 
-/// Stores a word if another is there; returns what was there.
+/// Stores `new` if the word is `expected`. Returns the previous word.
 ///
 /// # Safety
 ///
-/// As for the other accesses.
+/// The address is aligned and valid for the access. Other code changes the word only by atomic
+/// accesses, or under the gate that the caller holds.
 #[inline(always)]
 pub unsafe fn compare_exchange(address: usize, expected: usize, new: usize) -> usize {
-    // SAFETY: the caller's promise is `from_ptr`'s.
+    // SAFETY: the caller guarantees an aligned and valid address without data races, as `from_ptr`
+    // requires.
     let word = unsafe { AtomicUsize::from_ptr(address as *mut _) };
-    // Acquire: pairs with the release that gave the word back; what follows is ordered by the gate.
+    // Acquire: pairs with the release store that last freed the word. Opening the gate orders the
+    // stores that follow.
     match word.compare_exchange(expected, new, Ordering::Acquire, Ordering::Acquire) {
         Ok(found) | Err(found) => found,
     }
@@ -79,14 +84,15 @@ pub unsafe fn compare_exchange(address: usize, expected: usize, new: usize) -> u
 ///
 /// # Safety
 ///
-/// Both ranges must be aligned and valid for `words` words, must not overlap, and belong to whoever
-/// holds the gate. For no words, any addresses will do.
+/// Both ranges are aligned and valid for `words` words, do not overlap, and are accessed by no
+/// other code while the caller holds the gate. If `words` is 0, any addresses are allowed.
 #[inline]
 pub unsafe fn copy(to: usize, from: usize, words: usize) {
     if words == 0 {
         return;
     }
-    // SAFETY: the caller's promise. `MaybeUninit`, for a copied element may have padding.
+    // SAFETY: the caller guarantees two valid ranges that do not overlap. `MaybeUninit`, because an
+    // element may have padding.
     unsafe {
         std::ptr::copy_nonoverlapping(
             from as *const std::mem::MaybeUninit<u64>,

@@ -19,7 +19,7 @@ pub use crate::type_stable::descriptor::{check_field, check_fields};
 pub use restarts::Restarts;
 pub(crate) use restarts::{RESTART_LIMIT, RESTARTED};
 
-/// Tells the compiler that what leads here is rare.
+/// Marks the branch that calls it as unlikely.
 #[cold]
 #[inline(always)]
 pub const fn unlikely() {}

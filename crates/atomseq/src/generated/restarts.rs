@@ -21,14 +21,14 @@ impl Restarts {
         Restarts(0)
     }
 
-    /// Counts one more; `false` when the limit is reached.
+    /// Counts a restart. Returns `false` if the limit is exceeded.
     #[cold]
     #[inline(never)]
     pub fn again(&mut self) -> bool {
         self.0 += 1;
-        // Relaxed: a number on its own.
+        // Relaxed: an independent number.
         RESTARTED.fetch_add(1, Ordering::Relaxed);
-        // Relaxed: pairs with nothing, see `set_restart_limit`.
+        // Relaxed: an independent number, see `set_restart_limit`.
         self.0 <= RESTART_LIMIT.load(Ordering::Relaxed)
     }
 }
@@ -41,9 +41,9 @@ mod tests {
     #[test]
     fn restarts_are_counted_and_bounded() {
         let (before, mut operation) = (restarts(), Restarts::none());
-        let most = DEFAULT_RESTART_LIMIT;
-        assert!((0..most).all(|_| operation.again()));
+        let max = DEFAULT_RESTART_LIMIT;
+        assert!((0..max).all(|_| operation.again()));
         assert!(!operation.again());
-        assert!(restarts() > before + most as u64);
+        assert!(restarts() > before + max as u64);
     }
 }

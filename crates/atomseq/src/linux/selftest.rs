@@ -250,8 +250,7 @@ pub(super) fn cpu_number_is_right() -> Result<bool, i32> {
         let mut cpu = u32::MAX;
         let before = rseq::cpu_id();
         // SAFETY: the kernel writes one word of ours; the other two arguments are null.
-        let result =
-            unsafe { syscall(libc::SYS_getcpu, [&raw mut cpu as usize, 0, 0, 0, 0, 0]) };
+        let result = unsafe { syscall(libc::SYS_getcpu, [&raw mut cpu as usize, 0, 0, 0, 0, 0]) };
         if result != 0 || cpu == u32::MAX {
             return Err(-result as i32);
         }

@@ -13,7 +13,7 @@ use super::same;
 const WORD_BYTES: i64 = 8;
 
 /// A longer copy counts as one of so many words, so that its end is a number. Must agree with
-/// `atomseq::sequence::check::copied`.
+/// `atomseq::generated::check::copied`.
 const MAX_COPIED: u64 = 1 << 40;
 
 /// How many bytes a step reads or writes.
@@ -34,7 +34,7 @@ impl Bytes {
         }
     }
 
-    /// So many words. Must agree with `atomseq::sequence::check::copied`. Only rustc knows the
+    /// So many words. Must agree with `atomseq::generated::check::copied`. Only rustc knows the
     /// target, and so a number that differs where words have 32 bits.
     fn copied(words: &Constant) -> Bytes {
         match words.value {

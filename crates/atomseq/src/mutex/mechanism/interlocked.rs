@@ -1,4 +1,4 @@
-//! By an instruction that other CPUs cannot come between.
+//! Test-and-set by an atomic instruction.
 
 use std::sync::atomic::compiler_fence;
 
@@ -7,16 +7,16 @@ use crate::platform;
 use crate::scope::Machine;
 use crate::sync::{AtomicU32, Ordering};
 
-/// Test-and-set by an interlocked instruction (B91 2.1).
+/// Test-and-set by an interlocked instruction (B91, section 2.1).
 ///
-/// Scope [`Machine`]; wait-free; one atomic instruction to set, a store to clear. Who waits for one
-/// to be cleared pays for that: on Linux, with a barrier on all CPUs before it sleeps, which is a
-/// system call.
+/// Scope [`Machine`]. Wait-free. Setting it costs one atomic instruction, and clearing it a store.
+/// The waiters bear the cost of that store: on Linux, a waiter executes a barrier on all CPUs
+/// before it sleeps, which is a system call.
 #[derive(Debug, Default)]
 pub struct Interlocked(AtomicU32);
 
-// SAFETY: only one of several exchanges of 1 finds 0; the Acquire pairs with the Release in
-// `clear`.
+// SAFETY: of several exchanges that store 1, only one gets 0. The Acquire in `test_and_set` pairs
+// with the Release in `clear`.
 unsafe impl TestAndSet for Interlocked {
     type Scope = Machine;
     type GuardMarker = lock_api::GuardSend;
@@ -37,7 +37,7 @@ unsafe impl TestAndSet for Interlocked {
 
     #[inline(always)]
     fn is_set(&self) -> bool {
-        // Relaxed: a hint.
+        // Relaxed: only a hint.
         self.0.load(Ordering::Relaxed) != 0
     }
 
@@ -46,8 +46,8 @@ unsafe impl TestAndSet for Interlocked {
         if platform::ORDERS_ALL {
             // Release: pairs with the Acquire in `test_and_set`.
             self.0.store(0, Ordering::Release);
-            // The processor may make the next load earlier, the compiler may not: the waiter's
-            // barrier stands for it.
+            // The processor may execute the next load earlier, but the compiler must not move it.
+            // The waiter's barrier makes up for the processor.
             compiler_fence(Ordering::SeqCst);
         } else {
             // SeqCst: pairs with the fence in `barrier`.

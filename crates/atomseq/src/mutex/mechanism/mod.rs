@@ -1,4 +1,4 @@
-//! The mechanisms for test-and-set, a file a scope.
+//! The test-and-set mechanisms, one file per scope.
 
 mod biased_flag;
 mod interlocked;

@@ -1,4 +1,4 @@
-//! By sequences, or by a mask, that signal handlers cannot come between.
+//! Test-and-set by sequences, or under a mask, atomic with respect to the thread's signal handlers.
 
 use std::sync::atomic::compiler_fence;
 
@@ -8,7 +8,7 @@ use crate::signal;
 use crate::sync::{AtomicU32, Ordering};
 
 crate::sequence! {
-    /// Sets the flag; true if it was clear (B91 figure 3).
+    /// Sets the flag. Returns true if it was clear (B91, figure 3).
     unsafe fn set(flag: Word) -> bool {
         let held = load32(flag);
         if held != 0 { return false }
@@ -17,11 +17,11 @@ crate::sequence! {
     }
 }
 
-/// For the checkers in `verify/`.
+/// The sequences of this file, for the checkers in `verify/`.
 #[cfg(feature = "unstable-internals")]
 pub(in crate::mutex) const SEQUENCES: &[&crate::sequence::model::Program] = &[&set::MODEL];
 
-/// The flag, for one thread and its handlers.
+/// The flag of one thread and its handlers.
 #[derive(Debug, Default)]
 struct Flag {
     word: AtomicU32,
@@ -43,26 +43,26 @@ impl Flag {
 
     #[inline(always)]
     fn is_set(&self) -> bool {
-        // Relaxed: the same thread.
+        // Relaxed: only this thread and its handlers access it.
         self.word.load(Ordering::Relaxed) != 0
     }
 
     #[inline(always)]
     fn clear(&self) {
-        // Release: keeps the compiler from moving what was done under the lock behind it.
+        // Release: keeps the compiler from moving accesses under the lock behind this store.
         self.word.store(0, Ordering::Release);
     }
 }
 
-/// Test-and-set that is set by `$how`, which gives the body.
+/// Implements a mechanism whose flag is set by the expression `$set`.
 macro_rules! by {
     ($(#[$documentation:meta])* $mechanism:ident $name:literal counts $count:ident |$flag:ident| $set:expr) => {
         $(#[$documentation])*
         #[derive(Debug, Default)]
         pub struct $mechanism(Flag);
 
-        // SAFETY: no handler of this thread comes between looking and setting, and no other thread
-        // reaches the flag.
+        // SAFETY: no handler of this thread can interfere between the test and the set, and no
+        // other thread can reach the flag.
         unsafe impl TestAndSet for $mechanism {
             type Scope = SameThread;
             type GuardMarker = lock_api::GuardNoSend;
@@ -73,7 +73,7 @@ macro_rules! by {
             fn test_and_set(&self) -> bool {
                 let $flag = &self.0;
                 let taken = $set;
-                // What is done under the lock stays behind.
+                // Keeps the compiler from moving accesses under the lock before the set.
                 compiler_fence(Ordering::Acquire);
                 taken
             }
@@ -91,14 +91,15 @@ macro_rules! by {
             #[inline(always)]
             unsafe fn clear_then_look(&self) {
                 self.0.clear();
-                // One thread sees its own stores in order, as do its handlers.
+                // A thread and its handlers see their own stores in order; only the compiler must
+                // be restrained.
                 compiler_fence(Ordering::SeqCst);
             }
 
             #[inline(always)]
             fn waiter_barrier(&self) {}
 
-            /// All sequences' and masks' of the process.
+            /// The counts of all sequences and masks of the process.
             fn interventions() -> Interventions {
                 Interventions {
                     $count: Some(signal::statistics().$count),
@@ -110,29 +111,30 @@ macro_rules! by {
 }
 
 by! {
-    /// Test-and-set that signal handlers restart (B91 3.2).
+    /// Test-and-set by a sequence that signal handlers restart (B91, section 3.2).
     ///
-    /// Scope [`SameThread`]; wait-free but for handlers; no atomic instruction.
-    // SAFETY: the flag is this thread's and its handlers'.
+    /// Scope [`SameThread`]. Wait-free, except for restarts by handlers. No atomic instruction.
+    // SAFETY: the address of the flag's word, which only this thread and its handlers access.
     Restarting "restarting" counts restarts |flag| unsafe { set::restarting(flag.address()) }
 }
 
 by! {
-    /// Test-and-set that signal handlers let run to its end (M94 2.2.2).
+    /// Test-and-set by a sequence that signal handlers roll forward (M94, section 2.2.2).
     ///
-    /// Scope [`SameThread`]; wait-free; no atomic instruction.
-    // SAFETY: the flag is this thread's and its handlers'.
+    /// Scope [`SameThread`]. Wait-free. No atomic instruction.
+    // SAFETY: the address of the flag's word, which only this thread and its handlers access.
     Rolling "rolling" counts rollforwards |flag| unsafe { set::rolling(flag.address()) }
 }
 
 by! {
-    /// Test-and-set with signals put off by [`signal::mask`].
+    /// Test-and-set with signals deferred by [`signal::mask`].
     ///
-    /// Scope [`SameThread`]; wait-free; no atomic instruction. M94 1 calls it disabling interrupts.
+    /// Scope [`SameThread`]. Wait-free. No atomic instruction. M94, section 1, calls this disabling
+    /// interrupts.
     Masked "masked" counts deferrals |flag| {
         let _masked = signal::mask();
         !flag.is_set() && {
-            // Relaxed: the same thread.
+            // Relaxed: only this thread and its handlers access it, and handlers are deferred.
             flag.word.store(1, Ordering::Relaxed);
             true
         }
