@@ -43,7 +43,7 @@ impl Adjacent {
     }
 
     /// The same by k-CAS, to test and to compare.
-    #[doc(hidden)]
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn by_kcas(first: u64, second: u64) -> Adjacent {
         let mut pair = Adjacent::new(first, second);
         pair.by_hardware = false;
@@ -119,7 +119,7 @@ impl Adjacent {
                 return Err(found);
             }
             let parts = [(0, expected.0, new.0), (1, expected.1, new.1)].map(
-                |(index, old, new): (usize, u64, u64)| kcas::Part {
+                |(index, old, new): (usize, u64, u64)| super::part::Part {
                     word: self.words[index].raw(),
                     old,
                     new,

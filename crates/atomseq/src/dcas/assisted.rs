@@ -48,7 +48,10 @@
 //! steps it): its signals are blocked, no fence stops it, and the others wait. A child of a fork
 //! recovers from one that stayed in its parent.
 
-use super::lock::{self, BELOW_VERSION, ID, VERSION};
+#[cfg(any(test, feature = "unstable-internals"))]
+use super::lock;
+use super::lock::{BELOW_VERSION, DONE, ID, VERSION};
+use super::part::Part;
 use crate::sequence::Closed;
 use crate::sync::{AtomicU64, Ordering, fence};
 
@@ -57,8 +60,9 @@ mod sequences;
 mod slow;
 
 pub(super) use recovery::{REVOKED, UNDONE};
+#[cfg(feature = "unstable-internals")]
 pub(super) use sequences::SEQUENCES;
-use sequences::{DONE, exchange, store_pair_if};
+use sequences::{exchange, store_pair_if};
 
 /// The largest number of a CPU that an id holds.
 pub(crate) const HIGHEST_CPU: usize = ID as usize;
@@ -78,14 +82,6 @@ pub(super) struct RevocableLock {
     _rest: u64,
 }
 
-/// One word's part in an exchange: its address, what it should hold, what it shall hold.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
-    pub(super) word: usize,
-    pub(super) old: u64,
-    pub(super) new: u64,
-}
-
 impl RevocableLock {
     pub(super) fn new() -> RevocableLock {
         RevocableLock {
@@ -100,7 +96,7 @@ impl RevocableLock {
     /// The part of a word that there is not.
     pub(super) fn no_part(&self) -> Part {
         Part {
-            word: &raw const self.spare as usize,
+            word: &raw const self.spare,
             old: 0,
             new: 0,
         }
@@ -116,14 +112,14 @@ impl RevocableLock {
     pub(super) unsafe fn exchange(&self, first: Part, second: Part) -> bool {
         // SAFETY: the line and the words are valid for loads and stores, and the steps reach
         // nothing else.
-        let told = unsafe { self.attempt_compared(first, second) };
+        let outcome = unsafe { self.attempt_compared(first, second) };
         // Only success is worth a way of its own: whoever fails reads again.
-        if told == Ok(DONE) {
+        if outcome == Ok(DONE) {
             return true;
         }
         let (a, b) = (first, second);
         // SAFETY: the caller's promise.
-        unsafe { self.compared_slowly(told.ok(), a.word, a.old, a.new, b.word, b.old, b.new) }
+        unsafe { self.compared_slowly(outcome.ok(), a.word, a.old, a.new, b.word, b.old, b.new) }
     }
 
     /// Changes both words, or finds that somebody has changed something since the version. It may
@@ -136,13 +132,13 @@ impl RevocableLock {
     pub(super) unsafe fn store_pair_if(&self, version: u64, first: Part, second: Part) -> bool {
         // SAFETY: the line and the words are valid for loads and stores, and the steps reach
         // nothing else.
-        let told = unsafe { self.attempt_since(version << 16, first, second) };
-        if told == Ok(DONE) {
+        let outcome = unsafe { self.attempt_since(version << 16, first, second) };
+        if outcome == Ok(DONE) {
             return true;
         }
         let (a, b) = (first, second);
         // SAFETY: the caller's promise.
-        unsafe { self.since_slowly(told.ok(), version, a.word, a.new, b.word, b.new) }
+        unsafe { self.since_slowly(outcome.ok(), version, a.word, a.new, b.word, b.new) }
     }
 
     /// The version, at a time when the lock is free.
@@ -154,7 +150,7 @@ impl RevocableLock {
             if seen & BELOW_VERSION == 0 {
                 return seen >> 16;
             }
-            self.wait_or_settle(seen);
+            self.wait_or_revoke(seen);
         }
     }
 
@@ -175,12 +171,13 @@ impl RevocableLock {
 
     /// Does all of an exchange but its end, as a thread that is stopped there; the words have their
     /// old values.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub(super) fn abandon(&self, first: Part, second: Part) {
         let free = lock::hold(&self.lock);
         let log = [
-            first.word as u64,
+            first.address() as u64,
             first.old,
-            second.word as u64,
+            second.address() as u64,
             second.old,
             free,
         ];
@@ -189,12 +186,13 @@ impl RevocableLock {
         }
         for part in [first, second] {
             // SAFETY: the caller's word, which lives as long as the borrow that it came from.
-            let word = unsafe { AtomicU64::from_ptr(part.word as *mut u64) };
+            let word = unsafe { AtomicU64::from_ptr(part.word.cast_mut().cast()) };
             word.store(part.new, Ordering::Release);
         }
     }
 
     /// Takes the lock, as a thread that is stopped right after that.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub(super) fn abandon_lock(&self) {
         lock::hold(&self.lock);
     }
@@ -209,18 +207,20 @@ impl RevocableLock {
     #[inline(always)]
     unsafe fn attempt_compared(&self, a: Part, b: Part) -> Result<usize, Closed> {
         let line = &raw const *self as usize;
+        let words = (a.address(), b.address());
         let (old_a, new_a) = (a.old as usize, a.new as usize);
         let (old_b, new_b) = (b.old as usize, b.new as usize);
         // SAFETY: the caller's promise.
-        unsafe { exchange::on_cpu(line, a.word, old_a, new_a, b.word, old_b, new_b) }
+        unsafe { exchange::on_cpu(line, words.0, old_a, new_a, words.1, old_b, new_b) }
     }
 
     #[inline(always)]
     unsafe fn attempt_since(&self, free: u64, a: Part, b: Part) -> Result<usize, Closed> {
         let line = &raw const *self as usize;
+        let words = (a.address(), b.address());
         let (new_a, new_b) = (a.new as usize, b.new as usize);
         // SAFETY: the caller's promise.
-        unsafe { store_pair_if::on_cpu(line, free as usize, a.word, new_a, b.word, new_b) }
+        unsafe { store_pair_if::on_cpu(line, free as usize, words.0, new_a, words.1, new_b) }
     }
 }
 

@@ -96,7 +96,7 @@ mod tests {
         use std::sync::mpsc::channel;
         use std::time::Duration;
 
-        let (tell, told) = channel();
+        let (tell, outcome) = channel();
         std::thread::spawn(move || {
             for _ in 0..20 {
                 let ending = std::thread::spawn(|| {
@@ -107,7 +107,7 @@ mod tests {
             let kept = [Claimant::enter(), Claimant::enter()];
             tell.send(kept[0].number() != kept[1].number()).unwrap();
         });
-        let different = told.recv_timeout(Duration::from_secs(60));
+        let different = outcome.recv_timeout(Duration::from_secs(60));
         assert_eq!(different, Ok(true));
     }
 }

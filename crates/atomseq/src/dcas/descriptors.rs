@@ -6,7 +6,8 @@
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 
 use super::blocks::{BLOCKS, PLACES};
-use super::kcas::{self, Part};
+use super::kcas;
+use super::part::Part;
 
 /// Sequence numbers begin again after so many.
 pub(super) const SEQUENCES: u64 = 1 << 40;

@@ -69,14 +69,18 @@ impl<T: Covered> Domain<T> {
     /// # Ok::<(), atomseq::dcas::Changed>(())
     /// ```
     pub fn wide(covered: T) -> Domain<T> {
-        Domain::forced(covered, Mechanism::Kcas)
+        Domain::with_mechanism(covered, Mechanism::Kcas)
     }
 
     /// A domain that uses this mechanism whatever was chosen, to test and to compare; k-CAS if the
     /// other one does not work here.
-    #[doc(hidden)]
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn forced(covered: T, mechanism: Mechanism) -> Domain<T> {
-        let object = VersionedWords::forced(mechanism);
+        Domain::with_mechanism(covered, mechanism)
+    }
+
+    fn with_mechanism(covered: T, mechanism: Mechanism) -> Domain<T> {
+        let object = VersionedWords::with_mechanism(mechanism);
         Domain { object, covered }
     }
 
@@ -102,21 +106,21 @@ impl<T: Covered> Domain<T> {
     ///
     /// The domain is not moved until somebody has recovered: unlike a thread that is stopped, this
     /// returns.
-    #[doc(hidden)]
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub unsafe fn abandon(&self, first: Change<'_>, second: Change<'_>) -> bool {
         self.check_pair(first, second);
         self.object.abandon(first, second)
     }
 
     /// The same with nothing changed yet.
-    #[doc(hidden)]
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn abandon_lock(&self) -> bool {
         self.object.abandon_lock()
     }
 
     /// After either, as a thread that was throwing the first one out and is stopped for ever as
     /// well.
-    #[doc(hidden)]
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn abandon_claim(&self) {
         self.object.abandon_claim();
     }

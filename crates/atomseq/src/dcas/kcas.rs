@@ -54,6 +54,7 @@ use super::blocks::{self, PLACES};
 use super::descriptors::{
     self, FREE, OVER, PHASE, SEQUENCES, Taken, UNDER_WAY, count_of, sequence_of,
 };
+use super::part::Part;
 
 /// The most words that one operation changes.
 pub(super) const MAX: usize = 8;
@@ -63,14 +64,6 @@ pub(super) const MARK: u64 = 1 << 63;
 
 const ENTRY_BITS: u32 = 4;
 const INDEX_BITS: u32 = 19;
-
-/// One word's part: where it is, what it holds, what it shall hold.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
-    pub(super) word: *const AtomicU64,
-    pub(super) old: u64,
-    pub(super) new: u64,
-}
 
 /// A reference, taken apart.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,6 @@
 //! with its holder, freeing it on the holder's own CPU, and the lock that no fence revokes.
 
 use crate::platform;
-use crate::sequence::model::Program;
 use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
 
 pub(super) const VERSION: u64 = 1 << 16;
@@ -12,6 +11,27 @@ pub(super) const BELOW_VERSION: u64 = STATE | ID;
 pub(super) const HELD: u64 = 1 << 14;
 pub(super) const CLAIM: u64 = 2 << 14;
 pub(super) const LOCKED: u64 = 3 << 14;
+
+/// How the sequences of OS-assisted changes end.
+pub(crate) const DONE: usize = 0;
+/// A word had changed, or the state does not allow it.
+pub(crate) const REFUSED: usize = 1;
+/// Another operation holds the lock.
+pub(crate) const BUSY: usize = 2;
+/// The thread cannot run sections.
+pub(crate) const UNREGISTERED: usize = 3;
+/// The kernel aborted the section.
+pub(crate) const ABORTED: usize = 4;
+/// The lock is no longer as it was seen.
+pub(super) const LOST: usize = 5;
+/// The holder's CPU is another one.
+#[cfg_attr(
+    not(atomseq_sections),
+    allow(dead_code, reason = "the section alone returns it")
+)]
+pub(super) const ELSEWHERE: usize = 6;
+/// The holder had changed nothing.
+pub(super) const UNLOGGED: usize = 7;
 
 /// How often a thread looks again before it throws the holder out, and how many pauses lie between.
 const PATIENCE: usize = 32;
@@ -60,7 +80,8 @@ crate::sequence! {
 const _: () = assert!(ID == 0x3fff);
 
 /// For the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[&free_here::MODEL];
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[&free_here::MODEL];
 
 /// The same for the lock as it was seen; whether it was so.
 #[cold]
@@ -73,6 +94,7 @@ pub(super) fn try_free_here(lock: &AtomicU64, seen: u64, freed: u64) -> bool {
 
 /// Takes the lock as a section does that is stopped right after that, to test recovery; returns it
 /// as it was free.
+#[cfg(any(test, feature = "unstable-internals"))]
 pub(super) fn hold(lock: &AtomicU64) -> u64 {
     loop {
         // Acquire: pairs with the release that freed the lock.

@@ -50,7 +50,7 @@ pub(super) fn assisted_works() -> bool {
     platform::start().gates_active() && platform::cpu_slots() <= HIGHEST_CPU + 1
 }
 
-/// Chooses k-CAS although OS-assisted DCAS would work: for tests, and to compare.
+/// Chooses k-CAS for this process, which is lock-free, although OS-assisted DCAS would work.
 ///
 /// # Errors
 ///

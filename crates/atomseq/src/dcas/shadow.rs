@@ -44,8 +44,8 @@
 //! was interrupted on the same CPU, as by a signal handler or by the next thread there, it is a
 //! store.
 
+use crate::generated::Restarts;
 use crate::platform;
-use crate::sequence::Restarts;
 use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
 
 use super::Version;
@@ -56,13 +56,7 @@ use super::lock::{self, BELOW_VERSION, CLAIM, HELD, ID, LOCKED, STATE, VERSION};
 
 pub(crate) use super::assisted::HIGHEST_CPU;
 
-/// How a sequence ends.
-pub(crate) const DONE: usize = 0;
-/// The state did not allow it, as it seemed.
-pub(crate) const REFUSED: usize = 1;
-pub(crate) const BUSY: usize = 2;
-pub(crate) const UNREGISTERED: usize = 3;
-pub(crate) const ABORTED: usize = 4;
+pub(crate) use super::lock::{ABORTED, BUSY, DONE, REFUSED, UNREGISTERED};
 
 /// Where the states lie in a [`Shadow`], which sequences are given the address of.
 pub(crate) const STATES: usize = 8;
@@ -134,7 +128,7 @@ impl Shadow {
                     return state;
                 }
             } else {
-                self.wait_or_settle(seen);
+                self.wait_or_revoke(seen);
             }
         }
     }
@@ -149,12 +143,12 @@ impl Shadow {
     /// state that counted: `false`.
     #[cold]
     #[inline(never)]
-    pub fn change_slowly(&self, change: &mut impl Change, mut told: Option<usize>) -> bool {
+    pub fn change_slowly(&self, change: &mut impl Change, mut outcome: Option<usize>) -> bool {
         let mut restarts = Restarts::none();
         let (mut registered, mut backoff) = (false, change.backoff());
         let mut first = true;
         loop {
-            match told {
+            match outcome {
                 Some(DONE) => return true,
                 Some(REFUSED) => {
                     if change.is_refused(self.state()) {
@@ -175,7 +169,7 @@ impl Shadow {
                 }
                 _ => return self.change_locked(change),
             }
-            told = change.attempt();
+            outcome = change.attempt();
         }
     }
 
@@ -186,7 +180,7 @@ impl Shadow {
         loop {
             let seen = self.lock.load(Ordering::Acquire);
             if seen & STATE != 0 {
-                self.wait_or_settle(seen);
+                self.wait_or_revoke(seen);
                 continue;
             }
             let free = seen & !BELOW_VERSION;
@@ -216,6 +210,7 @@ impl Shadow {
 
     /// Makes a change but for its end, as a thread that is stopped there; if the state does not
     /// allow it, that thread has got no further than the lock.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn abandon(&self, change: &mut impl Change) {
         let free = lock::hold(&self.lock);
         let state = self.of(free).load(Ordering::Relaxed);
@@ -230,7 +225,7 @@ impl Shadow {
     fn ensure_free(&self) -> bool {
         // Relaxed: what follows only compares it.
         let seen = self.lock.load(Ordering::Relaxed);
-        seen & STATE != 0 && self.wait_or_settle(seen)
+        seen & STATE != 0 && self.wait_or_revoke(seen)
     }
 
     /// Looks whether other threads change the state. `false` also if the change seems to be
@@ -249,7 +244,7 @@ impl Shadow {
     /// Waits until the lock is no longer as it was seen; not for ever: after a while, throws out
     /// whoever has it, and says so.
     #[cold]
-    fn wait_or_settle(&self, seen: u64) -> bool {
+    fn wait_or_revoke(&self, seen: u64) -> bool {
         if lock::is_held_here(seen) && lock::try_free_here(&self.lock, seen, seen & !BELOW_VERSION)
         {
             REVOKED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);

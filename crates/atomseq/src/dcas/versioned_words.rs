@@ -13,9 +13,10 @@
 //! between the change that unlinked it and the first store of the next owner, which pairs with the
 //! acquire fence in `is_still`.
 
-use super::assisted::{self, RevocableLock};
+use super::assisted::RevocableLock;
 use super::contention;
 use super::mechanism::{Mechanism, mechanism};
+use super::part::Part;
 use super::{Cell, Cells, Change, StableWord, Version, kcas};
 use crate::sync::Ordering;
 
@@ -37,7 +38,7 @@ impl VersionedWords {
 
     /// By this mechanism whatever was chosen, to test and to compare; by k-CAS if the other one
     /// does not work here.
-    pub fn forced(mechanism: Mechanism) -> VersionedWords {
+    pub fn with_mechanism(mechanism: Mechanism) -> VersionedWords {
         VersionedWords::made(mechanism.or_kcas())
     }
 
@@ -129,7 +130,7 @@ impl VersionedWords {
         // SAFETY: the caller's promise.
         unsafe {
             match self.mechanism {
-                Mechanism::Assisted => self.line.exchange(first.assisted(), second.assisted()),
+                Mechanism::Assisted => self.line.exchange(first.part(), second.part()),
                 Mechanism::Kcas => self.exchange_kcas([first, second]),
             }
         }
@@ -145,7 +146,7 @@ impl VersionedWords {
         // SAFETY: the caller's promise; the other word is the line's own.
         unsafe {
             match self.mechanism {
-                Mechanism::Assisted => self.line.exchange(change.assisted(), self.line.no_part()),
+                Mechanism::Assisted => self.line.exchange(change.part(), self.line.no_part()),
                 Mechanism::Kcas => self.exchange_kcas([change]),
             }
         }
@@ -190,7 +191,7 @@ impl VersionedWords {
                     let mut parts = [NOTHING; kcas::MAX];
                     let mut count = 0;
                     for change in changing {
-                        parts[count] = change.kcas();
+                        parts[count] = change.part();
                         count += 1;
                     }
                     // SAFETY: as for `try_kcas`. Nothing changes: it was so at one time.
@@ -226,7 +227,7 @@ impl VersionedWords {
             match self.mechanism {
                 Mechanism::Assisted => {
                     self.line
-                        .store_pair_if(version.0, assisted_part(first), assisted_part(second))
+                        .store_pair_if(version.0, stored(first), stored(second))
                 }
                 Mechanism::Kcas => self.since_kcas(version, [first, second]),
             }
@@ -245,7 +246,7 @@ impl VersionedWords {
             match self.mechanism {
                 Mechanism::Assisted => {
                     self.line
-                        .store_pair_if(version.0, assisted_part(word), self.line.no_part())
+                        .store_pair_if(version.0, stored(word), self.line.no_part())
                 }
                 Mechanism::Kcas => self.since_kcas(version, [word]),
             }
@@ -291,15 +292,17 @@ impl VersionedWords {
 
     /// Leaves the object as a thread does that is stopped for ever inside `compare_exchange_pair`:
     /// see [`Domain::abandon`](super::Domain::abandon).
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn abandon(&self, first: Change<'_>, second: Change<'_>) -> bool {
         let assisted = self.mechanism == Mechanism::Assisted;
         if assisted {
-            self.line.abandon(first.assisted(), second.assisted());
+            self.line.abandon(first.part(), second.part());
         }
         assisted
     }
 
     /// Likewise with the lock taken and nothing done.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn abandon_lock(&self) -> bool {
         let assisted = self.mechanism == Mechanism::Assisted;
         if assisted {
@@ -309,6 +312,7 @@ impl VersionedWords {
     }
 
     /// After either: as a second thread does that is stopped as it throws the first one out.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn abandon_claim(&self) {
         if self.mechanism == Mechanism::Assisted {
             self.line.abandon_claim();
@@ -343,29 +347,30 @@ impl VersionedWords {
     }
 
     unsafe fn try_kcas<const N: usize>(&self, version: Version, changes: [Change<'_>; N]) -> bool {
-        let parts = changes.map(|change| change.kcas());
+        let parts = changes.map(|change| change.part());
         // SAFETY: the caller's promise.
         unsafe { self.exchange_parts(version, &parts) }
     }
 
     #[inline(always)]
-    unsafe fn exchange_parts(&self, version: Version, parts: &[kcas::Part]) -> bool {
+    unsafe fn exchange_parts(&self, version: Version, parts: &[Part]) -> bool {
         // SAFETY: the caller's promise.
         unsafe { kcas::exchange(self.version.raw(), version.0, parts) }
     }
 }
 
 /// No part.
-const NOTHING: kcas::Part = kcas::Part {
+const NOTHING: Part = Part {
     word: std::ptr::null(),
     old: 0,
     new: 0,
 };
 
+/// Of a word that is not compared.
 #[inline(always)]
-fn assisted_part((word, new): (&StableWord, u64)) -> assisted::Part {
-    assisted::Part {
-        word: word.address(),
+fn stored((word, new): (&StableWord, u64)) -> Part {
+    Part {
+        word: word.raw(),
         old: 0,
         new,
     }
@@ -373,17 +378,8 @@ fn assisted_part((word, new): (&StableWord, u64)) -> assisted::Part {
 
 impl Change<'_> {
     #[inline(always)]
-    fn assisted(&self) -> assisted::Part {
-        assisted::Part {
-            word: self.word.address(),
-            old: self.old,
-            new: self.new,
-        }
-    }
-
-    #[inline(always)]
-    fn kcas(&self) -> kcas::Part {
-        kcas::Part {
+    fn part(&self) -> Part {
+        Part {
             word: self.word.raw(),
             old: self.old,
             new: self.new,

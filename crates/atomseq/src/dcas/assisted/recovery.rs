@@ -8,9 +8,11 @@
 use std::sync::atomic::{AtomicU64 as Count, Ordering::Relaxed};
 
 use super::RevocableLock;
-use super::sequences::{DONE, LOST, UNLOGGED, roll_back, roll_back_here};
+use super::sequences::{roll_back, roll_back_here};
 use crate::dcas::claimants::Claimant;
-use crate::dcas::lock::{self, BELOW_VERSION, CLAIM, HELD, ID, LOCKED, STATE, VERSION};
+use crate::dcas::lock::{
+    self, BELOW_VERSION, CLAIM, DONE, HELD, ID, LOCKED, LOST, STATE, UNLOGGED, VERSION,
+};
 use crate::platform;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -22,7 +24,7 @@ impl RevocableLock {
     /// Waits until the lock is no longer as it was seen; not for ever: after a while, throws out
     /// whoever has it, and says so.
     #[cold]
-    pub(super) fn wait_or_settle(&self, seen: u64) -> bool {
+    pub(super) fn wait_or_revoke(&self, seen: u64) -> bool {
         if self.roll_back_here(seen) {
             return true;
         }
@@ -44,8 +46,8 @@ impl RevocableLock {
         // SAFETY: the section goes on only while the lock is held on its own CPU. Then the exchange
         // that wrote the log is not over, so its words are valid (see the top); and who takes the
         // lock away fences this CPU before doing anything else.
-        let told = unsafe { roll_back_here::on_cpu(line, seen as usize, free as usize) };
-        match told {
+        let outcome = unsafe { roll_back_here::on_cpu(line, seen as usize, free as usize) };
+        match outcome {
             Ok(DONE) => _ = UNDONE.fetch_add(1, Relaxed),
             Ok(UNLOGGED) if lock::try_free_here(&self.lock, seen, free.wrapping_add(VERSION)) => {}
             _ => return false,
@@ -58,7 +60,7 @@ impl RevocableLock {
     pub(super) fn ensure_free(&self) -> bool {
         // Acquire: pairs with the release that freed the lock.
         let seen = self.lock.load(Ordering::Acquire);
-        seen & BELOW_VERSION != 0 && self.wait_or_settle(seen)
+        seen & BELOW_VERSION != 0 && self.wait_or_revoke(seen)
     }
 
     /// Throws out whoever has the lock as it was seen, and undoes what they had done. Returns when
@@ -92,6 +94,7 @@ impl RevocableLock {
 
     /// Claims the lock that another one was stopped with, as a thread that is stopped right after
     /// that.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub(in crate::dcas) fn abandon_claim(&self) {
         let seen = self.lock.load(Ordering::Acquire);
         let claim = (seen & !BELOW_VERSION) + CLAIM + Claimant::enter().number();
@@ -121,7 +124,7 @@ impl RevocableLock {
         // SAFETY: while the lock is this claim, the exchange that wrote the log is not over, so its
         // words are valid (see the top); the section looks at the lock first, and who takes the
         // claim away fences it.
-        let told = unsafe {
+        let outcome = unsafe {
             roll_back::on_cpu(
                 line,
                 claim as usize,
@@ -132,7 +135,7 @@ impl RevocableLock {
                 old_second,
             )
         };
-        match told {
+        match outcome {
             Ok(DONE) => {
                 UNDONE.fetch_add(1, Relaxed);
                 return;

@@ -1,19 +1,10 @@
 //! The sections of OS-assisted DCAS: what changes words, and what undoes that.
 
 use super::{HIGHEST_CPU, LOG, RevocableLock, SPARE};
-use crate::dcas::lock::{BELOW_VERSION, HELD, ID, VERSION};
-use crate::sequence::model::Program;
-
-/// How a sequence ends.
-pub(super) const DONE: usize = 0;
-pub(super) const CHANGED: usize = 1;
-pub(super) const BUSY: usize = 2;
-pub(super) const UNREGISTERED: usize = 3;
-pub(super) const ABORTED: usize = 4;
-pub(super) const LOST: usize = 5;
-pub(super) const ELSEWHERE: usize = 6;
-/// Nothing had been changed.
-pub(super) const UNLOGGED: usize = 7;
+use crate::dcas::lock::{
+    ABORTED, BELOW_VERSION, BUSY, DONE, ELSEWHERE, HELD, ID, LOST, REFUSED, UNLOGGED, UNREGISTERED,
+    VERSION,
+};
 
 crate::sequence! {
     /// Changes two words if both hold what they should.
@@ -29,8 +20,8 @@ crate::sequence! {
         let freed = free + 0x1_0000;
         let found = cas(line, free, free + own + 0x4000);
         if found != free { return BUSY }
-        if load(first) != old_first { commit_release(line, freed); return CHANGED }
-        if load(second) != old_second { commit_release(line, freed); return CHANGED }
+        if load(first) != old_first { commit_release(line, freed); return REFUSED }
+        if load(second) != old_second { commit_release(line, freed); return REFUSED }
         store(line + LOG, first);
         store(line + LOG + 8, old_first);
         store(line + LOG + 16, second);
@@ -52,7 +43,7 @@ crate::sequence! {
         if own > HIGHEST_CPU { return UNREGISTERED }
         let freed = free + 0x1_0000;
         let found = cas(line, free, free + own + 0x4000);
-        if found != free { return CHANGED }
+        if found != free { return REFUSED }
         store(line + LOG, first);
         store(line + LOG + 8, load(first));
         store(line + LOG + 16, second);
@@ -101,7 +92,8 @@ const _: () = assert!(
 );
 
 /// For the checkers in `verify/`.
-pub(in crate::dcas) const SEQUENCES: &[&Program] = &[
+#[cfg(feature = "unstable-internals")]
+pub(in crate::dcas) const SEQUENCES: &[&crate::sequence::model::Program] = &[
     &exchange::MODEL,
     &store_pair_if::MODEL,
     &roll_back::MODEL,

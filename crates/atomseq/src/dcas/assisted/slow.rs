@@ -1,12 +1,13 @@
 //! The ways that an exchange takes when its section did not do it at once: again, in others' way,
 //! or without sections.
 
-use super::sequences::{ABORTED, BUSY, CHANGED, DONE, UNREGISTERED};
-use super::{Part, RevocableLock};
+use super::RevocableLock;
 use crate::dcas::contention;
-use crate::dcas::lock::{self, BELOW_VERSION, VERSION};
+use crate::dcas::lock::{self, ABORTED, BELOW_VERSION, BUSY, DONE, REFUSED, UNREGISTERED, VERSION};
+use crate::dcas::part::Part;
+use crate::generated::Restarts;
 use crate::platform;
-use crate::sequence::{Closed, Restarts};
+use crate::sequence::Closed;
 use crate::sync::{AtomicU64, Ordering, fence};
 
 /// Which exchange, for those that do not succeed at once.
@@ -24,11 +25,11 @@ impl RevocableLock {
     #[allow(clippy::too_many_arguments, reason = "they stay in registers")]
     pub(super) unsafe fn compared_slowly(
         &self,
-        told: Option<usize>,
-        first: usize,
+        outcome: Option<usize>,
+        first: *const AtomicU64,
         old_first: u64,
         new_first: u64,
-        second: usize,
+        second: *const AtomicU64,
         old_second: u64,
         new_second: u64,
     ) -> bool {
@@ -36,7 +37,7 @@ impl RevocableLock {
         let first = part(first, old_first, new_first);
         let second = part(second, old_second, new_second);
         // SAFETY: the caller's promise.
-        unsafe { self.exchange_slowly(Wanted::Compared(first, second), told) }
+        unsafe { self.exchange_slowly(Wanted::Compared(first, second), outcome) }
     }
 
     /// As `compared_slowly`.
@@ -44,11 +45,11 @@ impl RevocableLock {
     #[inline(never)]
     pub(super) unsafe fn since_slowly(
         &self,
-        told: Option<usize>,
+        outcome: Option<usize>,
         version: u64,
-        first: usize,
+        first: *const AtomicU64,
         new_first: u64,
-        second: usize,
+        second: *const AtomicU64,
         new_second: u64,
     ) -> bool {
         let part = |word, new| Part { word, old: 0, new };
@@ -58,7 +59,7 @@ impl RevocableLock {
             part(second, new_second),
         );
         // SAFETY: the caller's promise.
-        unsafe { self.exchange_slowly(wanted, told) }
+        unsafe { self.exchange_slowly(wanted, outcome) }
     }
 
     unsafe fn attempt(&self, wanted: Wanted) -> Result<usize, Closed> {
@@ -71,15 +72,15 @@ impl RevocableLock {
         }
     }
 
-    /// Tries until there is an answer. `told`: how the first attempt ended.
+    /// Tries until there is an answer. `outcome`: how the first attempt ended.
     #[cold]
-    unsafe fn exchange_slowly(&self, wanted: Wanted, mut told: Option<usize>) -> bool {
+    unsafe fn exchange_slowly(&self, wanted: Wanted, mut outcome: Option<usize>) -> bool {
         let mut restarts = Restarts::none();
         let mut registered = false;
         loop {
-            match told {
+            match outcome {
                 Some(DONE) => return true,
-                Some(CHANGED) => return false,
+                Some(REFUSED) => return false,
                 Some(BUSY) => {
                     if !self.ensure_free() {
                         contention::back_off(self);
@@ -103,7 +104,7 @@ impl RevocableLock {
                 _ => return unsafe { self.exchange_locked(wanted) },
             }
             // SAFETY: the caller's promise.
-            told = unsafe { self.attempt(wanted) }.ok();
+            outcome = unsafe { self.attempt(wanted) }.ok();
         }
     }
 
@@ -116,7 +117,7 @@ impl RevocableLock {
             if seen == free || seen >> 16 != free >> 16 {
                 return seen != free;
             }
-            self.wait_or_settle(seen);
+            self.wait_or_revoke(seen);
         }
     }
 
@@ -132,7 +133,7 @@ impl RevocableLock {
                 }
             }
             if seen & BELOW_VERSION != 0 {
-                self.wait_or_settle(seen);
+                self.wait_or_revoke(seen);
                 continue;
             }
             let _quiet = platform::SignalsBlocked::enter();
@@ -148,14 +149,19 @@ impl RevocableLock {
         let (Wanted::Compared(first, second) | Wanted::Since(_, first, second)) = wanted;
         // SAFETY: the caller's promise; the words are atomic wherever Rust code touches them.
         let [a, b] =
-            [first, second].map(|part| unsafe { AtomicU64::from_ptr(part.word as *mut u64) });
+            [first, second].map(|part| unsafe { AtomicU64::from_ptr(part.word.cast_mut().cast()) });
         let held = (a.load(Ordering::Relaxed), b.load(Ordering::Relaxed));
         let is_as_wanted = match wanted {
             Wanted::Compared(first, second) => held == (first.old, second.old),
             Wanted::Since(..) => true,
         };
         if is_as_wanted {
-            let log = [first.word as u64, held.0, second.word as u64, held.1];
+            let log = [
+                first.address() as u64,
+                held.0,
+                second.address() as u64,
+                held.1,
+            ];
             for (place, word) in self.log.iter().zip(log) {
                 place.store(word, Ordering::Relaxed);
             }
