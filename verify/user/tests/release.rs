@@ -108,7 +108,7 @@ fn no_protection_can_be_switched_off_in_a_release_build() {
 fn reaching(what: &str, features: &[&str]) -> Output {
     let reaches = format!("reaches=\"{what}\"");
     let arguments = [&["rustc", "-p", "verify-user"], features].concat();
-    cargo(&arguments, &["--", "--cfg", &reaches, "--emit=metadata"])
+    cargo(&arguments, &["--", "--cfg", &reaches])
 }
 
 #[test]
