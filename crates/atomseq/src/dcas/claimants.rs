@@ -1,34 +1,34 @@
-//! Numbers for those who claim a lock: one for each call that is under way, whichever thread or
-//! handler makes it.
+//! Numbers for calls that revoke a lock. Each running call has its own, whichever thread or handler
+//! makes it; the number is the id in its claim.
 //!
-//! A number knows the thread that has it, so that one which has ended takes none along: when no
-//! number is free, those of threads that are gone are. What such a thread has left in a lock is a
-//! claim as any other to those who meet it, who replace it by one of their own. (In a child that a
-//! handler has forked, the call that the handler interrupted goes on with a number that seems to be
-//! left; it takes all the others to be in use for somebody to mistake it.)
+//! A number records the thread that has it, so that exited threads use none up: when no number is
+//! free, those of exited threads are taken. A claim that such a thread has left in a lock is
+//! replaced by the next revoker's, like any other claim. After a `fork` in a signal handler, the
+//! interrupted call continues in the child with a number that belongs to a thread that does not
+//! exist there. It would be confused with another call only if all other numbers were in use.
 
 use crate::platform;
 use crate::sync::{AtomicU64, Ordering};
 
 const NUMBERS: usize = 1024;
 
-/// Whose each number is: how often it was taken, in the upper half, and the thread that has it, or
-/// 0.
+/// The owner of each number: in the upper half how many times it was taken, in the lower half the
+/// thread id of the owner, or 0.
 static OWNERS: [AtomicU64; NUMBERS] = [const { AtomicU64::new(0) }; NUMBERS];
 
 const THREAD: u64 = u32::MAX as u64;
 
-/// A number that no other call has while this lives.
+/// A number that no other call has while this value lives.
 pub(super) struct Claimant {
     number: usize,
     taken: u64,
 }
 
 impl Claimant {
-    /// Waits while all 1,024 are taken by calls of threads that have not ended, and that may be
+    /// Takes a number. Waits while all 1,024 are taken by calls of live threads, which may be
     /// stopped.
     pub(super) fn enter() -> Claimant {
-        // Threads begin at different numbers, by where their stacks are.
+        // The stack address spreads threads over the numbers.
         let start = &raw const OWNERS as usize;
         let start = &raw const start as usize >> 12;
         let own = platform::thread_id();
@@ -43,20 +43,20 @@ impl Claimant {
         }
     }
 
-    /// Below 1,024.
+    /// Returns the number, which is below 1,024.
     pub(super) fn number(&self) -> u64 {
         self.number as u64
     }
 }
 
-/// The first number, from that one on, whose owner is as it should be.
+/// Takes the first number from `start` on whose owner word satisfies `may`.
 fn take(start: usize, own: u32, may: impl Fn(u64) -> bool) -> Option<Claimant> {
     let mut from_start = (0..NUMBERS).map(|step| start.wrapping_add(step) % NUMBERS);
     from_start.find_map(|number| {
-        // Relaxed: only the exchange counts.
+        // Relaxed: the compare-and-swap below verifies the value.
         let before = OWNERS[number].load(Ordering::Relaxed);
         let taken = (before & !THREAD).wrapping_add(THREAD + 1) | u64::from(own);
-        // Acquire: pairs with the release in `drop`: what the last owner did with the number is
+        // Acquire: pairs with the release in `drop`, so the previous owner's use of the number is
         // over.
         let order = (Ordering::Acquire, Ordering::Relaxed);
         let exchange = || OWNERS[number].compare_exchange(before, taken, order.0, order.1);
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_different_and_come_back() {
+    fn numbers_are_distinct_and_reused() {
         let some: Vec<Claimant> = (0..100).map(|_| Claimant::enter()).collect();
         let mut numbers: Vec<u64> = some.iter().map(Claimant::number).collect();
         numbers.sort_unstable();
@@ -88,15 +88,15 @@ mod tests {
         }
     }
 
-    /// As many as there are numbers, and more: each would be lost for good, and then everybody
-    /// would wait for ever.
+    /// Threads exit with more numbers than there are. If each were lost, the last call would wait
+    /// indefinitely.
     #[test]
     #[cfg(atomseq_sections)]
-    fn threads_that_have_ended_take_no_number_along() {
+    fn exited_threads_use_up_no_number() {
         use std::sync::mpsc::channel;
         use std::time::Duration;
 
-        let (tell, told) = channel();
+        let (report, reported) = channel();
         std::thread::spawn(move || {
             for _ in 0..20 {
                 let ending = std::thread::spawn(|| {
@@ -105,9 +105,9 @@ mod tests {
                 ending.join().unwrap();
             }
             let kept = [Claimant::enter(), Claimant::enter()];
-            tell.send(kept[0].number() != kept[1].number()).unwrap();
+            report.send(kept[0].number() != kept[1].number()).unwrap();
         });
-        let different = told.recv_timeout(Duration::from_secs(60));
+        let different = reported.recv_timeout(Duration::from_secs(60));
         assert_eq!(different, Ok(true));
     }
 }

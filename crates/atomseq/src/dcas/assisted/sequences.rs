@@ -1,22 +1,29 @@
-//! The sections of OS-assisted DCAS: what changes words, and what undoes that.
+//! The sections of OS-assisted DCAS: two change words, two roll a change back. `line` is the
+//! address of a `RevocableLock`, whose first field is the lock word.
 
 use super::{HIGHEST_CPU, LOG, RevocableLock, SPARE};
 use crate::dcas::lock::{BELOW_VERSION, HELD, ID, VERSION};
 use crate::sequence::model::Program;
 
-/// How a sequence ends.
+/// Outcomes of a section. This one: the section reached its end.
 pub(super) const DONE: usize = 0;
+/// A word or the version differs; nothing was changed.
 pub(super) const CHANGED: usize = 1;
+/// The lock is not free.
 pub(super) const BUSY: usize = 2;
+/// The kernel does not know the thread's CPU: it is not registered for sections.
 pub(super) const UNREGISTERED: usize = 3;
+/// The kernel interrupted the section, perhaps after it had taken the lock.
 pub(super) const ABORTED: usize = 4;
+/// The lock is no longer as the caller saw it.
 pub(super) const LOST: usize = 5;
+/// The thread is not on the holder's CPU.
 pub(super) const ELSEWHERE: usize = 6;
-/// Nothing had been changed.
+/// The holder had logged nothing, and so had changed nothing.
 pub(super) const UNLOGGED: usize = 7;
 
 crate::sequence! {
-    /// Changes two words if both hold what they should.
+    /// Changes two words if both have their old values.
     pub(super) unsafe fn exchange(
         line: Word, first: Word, old_first: Word, new_first: Word, second: Word, old_second: Word, new_second: Word,
     ) -> Word {
@@ -24,7 +31,8 @@ crate::sequence! {
         let own = cpu();
         if own > HIGHEST_CPU { return UNREGISTERED }
         let free = load(line);
-        // Literals, which AArch64 has in its instructions: BELOW_VERSION, VERSION and HELD.
+        // Literals, because AArch64 encodes them in its instructions: BELOW_VERSION, VERSION and
+        // HELD.
         if (free & 0xffff) != 0 { return BUSY }
         let freed = free + 0x1_0000;
         let found = cas(line, free, free + own + 0x4000);
@@ -42,8 +50,7 @@ crate::sequence! {
         DONE
     }
 
-    /// Changes two words if nothing changed since a version (GC96 note 5): what they hold need not
-    /// be compared.
+    /// Stores to two words if the version is unchanged (GC96, note 5). The words are not compared.
     pub(super) unsafe fn store_pair_if(
         line: Word, free: Word, first: Word, new_first: Word, second: Word, new_second: Word,
     ) -> Word {
@@ -64,7 +71,7 @@ crate::sequence! {
         DONE
     }
 
-    /// Puts back what an exchange that will never end had changed.
+    /// Restores the words of a revoked exchange, if the claim still stands.
     pub(super) unsafe fn roll_back(
         line: Word, claim: Word, freed: Word, first: Word, old_first: Word, second: Word, old_second: Word,
     ) -> Word {
@@ -76,7 +83,8 @@ crate::sequence! {
         DONE
     }
 
-    /// The same for a holder whose CPU this is: it does not run, and will not go on.
+    /// Restores the words of a holder whose CPU this thread is on. That holder was interrupted and
+    /// never resumes.
     pub(super) unsafe fn roll_back_here(line: Word, held: Word, free: Word) -> Word {
         let own = cpu();
         if own != (held & 0x3fff) { return ELSEWHERE }
