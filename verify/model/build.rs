@@ -49,6 +49,7 @@ fn main() {
         library.join("kcas.rs"),
         library.join("descriptors.rs"),
         library.join("homes.rs"),
+        library.join("part.rs"),
         Path::new("tests/kcas/blocks.rs").to_owned(),
     ];
     let sources = files.map(|path| {
@@ -62,7 +63,13 @@ fn main() {
     });
     write("kcas", &sources, kcas::MUTATIONS);
     write("kcas_loom", &sources, kcas_loom::MUTATIONS);
-    let files = ["assisted.rs", "shadow.rs", "lock.rs", "claimants.rs"];
+    let files = [
+        "assisted.rs",
+        "shadow.rs",
+        "lock.rs",
+        "claimants.rs",
+        "part.rs",
+    ];
     let mut sources = files.map(|file| source(&library.join(file)));
     // One look is as good as many, and takes fewer steps.
     let patience = "const PATIENCE: usize = ";

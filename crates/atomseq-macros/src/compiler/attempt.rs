@@ -23,12 +23,12 @@ pub fn attempt(sequence: &Sequence, assembly: &Assembly, aborted: TokenStream) -
         |slot| quote!(::atomseq::percpu::Slots::base(#slot)),
     );
     let leave =
-        |result: &TokenStream| quote!(return ::atomseq::internals::standard::Result::Ok(#result));
+        |result: &TokenStream| quote!(return ::atomseq::generated::standard::Result::Ok(#result));
     let exits: Vec<TokenStream> = exits.iter().map(leave).collect();
     let committed = leave(&end);
     // Only a slot has a gate.
     let closed = sequence.slots().next().map(|_| {
-        quote!(return ::atomseq::internals::standard::Result::Err(::atomseq::sequence::Closed))
+        quote!(return ::atomseq::generated::standard::Result::Err(::atomseq::sequence::Closed))
     });
     // An area knows where struct rseq is: in a loop, rustc keeps it in a register.
     let place = match sequence.slots().next() {
@@ -44,7 +44,7 @@ pub fn attempt(sequence: &Sequence, assembly: &Assembly, aborted: TokenStream) -
             };
             quote!(rseq = in(reg) ::atomseq::percpu::Slots::rseq_offset(#slot), #stride)
         }
-        None => quote!(rseq = in(reg) ::atomseq::internals::started_rseq_offset(),),
+        None => quote!(rseq = in(reg) ::atomseq::generated::started_rseq_offset(),),
     };
     let common = quote!(#template #place #operands);
     match Leaving::of(sequence) {
@@ -56,7 +56,7 @@ pub fn attempt(sequence: &Sequence, assembly: &Assembly, aborted: TokenStream) -
             let closed = closed.map(|closed| quote!(closed = label { #closed },));
             quote! {
                 unsafe {
-                    ::atomseq::internals::standard::asm!(
+                    ::atomseq::generated::standard::asm!(
                         #common
                         #(#labels)*
                         aborted = label { #aborted },
@@ -82,12 +82,12 @@ pub fn attempt(sequence: &Sequence, assembly: &Assembly, aborted: TokenStream) -
             // What claims and does not succeed is done with slowly: without a word rustc makes a
             // table of jumps, which the way of success goes through as well.
             let unlikely = (sequence.abort.is_some() && operand.is_some())
-                .then(|| quote!(::atomseq::internals::unlikely();));
+                .then(|| quote!(::atomseq::generated::unlikely();));
             quote! {
-                let #status: ::atomseq::internals::standard::usize;
-                #(let #variables: ::atomseq::internals::standard::usize;)*
+                let #status: ::atomseq::generated::standard::usize;
+                #(let #variables: ::atomseq::generated::standard::usize;)*
                 unsafe {
-                    ::atomseq::internals::standard::asm!(
+                    ::atomseq::generated::standard::asm!(
                         #common
                         #operand
                         options(nostack),

@@ -60,9 +60,9 @@ pub fn sequence(sequence: &Sequence) -> Result<TokenStream> {
         let at = generated(constant.span);
         // Named once, for a path may mean another constant each time.
         quote_spanned! {at=>
-            const #place: ::atomseq::internals::standard::usize = match #path {
+            const #place: ::atomseq::generated::standard::usize = match #path {
                 __atomseq_given => {
-                    ::atomseq::sequence::check::word(__atomseq_given, __atomseq_given as ::atomseq::internals::standard::i128)
+                    ::atomseq::generated::check::word(__atomseq_given, __atomseq_given as ::atomseq::generated::standard::i128)
                 }
             };
         }
@@ -142,7 +142,7 @@ pub fn parameters(sequence: &Sequence, slot: TokenStream) -> TokenStream {
         let name = &parameter.name;
         match parameter.is_slot {
             true => quote!(#name: #slot),
-            false => quote!(#name: ::atomseq::internals::standard::usize),
+            false => quote!(#name: ::atomseq::generated::standard::usize),
         }
     });
     quote!(#(#parameters),*)
@@ -167,7 +167,7 @@ fn on_cpu(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> TokenSt
             Operand::Constant(constant) => constant.tokens.clone(),
         });
         let told = result(abort, words.collect());
-        quote!(return ::atomseq::internals::standard::Result::Ok(#told))
+        quote!(return ::atomseq::generated::standard::Result::Ok(#told))
     });
     let first = |assembly| {
         let aborted = once
@@ -180,16 +180,16 @@ fn on_cpu(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> TokenSt
     let again = |assembly| {
         let attempt = attempt(sequence, assembly, quote!(continue));
         quote! {
-            let mut #restarts: ::atomseq::sequence::Restarts = ::atomseq::sequence::Restarts::none();
-            while ::atomseq::sequence::Restarts::again(&mut #restarts) { #attempt }
-            ::atomseq::internals::standard::Result::Err(::atomseq::sequence::Closed)
+            let mut #restarts: ::atomseq::generated::Restarts = ::atomseq::generated::Restarts::none();
+            while ::atomseq::generated::Restarts::again(&mut #restarts) { #attempt }
+            ::atomseq::generated::standard::Result::Err(::atomseq::sequence::Closed)
         }
     };
     let (first_x86_64, first_aarch64) = (first(x86_64), first(aarch64));
     // A parameter may be there for other forms, or for the caller's sake.
     let unused = quote!(#(let _ = #names;)*);
     let otherwise = quote! {
-        ::atomseq::internals::standard::Result::Err(::atomseq::sequence::Closed)
+        ::atomseq::generated::standard::Result::Err(::atomseq::sequence::Closed)
     };
     let without_slot = sequence.slots().next().is_none().then(|| {
         quote! {
@@ -220,7 +220,7 @@ fn on_cpu(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> TokenSt
             #[inline(never)]
             unsafe fn again(
                 #parameters
-            ) -> ::atomseq::internals::standard::Result<#returned, ::atomseq::sequence::Closed> {
+            ) -> ::atomseq::generated::standard::Result<#returned, ::atomseq::sequence::Closed> {
                 #unused
                 ::atomseq::__assembly! {
                     x86_64 { #again_x86_64 }
@@ -251,7 +251,7 @@ fn on_cpu(sequence: &Sequence, x86_64: &Assembly, aarch64: &Assembly) -> TokenSt
         #inline
         #visibility unsafe fn on_cpu(
             #parameters
-        ) -> ::atomseq::internals::standard::Result<#returned, ::atomseq::sequence::Closed> {
+        ) -> ::atomseq::generated::standard::Result<#returned, ::atomseq::sequence::Closed> {
             #unused
             ::atomseq::__assembly! {
                 x86_64 { #first_x86_64 }
@@ -312,14 +312,14 @@ pub fn inlined(sequence: &Sequence) -> TokenStream {
 fn assertions(sequence: &Sequence, assemblies: &[Assembly]) -> TokenStream {
     let assert = |holds: TokenStream, message: &str, span: Span| {
         let at = generated(span);
-        quote_spanned!(at=> ::atomseq::internals::standard::assert!(#holds, #message);)
+        quote_spanned!(at=> ::atomseq::generated::standard::assert!(#holds, #message);)
     };
     let (mut all, mut seen) = (Vec::new(), HashSet::new());
     for operand in assemblies.iter().flat_map(|assembly| &assembly.constants) {
         let constant = operand.constant();
         let Constant { tokens, span, .. } = constant;
         let at = generated(*span);
-        let check = quote_spanned!(at=> ::atomseq::sequence::check);
+        let check = quote_spanned!(at=> ::atomseq::generated::check);
         match operand {
             ConstantOperand::Immediate(_) if seen.insert((None, constant.key())) => {
                 let holds = quote_spanned!(at=> #check::immediate(#tokens));
@@ -395,26 +395,26 @@ pub fn result(exit: &Exit, words: Vec<TokenStream>) -> TokenStream {
     };
     match exit.shape {
         Shape::Plain => value,
-        Shape::Some => quote!(::atomseq::internals::standard::Option::Some(#value)),
-        Shape::None => quote!(::atomseq::internals::standard::Option::None),
+        Shape::Some => quote!(::atomseq::generated::standard::Option::Some(#value)),
+        Shape::None => quote!(::atomseq::generated::standard::Option::None),
         Shape::True => quote!(true),
         Shape::False => quote!(false),
     }
 }
 
 pub fn return_type(sequence: &Sequence) -> TokenStream {
-    let word = quote!(::atomseq::internals::standard::usize);
+    let word = quote!(::atomseq::generated::standard::usize);
     let words = |count| match count {
         1 => word.clone(),
         _ => quote!((#word, #word)),
     };
     match sequence.returns {
         Returns::Nothing => quote!(()),
-        Returns::Bool => quote!(::atomseq::internals::standard::bool),
+        Returns::Bool => quote!(::atomseq::generated::standard::bool),
         Returns::Words(count) => words(count),
         Returns::OptionWords(count) => {
             let words = words(count);
-            quote!(::atomseq::internals::standard::Option<#words>)
+            quote!(::atomseq::generated::standard::Option<#words>)
         }
     }
 }

@@ -20,11 +20,11 @@ mod ranges;
 use ranges::{Answer, Range};
 
 /// A slot begins with its gate; then come its words and its bulk memory, whose size only the area
-/// knows. Must agree with `atomseq::percpu::Area` and `atomseq::sequence::check::in_slot`.
+/// knows. Must agree with `atomseq::percpu::Area` and `atomseq::generated::check::in_slot`.
 const GATE_BYTES: i64 = 8;
 
 /// Offsets that every architecture's loads and stores hold. Must agree with
-/// `atomseq::sequence::check::reachable`.
+/// `atomseq::generated::check::reachable`.
 const LOWEST_OFFSET: i64 = -256;
 const HIGHEST_MULTIPLE: i64 = 4095;
 
@@ -238,7 +238,7 @@ fn offsets_fit(sequence: &Sequence, assertions: &mut Vec<Assertion>) -> Result<(
                 if slot == Some(range.address.base) {
                     let offset = &range.address.offset.tokens;
                     assertions.push(Assertion {
-                        holds: quote_spanned!(generated(step.span)=> ::atomseq::sequence::check::in_slot(#offset)),
+                        holds: quote_spanned!(generated(step.span)=> ::atomseq::generated::check::in_slot(#offset)),
                         message: message::IN_SLOT,
                         span: step.span,
                     });

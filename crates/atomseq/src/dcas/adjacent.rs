@@ -45,7 +45,7 @@ impl Adjacent {
     }
 
     /// Creates two words that use k-CAS on every processor, for tests and comparisons.
-    #[doc(hidden)]
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn by_kcas(first: u64, second: u64) -> Adjacent {
         let mut pair = Adjacent::new(first, second);
         pair.by_hardware = false;
@@ -123,7 +123,7 @@ impl Adjacent {
                 return Err(found);
             }
             let parts = [(0, expected.0, new.0), (1, expected.1, new.1)].map(
-                |(index, old, new): (usize, u64, u64)| kcas::Part {
+                |(index, old, new): (usize, u64, u64)| super::part::Part {
                     word: self.words[index].raw(),
                     old,
                     new,

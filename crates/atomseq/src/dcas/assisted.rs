@@ -72,7 +72,10 @@
 //! debugger steps it. The thread blocks its signals, no fence stops it, and other threads wait for
 //! it. If the thread stayed behind in the parent of a fork, the child revokes its lock.
 
-use super::lock::{self, BELOW_VERSION, ID, VERSION};
+#[cfg(any(test, feature = "unstable-internals"))]
+use super::lock;
+use super::lock::{BELOW_VERSION, DONE, ID, VERSION};
+use super::part::Part;
 use crate::sequence::Closed;
 use crate::sync::{AtomicU64, Ordering, fence};
 
@@ -81,8 +84,9 @@ mod sequences;
 mod slow;
 
 pub(super) use recovery::{REVOKED, ROLLBACKS};
+#[cfg(feature = "unstable-internals")]
 pub(super) use sequences::SEQUENCES;
-use sequences::{DONE, exchange, store_pair_if};
+use sequences::{exchange, store_pair_if};
 
 /// The largest CPU number that fits the id field of the lock word.
 pub(crate) const HIGHEST_CPU: usize = ID as usize;
@@ -102,14 +106,6 @@ pub(super) struct RevocableLock {
     _rest: u64,
 }
 
-/// One word's part in an exchange: its address, the expected value, and the new value.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
-    pub(super) word: usize,
-    pub(super) old: u64,
-    pub(super) new: u64,
-}
-
 impl RevocableLock {
     pub(super) fn new() -> RevocableLock {
         RevocableLock {
@@ -124,7 +120,7 @@ impl RevocableLock {
     /// Returns the second part of an operation on one word: the spare word, from 0 to 0.
     pub(super) fn spare_part(&self) -> Part {
         Part {
-            word: &raw const self.spare as usize,
+            word: &raw const self.spare,
             old: 0,
             new: 0,
         }
@@ -203,12 +199,13 @@ impl RevocableLock {
 
     /// Does all of an exchange except its end, like a thread that is stopped there. The words must
     /// have their old values.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub(super) fn abandon(&self, first: Part, second: Part) {
         let free = lock::hold(&self.lock);
         let log = [
-            first.word as u64,
+            first.address() as u64,
             first.old,
-            second.word as u64,
+            second.address() as u64,
             second.old,
             free,
         ];
@@ -218,12 +215,13 @@ impl RevocableLock {
         for part in [first, second] {
             // SAFETY: `word` is the address of a covered word that the caller borrows during this
             // call.
-            let word = unsafe { AtomicU64::from_ptr(part.word as *mut u64) };
+            let word = unsafe { AtomicU64::from_ptr(part.word.cast_mut().cast()) };
             word.store(part.new, Ordering::Release);
         }
     }
 
     /// Takes the lock, like a thread that is stopped right after that.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub(super) fn abandon_lock(&self) {
         lock::hold(&self.lock);
     }
@@ -239,18 +237,20 @@ impl RevocableLock {
     #[inline(always)]
     unsafe fn attempt_compared(&self, a: Part, b: Part) -> Result<usize, Closed> {
         let line = &raw const *self as usize;
+        let words = (a.address(), b.address());
         let (old_a, new_a) = (a.old as usize, a.new as usize);
         let (old_b, new_b) = (b.old as usize, b.new as usize);
         // SAFETY: the caller's promise.
-        unsafe { exchange::on_cpu(line, a.word, old_a, new_a, b.word, old_b, new_b) }
+        unsafe { exchange::on_cpu(line, words.0, old_a, new_a, words.1, old_b, new_b) }
     }
 
     #[inline(always)]
     unsafe fn attempt_since(&self, free: u64, a: Part, b: Part) -> Result<usize, Closed> {
         let line = &raw const *self as usize;
+        let words = (a.address(), b.address());
         let (new_a, new_b) = (a.new as usize, b.new as usize);
         // SAFETY: the caller's promise.
-        unsafe { store_pair_if::on_cpu(line, free as usize, a.word, new_a, b.word, new_b) }
+        unsafe { store_pair_if::on_cpu(line, free as usize, words.0, new_a, words.1, new_b) }
     }
 }
 

@@ -48,7 +48,7 @@ impl<const RECLAIMS: bool> Bare<RECLAIMS> {
             (new[0] | new[1]) <= Cell::MAX,
             "a covered word holds values below 2^63"
         );
-        let part = |index: usize, word: &Cell| kcas::Part {
+        let part = |index: usize, word: &Cell| super::part::Part {
             word: word.raw(),
             old: old[index],
             new: new[index],

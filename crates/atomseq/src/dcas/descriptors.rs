@@ -7,7 +7,8 @@
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 
 use super::blocks::{BLOCKS, PLACES};
-use super::kcas::{self, Part};
+use super::kcas;
+use super::part::Part;
 
 /// Sequence numbers wrap around at this number.
 pub(super) const SEQUENCES: u64 = 1 << 40;

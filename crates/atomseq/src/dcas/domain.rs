@@ -70,14 +70,18 @@ impl<T: Covered> Domain<T> {
     /// # Ok::<(), atomseq::dcas::Changed>(())
     /// ```
     pub fn wide(covered: T) -> Domain<T> {
-        Domain::forced(covered, Mechanism::Kcas)
+        Domain::with_mechanism(covered, Mechanism::Kcas)
     }
 
     /// Creates a domain that uses this mechanism whatever the process has chosen, for tests and
     /// comparisons. Falls back to k-CAS if OS-assisted DCAS does not work here.
-    #[doc(hidden)]
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn forced(covered: T, mechanism: Mechanism) -> Domain<T> {
-        let object = VersionedWords::forced(mechanism);
+        Domain::with_mechanism(covered, mechanism)
+    }
+
+    fn with_mechanism(covered: T, mechanism: Mechanism) -> Domain<T> {
+        let object = VersionedWords::with_mechanism(mechanism);
         Domain { object, covered }
     }
 
@@ -103,7 +107,7 @@ impl<T: Covered> Domain<T> {
     /// The domain is not moved until a later operation has rolled the change back. The log holds
     /// the addresses of the words, and this function returns, unlike the stopped thread that it
     /// stands for.
-    #[doc(hidden)]
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub unsafe fn abandon(&self, first: Change<'_>, second: Change<'_>) -> bool {
         self.check_pair(first, second);
         self.object.abandon(first, second)
@@ -111,14 +115,14 @@ impl<T: Covered> Domain<T> {
 
     /// Leaves the domain in the state in which a thread is stopped while it holds the lock and has
     /// changed nothing.
-    #[doc(hidden)]
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn abandon_lock(&self) -> bool {
         self.object.abandon_lock()
     }
 
     /// After one of the two above: leaves the state in which a second thread is stopped while it
     /// revokes the first.
-    #[doc(hidden)]
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn abandon_claim(&self) {
         self.object.abandon_claim();
     }

@@ -63,6 +63,7 @@ use super::blocks::{self, PLACES};
 use super::descriptors::{
     self, FREE, OVER, PHASE, SEQUENCES, Taken, UNDER_WAY, count_of, sequence_of,
 };
+use super::part::Part;
 
 /// The maximum number of words in one operation.
 pub(super) const MAX: usize = 8;
@@ -72,14 +73,6 @@ pub(super) const MARK: u64 = 1 << 63;
 
 const ENTRY_BITS: u32 = 4;
 const INDEX_BITS: u32 = 19;
-
-/// One word's part in an operation: its address, the old value, and the new value.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
-    pub(super) word: *const AtomicU64,
-    pub(super) old: u64,
-    pub(super) new: u64,
-}
 
 /// The fields of a reference.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,6 @@
 //! the lock on the holder's own CPU, and the irrevocable lock of threads without sections.
 
 use crate::platform;
-use crate::sequence::model::Program;
 use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
 
 /// The version counts in steps of this. Below it lie the state and the id.
@@ -17,6 +16,27 @@ pub(super) const HELD: u64 = 1 << 14;
 pub(super) const CLAIM: u64 = 2 << 14;
 /// The fork generation of the process whose thread holds the lock irrevocably.
 pub(super) const LOCKED: u64 = 3 << 14;
+
+/// Outcomes of a section of OS-assisted changes. This one: the section reached its end.
+pub(crate) const DONE: usize = 0;
+/// A word or the version differs, or the state does not allow the change; nothing was changed.
+pub(crate) const REFUSED: usize = 1;
+/// The lock is not free, or it is another CPU's turn.
+pub(crate) const BUSY: usize = 2;
+/// The kernel does not know the thread's CPU: it is not registered for sections.
+pub(crate) const UNREGISTERED: usize = 3;
+/// The kernel interrupted the section, perhaps after it had taken the lock.
+pub(crate) const ABORTED: usize = 4;
+/// The lock is no longer as the caller saw it.
+pub(super) const LOST: usize = 5;
+/// The thread is not on the holder's CPU.
+#[cfg_attr(
+    not(atomseq_sections),
+    allow(dead_code, reason = "the section alone returns it")
+)]
+pub(super) const ELSEWHERE: usize = 6;
+/// The holder had logged nothing, and so had changed nothing.
+pub(super) const UNLOGGED: usize = 7;
 
 /// How many times a thread looks at the lock before it revokes the holder, and how many pauses it
 /// makes between two looks.
@@ -69,7 +89,8 @@ crate::sequence! {
 const _: () = assert!(ID == 0x3fff);
 
 /// For the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[&free_here::MODEL];
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[&free_here::MODEL];
 
 /// Frees the lock if it is still as seen and its holder's CPU is this one. Returns whether it did.
 #[cold]
@@ -83,6 +104,7 @@ pub(super) fn try_free_here(lock: &AtomicU64, seen: u64, freed: u64) -> bool {
 
 /// Takes the lock like a section that is stopped right after that, to test recovery. Returns the
 /// free lock word that it replaced.
+#[cfg(any(test, feature = "unstable-internals"))]
 pub(super) fn hold(lock: &AtomicU64) -> u64 {
     loop {
         // Acquire: pairs with the release store that freed the lock.

@@ -67,6 +67,7 @@
 mod adjacent;
 mod assisted;
 mod backoff;
+#[cfg(any(test, feature = "unstable-internals"))]
 mod bare;
 mod blocks;
 mod cell;
@@ -81,11 +82,12 @@ mod kcas;
 mod lock;
 mod mechanism;
 mod packed;
+mod part;
 pub(crate) mod shadow;
 mod versioned_words;
 
 pub use adjacent::Adjacent;
-#[doc(hidden)]
+#[cfg(feature = "unstable-internals")]
 pub use bare::Bare;
 pub use cell::Cell;
 pub use covered::Covered;
@@ -162,8 +164,8 @@ pub fn statistics() -> Statistics {
 }
 
 /// Every sequence in this module, grouped by file, for the checkers in `verify/`.
-#[doc(hidden)]
-pub const SEQUENCES: &[(&str, &[&crate::sequence::model::Program])] = &[
+#[cfg(feature = "unstable-internals")]
+pub(crate) const SEQUENCES: crate::internals::Sequences = &[
     ("dcas/assisted", assisted::SEQUENCES),
     ("dcas/lock", lock::SEQUENCES),
 ];

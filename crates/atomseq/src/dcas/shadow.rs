@@ -49,8 +49,8 @@
 //! So recovery is a fence and a compare-and-swap, and needs no section. On the holder's own CPU, in
 //! a signal handler or in the next thread there, it is one store.
 
+use crate::generated::Restarts;
 use crate::platform;
-use crate::sequence::Restarts;
 use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
 
 use super::Version;
@@ -61,16 +61,7 @@ use super::lock::{self, BELOW_VERSION, CLAIM, HELD, ID, LOCKED, STATE, VERSION};
 
 pub(crate) use super::assisted::HIGHEST_CPU;
 
-/// Outcomes of a section. This one: the section reached its end.
-pub(crate) const DONE: usize = 0;
-/// The state that the section loaded does not allow the change. That state may not have counted.
-pub(crate) const REFUSED: usize = 1;
-/// The lock is not free, or it is another CPU's turn.
-pub(crate) const BUSY: usize = 2;
-/// The kernel does not know the thread's CPU: it is not registered for sections.
-pub(crate) const UNREGISTERED: usize = 3;
-/// The kernel interrupted the section, perhaps after it had taken the lock.
-pub(crate) const ABORTED: usize = 4;
+pub(crate) use super::lock::{ABORTED, BUSY, DONE, REFUSED, UNREGISTERED};
 
 /// The offset of the states in a [`Shadow`], for sections, which get its address.
 pub(crate) const STATES: usize = 8;
@@ -172,7 +163,7 @@ impl Shadow {
                     }
                 }
                 Some(BUSY) => {
-                    if !self.ensure_free() && (!first || self.is_contended(change)) {
+                    if !self.ensure_free() && (!first || self.detect_contention(change)) {
                         backoff.spin();
                     }
                     first = false;
@@ -229,6 +220,7 @@ impl Shadow {
 
     /// Makes a change except for its end, like a thread that is stopped there. If the state does
     /// not allow the change, that thread is stopped just after it has taken the lock.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn abandon(&self, change: &mut impl Change) {
         let free = lock::hold(&self.lock);
         let state = self.of(free).load(Ordering::Relaxed);
@@ -249,7 +241,7 @@ impl Shadow {
     /// Watches whether other threads change the state. Returns `false`, without watching, if the
     /// current state seems to refuse the change: then the caller polls.
     #[cold]
-    fn is_contended(&self, change: &impl Change) -> bool {
+    fn detect_contention(&self, change: &impl Change) -> bool {
         // Relaxed: a hint. The attempt that follows loads the lock and the state again.
         let seen = self.lock.load(Ordering::Relaxed);
         if change.is_refused(self.of(seen).load(Ordering::Relaxed)) {

@@ -14,9 +14,10 @@
 //! fence lies between the change that unlinked the node and the first store of the next owner. It
 //! pairs with the acquire fence in `is_still`.
 
-use super::assisted::{self, RevocableLock};
+use super::assisted::RevocableLock;
 use super::contention;
 use super::mechanism::{Mechanism, mechanism};
+use super::part::Part;
 use super::{Cell, Cells, Change, StableWord, Version, kcas};
 use crate::sync::Ordering;
 
@@ -39,7 +40,7 @@ impl VersionedWords {
 
     /// Creates it for this mechanism, whatever the process has chosen. Falls back to k-CAS if
     /// OS-assisted DCAS does not work here.
-    pub fn forced(mechanism: Mechanism) -> VersionedWords {
+    pub fn with_mechanism(mechanism: Mechanism) -> VersionedWords {
         VersionedWords::made(mechanism.or_kcas())
     }
 
@@ -133,7 +134,7 @@ impl VersionedWords {
         // SAFETY: the caller's promise.
         unsafe {
             match self.mechanism {
-                Mechanism::Assisted => self.lock.exchange(first.assisted(), second.assisted()),
+                Mechanism::Assisted => self.lock.exchange(first.part(), second.part()),
                 Mechanism::Kcas => self.exchange_kcas([first, second]),
             }
         }
@@ -150,9 +151,7 @@ impl VersionedWords {
         // spare word.
         unsafe {
             match self.mechanism {
-                Mechanism::Assisted => self
-                    .lock
-                    .exchange(change.assisted(), self.lock.spare_part()),
+                Mechanism::Assisted => self.lock.exchange(change.part(), self.lock.spare_part()),
                 Mechanism::Kcas => self.exchange_kcas([change]),
             }
         }
@@ -197,7 +196,7 @@ impl VersionedWords {
                     let mut parts = [EMPTY_PART; kcas::MAX];
                     let mut count = 0;
                     for change in changing {
-                        parts[count] = change.kcas();
+                        parts[count] = change.part();
                         count += 1;
                     }
                     // SAFETY: the caller's promise: the words are different, and had their old
@@ -235,7 +234,7 @@ impl VersionedWords {
             match self.mechanism {
                 Mechanism::Assisted => {
                     self.lock
-                        .store_pair_if(version.0, assisted_part(first), assisted_part(second))
+                        .store_pair_if(version.0, stored(first), stored(second))
                 }
                 Mechanism::Kcas => self.since_kcas(version, [first, second]),
             }
@@ -255,7 +254,7 @@ impl VersionedWords {
             match self.mechanism {
                 Mechanism::Assisted => {
                     self.lock
-                        .store_pair_if(version.0, assisted_part(word), self.lock.spare_part())
+                        .store_pair_if(version.0, stored(word), self.lock.spare_part())
                 }
                 Mechanism::Kcas => self.since_kcas(version, [word]),
             }
@@ -303,16 +302,18 @@ impl VersionedWords {
 
     /// Leaves the state in which a thread is stopped indefinitely inside `compare_exchange_pair`:
     /// see [`Domain::abandon`](super::Domain::abandon).
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn abandon(&self, first: Change<'_>, second: Change<'_>) -> bool {
         let assisted = self.mechanism == Mechanism::Assisted;
         if assisted {
-            self.lock.abandon(first.assisted(), second.assisted());
+            self.lock.abandon(first.part(), second.part());
         }
         assisted
     }
 
     /// Leaves the state in which a thread is stopped while it holds the lock and has changed
     /// nothing.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn abandon_lock(&self) -> bool {
         let assisted = self.mechanism == Mechanism::Assisted;
         if assisted {
@@ -323,6 +324,7 @@ impl VersionedWords {
 
     /// After one of the two above: leaves the state in which a second thread is stopped while it
     /// revokes the first.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn abandon_claim(&self) {
         if self.mechanism == Mechanism::Assisted {
             self.lock.abandon_claim();
@@ -357,29 +359,30 @@ impl VersionedWords {
     }
 
     unsafe fn try_kcas<const N: usize>(&self, version: Version, changes: [Change<'_>; N]) -> bool {
-        let parts = changes.map(|change| change.kcas());
+        let parts = changes.map(|change| change.part());
         // SAFETY: the caller's promise.
         unsafe { self.exchange_parts(version, &parts) }
     }
 
     #[inline(always)]
-    unsafe fn exchange_parts(&self, version: Version, parts: &[kcas::Part]) -> bool {
+    unsafe fn exchange_parts(&self, version: Version, parts: &[Part]) -> bool {
         // SAFETY: the caller's promise.
         unsafe { kcas::exchange(self.version.raw(), version.0, parts) }
     }
 }
 
 /// A part of no word, to fill an array.
-const EMPTY_PART: kcas::Part = kcas::Part {
+const EMPTY_PART: Part = Part {
     word: std::ptr::null(),
     old: 0,
     new: 0,
 };
 
+/// Of a word that is not compared.
 #[inline(always)]
-fn assisted_part((word, new): (&StableWord, u64)) -> assisted::Part {
-    assisted::Part {
-        word: word.address(),
+fn stored((word, new): (&StableWord, u64)) -> Part {
+    Part {
+        word: word.raw(),
         old: 0,
         new,
     }
@@ -387,17 +390,8 @@ fn assisted_part((word, new): (&StableWord, u64)) -> assisted::Part {
 
 impl Change<'_> {
     #[inline(always)]
-    fn assisted(&self) -> assisted::Part {
-        assisted::Part {
-            word: self.word.address(),
-            old: self.old,
-            new: self.new,
-        }
-    }
-
-    #[inline(always)]
-    fn kcas(&self) -> kcas::Part {
-        kcas::Part {
+    fn part(&self) -> Part {
+        Part {
             word: self.word.raw(),
             old: self.old,
             new: self.new,

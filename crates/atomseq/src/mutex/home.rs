@@ -6,7 +6,6 @@ use std::sync::atomic::compiler_fence;
 
 use super::bias::{APART, Bias, FREE, UNSET};
 use crate::platform;
-use crate::sequence::model::Program;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
 pub(super) use super::barrier::waiter_barrier;
@@ -33,7 +32,8 @@ crate::sequence! {
 }
 
 /// The sequences of this file, for the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[&take::MODEL];
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[&take::MODEL];
 
 impl Bias {
     #[allow(

@@ -183,8 +183,8 @@ unsafe impl<M: TestAndSet, T: Send> Interruptible for lock_api::Mutex<RawSpin<M>
 unsafe impl<M: TestAndSet, T: Send> Interruptible for lock_api::Mutex<RawMutex<M>, T> {}
 
 /// Every sequence in this module, grouped by file, for the checkers in `verify/`.
-#[doc(hidden)]
-pub const SEQUENCES: &[(&str, &[&crate::sequence::model::Program])] = &[
+#[cfg(feature = "unstable-internals")]
+pub(crate) const SEQUENCES: crate::internals::Sequences = &[
     ("mutex/home", home::SEQUENCES),
     ("mutex/signals", mechanism::SEQUENCES),
 ];

@@ -69,30 +69,31 @@ impl Array {
     /// Goes on with putting a word in; `false`: there is no room.
     #[cold]
     #[inline(never)]
-    pub(super) fn put_slowly(&self, told: Option<usize>, how: Put, word: usize) -> bool {
+    pub(super) fn put_slowly(&self, outcome: Option<usize>, how: Put, word: usize) -> bool {
         let mut putting = Putting {
             array: self,
             how,
             word,
         };
-        self.shadow.change_slowly(&mut putting, told)
+        self.shadow.change_slowly(&mut putting, outcome)
     }
 
     /// Goes on with taking a word out; `None`: there is none.
     #[cold]
     #[inline(never)]
-    pub(super) fn take_slowly(&self, told: Option<usize>, how: Take) -> Option<usize> {
+    pub(super) fn take_slowly(&self, outcome: Option<usize>, how: Take) -> Option<usize> {
         let mut taking = Taking {
             array: self,
             how,
             word: 0,
         };
-        let taken = self.shadow.change_slowly(&mut taking, told);
+        let taken = self.shadow.change_slowly(&mut taking, outcome);
         taken.then_some(taking.word)
     }
 
     /// Leaves the array as a thread does that is stopped for ever at the end of putting a word in:
     /// to test recovery.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub(super) fn abandon(&self, cell: fn(&Array, u64, u64) -> u64) {
         // It goes no further, and so makes no attempt.
         let attempt = |_: &Array, _| None;
@@ -156,9 +157,9 @@ struct Taking<'a> {
 
 impl Change for Taking<'_> {
     fn attempt(&mut self) -> Option<usize> {
-        let (told, word) = (self.how.attempt)(self.array)?;
+        let (outcome, word) = (self.how.attempt)(self.array)?;
         self.word = word;
-        Some(told)
+        Some(outcome)
     }
 
     fn is_refused(&self, length: u64) -> bool {

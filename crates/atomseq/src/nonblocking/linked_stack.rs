@@ -18,7 +18,7 @@ use std::fmt;
 use std::mem::MaybeUninit;
 
 use super::NoMemory;
-use super::nodes::{self, Chain, address, between, until_unchanged};
+use super::nodes::{self, Chain, address, until_unchanged};
 use crate::dcas::{Mechanism, StableWord, Version, VersionedWords};
 use crate::drops;
 use crate::type_stable::{self, Descriptor};
@@ -97,9 +97,9 @@ impl<T: Send> LinkedStack<T> {
     }
 
     /// By this mechanism whatever was chosen, to test and to compare.
-    #[doc(hidden)]
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn forced(mechanism: Mechanism) -> LinkedStack<T> {
-        let made = LinkedStack::made(VersionedWords::forced(mechanism), None);
+        let made = LinkedStack::made(VersionedWords::with_mechanism(mechanism), None);
         made.unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -120,13 +120,22 @@ impl<T: Send> LinkedStack<T> {
     /// [`NoMemory`], with the value.
     #[inline]
     pub fn push(&self, value: T) -> Result<(), NoMemory<T>> {
-        self.push_between(value, |version| version)
+        self.push_at(value, |version| version)
     }
 
     /// The same, with something between the look at the stack and the change, which is made only if
     /// nothing has changed since the version that it returns.
-    #[inline]
+    #[cfg(test)]
     pub(super) fn push_between(
+        &self,
+        value: T,
+        mut gap: impl FnMut(Version) -> Version,
+    ) -> Result<(), NoMemory<T>> {
+        self.push_at(value, |version| nodes::between(version, &mut gap))
+    }
+
+    #[inline]
+    fn push_at(
         &self,
         value: T,
         mut gap: impl FnMut(Version) -> Version,
@@ -138,11 +147,8 @@ impl<T: Send> LinkedStack<T> {
                 0 => (&self.tail, address(node)),
                 _ => (&node.next, head),
             };
-            self.chain.exchange(
-                between(version, &mut gap),
-                (&self.chain.head, address(node)),
-                second,
-            )
+            self.chain
+                .exchange(gap(version), (&self.chain.head, address(node)), second)
         })
     }
 
@@ -189,16 +195,17 @@ impl<T: Send> LinkedStack<T> {
     /// Takes the value on top.
     #[inline]
     pub fn pop(&self) -> Option<T> {
-        self.pop_between(|version| version)
+        // SAFETY: the version is not later.
+        unsafe { self.pop_at(|version| version) }
     }
 
-    /// The same, with something between the look and the change, as
-    /// [`push_between`](LinkedStack::push_between) has.
-    #[doc(hidden)]
+    /// The same, with `gap` between the look at the stack and the change, which is made only if
+    /// nothing has changed since the version that it returns.
+    #[cfg(any(test, feature = "unstable-internals"))]
     #[inline]
     pub fn pop_between(&self, mut gap: impl FnMut(Version) -> Version) -> Option<T> {
         // SAFETY: what the gap makes of a version is not later.
-        unsafe { self.pop_at(|version| between(version, &mut gap)) }
+        unsafe { self.pop_at(|version| nodes::between(version, &mut gap)) }
     }
 
     /// # Safety

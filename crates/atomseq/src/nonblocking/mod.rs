@@ -48,12 +48,13 @@
 //! that was in its hands, at most.
 
 mod array;
+mod bounded;
 mod error;
 mod linked_stack;
 mod list;
 mod nodes;
 mod one_visitor;
-mod plain;
+pub(crate) mod plain;
 mod queue;
 mod ref_list;
 pub mod spsc;
@@ -67,8 +68,6 @@ pub use list::{
 };
 pub use one_visitor::{OneVisitorList, Visit};
 pub use plain::{Plain, plain};
-#[doc(hidden)]
-pub use plain::{check_plain, size_of_field};
 pub use queue::Queue;
 pub use ref_list::{NoMemory, Ref, RefIter, RefList};
 pub use stack::Stack;
@@ -87,8 +86,8 @@ fn check_capacity(capacity: usize) -> Result<(), Error> {
 }
 
 /// Every sequence here by its file, for the checkers in `verify/`.
-#[doc(hidden)]
-pub const SEQUENCES: &[(&str, &[&crate::sequence::model::Program])] =
+#[cfg(feature = "unstable-internals")]
+pub(crate) const SEQUENCES: crate::internals::Sequences =
     &[("nonblocking/stack", stack::SEQUENCES)];
 
 #[cfg(test)]

@@ -103,7 +103,7 @@ impl<N: Node> Chain<N> {
     /// An empty one with nodes from the same memory.
     pub(super) fn sibling(&self) -> Result<Chain<N>, Error> {
         Ok(Chain {
-            anchor: Anchor::new(VersionedWords::forced(self.memory.mechanism))?,
+            anchor: Anchor::new(VersionedWords::with_mechanism(self.memory.mechanism))?,
             memory: self.memory.clone(),
         })
     }
@@ -257,9 +257,18 @@ impl<N: Node> Drop for Chain<N> {
 /// What a test or a bench makes of a version between two steps of an operation: that version, or an
 /// earlier one, since which something has changed. A later one would let looks count that do not
 /// belong to it.
+#[cfg(any(test, feature = "unstable-internals"))]
 #[inline(always)]
 pub(super) fn between(version: Version, gap: &mut impl FnMut(Version) -> Version) -> Version {
     gap(version).min(version)
+}
+
+/// How an operation begins that has `gap` right after its first look.
+#[cfg(any(test, feature = "unstable-internals"))]
+pub(super) fn begin_with(
+    mut gap: impl FnMut(Version) -> Version,
+) -> impl FnMut(&VersionedWords) -> Version {
+    move |object| between(object.begin(), &mut gap)
 }
 
 /// A node's address, for a link.

@@ -117,7 +117,7 @@ macro_rules! __plain {
         $($(#[$of_field:meta])* $field_visibility:vis $field:ident: $type:ty),+ $(,)?
     }) => {
         $(#[$attribute])*
-        #[$crate::internals::standard::derive($crate::internals::standard::Clone, $crate::internals::standard::Copy)]
+        #[$crate::generated::standard::derive($crate::generated::standard::Clone, $crate::generated::standard::Copy)]
         #[repr(C)]
         $visibility struct $name {
             $($(#[$of_field])* $field_visibility $field: $type,)+
@@ -132,13 +132,13 @@ macro_rules! __plain {
             // By `$crate` alone: any other name, `::core` included, may mean something else where
             // this is expanded. And without the types that were given: an attribute may have
             // changed them, and a macro in a type's place may expand to another type each time.
-            $crate::nonblocking::check_plain::<$name>(
+            $crate::generated::check_plain::<$name>(
                 |__atomseq_plain| {
                     let $name { $($field: _,)+ } = __atomseq_plain;
                     // Safe code cannot read the field of a union.
                     $(let _ = { __atomseq_plain.$field };)+
                 },
-                &[$($crate::nonblocking::size_of_field(|__atomseq_plain: &$name| &raw const __atomseq_plain.$field)),+],
+                &[$($crate::generated::size_of_field(|__atomseq_plain: &$name| &raw const __atomseq_plain.$field)),+],
             );
         };
     };
@@ -149,7 +149,6 @@ pub use crate::__plain as plain;
 
 /// Does not compile if there are bytes in a type that belong to none of its fields, which a pattern
 /// has named.
-#[doc(hidden)]
 pub const fn check_plain<T: Plain>(_: fn(&T), sizes_of_fields: &[usize]) {
     let (mut together, mut index) = (0, 0);
     while index < sizes_of_fields.len() {
@@ -189,7 +188,6 @@ pub const fn check_plain<T: Plain>(_: fn(&T), sizes_of_fields: &[usize]) {
 ///     struct Possible { number: u64, nothing: Nothing }
 /// }
 /// ```
-#[doc(hidden)]
 pub const fn size_of_field<T, F: Plain>(_: fn(&T) -> *const F) -> usize {
     size_of::<F>()
 }

@@ -12,13 +12,10 @@
 //! k-CAS: see [`kcas`].
 
 use std::fmt;
-use std::marker::PhantomData;
-use std::mem::needs_drop;
 
-use super::{Error, check_capacity};
-use crate::AsWord;
-use crate::word::Invariant;
-use crate::{drops, platform};
+use super::Error;
+use super::bounded::{Bounded, Words, clear, filled};
+use crate::{AsWord, platform};
 
 mod kcas;
 mod ring;
@@ -56,10 +53,7 @@ mod ring;
 /// let queue = atomseq::nonblocking::Queue::<*mut u8>::new(4);
 /// std::thread::spawn(move || queue.pop());
 /// ```
-pub struct Queue<T: AsWord> {
-    form: Form,
-    values: Invariant<T>,
-}
+pub struct Queue<T: AsWord>(Bounded<T, Form>);
 
 #[allow(
     clippy::large_enum_variant,
@@ -70,10 +64,28 @@ enum Form {
     Kcas(kcas::Covered),
 }
 
-// SAFETY: values move between threads, and are never shared.
-unsafe impl<T: AsWord + Send> Send for Queue<T> {}
-// SAFETY: as above; changes are atomic.
-unsafe impl<T: AsWord + Send> Sync for Queue<T> {}
+impl Form {
+    fn by_kcas(capacity: usize) -> Option<Form> {
+        let cells = capacity.checked_next_power_of_two()?;
+        kcas::Covered::new(cells, capacity).map(Form::Kcas)
+    }
+}
+
+impl Words for Form {
+    fn capacity(&self) -> usize {
+        match self {
+            Form::Ring(ring) => ring.capacity(),
+            Form::Kcas(covered) => covered.capacity,
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Form::Ring(ring) => ring.len(),
+            Form::Kcas(covered) => covered.len(),
+        }
+    }
+}
 
 impl<T: AsWord> Queue<T> {
     /// A queue of up to `capacity` values.
@@ -91,33 +103,20 @@ impl<T: AsWord> Queue<T> {
     ///
     /// [`Error::ZeroCapacity`], [`Error::OutOfMemory`].
     pub fn try_with_capacity(capacity: usize) -> Result<Queue<T>, Error> {
-        check_capacity(capacity)?;
-        if !platform::has_double_width() {
-            return Queue::made_by_kcas(capacity);
-        }
-        // SAFETY: asked above.
-        let ring = unsafe { ring::Ring::new(capacity) };
-        Queue::of(ring.map(Form::Ring))
+        let made = Bounded::new(capacity, |capacity| {
+            if !platform::has_double_width() {
+                return Form::by_kcas(capacity);
+            }
+            // SAFETY: asked above.
+            unsafe { ring::Ring::new(capacity) }.map(Form::Ring)
+        });
+        made.map(Queue)
     }
 
     /// One that uses k-CAS whatever the processor has, to test and to compare.
-    #[doc(hidden)]
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn by_kcas(capacity: usize) -> Queue<T> {
-        Queue::made_by_kcas(capacity).unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    fn made_by_kcas(capacity: usize) -> Result<Queue<T>, Error> {
-        check_capacity(capacity)?;
-        let cells = capacity.checked_next_power_of_two();
-        let covered = cells.and_then(|cells| kcas::Covered::new(cells, capacity));
-        Queue::of(covered.map(Form::Kcas))
-    }
-
-    fn of(form: Option<Form>) -> Result<Queue<T>, Error> {
-        Ok(Queue {
-            form: form.ok_or(Error::OutOfMemory)?,
-            values: PhantomData,
-        })
+        Queue(Bounded::new(capacity, Form::by_kcas).unwrap_or_else(|error| panic!("{error}")))
     }
 
     /// Puts a value at the end.
@@ -128,7 +127,7 @@ impl<T: AsWord> Queue<T> {
     #[inline]
     pub fn push(&self, value: T) -> Result<(), T> {
         let word = value.into_word();
-        let done = match &self.form {
+        let done = match &self.0.words {
             Form::Ring(ring) => ring.push(word),
             Form::Kcas(covered) => covered.put(word),
         };
@@ -142,12 +141,12 @@ impl<T: AsWord> Queue<T> {
     /// Takes the first value.
     #[inline]
     pub fn pop(&self) -> Option<T> {
-        let word = match &self.form {
+        let word = match &self.0.words {
             Form::Ring(ring) => ring.pop(),
             Form::Kcas(covered) => covered.get(),
         };
-        // SAFETY: it was in the queue, by `push`, up to the change that took it out, which no other
-        // pop has made.
+        // SAFETY: it was in here, by `push`, up to the change that took it out, which no other pop
+        // has made.
         word.map(|word| unsafe { T::from_word(word) })
     }
 
@@ -158,18 +157,12 @@ impl<T: AsWord> Queue<T> {
 
     /// How many values it can hold.
     pub fn capacity(&self) -> usize {
-        match &self.form {
-            Form::Ring(ring) => ring.capacity(),
-            Form::Kcas(covered) => covered.capacity,
-        }
+        self.0.words.capacity()
     }
 
     /// How many values it holds; history already when this returns.
     pub fn len(&self) -> usize {
-        match &self.form {
-            Form::Ring(ring) => ring.len(),
-            Form::Kcas(covered) => covered.len(),
-        }
+        self.0.words.len()
     }
 
     /// Does it hold none?
@@ -180,9 +173,7 @@ impl<T: AsWord> Queue<T> {
 
 impl<T: AsWord> Drop for Queue<T> {
     fn drop(&mut self) {
-        if needs_drop::<T>() {
-            drops::each(|| Queue::pop(self).is_some());
-        }
+        clear(self, Queue::pop);
     }
 }
 
@@ -192,21 +183,12 @@ impl<T: AsWord> FromIterator<T> for Queue<T> {
     ///
     /// As [`with_capacity`](Queue::with_capacity); not for no values: then there is room for one.
     fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Queue<T> {
-        let values: Vec<T> = values.into_iter().collect();
-        let queue = Queue::with_capacity(values.len().max(1));
-        for value in values {
-            let pushed = queue.push(value);
-            debug_assert!(pushed.is_ok(), "there is room for all");
-        }
-        queue
+        filled(values, Queue::with_capacity, Queue::push)
     }
 }
 
 impl<T: AsWord> fmt::Debug for Queue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queue")
-            .field("len", &self.len())
-            .field("capacity", &self.capacity())
-            .finish_non_exhaustive()
+        self.0.fmt("Queue", f)
     }
 }

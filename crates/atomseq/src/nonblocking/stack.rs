@@ -12,17 +12,13 @@
 //! does it all: [`shadow`](crate::dcas::shadow). By k-CAS both words change at once.
 
 use std::fmt;
-use std::marker::PhantomData;
-use std::mem::needs_drop;
 
+use super::Error;
 use super::array::{Array, CELL, Put, Take};
-use super::{Error, check_capacity};
+use super::bounded::{Bounded, Words, clear, filled};
 use crate::AsWord;
 use crate::dcas::shadow::{ABORTED, BUSY, DONE, HIGHEST_CPU, REFUSED, STATES, UNREGISTERED};
 use crate::dcas::{Cells, Mechanism, StableWord, Version, VersionedWords, mechanism};
-use crate::drops;
-use crate::sequence::model::Program;
-use crate::word::Invariant;
 
 crate::sequence! {
     /// Puts a word on top.
@@ -102,7 +98,8 @@ crate::sequence! {
 }
 
 /// For the checkers in `verify/`.
-pub(super) const SEQUENCES: &[&Program] = &[
+#[cfg(feature = "unstable-internals")]
+pub(super) const SEQUENCES: &[&crate::sequence::model::Program] = &[
     &push::MODEL,
     &pop::MODEL,
     &push_anyway::MODEL,
@@ -137,20 +134,28 @@ pub(super) const SEQUENCES: &[&Program] = &[
 /// ```compile_fail,E0277
 /// let stack = atomseq::nonblocking::Stack::<String>::new(4);
 /// ```
-pub struct Stack<T: AsWord> {
-    form: Form,
-    values: Invariant<T>,
-}
+pub struct Stack<T: AsWord>(Bounded<T, Form>);
 
 enum Form {
     Assisted(Array),
     Kcas(Covered),
 }
 
-// SAFETY: values move between threads, and are never shared.
-unsafe impl<T: AsWord + Send> Send for Stack<T> {}
-// SAFETY: as above; changes are atomic.
-unsafe impl<T: AsWord + Send> Sync for Stack<T> {}
+impl Words for Form {
+    fn capacity(&self) -> usize {
+        match self {
+            Form::Assisted(array) => array.capacity(),
+            Form::Kcas(covered) => covered.cells.len(),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Form::Assisted(array) => array.len(),
+            Form::Kcas(covered) => covered.object.snapshot([&covered.height]).0[0] as usize,
+        }
+    }
+}
 
 impl<T: AsWord> Stack<T> {
     /// A stack of up to `capacity` values.
@@ -172,22 +177,18 @@ impl<T: AsWord> Stack<T> {
     }
 
     /// One that uses this mechanism whatever was chosen, to test and to compare.
-    #[doc(hidden)]
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn forced(capacity: usize, mechanism: Mechanism) -> Stack<T> {
         let made = Stack::made(mechanism.or_kcas(), capacity);
         made.unwrap_or_else(|error| panic!("{error}"))
     }
 
     fn made(mechanism: Mechanism, capacity: usize) -> Result<Stack<T>, Error> {
-        check_capacity(capacity)?;
-        let form = match mechanism {
+        let made = Bounded::new(capacity, |capacity| match mechanism {
             Mechanism::Assisted => Array::new(capacity, capacity).map(Form::Assisted),
             Mechanism::Kcas => Covered::new(capacity).map(Form::Kcas),
-        };
-        Ok(Stack {
-            form: form.ok_or(Error::OutOfMemory)?,
-            values: PhantomData,
-        })
+        });
+        made.map(Stack)
     }
 
     /// Puts a value on top.
@@ -198,10 +199,10 @@ impl<T: AsWord> Stack<T> {
     #[inline]
     pub fn push(&self, value: T) -> Result<(), T> {
         let word = value.into_word();
-        let done = match &self.form {
+        let done = match &self.0.words {
             Form::Assisted(array) => {
-                let told = try_push(array, word);
-                told == Some(DONE) || array.put_slowly(told, PUSH, word)
+                let outcome = try_push(array, word);
+                outcome == Some(DONE) || array.put_slowly(outcome, PUSH, word)
             }
             Form::Kcas(covered) => covered.push(word),
         };
@@ -215,15 +216,15 @@ impl<T: AsWord> Stack<T> {
     /// Takes the value on top.
     #[inline]
     pub fn pop(&self) -> Option<T> {
-        let word = match &self.form {
+        let word = match &self.0.words {
             Form::Assisted(array) => match try_pop(array) {
                 Some((DONE, word)) => Some(word),
-                told => array.take_slowly(told.map(|(told, _)| told), POP),
+                outcome => array.take_slowly(outcome.map(|(outcome, _)| outcome), POP),
             },
             Form::Kcas(covered) => covered.pop(),
         };
-        // SAFETY: it was on the stack, by `push`, up to the change that took it off, which no other
-        // pop has made.
+        // SAFETY: it was in here, by `push`, up to the change that took it out, which no other pop
+        // has made.
         word.map(|word| unsafe { T::from_word(word) })
     }
 
@@ -234,18 +235,12 @@ impl<T: AsWord> Stack<T> {
 
     /// How many values it can hold.
     pub fn capacity(&self) -> usize {
-        match &self.form {
-            Form::Assisted(array) => array.capacity(),
-            Form::Kcas(covered) => covered.cells.len(),
-        }
+        self.0.words.capacity()
     }
 
     /// How many values it holds; history already when this returns.
     pub fn len(&self) -> usize {
-        match &self.form {
-            Form::Assisted(array) => array.len(),
-            Form::Kcas(covered) => covered.object.snapshot([&covered.height]).0[0] as usize,
-        }
+        self.0.words.len()
     }
 
     /// Does it hold none?
@@ -255,7 +250,7 @@ impl<T: AsWord> Stack<T> {
 
     /// Which mechanism it uses.
     pub fn mechanism(&self) -> Mechanism {
-        match &self.form {
+        match &self.0.words {
             Form::Assisted(_) => Mechanism::Assisted,
             Form::Kcas(_) => Mechanism::Kcas,
         }
@@ -263,7 +258,7 @@ impl<T: AsWord> Stack<T> {
 
     /// One more than the modifications that it has had (GC96 5.3): a new stack is at version 1.
     pub fn version(&self) -> Version {
-        match &self.form {
+        match &self.0.words {
             Form::Assisted(array) => array.version(),
             Form::Kcas(covered) => covered.object.version(),
         }
@@ -271,9 +266,9 @@ impl<T: AsWord> Stack<T> {
 
     /// Leaves the stack as a thread does that is stopped for ever inside `push`, to test recovery.
     /// `false` by k-CAS, where nothing is left to recover.
-    #[doc(hidden)]
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn abandon(&self) -> bool {
-        match &self.form {
+        match &self.0.words {
             Form::Assisted(array) => array.abandon(end),
             Form::Kcas(_) => return false,
         }
@@ -335,7 +330,7 @@ struct Covered {
 
 impl Covered {
     fn new(capacity: usize) -> Option<Covered> {
-        let object = VersionedWords::forced(Mechanism::Kcas);
+        let object = VersionedWords::with_mechanism(Mechanism::Kcas);
         Some(Covered {
             cells: Cells::new(capacity)?,
             height: StableWord::default(),
@@ -385,9 +380,7 @@ impl Covered {
 
 impl<T: AsWord> Drop for Stack<T> {
     fn drop(&mut self) {
-        if needs_drop::<T>() {
-            drops::each(|| Stack::pop(self).is_some());
-        }
+        clear(self, Stack::pop);
     }
 }
 
@@ -397,21 +390,12 @@ impl<T: AsWord> FromIterator<T> for Stack<T> {
     ///
     /// As [`with_capacity`](Stack::with_capacity); not for no values: then there is room for one.
     fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Stack<T> {
-        let values: Vec<T> = values.into_iter().collect();
-        let stack = Stack::with_capacity(values.len().max(1));
-        for value in values {
-            let pushed = stack.push(value);
-            debug_assert!(pushed.is_ok(), "there is room for all");
-        }
-        stack
+        filled(values, Stack::with_capacity, Stack::push)
     }
 }
 
 impl<T: AsWord> fmt::Debug for Stack<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stack")
-            .field("len", &self.len())
-            .field("capacity", &self.capacity())
-            .finish_non_exhaustive()
+        self.0.fmt("Stack", f)
     }
 }

@@ -70,7 +70,7 @@ impl VersionedWords {
         }
     }
 
-    pub fn forced(_mechanism: Mechanism) -> VersionedWords {
+    pub fn with_mechanism(_mechanism: Mechanism) -> VersionedWords {
         VersionedWords::new()
     }
 

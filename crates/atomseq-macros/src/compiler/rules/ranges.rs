@@ -13,7 +13,7 @@ use super::same;
 const WORD_BYTES: i64 = 8;
 
 /// A longer copy counts as one of so many words, so that its end is a number. Must agree with
-/// `atomseq::sequence::check::copied`.
+/// `atomseq::generated::check::copied`.
 const MAX_COPIED: u64 = 1 << 40;
 
 /// How many bytes a step reads or writes.
@@ -34,7 +34,7 @@ impl Bytes {
         }
     }
 
-    /// So many words. Must agree with `atomseq::sequence::check::copied`. Only rustc knows the
+    /// So many words. Must agree with `atomseq::generated::check::copied`. Only rustc knows the
     /// target, and so a number that differs where words have 32 bits.
     fn copied(words: &Constant) -> Bytes {
         match words.value {
@@ -45,7 +45,7 @@ impl Bytes {
                 let (words, at) = (&words.tokens, generated(words.span));
                 Bytes {
                     value: None,
-                    tokens: quote_spanned!(at=> ::atomseq::sequence::check::copied(#words)),
+                    tokens: quote_spanned!(at=> ::atomseq::generated::check::copied(#words)),
                 }
             }
         }
@@ -166,7 +166,7 @@ impl Range {
         let (a, b) = (&self.address.offset.tokens, &other.address.offset.tokens);
         let (a_bytes, b_bytes) = (&self.least.tokens, &most.tokens);
         Answer::If(
-            quote_spanned!(generated(span)=> ::atomseq::sequence::check::covers(#a, #a_bytes, #b, #b_bytes)),
+            quote_spanned!(generated(span)=> ::atomseq::generated::check::covers(#a, #a_bytes, #b, #b_bytes)),
         )
     }
 
@@ -202,7 +202,7 @@ impl Range {
         let (a, b) = (&self.address.offset.tokens, &other.address.offset.tokens);
         let (a_bytes, b_bytes) = (&own_bytes.tokens, &other_bytes.tokens);
         Answer::If(
-            quote_spanned!(generated(span)=> ::atomseq::sequence::check::overlap(#a, #a_bytes, #b, #b_bytes)),
+            quote_spanned!(generated(span)=> ::atomseq::generated::check::overlap(#a, #a_bytes, #b, #b_bytes)),
         )
     }
 }

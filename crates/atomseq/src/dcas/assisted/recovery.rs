@@ -9,9 +9,11 @@
 use std::sync::atomic::{AtomicU64 as Count, Ordering::Relaxed};
 
 use super::RevocableLock;
-use super::sequences::{DONE, LOST, UNLOGGED, roll_back, roll_back_here};
+use super::sequences::{roll_back, roll_back_here};
 use crate::dcas::claimants::Claimant;
-use crate::dcas::lock::{self, BELOW_VERSION, CLAIM, HELD, ID, LOCKED, STATE, VERSION};
+use crate::dcas::lock::{
+    self, BELOW_VERSION, CLAIM, DONE, HELD, ID, LOCKED, LOST, STATE, UNLOGGED, VERSION,
+};
 use crate::platform;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -97,6 +99,7 @@ impl RevocableLock {
     }
 
     /// Claims the lock of a stopped thread, like a revoker that is stopped right after that.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub(in crate::dcas) fn abandon_claim(&self) {
         // Acquire: pairs with the release store that freed the lock.
         let seen = self.lock.load(Ordering::Acquire);

@@ -2,25 +2,10 @@
 //! address of a `RevocableLock`, whose first field is the lock word.
 
 use super::{HIGHEST_CPU, LOG, RevocableLock, SPARE};
-use crate::dcas::lock::{BELOW_VERSION, HELD, ID, VERSION};
-use crate::sequence::model::Program;
-
-/// Outcomes of a section. This one: the section reached its end.
-pub(super) const DONE: usize = 0;
-/// A word or the version differs; nothing was changed.
-pub(super) const CHANGED: usize = 1;
-/// The lock is not free.
-pub(super) const BUSY: usize = 2;
-/// The kernel does not know the thread's CPU: it is not registered for sections.
-pub(super) const UNREGISTERED: usize = 3;
-/// The kernel interrupted the section, perhaps after it had taken the lock.
-pub(super) const ABORTED: usize = 4;
-/// The lock is no longer as the caller saw it.
-pub(super) const LOST: usize = 5;
-/// The thread is not on the holder's CPU.
-pub(super) const ELSEWHERE: usize = 6;
-/// The holder had logged nothing, and so had changed nothing.
-pub(super) const UNLOGGED: usize = 7;
+use crate::dcas::lock::{
+    ABORTED, BELOW_VERSION, BUSY, DONE, ELSEWHERE, HELD, ID, LOST, REFUSED, UNLOGGED, UNREGISTERED,
+    VERSION,
+};
 
 crate::sequence! {
     /// Changes two words if both have their old values.
@@ -37,8 +22,8 @@ crate::sequence! {
         let freed = free + 0x1_0000;
         let found = cas(line, free, free + own + 0x4000);
         if found != free { return BUSY }
-        if load(first) != old_first { commit_release(line, freed); return CHANGED }
-        if load(second) != old_second { commit_release(line, freed); return CHANGED }
+        if load(first) != old_first { commit_release(line, freed); return REFUSED }
+        if load(second) != old_second { commit_release(line, freed); return REFUSED }
         store(line + LOG, first);
         store(line + LOG + 8, old_first);
         store(line + LOG + 16, second);
@@ -59,7 +44,7 @@ crate::sequence! {
         if own > HIGHEST_CPU { return UNREGISTERED }
         let freed = free + 0x1_0000;
         let found = cas(line, free, free + own + 0x4000);
-        if found != free { return CHANGED }
+        if found != free { return REFUSED }
         store(line + LOG, first);
         store(line + LOG + 8, load(first));
         store(line + LOG + 16, second);
@@ -109,7 +94,8 @@ const _: () = assert!(
 );
 
 /// For the checkers in `verify/`.
-pub(in crate::dcas) const SEQUENCES: &[&Program] = &[
+#[cfg(feature = "unstable-internals")]
+pub(in crate::dcas) const SEQUENCES: &[&crate::sequence::model::Program] = &[
     &exchange::MODEL,
     &store_pair_if::MODEL,
     &roll_back::MODEL,

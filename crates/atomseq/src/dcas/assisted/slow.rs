@@ -1,12 +1,13 @@
 //! The slow paths of an exchange whose section did not succeed at the first attempt: retries,
 //! waiting for or revoking a holder, and the lock for threads without sections.
 
-use super::sequences::{ABORTED, BUSY, CHANGED, DONE, UNREGISTERED};
-use super::{Part, RevocableLock};
+use super::RevocableLock;
 use crate::dcas::contention;
-use crate::dcas::lock::{self, BELOW_VERSION, VERSION};
+use crate::dcas::lock::{self, ABORTED, BELOW_VERSION, BUSY, DONE, REFUSED, UNREGISTERED, VERSION};
+use crate::dcas::part::Part;
+use crate::generated::Restarts;
 use crate::platform;
-use crate::sequence::{Closed, Restarts};
+use crate::sequence::Closed;
 use crate::sync::{AtomicU64, Ordering, fence};
 
 /// The operation that a slow path carries out.
@@ -31,10 +32,10 @@ impl RevocableLock {
     pub(super) unsafe fn compared_slowly(
         &self,
         outcome: Option<usize>,
-        first: usize,
+        first: *const AtomicU64,
         old_first: u64,
         new_first: u64,
-        second: usize,
+        second: *const AtomicU64,
         old_second: u64,
         new_second: u64,
     ) -> bool {
@@ -57,9 +58,9 @@ impl RevocableLock {
         &self,
         outcome: Option<usize>,
         version: u64,
-        first: usize,
+        first: *const AtomicU64,
         new_first: u64,
-        second: usize,
+        second: *const AtomicU64,
         new_second: u64,
     ) -> bool {
         let part = |word, new| Part { word, old: 0, new };
@@ -93,7 +94,7 @@ impl RevocableLock {
         loop {
             match outcome {
                 Some(DONE) => return true,
-                Some(CHANGED) => return false,
+                Some(REFUSED) => return false,
                 Some(BUSY) => {
                     if !self.ensure_free() {
                         contention::back_off(self);
@@ -168,14 +169,19 @@ impl RevocableLock {
         // SAFETY: the caller's promise: the words are valid and aligned. Rust code accesses them
         // only as atomics.
         let [a, b] =
-            [first, second].map(|part| unsafe { AtomicU64::from_ptr(part.word as *mut u64) });
+            [first, second].map(|part| unsafe { AtomicU64::from_ptr(part.word.cast_mut().cast()) });
         let held = (a.load(Ordering::Relaxed), b.load(Ordering::Relaxed));
         let is_as_wanted = match wanted {
             Wanted::Compared(first, second) => held == (first.old, second.old),
             Wanted::Since(..) => true,
         };
         if is_as_wanted {
-            let log = [first.word as u64, held.0, second.word as u64, held.1];
+            let log = [
+                first.address() as u64,
+                held.0,
+                second.address() as u64,
+                held.1,
+            ];
             for (place, word) in self.log.iter().zip(log) {
                 place.store(word, Ordering::Relaxed);
             }

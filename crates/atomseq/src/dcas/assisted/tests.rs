@@ -19,7 +19,7 @@ impl Old {
 
     fn part(&self, index: usize, new: u64) -> Part {
         Part {
-            word: &raw const self.words[index] as usize,
+            word: &raw const self.words[index],
             old: 1 + index as u64,
             new,
         }

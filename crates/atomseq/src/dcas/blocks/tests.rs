@@ -131,7 +131,8 @@ fn the_home_of_an_exited_thread_can_be_shared() {
 /// taken.
 #[test]
 fn words_keep_no_descriptor() {
-    use crate::dcas::kcas::{MARK, Part, begin, exchange};
+    use crate::dcas::kcas::{MARK, begin, exchange};
+    use crate::dcas::part::Part;
 
     let version = AtomicU64::new(1);
     let words: Vec<AtomicU64> = (0..1000).map(|_| AtomicU64::new(0)).collect();

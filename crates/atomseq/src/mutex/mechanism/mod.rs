@@ -10,4 +10,5 @@ pub use interlocked::Interlocked;
 pub use on_cpu::OnCpu;
 pub use signals::{Masked, Restarting, Rolling};
 
+#[cfg(feature = "unstable-internals")]
 pub(super) use signals::SEQUENCES;

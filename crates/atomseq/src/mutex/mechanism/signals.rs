@@ -4,7 +4,6 @@ use std::sync::atomic::compiler_fence;
 
 use crate::mutex::{Interventions, TestAndSet};
 use crate::scope::SameThread;
-use crate::sequence::model::Program;
 use crate::signal;
 use crate::sync::{AtomicU32, Ordering};
 
@@ -19,7 +18,8 @@ crate::sequence! {
 }
 
 /// The sequences of this file, for the checkers in `verify/`.
-pub(in crate::mutex) const SEQUENCES: &[&Program] = &[&set::MODEL];
+#[cfg(feature = "unstable-internals")]
+pub(in crate::mutex) const SEQUENCES: &[&crate::sequence::model::Program] = &[&set::MODEL];
 
 /// The flag of one thread and its handlers.
 #[derive(Debug, Default)]

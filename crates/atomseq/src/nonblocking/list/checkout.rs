@@ -65,9 +65,9 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
                 self.chain.check(version)?;
                 return Ok(Ok(None));
             };
-            if let Err(being_changed) = self.checked_in(node) {
+            if let Err(checked_out) = self.checked_in(node) {
                 self.chain.check(version)?;
-                return Ok(Err(being_changed));
+                return Ok(Err(checked_out));
             }
             let (key, value) = (node.key.load(), node.value.load());
             self.chain

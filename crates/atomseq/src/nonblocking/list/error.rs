@@ -59,8 +59,8 @@ pub enum Refused {
 }
 
 impl From<CheckedOut> for Refused {
-    fn from(being_changed: CheckedOut) -> Refused {
-        Refused::CheckedOut(being_changed)
+    fn from(checked_out: CheckedOut) -> Refused {
+        Refused::CheckedOut(checked_out)
     }
 }
 
@@ -77,7 +77,7 @@ impl fmt::Display for Refused {
                 f.write_str("the key is in the list: replace its value, or delete it first")
             }
             Refused::Absent => f.write_str("the key is not in the list: insert it"),
-            Refused::CheckedOut(being_changed) => being_changed.fmt(f),
+            Refused::CheckedOut(checked_out) => checked_out.fmt(f),
             Refused::Memory(error) => error.fmt(f),
         }
     }

@@ -27,7 +27,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::nodes::{self, Chain, Changed, Position, between, until_unchanged};
+use super::nodes::{self, Chain, Changed, Position, until_unchanged};
 use super::plain::{Plain, Words};
 use crate::dcas::{Mechanism, StableWord, Version, VersionedWords};
 use crate::type_stable::{self, Descriptor};
@@ -138,9 +138,9 @@ impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
     }
 
     /// By this mechanism whatever was chosen, to test and to compare.
-    #[doc(hidden)]
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn forced(mechanism: Mechanism) -> List<K, V> {
-        List::made(VersionedWords::forced(mechanism), None)
+        List::made(VersionedWords::with_mechanism(mechanism), None)
             .unwrap_or_else(|error| panic!("{error}"))
     }
 }
@@ -177,9 +177,9 @@ impl<K: Plain + PartialEq, V: Plain> List<K, V, Unordered> {
     }
 
     /// By this mechanism whatever was chosen, to test and to compare.
-    #[doc(hidden)]
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn unordered_forced(mechanism: Mechanism) -> List<K, V, Unordered> {
-        List::made(VersionedWords::forced(mechanism), None)
+        List::made(VersionedWords::with_mechanism(mechanism), None)
             .unwrap_or_else(|error| panic!("{error}"))
     }
 }
@@ -233,19 +233,29 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// [`CheckedOut`]: somebody has removed it for change.
     #[inline]
     pub fn get(&self, key: &K) -> Result<Option<V>, CheckedOut> {
-        self.get_between(key, |version| version)
+        self.get_from(key, VersionedWords::begin)
     }
 
-    /// As [`insert_between`](List::insert_between).
-    #[doc(hidden)]
+    /// The same with `gap` after its first look: see
+    /// [`try_insert_between`](List::try_insert_between).
+    #[cfg(any(test, feature = "unstable-internals"))]
     #[inline]
     pub fn get_between(
         &self,
         key: &K,
-        mut gap: impl FnMut(Version) -> Version,
+        gap: impl FnMut(Version) -> Version,
+    ) -> Result<Option<V>, CheckedOut> {
+        self.get_from(key, nodes::begin_with(gap))
+    }
+
+    #[inline]
+    fn get_from(
+        &self,
+        key: &K,
+        mut begin: impl FnMut(&VersionedWords) -> Version,
     ) -> Result<Option<V>, CheckedOut> {
         until_unchanged(|| {
-            let version = between(self.chain.object.begin(), &mut gap);
+            let version = begin(&self.chain.object);
             let found = match self.place(version, key)?.node {
                 None => Ok(None),
                 Some(node) => self.checked_in(node).map(|()| Some(node.value.load())),
@@ -267,27 +277,37 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// [`CheckedOut`]: somebody has removed it for change.
     #[inline]
     pub fn remove(&self, key: &K) -> Result<Option<V>, CheckedOut> {
-        self.remove_between(key, |version| version)
+        self.remove_from(key, VersionedWords::begin)
     }
 
-    /// As [`insert_between`](List::insert_between).
-    #[doc(hidden)]
+    /// The same with `gap` after its first look: see
+    /// [`try_insert_between`](List::try_insert_between).
+    #[cfg(any(test, feature = "unstable-internals"))]
     #[inline]
     pub fn remove_between(
         &self,
         key: &K,
-        mut gap: impl FnMut(Version) -> Version,
+        gap: impl FnMut(Version) -> Version,
+    ) -> Result<Option<V>, CheckedOut> {
+        self.remove_from(key, nodes::begin_with(gap))
+    }
+
+    #[inline]
+    fn remove_from(
+        &self,
+        key: &K,
+        mut begin: impl FnMut(&VersionedWords) -> Version,
     ) -> Result<Option<V>, CheckedOut> {
         until_unchanged(|| {
-            let version = between(self.chain.object.begin(), &mut gap);
+            let version = begin(&self.chain.object);
             let place = self.place(version, key)?;
             let Some(node) = place.node else {
                 self.chain.check(version)?;
                 return Ok(Ok(None));
             };
-            if let Err(being_changed) = self.checked_in(node) {
+            if let Err(checked_out) = self.checked_in(node) {
                 self.chain.check(version)?;
-                return Ok(Err(being_changed));
+                return Ok(Err(checked_out));
             }
             let value = self.unlink(version, place.link, node)?.1;
             Ok(Ok(Some(value)))
@@ -296,14 +316,19 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
 
     /// Takes out the first entry that nobody has removed for change.
     pub fn pop_first(&self) -> Option<(K, V)> {
-        self.pop_first_between(|version| version)
+        self.pop_first_from(VersionedWords::begin)
     }
 
-    /// As [`insert_between`](List::insert_between).
-    #[doc(hidden)]
-    pub fn pop_first_between(&self, mut gap: impl FnMut(Version) -> Version) -> Option<(K, V)> {
+    /// The same with `gap` after its first look: see
+    /// [`try_insert_between`](List::try_insert_between).
+    #[cfg(any(test, feature = "unstable-internals"))]
+    pub fn pop_first_between(&self, gap: impl FnMut(Version) -> Version) -> Option<(K, V)> {
+        self.pop_first_from(nodes::begin_with(gap))
+    }
+
+    fn pop_first_from(&self, mut begin: impl FnMut(&VersionedWords) -> Version) -> Option<(K, V)> {
         until_unchanged(|| {
-            let version = between(self.chain.object.begin(), &mut gap);
+            let version = begin(&self.chain.object);
             let place = self.chain.seek(version, &self.chain.head, |node| {
                 self.chain.load(&node.changer) == 0
             })?;

@@ -1,9 +1,9 @@
 //! Putting entries into a list, and replacing them by duplicates.
 
 use super::{Arrangement, Ascending, List, Node, Refused, Unordered};
-use crate::dcas::{StableWord, Version};
+use crate::dcas::{StableWord, Version, VersionedWords};
 use crate::nonblocking::Plain;
-use crate::nonblocking::nodes::{Changed, Position, address, between, until_unchanged};
+use crate::nonblocking::nodes::{Changed, Position, address, until_unchanged};
 use crate::nonblocking::plain;
 use crate::type_stable::Allocated;
 
@@ -15,12 +15,12 @@ impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
     /// [`Refused::Present`], [`Refused::CheckedOut`]: the key is there. [`Refused::Memory`].
     #[inline]
     pub fn try_insert(&self, key: K, value: V) -> Result<(), Refused> {
-        self.try_insert_between(key, value, |version| version)
+        self.try_insert_from(key, value, VersionedWords::begin)
     }
 
-    /// The same, with `gap` between its first look and its exchange, each time: it may hand another
-    /// version on.
-    #[doc(hidden)]
+    /// The same, with `gap` between its first look and its exchange, each time: it may hand an
+    /// earlier version on.
+    #[cfg(any(test, feature = "unstable-internals"))]
     #[inline]
     pub fn try_insert_between(
         &self,
@@ -28,11 +28,21 @@ impl<K: Plain + Ord, V: Plain> List<K, V, Ascending> {
         value: V,
         gap: impl FnMut(Version) -> Version,
     ) -> Result<(), Refused> {
+        self.try_insert_from(key, value, crate::nonblocking::nodes::begin_with(gap))
+    }
+
+    #[inline]
+    fn try_insert_from(
+        &self,
+        key: K,
+        value: V,
+        begin: impl FnMut(&VersionedWords) -> Version,
+    ) -> Result<(), Refused> {
         let refuse = |found: Option<V>| match found {
             None => Ok(value),
             Some(_) => Err(Refused::Present),
         };
-        self.insert_between(key, refuse, gap).map(|_| ())
+        self.insert_from(key, refuse, begin).map(|_| ())
     }
 }
 
@@ -74,7 +84,7 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
     /// As for [`replace`](List::replace).
     pub fn update(&self, key: &K, mut change: impl FnMut(V) -> V) -> Result<Option<V>, Refused> {
         let only_if_there = |found: Option<V>| found.map(&mut change).ok_or(Refused::Absent);
-        match self.insert_between(*key, only_if_there, |version| version) {
+        match self.insert_from(*key, only_if_there, VersionedWords::begin) {
             Err(Refused::Absent) => Ok(None),
             put => put,
         }
@@ -110,14 +120,14 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         key: K,
         mut make: impl FnMut(Option<V>) -> V,
     ) -> Result<Option<V>, Refused> {
-        self.insert_between(key, |found| Ok(make(found)), |version| version)
+        self.insert_from(key, |found| Ok(make(found)), VersionedWords::begin)
     }
 
-    fn insert_between(
+    fn insert_from(
         &self,
         key: K,
         mut make: impl FnMut(Option<V>) -> Result<V, Refused>,
-        mut gap: impl FnMut(Version) -> Version,
+        mut begin: impl FnMut(&VersionedWords) -> Version,
     ) -> Result<Option<V>, Refused> {
         // Only when something is to be linked, and kept for the next attempt.
         let mut new: Option<Allocated<'_, Node<K, V>>> = None;
@@ -126,10 +136,10 @@ impl<K: Plain, V: Plain, A: Arrangement<K>> List<K, V, A> {
         // other keys.
         let mut made_of = None;
         let put = until_unchanged(|| {
-            let version = between(self.chain.object.begin(), &mut gap);
+            let version = begin(&self.chain.object);
             let Position { link, node } = self.place(version, &key)?;
             let value = match node.map_or(Ok(()), |node| self.checked_in(node)) {
-                Err(being_changed) => Err(Refused::from(being_changed)),
+                Err(checked_out) => Err(Refused::from(checked_out)),
                 Ok(()) => Ok(node.map(|node| node.value.load())),
             };
             // `make` gets no value that nobody stored, and no answer is given that does not count.

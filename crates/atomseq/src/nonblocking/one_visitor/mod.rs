@@ -131,9 +131,9 @@ impl<T: Send> OneVisitorList<T> {
     }
 
     /// By this mechanism whatever was chosen, to test and to compare.
-    #[doc(hidden)]
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn forced(mechanism: Mechanism) -> OneVisitorList<T> {
-        let made = OneVisitorList::made(VersionedWords::forced(mechanism), None);
+        let made = OneVisitorList::made(VersionedWords::with_mechanism(mechanism), None);
         made.unwrap_or_else(|error| panic!("{error}"))
     }
 

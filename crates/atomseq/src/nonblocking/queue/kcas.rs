@@ -15,7 +15,7 @@ pub(super) struct Covered {
 impl Covered {
     /// `None` if there is no memory for so many cells.
     pub(super) fn new(cells: usize, capacity: usize) -> Option<Covered> {
-        let object = VersionedWords::forced(Mechanism::Kcas);
+        let object = VersionedWords::with_mechanism(Mechanism::Kcas);
         Some(Covered {
             cells: Cells::new(cells)?,
             first: StableWord::default(),

@@ -147,9 +147,9 @@ impl<T: Send + Sync> RefList<T> {
     }
 
     /// By this mechanism whatever was chosen, to test and to compare.
-    #[doc(hidden)]
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn forced(mechanism: Mechanism) -> RefList<T> {
-        RefList::made(VersionedWords::forced(mechanism), None)
+        RefList::made(VersionedWords::with_mechanism(mechanism), None)
             .unwrap_or_else(|error| panic!("{error}"))
     }
 

@@ -72,7 +72,7 @@ fn siblings_share_memory_and_nothing_else() {
     }
     // An entry that an ended thread had removed for change is free again as well.
     for mechanism in MECHANISMS {
-        let keeper = List::<u64>::made(VersionedWords::forced(mechanism), Some(1)).unwrap();
+        let keeper = List::<u64>::made(VersionedWords::with_mechanism(mechanism), Some(1)).unwrap();
         let list = keeper.sibling();
         list.try_insert(1, ()).unwrap();
         std::mem::forget(list.check_out(&1));
@@ -117,7 +117,8 @@ fn a_walk_in_circles_ends() {
 #[test]
 fn what_a_late_search_reads_does_not_count() {
     for mechanism in MECHANISMS {
-        let list = List::<u64, u64>::made(VersionedWords::forced(mechanism), Some(3)).unwrap();
+        let list =
+            List::<u64, u64>::made(VersionedWords::with_mechanism(mechanism), Some(3)).unwrap();
         list.try_insert(1, 10).unwrap();
         list.try_insert(2, 20).unwrap();
         let chain = &list.chain;

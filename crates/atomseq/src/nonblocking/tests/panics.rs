@@ -55,7 +55,7 @@ fn of<S>(structure: &Option<S>) -> &S {
 
 impl Structure for LinkedStack<Value> {
     fn made(mechanism: Mechanism) -> Self {
-        LinkedStack::made(VersionedWords::forced(mechanism), Some(LIMIT)).unwrap()
+        LinkedStack::made(VersionedWords::with_mechanism(mechanism), Some(LIMIT)).unwrap()
     }
 
     fn put(&mut self, value: Value) -> bool {
@@ -145,7 +145,7 @@ in_arrays! {
 
 impl Structure for RefList<Value> {
     fn made(mechanism: Mechanism) -> Self {
-        RefList::made(VersionedWords::forced(mechanism), Some(LIMIT)).unwrap()
+        RefList::made(VersionedWords::with_mechanism(mechanism), Some(LIMIT)).unwrap()
     }
 
     fn put(&mut self, value: Value) -> bool {
@@ -227,7 +227,7 @@ fn lists_with_guards_lose_nothing() {
 
 impl Structure for OneVisitorList<Value> {
     fn made(mechanism: Mechanism) -> Self {
-        OneVisitorList::made(VersionedWords::forced(mechanism), Some(LIMIT)).unwrap()
+        OneVisitorList::made(VersionedWords::with_mechanism(mechanism), Some(LIMIT)).unwrap()
     }
 
     fn put(&mut self, value: Value) -> bool {
@@ -369,7 +369,8 @@ fn each_change<A: Arrangement<Key>>(put: Put<A>, changes: &[Change<A>]) {
     for mechanism in MECHANISMS {
         for (name, change) in changes {
             let planned = each_call(name, |after| {
-                let list = List::made(VersionedWords::forced(mechanism), Some(LIMIT)).unwrap();
+                let list =
+                    List::made(VersionedWords::with_mechanism(mechanism), Some(LIMIT)).unwrap();
                 (1..=4).for_each(|number| put(&list, number).unwrap());
                 let before = entries(&list);
                 let panicked = panics(after, || change(&list));

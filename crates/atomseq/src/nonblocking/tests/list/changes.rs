@@ -157,7 +157,7 @@ fn a_handler_never_waits_for_its_own_thread() {
 
     extern "C" fn handler(_: i32) {
         let list = LIST.get().expect("made before");
-        let mine = |being_changed: CheckedOut| being_changed.by_this_thread();
+        let mine = |checked_out: CheckedOut| checked_out.by_this_thread();
         let answers = [
             // Whoever retried here would do so for ever.
             (0..1000).all(|_| list.get(&2).is_err()),

@@ -4,13 +4,11 @@
 //! width.
 
 /// Converts a constant to an instruction's operand.
-#[doc(hidden)]
 pub const fn operand(value: usize) -> i64 {
     value as i64
 }
 
 /// The types of named constants. A cast to an integer of the widest type keeps their value.
-#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a named constant in a sequence is an integer, a `bool` or a `char`, and `{Self}` is none of these",
     label = "this is a `{Self}`"
@@ -39,7 +37,6 @@ integers! {
 /// # Panics
 ///
 /// If it does not fit a word.
-#[doc(hidden)]
 pub const fn word<T: Integer>(_: T, value: i128) -> usize {
     assert!(
         is_exact::<T>(value, usize::BITS),
@@ -58,7 +55,6 @@ const fn is_exact<T: Integer>(value: i128, bits: u32) -> bool {
 }
 
 /// Selects a constant that the compiler has folded for both word widths.
-#[doc(hidden)]
 pub const fn by_width(value: u64, narrow: u32) -> usize {
     match usize::BITS {
         32 => narrow as usize,
@@ -67,13 +63,11 @@ pub const fn by_width(value: u64, narrow: u32) -> usize {
 }
 
 /// Returns whether a literal fits a word.
-#[doc(hidden)]
 pub const fn fits(value: u64) -> bool {
     value <= usize::MAX as u64
 }
 
 /// Returns whether a constant fits an immediate: sixteen bits on every supported architecture.
-#[doc(hidden)]
 pub const fn immediate(value: usize) -> bool {
     value <= 65_535
 }
@@ -83,27 +77,23 @@ const fn signed(offset: usize) -> i64 {
 }
 
 /// Returns whether an offset is a multiple of the access size.
-#[doc(hidden)]
 pub const fn multiple(offset: usize, bytes: u32) -> bool {
     signed(offset) % bytes as i64 == 0
 }
 
 /// Returns whether an offset fits a load or store of every architecture.
-#[doc(hidden)]
 pub const fn reachable(offset: usize, bytes: u32) -> bool {
     let offset = signed(offset);
     offset >= -256 && offset <= 4095 * bytes as i64
 }
 
 /// Returns whether two byte ranges overlap, at offsets from the same address.
-#[doc(hidden)]
 pub const fn overlap(a: usize, a_bytes: u64, b: usize, b_bytes: u64) -> bool {
     let (a, b) = (signed(a), signed(b));
     b < a.saturating_add(a_bytes as i64) && a < b.saturating_add(b_bytes as i64)
 }
 
 /// Returns whether the first byte range contains the second, at offsets from the same address.
-#[doc(hidden)]
 pub const fn covers(a: usize, a_bytes: u64, b: usize, b_bytes: u64) -> bool {
     let (a, b) = (signed(a), signed(b));
     a <= b && b.saturating_add(b_bytes as i64) <= a.saturating_add(a_bytes as i64)
@@ -111,7 +101,6 @@ pub const fn covers(a: usize, a_bytes: u64, b: usize, b_bytes: u64) -> bool {
 
 /// Returns the size in bytes of a copy of `words` words, capped at 2^40 words so that sums do not
 /// overflow.
-#[doc(hidden)]
 pub const fn copied(words: usize) -> u64 {
     let words = words as u64;
     8 * if words < 1 << 40 { words } else { 1 << 40 }
@@ -119,7 +108,6 @@ pub const fn copied(words: usize) -> u64 {
 
 /// Returns whether an offset from a slot lies behind the gate, in the slot's words or what follows
 /// them.
-#[doc(hidden)]
 pub const fn in_slot(offset: usize) -> bool {
     signed(offset) >= 8
 }

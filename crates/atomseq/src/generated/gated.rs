@@ -13,7 +13,6 @@ macro_rules! access {
         ///
         /// The address is aligned and valid for the access. Other code changes the memory only by
         /// atomic accesses, or under the gate that the caller holds.
-        #[doc(hidden)]
         #[inline(always)]
         pub unsafe fn $name(address: usize $(, $value: usize)?) $(-> $result)? {
             // SAFETY: the caller guarantees an aligned and valid address without data races, as
@@ -49,7 +48,6 @@ macro_rules! own {
         ///
         /// The address is aligned and valid for the access, and no other thread stores there
         /// meanwhile.
-        #[doc(hidden)]
         #[inline(always)]
         pub unsafe fn $name(address: usize) -> usize {
             // SAFETY: the caller guarantees an aligned and valid address and no concurrent stores.
@@ -70,7 +68,6 @@ own! {
 ///
 /// The address is aligned and valid for the access. Other code changes the word only by atomic
 /// accesses, or under the gate that the caller holds.
-#[doc(hidden)]
 #[inline(always)]
 pub unsafe fn compare_exchange(address: usize, expected: usize, new: usize) -> usize {
     // SAFETY: the caller guarantees an aligned and valid address without data races, as `from_ptr`
@@ -89,7 +86,6 @@ pub unsafe fn compare_exchange(address: usize, expected: usize, new: usize) -> u
 ///
 /// Both ranges are aligned and valid for `words` words, do not overlap, and are accessed by no
 /// other code while the caller holds the gate. If `words` is 0, any addresses are allowed.
-#[doc(hidden)]
 #[inline]
 pub unsafe fn copy(to: usize, from: usize, words: usize) {
     if words == 0 {

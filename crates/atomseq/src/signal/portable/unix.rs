@@ -1,20 +1,16 @@
-//! Signals without protected sequences: other unixes, and Linux with `--cfg atomseq_portable`.
-//!
-//! Sequences run with all signals blocked here, so a handler never finds one half done and is
-//! called as it is. A mask is the kernel's: the outermost one blocks every signal that may be
-//! blocked, and its end restores what it found.
+//! Handlers over `sigaction`: a handler is called as it is. A mask is the kernel's: the outermost
+//! one blocks every signal that may be blocked, and its end restores what it found.
 
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
-use std::time::Duration;
 
-use super::audit::{Audit, Fault};
-use super::event::{Chained, Event, Handler, Interrupted};
-use super::options::{Error, Options};
-use super::statistics::COUNTS;
 use crate::heap::boxed;
 use crate::platform::{masks, wait, wake_one};
+use crate::signal::audit::{Audit, Fault};
+use crate::signal::event::{Chained, Event, Handler, Interrupted};
+use crate::signal::options::{Error, Options};
+use crate::signal::statistics::COUNTS;
 
 /// One more than the largest signal number of any system.
 const SIGNALS: usize = 129;
@@ -396,20 +392,6 @@ pub fn inheriting<R>(f: impl FnOnce() -> R) -> impl FnOnce() -> R {
     }
 }
 
-/// Where in the original a place in a clone is. There are no clones in this build: any place is
-/// where it is.
-pub fn original_pc(pc: usize) -> usize {
-    pc
-}
-
-/// Gives up the rollforward under way on this thread. There are none in this build.
-pub fn abandon_rollforward() -> bool {
-    false
-}
-
-/// Sets how long a rollforward may keep faulting. There are none in this build.
-pub fn set_rollforward_limit(_limit: Duration) {}
-
 unsafe extern "C" {
     #[cfg_attr(target_os = "netbsd", link_name = "__siglongjmp14")]
     #[cfg_attr(not(target_os = "netbsd"), link_name = "siglongjmp")]
@@ -441,8 +423,4 @@ pub fn audit() -> Audit {
         }
     }
     audit
-}
-
-pub fn repair() -> Audit {
-    audit()
 }
