@@ -242,7 +242,7 @@ impl<T: Covered> Domain<T> {
     /// struct Shelf { open: Cell, left: Cell, sold: Cell }
     /// let shelf = Domain::new(Shelf { open: Cell::new(1), left: Cell::new(9), sold: Cell::new(0) });
     ///
-    /// Sells one item if the shelf is open.
+    /// // Sells one item if the shelf is open.
     /// let sale = |left, sold| shelf.compare_exchange_all(&[
     ///     Change::compare(&shelf.open, 1),
     ///     Change::of(&shelf.left, left, left - 1),

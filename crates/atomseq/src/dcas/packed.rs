@@ -15,12 +15,12 @@ use crate::sync::{AtomicU64, Ordering};
 /// ```
 /// use atomseq::dcas::Packed;
 ///
-/// The index of a free block, and how many times it has changed.
+/// // The index of a free block, and how many times it has changed.
 /// let free = Packed::<32>::new(7, 0);
 /// let (index, tag) = free.load();
 /// assert_eq!(free.compare_exchange((index, tag), (3, tag + 1)), Ok(()));
 /// free.fetch_update(|(_, tag)| Some((7, tag + 1))).unwrap();
-/// The index is 7 again, but not the same 7.
+/// // The index is 7 again, but not the same 7.
 /// assert_eq!(free.compare_exchange((index, tag), (9, tag + 1)), Err((7, 2)));
 /// ```
 ///

@@ -186,10 +186,9 @@ impl RevocableLock {
                 place.store(word, Ordering::Relaxed);
             }
             // Release: pairs with the acquire in `revoke`, by which a child of a fork claims a lock
-            // that a thread of its parent held.
+            // that a thread of its parent held. The fence orders the log before the words, as
+            // invariant 6 requires, and pairs with the acquire fence of readers.
             self.log[4].store(free, Ordering::Release);
-            // Release fence: orders the log before the words, as invariant 6 requires; pairs with
-            // the acquire fence of readers and with that of `revoke`.
             fence(Ordering::Release);
             a.store(first.new, Ordering::Relaxed);
             b.store(second.new, Ordering::Relaxed);
