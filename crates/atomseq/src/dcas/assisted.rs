@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! lock   63 … 16 version v | 15 14 state | 13 … 0 id
-//!        FREE(v)                nobody changes the words
+//!        FREE(v)                no thread changes the words
 //!        HELD(v, cpu)           a section on this CPU may change the words
 //!        CLAIM(v, number)       the call of this number has revoked the lock and rolls back
 //!        LOCKED(v, generation)  a thread without sections has the lock, irrevocably

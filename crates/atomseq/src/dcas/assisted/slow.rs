@@ -84,9 +84,9 @@ impl RevocableLock {
         }
     }
 
-    /// Retries the operation until it succeeds or finds a difference. `outcome` is that of the first
-    /// attempt: `None` if this process runs no sections. The safety conditions are those of the
-    /// operation.
+    /// Retries the operation until it succeeds or finds a difference. `outcome` is that of the
+    /// first attempt: `None` if this process runs no sections. The safety conditions are those of
+    /// the operation.
     #[cold]
     unsafe fn exchange_slowly(&self, wanted: Wanted, mut outcome: Option<usize>) -> bool {
         let mut restarts = Restarts::none();
