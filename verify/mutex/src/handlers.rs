@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use lock_api::{Mutex, RawMutex};
-use verify_local::fire::{Fired, under_fire};
+use verify_support::fire::{Fired, under_fire};
 
 use crate::exclusion::Guarded;
 

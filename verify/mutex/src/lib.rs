@@ -4,6 +4,5 @@ pub mod careless;
 pub mod exclusion;
 #[cfg(target_os = "linux")]
 pub mod handlers;
-pub mod races;
 #[cfg(target_os = "linux")]
-pub mod threads;
+pub mod races;

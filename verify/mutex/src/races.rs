@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use atomseq::mutex::{Mutex, TestAndSet};
+use verify_support::threads::{state, this_thread};
 
 /// How long a thread is waited for until it counts as lost, if it is asleep then.
 const LOST: Duration = Duration::from_secs(3);
@@ -49,8 +50,7 @@ impl Race {
 
     /// The other thread: waits once a round.
     fn wait_each_round(&self, wait: impl Fn()) {
-        // SAFETY: asks for a number.
-        self.waiter.store(unsafe { libc::gettid() }, SeqCst);
+        self.waiter.store(this_thread(), SeqCst);
         for round in 1.. {
             if !until(|| self.round.load(SeqCst) >= round || self.over.load(SeqCst)) {
                 continue;
@@ -77,10 +77,7 @@ impl Race {
 
     /// Does the other thread sleep, neither running nor waiting for a CPU?
     fn sleeps(&self) -> bool {
-        let path = format!("/proc/self/task/{}/stat", self.waiter.load(SeqCst));
-        let stat = std::fs::read_to_string(path).expect("Linux tells of every thread");
-        let (_, state) = stat.rsplit_once(") ").expect("the state behind the name");
-        state.starts_with('S')
+        state(self.waiter.load(SeqCst)) == Some('S')
     }
 }
 

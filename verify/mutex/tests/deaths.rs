@@ -16,11 +16,11 @@ use atomseq::mutex::{
 };
 use atomseq::signal::{self, Event};
 use lock_api::{MutexGuard, RawMutex as _, RawMutexTimed};
-use verify_mutex::threads::{
+use verify_support::processes::{in_child, in_fresh_process, killed_in_fresh_process};
+use verify_support::this_test;
+use verify_support::threads::{
     ended_after, this_thread, wait_until, wait_until_asleep, wait_until_exited,
 };
-use verify_signals::fresh::{in_child, in_fresh_process, killed_in_fresh_process};
-use verify_signals::this_test;
 
 const SHORT: Duration = Duration::from_millis(5);
 
@@ -387,9 +387,9 @@ fn a_lock_handed_to_a_thread_that_exited_is_released_by_force() {
 #[cfg(all(atomseq_sections, target_arch = "x86_64"))]
 mod everywhere {
     use atomseq::mutex::Biased;
-    use verify_every_instruction::cpu::{Cpus, move_to};
-    use verify_every_instruction::exits::exit_at;
-    use verify_signals::fresh::code_of_child;
+    use verify_support::code::steps::exit_at;
+    use verify_support::cpus::{Cpus, move_to};
+    use verify_support::processes::code_of_child;
 
     use super::*;
 

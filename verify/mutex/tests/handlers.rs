@@ -12,9 +12,9 @@ use atomseq::mutex::{
 };
 use atomseq::signal::{self, Event};
 use verify_mutex::shared_with_handlers;
-use verify_mutex::threads::{this_thread, wait_until, wait_until_asleep};
-use verify_signals::fresh::{in_fresh_process, killed_in_fresh_process};
-use verify_signals::this_test;
+use verify_support::processes::{in_fresh_process, killed_in_fresh_process};
+use verify_support::this_test;
+use verify_support::threads::{this_thread, wait_until, wait_until_asleep};
 
 /// How many signals a trial takes.
 const TIMES: usize = 10_000;

@@ -10,7 +10,7 @@ use atomseq::mutex::{
     Rolling, Semaphore, SpinLock, counts,
 };
 use lock_api::{MappedMutexGuard, MutexGuard, RawMutexFair, RawMutexTimed};
-use verify_mutex::threads::{this_thread, wait_until, wait_until_asleep};
+use verify_support::threads::{this_thread, wait_until, wait_until_asleep};
 
 /// All that `lock_api` lets one do with a lock, alone.
 fn behaves<R>()

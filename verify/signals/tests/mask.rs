@@ -4,12 +4,12 @@
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 
 use atomseq::signal::{self, Event, mask};
-use verify_signals::fresh::{in_child, in_fresh_process};
-use verify_signals::log::{clear_log, log, logged};
-use verify_signals::signals::{
+use verify_signals::{clear_log, log, logged};
+use verify_support::processes::{in_child, in_fresh_process};
+use verify_support::signals::{
     FAULTS, change_mask, install, install_plainly, is_blocked, queue, raise, set,
 };
-use verify_signals::this_test;
+use verify_support::this_test;
 
 /// Logs the signal, or the value that came with it.
 fn note(event: &mut Event<'_>) {

@@ -4,6 +4,10 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
+pub use verify_support::cpus::allowed as cpus;
+use verify_support::signals::install_short;
+use verify_support::{cpus, threads};
+
 use crate::ledger::Handlers;
 use crate::structures::Structures;
 
@@ -37,17 +41,7 @@ pub fn stage() -> &'static Stage {
 /// Handlers of the signal that `interrupt` sends use the structures.
 pub fn install() {
     stage();
-    // SAFETY: the handler reads words that are there already, and uses structures that may be used
-    // in one.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = handle as *const () as usize;
-        action.sa_flags = libc::SA_RESTART;
-        assert_eq!(
-            libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut()),
-            0
-        );
-    }
+    install_short(libc::SIGUSR1, handle, libc::SA_RESTART);
 }
 
 extern "C" fn handle(_signal: libc::c_int) {
@@ -73,8 +67,7 @@ impl Victim {
     /// Makes the calling thread the victim, as this worker.
     pub fn volunteer(&self, worker: usize) {
         WORKER.set(worker + 1);
-        // SAFETY: no arguments.
-        self.0.store(unsafe { libc::gettid() }, Ordering::Release);
+        self.0.store(threads::this_thread(), Ordering::Release);
     }
 
     /// No more interruptions, please.
@@ -86,34 +79,14 @@ impl Victim {
     pub fn interrupt(&self) {
         let thread = self.0.load(Ordering::Acquire);
         if thread != 0 {
-            // SAFETY: to a thread of this process; if it has gone meanwhile, nothing happens.
-            unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, libc::SIGUSR1) };
+            // If the thread has exited meanwhile, nothing happens.
+            threads::signal(thread, libc::SIGUSR1);
         }
     }
 
     /// Moves it to one of the CPUs. `false`: it was not there, or not let.
     pub fn move_to(&self, cpus: &[usize]) -> bool {
         let thread = self.0.load(Ordering::Acquire);
-        if thread == 0 {
-            return false;
-        }
-        // SAFETY: plain old data, filled here; a thread that has gone meanwhile is an error.
-        unsafe {
-            let mut set: libc::cpu_set_t = std::mem::zeroed();
-            cpus.iter().for_each(|cpu| libc::CPU_SET(*cpu, &mut set));
-            libc::sched_setaffinity(thread, size_of_val(&set), &set) == 0
-        }
-    }
-}
-
-/// The CPUs that this process may use.
-pub fn cpus() -> Vec<usize> {
-    // SAFETY: plain old data, which the kernel fills.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        assert_eq!(libc::sched_getaffinity(0, size_of_val(&set), &mut set), 0);
-        (0..libc::CPU_SETSIZE as usize)
-            .filter(|cpu| libc::CPU_ISSET(*cpu, &set))
-            .collect()
+        thread != 0 && cpus::restrict(thread, cpus)
     }
 }

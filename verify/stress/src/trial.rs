@@ -144,7 +144,7 @@ fn fork_until(over: &AtomicBool) -> u64 {
             // SAFETY: ends this process.
             unsafe { libc::_exit(i32::from(!lived)) };
         }
-        let code = verify_linux::exit_code(child);
+        let code = verify_support::processes::exit_code(child);
         assert_eq!(
             code,
             Some(0),

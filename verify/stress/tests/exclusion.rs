@@ -7,11 +7,12 @@ use atomseq::mutex::{
 };
 use atomseq_papers::emulation::{Call, Trap};
 use atomseq_papers::reservation::{Bundled, PerLock, Unfenced};
-use verify_linux::{Circumstances, in_fresh_process};
 use verify_stress::exclusion::controls::{Anywhere, Unprotected, VisitedUnfenced};
 use verify_stress::exclusion::locks::{Figure1, OnePermit};
 use verify_stress::exclusion::one_cpu::Pinned;
 use verify_stress::exclusion::{Figures, handlers, machine, one_cpu};
+use verify_support::processes::{Circumstances, end_in, in_fresh_process_under};
+use verify_support::this_test;
 
 /// The length of each run, in acquisitions: 100,000,000 are its full length.
 const OPERATIONS: &str = "ATOMSEQ_EXCLUSION_OPERATIONS";
@@ -25,19 +26,18 @@ fn operations(cost: u64) -> u64 {
 
 /// Runs in a process of its own, and prints what came of it.
 fn trial(test: &str, run: impl FnOnce() -> Figures, check: impl FnOnce(Figures)) {
-    let printed = in_fresh_process(test, Circumstances::default(), || {
+    let printed = in_fresh_process_under(test, Circumstances::default(), || {
         // Whoever sleeps for ever is found out by `watch`; the full length takes longer than tests
         // may otherwise, most of all where other programs run as well.
         let seconds = 600.max(operations(1) / 20_000);
-        // SAFETY: moves the end of the process's time, which is meant for tests that hang.
-        unsafe { libc::alarm(seconds as u32) };
+        end_in(seconds as u32);
         let figures = run();
         println!("exclusion: {test}: {figures}");
         check(figures);
     });
-    let lines = printed.iter().flat_map(|text| text.lines());
-    let figures = lines.filter_map(|line| line.find("exclusion: ").map(|start| &line[start..]));
-    figures.for_each(|figures| println!("{figures}"));
+    if let Some(printed) = printed {
+        printed.print_from("exclusion: ");
+    }
 }
 
 /// Tests: what runs, how dear an acquisition is.
@@ -137,15 +137,13 @@ fn is_found_out(test: &str, run: fn(u64) -> Figures) {
 
 #[test]
 fn same_thread_is_too_small_for_threads() {
-    let test = "same_thread_is_too_small_for_threads";
-    is_found_out(test, machine::run::<Anywhere<RawSpin<Restarting>>>);
+    is_found_out(this_test!(), machine::run::<Anywhere<RawSpin<Restarting>>>);
 }
 
 #[test]
 fn same_cpu_is_too_small_for_two_cpus() {
-    let test = "same_cpu_is_too_small_for_two_cpus";
     is_found_out(
-        test,
+        this_test!(),
         machine::run::<Anywhere<RawSpin<PerLock<Unfenced<Pinned>>>>>,
     );
 }
@@ -153,7 +151,6 @@ fn same_cpu_is_too_small_for_two_cpus() {
 #[test]
 fn a_visit_without_the_fence_is_found_out() {
     if atomseq::status().is_active() {
-        let test = "a_visit_without_the_fence_is_found_out";
-        is_found_out(test, machine::run::<RawSpin<VisitedUnfenced>>);
+        is_found_out(this_test!(), machine::run::<RawSpin<VisitedUnfenced>>);
     }
 }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use atomseq::type_stable::{Allocated, Cache, Pool, Reference, descriptor};
 use verify_stress::lengthened;
 use verify_stress::torment::{self, Victim};
+use verify_support::signals::install_short;
 
 const WORKERS: usize = 4;
 /// How many descriptors a worker keeps at most.
@@ -119,14 +120,7 @@ extern "C" fn handle(_signal: libc::c_int) {
 
 fn install() {
     stage();
-    // SAFETY: the handler uses what may be used in one.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = handle as *const () as usize;
-        action.sa_flags = libc::SA_RESTART;
-        let result = libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut());
-        assert_eq!(result, 0);
-    }
+    install_short(libc::SIGUSR1, handle, libc::SA_RESTART);
 }
 
 /// One allocation that other threads look at while it ends.

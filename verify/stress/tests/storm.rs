@@ -4,11 +4,12 @@
 
 use std::time::Duration;
 
-use verify_linux::{Circumstances, in_fresh_process};
 use verify_stress::lengthened;
 use verify_stress::storm::sequences::Protected;
 use verify_stress::storm::trial::Storm;
 use verify_stress::storm::{lives, trial};
+use verify_support::processes::{Circumstances, end_in, in_fresh_process_under};
+use verify_support::this_test;
 
 /// The length of the whole storm, in operations: 100,000,000 are its full length.
 const OPERATIONS: &str = "ATOMSEQ_STORM_OPERATIONS";
@@ -23,9 +24,8 @@ const STORM: Storm = Storm {
 
 /// Runs in a process of its own, whose handlers are nobody else's; prints what it printed.
 fn storm(test: &str, check: impl FnOnce()) {
-    let printed = in_fresh_process(test, Circumstances::default(), || {
-        // SAFETY: moves the end of the process's time, which is meant for tests that hang.
-        unsafe { libc::alarm(600) };
+    let printed = in_fresh_process_under(test, Circumstances::default(), || {
+        end_in(600);
         // Before the library's, which then sees to it.
         trial::install_foreign();
         trial::install::<Protected>();
@@ -33,14 +33,14 @@ fn storm(test: &str, check: impl FnOnce()) {
         assert!(audit.is_clean(), "{audit:?}");
         check();
     });
-    let lines = printed.iter().flat_map(|text| text.lines());
-    let figures = lines.filter_map(|line| line.find("storm: ").map(|start| &line[start..]));
-    figures.for_each(|figures| println!("{figures}"));
+    if let Some(printed) = printed {
+        printed.print_from("storm: ");
+    }
 }
 
 #[test]
 fn nothing_is_lost() {
-    storm("nothing_is_lost", || {
+    storm(this_test!(), || {
         let operations = std::env::var(OPERATIONS).ok();
         let operations = operations
             .and_then(|number| number.parse().ok())
@@ -62,8 +62,7 @@ fn nothing_is_lost() {
 
 #[test]
 fn nothing_is_lost_by_more_threads_than_processors() {
-    let test = "nothing_is_lost_by_more_threads_than_processors";
-    storm(test, || {
+    storm(this_test!(), || {
         let operations = 1_000_000;
         let figures = trial::run::<Protected>(Storm {
             operations,
@@ -78,7 +77,7 @@ fn nothing_is_lost_by_more_threads_than_processors() {
 
 #[test]
 fn threads_start_and_end() {
-    storm("threads_start_and_end", || {
+    storm(this_test!(), || {
         let length = lengthened(Duration::from_millis(800));
         let (threads, settlement, sent) = lives::starts_and_ends(length);
         println!("storm: {threads} threads started and ended under {sent} signals, {settlement:?}");
@@ -89,7 +88,7 @@ fn threads_start_and_end() {
 
 #[test]
 fn processes_fork() {
-    storm("processes_fork", || {
+    storm(this_test!(), || {
         let (forks, settlement) = lives::forks(lengthened(Duration::from_millis(800)));
         println!("storm: {forks} forks, {settlement:?}");
         assert_eq!(settlement.wrong, 0);
@@ -103,7 +102,7 @@ fn programs_are_executed() {
         return;
     }
     let times = 5;
-    let sent = lives::execs("programs_are_executed", times);
+    let sent = lives::execs(this_test!(), times);
     println!("storm: {times} programs executed under {sent} signals");
     assert!(sent > 10 * times);
 }

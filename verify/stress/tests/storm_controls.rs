@@ -5,9 +5,10 @@
 use std::time::{Duration, Instant};
 
 use atomseq::internals::signal_controls;
-use verify_linux::{Circumstances, in_fresh_process};
 use verify_stress::storm::sequences::{Forms, Protected, Unprotected};
 use verify_stress::storm::trial::{self, Storm};
+use verify_support::processes::{Circumstances, end_in, in_fresh_process_under};
+use verify_support::this_test;
 
 /// A fault has this long to be found out; most take less than a second.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -23,9 +24,8 @@ const ROUND: Storm = Storm {
 
 /// Storms in a process of its own until something is wrong; prepared by `install`.
 fn found<F: Forms>(test: &str, round: Storm, install: impl FnOnce()) {
-    let printed = in_fresh_process(test, Circumstances::default(), || {
-        // SAFETY: moves the end of the process's time, which is meant for tests that hang.
-        unsafe { libc::alarm(120) };
+    let printed = in_fresh_process_under(test, Circumstances::default(), || {
+        end_in(120);
         install();
         let start = Instant::now();
         let (mut rounds, mut handled, mut wrong) = (0, 0, 0);
@@ -39,9 +39,9 @@ fn found<F: Forms>(test: &str, round: Storm, install: impl FnOnce()) {
         );
         assert_ne!(wrong, 0, "not found out");
     });
-    let lines = printed.iter().flat_map(|text| text.lines());
-    let figures = lines.filter_map(|line| line.find("storm: ").map(|start| &line[start..]));
-    figures.for_each(|figures| println!("{figures}"));
+    if let Some(printed) = printed {
+        printed.print_from("storm: ");
+    }
 }
 
 fn without(parts: u32) {
@@ -53,21 +53,16 @@ fn without(parts: u32) {
 
 #[test]
 fn the_unprotected_form_loses() {
-    found::<Unprotected>(
-        "the_unprotected_form_loses",
-        ROUND,
-        trial::install::<Unprotected>,
-    );
+    found::<Unprotected>(this_test!(), ROUND, trial::install::<Unprotected>);
 }
 
 #[test]
 fn a_foreign_handler_that_was_not_widened_loses() {
-    let test = "a_foreign_handler_that_was_not_widened_loses";
     let round = Storm {
         foreign: true,
         ..ROUND
     };
-    found::<Protected>(test, round, || {
+    found::<Protected>(this_test!(), round, || {
         trial::install::<Protected>();
         // Afterwards, and so as it is.
         trial::install_foreign();
@@ -77,27 +72,25 @@ fn a_foreign_handler_that_was_not_widened_loses() {
 
 #[test]
 fn without_the_restart_additions_are_lost() {
-    let test = "without_the_restart_additions_are_lost";
-    found::<Protected>(test, ROUND, || without(signal_controls::RESTART));
+    found::<Protected>(this_test!(), ROUND, || without(signal_controls::RESTART));
 }
 
 #[test]
 fn without_the_rollforward_handlers_see_half_an_operation() {
-    let test = "without_the_rollforward_handlers_see_half_an_operation";
-    found::<Protected>(test, ROUND, || without(signal_controls::ROLLFORWARD));
+    found::<Protected>(this_test!(), ROUND, || {
+        without(signal_controls::ROLLFORWARD)
+    });
 }
 
 #[test]
 fn without_the_covering_mask_handlers_meet_in_a_sequence() {
-    let test = "without_the_covering_mask_handlers_meet_in_a_sequence";
     // Most handlers that come in then would wait all the same, until the delivery they interrupt
     // has decided: that is off, too.
     let off = signal_controls::COVERING_MASK | signal_controls::NESTED;
-    found::<Protected>(test, ROUND, || without(off));
+    found::<Protected>(this_test!(), ROUND, || without(off));
 }
 
 #[test]
 fn without_deferral_handlers_come_in_under_the_mask() {
-    let test = "without_deferral_handlers_come_in_under_the_mask";
-    found::<Protected>(test, ROUND, || without(signal_controls::DEFERRAL));
+    found::<Protected>(this_test!(), ROUND, || without(signal_controls::DEFERRAL));
 }

@@ -53,7 +53,7 @@ pub(super) fn assisted_works() -> bool {
     platform::start().gates_active() && platform::cpu_slots() <= HIGHEST_CPU + 1
 }
 
-/// Chooses k-CAS even if OS-assisted DCAS would work, for tests and comparisons.
+/// Chooses k-CAS, which is lock-free, for this process, even if OS-assisted DCAS would work.
 ///
 /// # Errors
 ///

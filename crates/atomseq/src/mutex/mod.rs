@@ -128,7 +128,6 @@
 //! lock, so safe code cannot free it before that. Do not free a lock through a raw pointer merely
 //! because the freeing thread was able to lock it.
 
-mod barrier;
 mod bias;
 mod chosen;
 mod condvar;

@@ -65,7 +65,7 @@ enum Form {
 }
 
 impl Form {
-    fn by_kcas(capacity: usize) -> Option<Form> {
+    fn covered(capacity: usize) -> Option<Form> {
         let cells = capacity.checked_next_power_of_two()?;
         kcas::Covered::new(cells, capacity).map(Form::Kcas)
     }
@@ -105,7 +105,7 @@ impl<T: AsWord> Queue<T> {
     pub fn try_with_capacity(capacity: usize) -> Result<Queue<T>, Error> {
         let made = Bounded::new(capacity, |capacity| {
             if !platform::has_double_width() {
-                return Form::by_kcas(capacity);
+                return Form::covered(capacity);
             }
             // SAFETY: `has_double_width` has just returned `true`.
             unsafe { ring::Ring::new(capacity) }.map(Form::Ring)
@@ -116,7 +116,7 @@ impl<T: AsWord> Queue<T> {
     /// Creates a queue that uses k-CAS on every processor, for tests and comparisons.
     #[cfg(any(test, feature = "unstable-internals"))]
     pub fn by_kcas(capacity: usize) -> Queue<T> {
-        Queue(Bounded::new(capacity, Form::by_kcas).unwrap_or_else(|error| panic!("{error}")))
+        Queue(Bounded::new(capacity, Form::covered).unwrap_or_else(|error| panic!("{error}")))
     }
 
     /// Pushes a value at the end. One atomic instruction, and none if the queue is full.

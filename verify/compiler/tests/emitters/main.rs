@@ -4,7 +4,7 @@
 //! says; the forms against signal handlers are interrupted at each of their instructions.
 //!
 //! Needs binutils-aarch64-linux-gnu, gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and qemu-user.
-//! Without them the tests fail, unless `ATOMSEQ_SKIP_AARCH64=1` says that they may not run.
+//! Without them the tests are skipped, and say so. With `ATOMSEQ_REQUIRE_ALL=1` they fail instead.
 //!
 //! The portable build has the same compiler: once is enough.
 #![cfg(atomseq_sections)]

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use verify_support::processes::exit_code_within;
+
 use super::arena::{Arena, Settlement};
 use super::senders::{self, SENT, TIMER, Timer, queued};
 use super::sequences::Protected;
@@ -83,7 +85,11 @@ pub fn forks(length: Duration) -> (u64, Settlement) {
                     // SAFETY: ends this process.
                     unsafe { libc::_exit(i32::from(!whole)) };
                 }
-                assert_eq!(status_of(child), Some(0), "None: a child crashed, or hung");
+                assert_eq!(
+                    exit_code_within(child, Duration::from_secs(10)),
+                    Some(0),
+                    "None: a child crashed, or hung"
+                );
                 forks += 1;
             }
             drop(timer);
@@ -112,31 +118,6 @@ fn live_as_child(arena: &Arena) -> bool {
     );
     drop(timer);
     found.wrong == 0 && arena.settle().wrong == 0 && delivered() >= before + 3
-}
-
-/// Waits for a child; what it exited with, `None` if a signal ended it or it took longer than ten
-/// seconds. Signals interrupt the wait all the time.
-fn status_of(child: i32) -> Option<i32> {
-    let (start, mut status) = (Instant::now(), 0);
-    while start.elapsed() < Duration::from_secs(10) {
-        // SAFETY: the kernel writes one word.
-        match unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } {
-            0 => thread::yield_now(),
-            ended if ended == child => {
-                return libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status));
-            }
-            _ => assert_eq!(
-                io::Error::last_os_error().kind(),
-                io::ErrorKind::Interrupted
-            ),
-        }
-    }
-    // SAFETY: a child of ours that has not been waited for.
-    unsafe {
-        libc::kill(child, libc::SIGKILL);
-        libc::waitpid(child, &mut status, 0);
-    }
-    None
 }
 
 /// Tells a program that it was started by [`execs`].

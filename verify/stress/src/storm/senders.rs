@@ -1,10 +1,11 @@
 //! Who sends the signals: a timer a thread, and a sibling thread that does nothing else.
 
 use std::ffi::c_int;
-use std::mem::MaybeUninit;
-use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+pub use verify_support::threads::signal;
+pub use verify_support::timers::Timer;
 
 /// Sent by the timer.
 pub const TIMER: c_int = libc::SIGUSR2;
@@ -154,15 +155,8 @@ pub fn send_until(over: &AtomicBool, victims: &[Victim], post: &Post) -> u64 {
 /// Sends one signal to every thread of this process, whatever it is doing: starting or ending, as
 /// well.
 pub fn signal_everyone() -> u64 {
-    let threads = std::fs::read_dir("/proc/self/task").expect("a process can list its threads");
-    let numbers = threads.filter_map(|thread| thread.ok()?.file_name().to_str()?.parse().ok());
-    numbers.map(|thread| u64::from(signal(thread, SENT))).sum()
-}
-
-/// Sends a signal to a thread of this process; `false` if there is no such thread.
-pub fn signal(thread: libc::pid_t, signal: c_int) -> bool {
-    // SAFETY: numbers; a signal that has a handler.
-    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, signal) == 0 }
+    let sent = verify_support::threads::all().map(|thread| u64::from(signal(thread, SENT)));
+    sent.sum()
 }
 
 /// Queues a signal with a value.
@@ -183,45 +177,5 @@ fn queue(thread: libc::pid_t, value: u64) -> bool {
             queued(),
             &raw const information,
         ) == 0
-    }
-}
-
-/// Interrupts its maker's thread every so often while it lives.
-pub struct Timer(libc::timer_t);
-
-impl Timer {
-    /// For the calling thread; `None` if the system has no more.
-    pub fn start(number: c_int, period: Duration) -> Option<Timer> {
-        // SAFETY: plain old data, for which zero is valid.
-        let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
-        event.sigev_notify = libc::SIGEV_THREAD_ID;
-        event.sigev_signo = number;
-        // SAFETY: no arguments.
-        event.sigev_notify_thread_id = unsafe { libc::gettid() };
-        let mut timer = MaybeUninit::uninit();
-        // SAFETY: a valid event, and room for the timer.
-        if unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, timer.as_mut_ptr()) } != 0
-        {
-            return None;
-        }
-        // SAFETY: created above.
-        let timer = Timer(unsafe { timer.assume_init() });
-        let period = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: period.subsec_nanos().into(),
-        };
-        let times = libc::itimerspec {
-            it_interval: period,
-            it_value: period,
-        };
-        // SAFETY: our timer and valid times.
-        (unsafe { libc::timer_settime(timer.0, 0, &times, ptr::null_mut()) } == 0).then_some(timer)
-    }
-}
-
-impl Drop for Timer {
-    fn drop(&mut self) {
-        // SAFETY: created by `start`, deleted once.
-        unsafe { libc::timer_delete(self.0) };
     }
 }

@@ -2,12 +2,13 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use atomseq::signal::{self, Event};
+use verify_support::signals::install_short;
+use verify_support::threads::this_thread;
 
 use super::arena::{ACTORS, Arena, Settlement, THREAD};
 use super::senders::{self, Post, SENT, TIMER, Timer, Victim, queued};
@@ -21,7 +22,7 @@ const IN_A_HANDLER: u32 = 3;
 
 thread_local! {
     /// Set up by the compiler, so that a handler may read it.
-    static ARENA: Cell<*const Arena> = const { Cell::new(ptr::null()) };
+    static ARENA: Cell<*const Arena> = const { Cell::new(std::ptr::null()) };
 }
 
 static DELIVERED: AtomicU64 = AtomicU64::new(0);
@@ -67,20 +68,9 @@ pub fn install<F: Forms>() {
 /// middle of it.
 pub fn install_foreign() {
     extern "C" fn on_foreign(_: i32) {
-        // SAFETY: no arguments.
-        senders::signal(unsafe { libc::gettid() }, SENT);
+        senders::signal(this_thread(), SENT);
     }
-    // SAFETY: zero is a valid action, with nothing blocked; the handler has the signature that its
-    // flags ask for.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = on_foreign as *const () as usize;
-        action.sa_flags = libc::SA_RESTART;
-        assert_eq!(
-            libc::sigaction(senders::FOREIGN, &action, ptr::null_mut()),
-            0
-        );
-    }
+    install_short(senders::FOREIGN, on_foreign, libc::SA_RESTART);
 }
 
 /// What a storm is like.
@@ -102,7 +92,7 @@ pub struct Storm {
 pub fn with_arena<R>(arena: &Arena, work: impl FnOnce() -> R) -> R {
     ARENA.set(arena);
     let result = work();
-    ARENA.set(ptr::null());
+    ARENA.set(std::ptr::null());
     result
 }
 
