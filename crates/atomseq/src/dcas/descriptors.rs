@@ -144,7 +144,7 @@ impl Descriptor {
 
     /// Stores OVER if the descriptor still belongs to this sequence number: all words of the
     /// operation are changed.
-    pub(super) fn is_over(&self, sequence: u64) {
+    pub(super) fn mark_over(&self, sequence: u64) {
         let before = self.status.load(Ordering::Relaxed);
         if sequence_of(before) != sequence || before & PHASE != UNDER_WAY {
             return;

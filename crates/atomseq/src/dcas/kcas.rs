@@ -398,7 +398,7 @@ fn help(version: &AtomicU64, content: u64) {
     let Some(of_version) = part_of(operation, 0) else {
         return;
     };
-    descriptor.is_over(operation.sequence);
+    descriptor.mark_over(operation.sequence);
     end(version, content, of_version.new);
 }
 

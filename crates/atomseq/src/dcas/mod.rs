@@ -72,7 +72,6 @@ mod bare;
 mod blocks;
 mod cell;
 mod cells;
-mod claimants;
 mod contention;
 mod covered;
 mod descriptors;
@@ -83,6 +82,7 @@ mod lock;
 mod mechanism;
 mod packed;
 mod part;
+mod revokers;
 pub(crate) mod shadow;
 mod versioned_words;
 

@@ -56,8 +56,8 @@ use crate::sync::{AtomicU64, Ordering, fence, spin_loop};
 use super::Version;
 use super::assisted::REVOKED;
 use super::backoff::Backoff;
-use super::claimants::Claimant;
 use super::lock::{self, BELOW_VERSION, CLAIM, HELD, ID, LOCKED, STATE, VERSION};
+use super::revokers::Revoker;
 
 pub(crate) use super::assisted::HIGHEST_CPU;
 
@@ -283,7 +283,7 @@ impl Shadow {
         };
         match seen & STATE {
             state @ (HELD | CLAIM) => {
-                let me = Claimant::enter();
+                let me = Revoker::enter();
                 let claim = free + CLAIM + me.number();
                 if replace(seen, claim) {
                     REVOKED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);

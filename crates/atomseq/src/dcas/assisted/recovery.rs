@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicU64 as Count, Ordering::Relaxed};
 
 use super::RevocableLock;
 use super::sequences::{roll_back, roll_back_here};
-use crate::dcas::claimants::Claimant;
 use crate::dcas::lock::{
     self, BELOW_VERSION, CLAIM, DONE, HELD, ID, LOCKED, LOST, STATE, UNLOGGED, VERSION,
 };
+use crate::dcas::revokers::Revoker;
 use crate::platform;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -81,7 +81,7 @@ impl RevocableLock {
             LOCKED => return std::thread::yield_now(),
             _ => return,
         };
-        let me = Claimant::enter();
+        let me = Revoker::enter();
         let free = seen & !BELOW_VERSION;
         let claim = free + CLAIM + me.number();
         // AcqRel. Acquire: pairs with the release of the log in `exchange_and_unlock`, for a lock
@@ -103,7 +103,7 @@ impl RevocableLock {
     pub(in crate::dcas) fn abandon_claim(&self) {
         // Acquire: pairs with the release store that freed the lock.
         let seen = self.lock.load(Ordering::Acquire);
-        let claim = (seen & !BELOW_VERSION) + CLAIM + Claimant::enter().number();
+        let claim = (seen & !BELOW_VERSION) + CLAIM + Revoker::enter().number();
         let _ = self
             .lock
             .compare_exchange(seen, claim, Ordering::AcqRel, Ordering::Relaxed);

@@ -106,7 +106,7 @@ impl RevocableLock {
                     // section runs on that CPU by now.
                     self.ensure_free();
                     if let Wanted::Since(free, ..) = wanted {
-                        if self.is_over(free) {
+                        if self.wait_until_over(free) {
                             return false;
                         }
                     }
@@ -123,11 +123,10 @@ impl RevocableLock {
         }
     }
 
-    /// Returns whether this version is over, after waiting until it is over or free. While it is
+    /// Waits until this version is over or free, and returns whether it is over. While it is
     /// neither, another thread may still roll back what this call has logged, so this call must not
-    /// return. Returns `false` if the version is free: then this call's attempt never took the
-    /// lock.
-    fn is_over(&self, free: u64) -> bool {
+    /// return. If the version is free, this call's attempt never took the lock.
+    fn wait_until_over(&self, free: u64) -> bool {
         loop {
             // Acquire: pairs with the release store that freed the lock.
             let seen = self.lock.load(Ordering::Acquire);

@@ -18,16 +18,16 @@ static OWNERS: [AtomicU64; NUMBERS] = [const { AtomicU64::new(0) }; NUMBERS];
 
 const THREAD: u64 = u32::MAX as u64;
 
-/// A number that no other call has while this value lives.
-pub(super) struct Claimant {
+/// A running call that revokes a lock, with a number that no other running call has.
+pub(super) struct Revoker {
     number: usize,
     taken: u64,
 }
 
-impl Claimant {
+impl Revoker {
     /// Takes a number. Waits while all 1,024 are taken by calls of live threads, which may be
     /// stopped.
-    pub(super) fn enter() -> Claimant {
+    pub(super) fn enter() -> Revoker {
         // The stack address spreads threads over the numbers.
         let start = &raw const OWNERS as usize;
         let start = &raw const start as usize >> 12;
@@ -50,7 +50,7 @@ impl Claimant {
 }
 
 /// Takes the first number from `start` on whose owner word satisfies `may`.
-fn take(start: usize, own: u32, may: impl Fn(u64) -> bool) -> Option<Claimant> {
+fn take(start: usize, own: u32, may: impl Fn(u64) -> bool) -> Option<Revoker> {
     let mut from_start = (0..NUMBERS).map(|step| start.wrapping_add(step) % NUMBERS);
     from_start.find_map(|number| {
         // Relaxed: the compare-and-swap below verifies the value.
@@ -60,11 +60,11 @@ fn take(start: usize, own: u32, may: impl Fn(u64) -> bool) -> Option<Claimant> {
         // over.
         let order = (Ordering::Acquire, Ordering::Relaxed);
         let exchange = || OWNERS[number].compare_exchange(before, taken, order.0, order.1);
-        (may(before) && exchange().is_ok()).then(|| Claimant { number, taken })
+        (may(before) && exchange().is_ok()).then(|| Revoker { number, taken })
     })
 }
 
-impl Drop for Claimant {
+impl Drop for Revoker {
     fn drop(&mut self) {
         // Release: pairs with the acquire in `take`.
         OWNERS[self.number].store(self.taken & !THREAD, Ordering::Release);
@@ -77,14 +77,14 @@ mod tests {
 
     #[test]
     fn numbers_are_distinct_and_reused() {
-        let some: Vec<Claimant> = (0..100).map(|_| Claimant::enter()).collect();
-        let mut numbers: Vec<u64> = some.iter().map(Claimant::number).collect();
+        let some: Vec<Revoker> = (0..100).map(|_| Revoker::enter()).collect();
+        let mut numbers: Vec<u64> = some.iter().map(Revoker::number).collect();
         numbers.sort_unstable();
         numbers.dedup();
         assert_eq!(numbers.len(), 100);
         drop(some);
         for _ in 0..10_000 {
-            assert!(Claimant::enter().number() < 1024);
+            assert!(Revoker::enter().number() < 1024);
         }
     }
 
@@ -100,11 +100,11 @@ mod tests {
         std::thread::spawn(move || {
             for _ in 0..20 {
                 let ending = std::thread::spawn(|| {
-                    (0..NUMBERS / 16).for_each(|_| std::mem::forget(Claimant::enter()));
+                    (0..NUMBERS / 16).for_each(|_| std::mem::forget(Revoker::enter()));
                 });
                 ending.join().unwrap();
             }
-            let kept = [Claimant::enter(), Claimant::enter()];
+            let kept = [Revoker::enter(), Revoker::enter()];
             report.send(kept[0].number() != kept[1].number()).unwrap();
         });
         let different = reported.recv_timeout(Duration::from_secs(60));
