@@ -12,10 +12,11 @@
 //!
 //! exchange         a section on CPU c:
 //!                    FREE(v) -> HELD(v, c), the only atomic instruction
-//!                    compare both words; if one differs: FREE(v+1), report CHANGED
+//!                    compare both words; if one differs: FREE(v+1), return REFUSED
 //!                    write the log; log.version = FREE(v)
 //!                    store both new values
 //!                    FREE(v+1), the last instruction
+//! store_pair_if    the same, from a given v, without comparing the words
 //! revoke           HELD(v, c) or CLAIM(v, other) -> CLAIM(v, me)
 //!                    fence CPU c, or all CPUs: this aborts the section that had the lock
 //!                    if the lock is still CLAIM(v, me), a section:
