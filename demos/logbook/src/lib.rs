@@ -7,12 +7,12 @@
 //!
 //! | module | what lives there |
 //! |---|---|
-//! | [`books`] | what all threads share, in each of the ways: read [`books::Nonblocking`] first |
-//! | [`ranking`] | keeps the most frequent words in order without a lock |
-//! | [`handler`] | the signal handler that reads the ranking, and its timer |
-//! | [`crew`], [`patience`] | the threads, and how they wait |
-//! | [`words`], [`texts`] | what a word is; the files' texts |
-//! | [`report`], [`options`] | the report; the command line |
+//! | `books` | what all threads share, in each of the ways: read `books::Nonblocking` first |
+//! | `ranking` | keeps the most frequent words in order without a lock |
+//! | `handler` | the signal handler that reads the ranking, and its timer |
+//! | `crew`, `patience` | the threads, and how they wait |
+//! | `words`, `texts` | what a word is; the files' texts |
+//! | `report`, `options` | the report; the command line |
 //!
 //! Only Linux has timers that interrupt one thread.
 #![cfg(target_os = "linux")]

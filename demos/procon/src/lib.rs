@@ -8,12 +8,12 @@
 //!
 //! | module | what lives there |
 //! |---|---|
-//! | [`monitor`], [`buffer`] | the buffer, its mutex and its two conditions: read this first |
-//! | [`locks`] | the mutexes: atomseq's by mechanism, and those of others |
-//! | [`mechanisms`] | the mechanisms by name, and those that cannot guard data of two threads |
-//! | [`copying`] | producer and consumer, and what they count |
-//! | [`files`], [`threads`] | input and output; CPUs, and how often a thread blocked |
-//! | [`options`], [`report`] | the command line; the report |
+//! | `monitor`, `buffer` | the buffer, its mutex and its two conditions: read this first |
+//! | `locks` | the mutexes: atomseq's by mechanism, and those of others |
+//! | `mechanisms` | the mechanisms by name, and those that cannot guard data of two threads |
+//! | `copying` | producer and consumer, and what they count |
+//! | `files`, `threads` | input and output; CPUs, and how often a thread blocked |
+//! | `options`, `report` | the command line; the report |
 
 mod buffer;
 mod copying;

@@ -130,7 +130,8 @@
 //! ```
 //!
 //! ```text
-//! error: a second commit: a restart between the two would repeat the first
+//! error: a second commit: a restart between the two would repeat the first; use `prepare` for all
+//! but the last
 //! ```
 //!
 //! The address of a slot returned: the caller may be on another CPU by the time it receives it.
@@ -146,7 +147,8 @@
 //! ```
 //!
 //! ```text
-//! error: a Slot escapes: its address is returned, but the caller may be on another CPU by then
+//! error: the address of a `Slot` is returned, but the caller may be on another CPU by then: return
+//! `cpu()` instead
 //! ```
 //!
 //! It also refuses loops, calls, anything after the commit, a prepared word that is loaded first or

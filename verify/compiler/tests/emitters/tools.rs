@@ -40,14 +40,14 @@ pub fn are_there(programs: &[&str]) -> bool {
     false
 }
 
-/// A directory for one test's files.
+/// Returns a directory for the files of one test.
 pub fn directory(test: &str) -> PathBuf {
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("emitters-{test}"));
     std::fs::create_dir_all(&directory).expect("cargo's directory for tests");
     directory
 }
 
-/// Runs a program to success and returns what it printed.
+/// Runs a program, which must succeed; returns what it printed.
 pub fn run(command: &mut Command) -> Vec<u8> {
     let output = command.output().expect("the program was found before");
     assert!(
