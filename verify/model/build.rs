@@ -46,7 +46,7 @@ fn main() {
         "assisted.rs",
         "shadow.rs",
         "lock.rs",
-        "claimants.rs",
+        "revokers.rs",
         "part.rs",
     ];
     let mut sources = files.map(|file| source(&library.join(file)));

@@ -1,8 +1,8 @@
-//! One word's part in an exchange, as both mechanisms take it.
+//! One word's part in an operation, for both mechanisms.
 
 use crate::sync::AtomicU64;
 
-/// Where a word is, what it should hold, what it shall hold.
+/// The address of a word, its expected value, and its new value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     pub(super) word: *const AtomicU64,
@@ -11,7 +11,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Where the word is, exposed: sections and logs reach it by that.
+    /// Returns the address of the word, exposed: sections and logs access the word by it.
     #[inline(always)]
     pub(super) fn address(&self) -> usize {
         self.word as usize

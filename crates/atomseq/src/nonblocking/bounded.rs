@@ -1,8 +1,8 @@
-//! What [`Stack`](super::Stack) and [`Queue`](super::Queue) have in common: values go in and come
-//! out as words, and their number is bounded.
+//! What [`Stack`](super::Stack) and [`Queue`](super::Queue) have in common: values are stored as
+//! words, and their number is bounded.
 //!
-//! Pushes and pops are written in each, where the compiler sees which store it is: written here,
-//! for any store, they would be other instructions.
+//! Each structure has its own push and pop, where the compiler knows the store. Generic ones here
+//! would compile to other instructions.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -14,10 +14,10 @@ use crate::{AsWord, drops};
 
 /// A bounded store of words.
 pub(super) trait Words {
-    /// How many words fit.
+    /// Returns the maximum number of words.
     fn capacity(&self) -> usize;
 
-    /// How many words there are, at some moment in this call.
+    /// Returns the number of words at some time during the call.
     fn len(&self) -> usize;
 }
 
@@ -27,13 +27,13 @@ pub(super) struct Bounded<T: AsWord, W: Words> {
     values: Invariant<T>,
 }
 
-// SAFETY: values move between threads, and are never shared.
+// SAFETY: the store holds `T` values, which move between threads only by value and are `Send`.
 unsafe impl<T: AsWord + Send, W: Words + Send> Send for Bounded<T, W> {}
-// SAFETY: as above; changes are atomic.
+// SAFETY: shared access only moves values in and out, and they are `Send`. The store `W` is `Sync`.
 unsafe impl<T: AsWord + Send, W: Words + Sync> Sync for Bounded<T, W> {}
 
 impl<T: AsWord, W: Words> Bounded<T, W> {
-    /// An empty store in the words that `make` returns. `make` gets a capacity that there may be,
+    /// Creates an empty store in the words that `make` returns. `make` receives a valid capacity,
     /// and returns `None` if there is no memory for it.
     pub(super) fn new(
         capacity: usize,
@@ -54,14 +54,15 @@ impl<T: AsWord, W: Words> Bounded<T, W> {
     }
 }
 
-/// Drops the values of a structure that is dropped.
+/// Drops the values of a structure that is being dropped.
 pub(super) fn clear<T: AsWord, S>(structure: &S, pop: fn(&S) -> Option<T>) {
     if needs_drop::<T>() {
         drops::each(|| pop(structure).is_some());
     }
 }
 
-/// Fills a structure that has room for exactly these values, or for one if there are none.
+/// Creates a structure with room for exactly these values, or for one if there are none, and fills
+/// it.
 pub(super) fn filled<T: AsWord, S>(
     values: impl IntoIterator<Item = T>,
     with_capacity: fn(usize) -> S,

@@ -1,4 +1,5 @@
-//! The sections of OS-assisted DCAS: what changes words, and what undoes that.
+//! The sections of OS-assisted DCAS: two change words, two roll a change back. `line` is the
+//! address of a `RevocableLock`, whose first field is the lock word.
 
 use super::{HIGHEST_CPU, LOG, RevocableLock, SPARE};
 use crate::dcas::lock::{
@@ -7,7 +8,7 @@ use crate::dcas::lock::{
 };
 
 crate::sequence! {
-    /// Changes two words if both hold what they should.
+    /// Changes two words if both have their old values.
     pub(super) unsafe fn exchange(
         line: Word, first: Word, old_first: Word, new_first: Word, second: Word, old_second: Word, new_second: Word,
     ) -> Word {
@@ -15,7 +16,8 @@ crate::sequence! {
         let own = cpu();
         if own > HIGHEST_CPU { return UNREGISTERED }
         let free = load(line);
-        // Literals, which AArch64 has in its instructions: BELOW_VERSION, VERSION and HELD.
+        // Literals, because AArch64 encodes them in its instructions: BELOW_VERSION, VERSION and
+        // HELD.
         if (free & 0xffff) != 0 { return BUSY }
         let freed = free + 0x1_0000;
         let found = cas(line, free, free + own + 0x4000);
@@ -33,8 +35,7 @@ crate::sequence! {
         DONE
     }
 
-    /// Changes two words if nothing changed since a version (GC96 note 5): what they hold need not
-    /// be compared.
+    /// Stores to two words if the version is unchanged (GC96, note 5). The words are not compared.
     pub(super) unsafe fn store_pair_if(
         line: Word, free: Word, first: Word, new_first: Word, second: Word, new_second: Word,
     ) -> Word {
@@ -55,7 +56,7 @@ crate::sequence! {
         DONE
     }
 
-    /// Puts back what an exchange that will never end had changed.
+    /// Restores the words of a revoked exchange, if the claim still stands.
     pub(super) unsafe fn roll_back(
         line: Word, claim: Word, freed: Word, first: Word, old_first: Word, second: Word, old_second: Word,
     ) -> Word {
@@ -67,7 +68,8 @@ crate::sequence! {
         DONE
     }
 
-    /// The same for a holder whose CPU this is: it does not run, and will not go on.
+    /// Restores the words of a holder whose CPU this thread is on. That holder was interrupted and
+    /// never resumes.
     pub(super) unsafe fn roll_back_here(line: Word, held: Word, free: Word) -> Word {
         let own = cpu();
         if own != (held & 0x3fff) { return ELSEWHERE }

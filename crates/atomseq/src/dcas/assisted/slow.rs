@@ -1,5 +1,5 @@
-//! The ways that an exchange takes when its section did not do it at once: again, in others' way,
-//! or without sections.
+//! The slow paths of an exchange whose section did not succeed at the first attempt: retries,
+//! waiting for or revoking a holder, and the lock for threads without sections.
 
 use super::RevocableLock;
 use crate::dcas::contention;
@@ -10,16 +10,22 @@ use crate::platform;
 use crate::sequence::Closed;
 use crate::sync::{AtomicU64, Ordering, fence};
 
-/// Which exchange, for those that do not succeed at once.
+/// The operation that a slow path carries out.
 #[derive(Clone, Copy)]
 enum Wanted {
+    /// Changes both words if both have their old values.
     Compared(Part, Part),
-    /// With the lock as it was at that version.
+    /// Stores both new values if the lock is still FREE as given.
     Since(u64, Part, Part),
 }
 
 impl RevocableLock {
-    /// Word by word, so that the fast path puts nothing together for it.
+    /// Continues an [`exchange`](RevocableLock::exchange) after its first attempt. The parameters
+    /// are separate words, so that the fast path builds no structure for this call.
+    ///
+    /// # Safety
+    ///
+    /// As for [`exchange`](RevocableLock::exchange).
     #[cold]
     #[inline(never)]
     #[allow(clippy::too_many_arguments, reason = "they stay in registers")]
@@ -40,7 +46,12 @@ impl RevocableLock {
         unsafe { self.exchange_slowly(Wanted::Compared(first, second), outcome) }
     }
 
-    /// As `compared_slowly`.
+    /// Continues a [`store_pair_if`](RevocableLock::store_pair_if) after its first attempt. The
+    /// parameters are separate words, as in `compared_slowly`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`store_pair_if`](RevocableLock::store_pair_if).
     #[cold]
     #[inline(never)]
     pub(super) unsafe fn since_slowly(
@@ -62,6 +73,7 @@ impl RevocableLock {
         unsafe { self.exchange_slowly(wanted, outcome) }
     }
 
+    /// Runs the section of this operation once. The safety conditions are those of the operation.
     unsafe fn attempt(&self, wanted: Wanted) -> Result<usize, Closed> {
         // SAFETY: the caller's promise.
         unsafe {
@@ -72,7 +84,9 @@ impl RevocableLock {
         }
     }
 
-    /// Tries until there is an answer. `outcome`: how the first attempt ended.
+    /// Retries the operation until it succeeds or finds a difference. `outcome` is that of the
+    /// first attempt: `None` if this process runs no sections. The safety conditions are those of
+    /// the operation.
     #[cold]
     unsafe fn exchange_slowly(&self, wanted: Wanted, mut outcome: Option<usize>) -> bool {
         let mut restarts = Restarts::none();
@@ -87,11 +101,12 @@ impl RevocableLock {
                     }
                 }
                 Some(ABORTED) if restarts.again() => {
-                    // Perhaps it had claimed: then nobody frees the lock but who throws it out. Not
-                    // at once: a fence ends whatever section runs there by now.
+                    // The aborted attempt may have taken the lock; then only a rollback releases
+                    // it. This waits before it revokes, because a fence would abort whatever
+                    // section runs on that CPU by now.
                     self.ensure_free();
                     if let Wanted::Since(free, ..) = wanted {
-                        if self.is_over(free) {
+                        if self.wait_until_over(free) {
                             return false;
                         }
                     }
@@ -108,11 +123,12 @@ impl RevocableLock {
         }
     }
 
-    /// Is the version gone for good? While it is not, somebody may still roll back what this call
-    /// has logged, so the call must not return; `false` if the version is free, and so this call
-    /// never had it.
-    fn is_over(&self, free: u64) -> bool {
+    /// Waits until this version is over or free, and returns whether it is over. While it is
+    /// neither, another thread may still roll back what this call has logged, so this call must not
+    /// return. If the version is free, this call's attempt never took the lock.
+    fn wait_until_over(&self, free: u64) -> bool {
         loop {
+            // Acquire: pairs with the release store that freed the lock.
             let seen = self.lock.load(Ordering::Acquire);
             if seen == free || seen >> 16 != free >> 16 {
                 return seen != free;
@@ -121,11 +137,12 @@ impl RevocableLock {
         }
     }
 
-    /// For a thread that cannot run the section: by a lock that no fence revokes. Signals are
-    /// blocked while it has that, and not while it waits.
+    /// Carries out the operation of a thread that cannot run sections, under a lock that no fence
+    /// revokes. Signals are blocked while the thread holds the lock, but not while it waits for it.
     #[cold]
     unsafe fn exchange_locked(&self, wanted: Wanted) -> bool {
         loop {
+            // Acquire: pairs with the release store that freed the lock.
             let seen = self.lock.load(Ordering::Acquire);
             if let Wanted::Since(free, ..) = wanted {
                 if seen >> 16 != free >> 16 {
@@ -144,10 +161,12 @@ impl RevocableLock {
         }
     }
 
-    /// What the lock is for, which was free as given.
+    /// Compares, logs and stores, and frees the lock, which was FREE as given. The safety
+    /// conditions are those of the operation; the thread holds the lock as LOCKED.
     unsafe fn exchange_and_unlock(&self, wanted: Wanted, free: u64) -> bool {
         let (Wanted::Compared(first, second) | Wanted::Since(_, first, second)) = wanted;
-        // SAFETY: the caller's promise; the words are atomic wherever Rust code touches them.
+        // SAFETY: the caller's promise: the words are valid and aligned. Rust code accesses them
+        // only as atomics.
         let [a, b] =
             [first, second].map(|part| unsafe { AtomicU64::from_ptr(part.word.cast_mut().cast()) });
         let held = (a.load(Ordering::Relaxed), b.load(Ordering::Relaxed));
@@ -165,14 +184,15 @@ impl RevocableLock {
             for (place, word) in self.log.iter().zip(log) {
                 place.store(word, Ordering::Relaxed);
             }
-            // Release: pairs with the acquire by which a child of a fork claims what stayed half
-            // done.
+            // Release: pairs with the acquire in `revoke`, by which a child of a fork claims a lock
+            // that a thread of its parent held. The fence orders the log before the words, as
+            // invariant 6 requires, and pairs with the acquire fence of readers.
             self.log[4].store(free, Ordering::Release);
             fence(Ordering::Release);
             a.store(first.new, Ordering::Relaxed);
             b.store(second.new, Ordering::Relaxed);
         }
-        // Release: pairs with the acquire of every section and reader that finds it free.
+        // Release: pairs with the acquire loads of sections and readers that find the lock free.
         self.lock
             .store(free.wrapping_add(VERSION), Ordering::Release);
         is_as_wanted
